@@ -1,0 +1,192 @@
+//! A stream-ordered pool.
+
+mod builder;
+mod growth;
+mod hash;
+mod heap;
+mod order;
+mod shared;
+mod state;
+mod statistics;
+
+use std::alloc::Layout;
+use std::sync::Arc;
+
+use rmm_core::{DevicePtr, Error, HasProperty, Property, Resource, StreamRef, SyncResource};
+
+pub use builder::PoolMemoryResourceBuilder;
+use shared::Shared;
+pub use statistics::{PoolBlock, PoolStatistics};
+
+/// A pool: takes memory from an upstream resource in large pieces and hands it out in small ones, in stream order, without
+/// calling the driver.
+///
+/// Memory freed on a stream goes to the next request on that stream at once. Another stream gets it when the device is
+/// known to be past its last use: because the pool found out, or because the stream already waits for it, or, before memory
+/// is refused, because the pool makes it wait. A request is served, in this order, from the stream's own freed memory, from
+/// memory that nobody uses, from that of other streams which is found to be done, by growth up to the
+/// [soft limit](PoolMemoryResourceBuilder::soft_maximum_size), by making the stream wait for others, by growth up to the
+/// [hard limit](PoolMemoryResourceBuilder::maximum_size), after waiting for the device, and by giving unused pieces back for
+/// one that fits. Only then is it refused.
+///
+/// It is a handle: clones share one pool, which gives its memory back when the last clone is dropped. Any thread may use it.
+/// It serves the device that was current when it was built; that device must be current when it is used. Sizes are rounded up to
+/// 256 bytes; any alignment is honoured.
+///
+/// A block of n bytes costs O(1) in the number of blocks; a request that has to grow or wait takes time in their number.
+/// Host memory is used for the books only (64 bytes a block), and none is asked for once they have grown to the program's needs.
+///
+/// Its memory has every property that the upstream's has: a pool over host-accessible memory is host-accessible.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_adaptors::PoolMemoryResource;
+/// use rmm_core::{CudaStream, Resource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
+/// let stream = CudaStream::new()?;
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let first = pool.allocate(stream.as_ref(), layout)?;
+/// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+/// unsafe { pool.deallocate(stream.as_ref(), first, layout) };
+/// let second = pool.allocate(stream.as_ref(), layout)?;
+/// assert_eq!(first, second); // at once, although the device may still be at work on it: the stream keeps the two apart
+/// # // SAFETY: as above.
+/// # unsafe { pool.deallocate(stream.as_ref(), second, layout) };
+/// assert_eq!(pool.statistics().upstream_allocations, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::pool_memory_resource")]
+#[derive(Debug)]
+pub struct PoolMemoryResource<U: SyncResource> {
+    inner: Arc<Inner<U>>,
+}
+
+#[derive(Debug)]
+struct Inner<U: SyncResource> {
+    shared: Arc<Shared>,
+    upstream: U,
+}
+
+impl<U: SyncResource> PoolMemoryResource<U> {
+    /// Options for a pool over `upstream`.
+    pub fn builder(upstream: U) -> PoolMemoryResourceBuilder<U> {
+        PoolMemoryResourceBuilder::new(upstream)
+    }
+
+    fn open(shared: Arc<Shared>, upstream: U) -> Self {
+        Self { inner: Arc::new(Inner { shared, upstream }) }
+    }
+
+    /// The resource that the pool takes its memory from.
+    #[doc(alias = "get_upstream_resource")]
+    pub fn upstream(&self) -> &U {
+        &self.inner.upstream
+    }
+
+    /// Bytes taken from upstream now.
+    #[doc(alias = "pool_size")]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.inner.shared.lock().heap.reserved()
+    }
+
+    /// What the pool has done so far.
+    pub fn statistics(&self) -> PoolStatistics {
+        self.inner.shared.lock().statistics()
+    }
+
+    /// Gives pieces that nothing uses back to upstream, until no more than `keep` bytes are reserved or nothing is left to
+    /// give. Returns the bytes given back. Never waits for the device, except as upstream does.
+    pub fn trim(&self, keep: u64) -> u64 {
+        self.inner.shared.trim(&self.inner.upstream, keep)
+    }
+
+    /// All blocks of the pool, by piece and address: a map of its memory. Takes time and host memory in their number.
+    pub fn blocks(&self) -> Vec<PoolBlock> {
+        let state = self.inner.shared.lock();
+        let block = |block: heap::Block| PoolBlock {
+            segment: block.segment.index(),
+            segment_base: state.chunk(block.segment).map_or(DevicePtr::NULL, |chunk| chunk.base),
+            offset: block.offset,
+            size: block.size,
+            is_live: block.free_in.is_none(),
+            owner: block.free_in.and_then(|list| state.order.stream(list)),
+        };
+        state.heap.blocks().map(block).collect()
+    }
+
+    /// The most bytes that the pool may reserve, if a limit was set.
+    pub fn maximum_size(&self) -> Option<u64> {
+        Some(self.inner.shared.growth().hard_limit()).filter(|&limit| limit != u64::MAX)
+    }
+}
+
+impl<U: SyncResource> Clone for PoolMemoryResource<U> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<U: SyncResource> PartialEq for PoolMemoryResource<U> {
+    /// Whether both are handles to one pool.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl<U: SyncResource> Eq for PoolMemoryResource<U> {}
+
+impl<U: SyncResource> Drop for Inner<U> {
+    fn drop(&mut self) {
+        self.shared.close(&self.upstream);
+    }
+}
+
+// SAFETY: the heap's blocks tile the memory from upstream, each is handed out to one owner until it is freed, and only clean
+// blocks, which no work uses, are handed out here. The address is rounded up to the alignment inside a block with room for it.
+unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        self.inner.shared.allocate(&self.inner.upstream, None, layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 {
+            self.inner.shared.deallocate(None, pointer);
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "pool"
+    }
+}
+
+// SAFETY: as above, and a block that was freed on one stream is handed to another only as `Order::covered` allows: when the
+// work before the free is known to be complete, or the other stream is ordered after it.
+unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        self.inner.shared.allocate(&self.inner.upstream, Some(stream), layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 {
+            self.inner.shared.deallocate(Some(stream), pointer);
+        }
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P>
+    for PoolMemoryResource<U>
+{
+}

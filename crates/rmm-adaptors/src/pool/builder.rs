@@ -1,0 +1,95 @@
+//! Options for a pool.
+
+use std::alloc::Layout;
+use std::sync::Arc;
+
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error, SyncResource, driver_in_context};
+
+use super::PoolMemoryResource;
+use super::growth::Growth;
+use super::shared::Shared;
+use super::state::Chunk;
+
+/// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct PoolMemoryResourceBuilder<U: SyncResource> {
+    upstream: U,
+    initial_size: usize,
+    maximum_size: Option<usize>,
+    soft_maximum_size: Option<usize>,
+}
+
+impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
+    pub(super) fn new(upstream: U) -> Self {
+        Self { upstream, initial_size: 0, maximum_size: None, soft_maximum_size: None }
+    }
+
+    /// Bytes to take from upstream at once; 0 by default.
+    #[doc(alias = "initial_pool_size")]
+    pub fn initial_size(mut self, bytes: usize) -> Self {
+        self.initial_size = bytes;
+        self
+    }
+
+    /// The most bytes to take from upstream; no limit by default.
+    #[doc(alias = "maximum_pool_size")]
+    pub fn maximum_size(mut self, bytes: usize) -> Self {
+        self.maximum_size = Some(bytes);
+        self
+    }
+
+    /// Bytes up to which the pool grows sooner than make a stream wait for another; [`maximum_size`](Self::maximum_size) by
+    /// default. A lower value makes a smaller pool and more waits.
+    pub fn soft_maximum_size(mut self, bytes: usize) -> Self {
+        self.soft_maximum_size = Some(bytes);
+        self
+    }
+
+    /// Makes the pool, for the device that is current now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no multiple of 256 or the initial size
+    /// is above the maximum; the upstream's error if the initial size can not be had.
+    pub fn build(self) -> Result<PoolMemoryResource<U>, Error> {
+        let Self { upstream, initial_size, maximum_size, soft_maximum_size } = self;
+        let sizes = [
+            ("initial", Some(initial_size)),
+            ("maximum", maximum_size),
+            ("soft maximum", soft_maximum_size),
+        ];
+        for (name, size) in sizes {
+            if let Some(size) = size
+                && size % CUDA_ALLOCATION_ALIGNMENT != 0
+            {
+                let message = format!(
+                    "the {name} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}"
+                );
+                return Err(Error::invalid_argument("pool", message));
+            }
+        }
+        if let Some(maximum) = maximum_size
+            && initial_size > maximum
+        {
+            let message =
+                format!("the initial size, {initial_size}, is above the maximum size, {maximum}");
+            return Err(Error::invalid_argument("pool", message));
+        }
+        let hard = maximum_size.map_or(u64::MAX, |bytes| bytes as u64);
+        let soft = soft_maximum_size.map_or(hard, |bytes| bytes as u64).min(hard);
+        let (_, context) = driver_in_context()?;
+        let shared =
+            Arc::new_cyclic(|this| Shared::new(Growth::new(soft, hard), context, this.clone()));
+        if initial_size > 0 {
+            let layout = Layout::from_size_align(initial_size, CUDA_ALLOCATION_ALIGNMENT).map_err(
+                |error| {
+                    Error::invalid_argument("pool", "the initial size is too large")
+                        .with_source(error)
+                },
+            )?;
+            let base = upstream.allocate_sync(layout)?;
+            shared.lock().add_chunk(Chunk { base, layout });
+        }
+        Ok(PoolMemoryResource::open(shared, upstream))
+    }
+}

@@ -1,0 +1,101 @@
+//! Blocks as records beside the memory: who the neighbours are, and which list a free block is in.
+
+#![forbid(unsafe_code)]
+
+/// A block's number in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct NodeId(u32);
+
+impl NodeId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A segment's number: one piece of memory from upstream.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct SegmentId(pub(super) u32);
+
+impl SegmentId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A list of free blocks: list 0 is that of clean blocks, the others belong to streams.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ListId(pub(crate) u32);
+
+impl ListId {
+    /// Free blocks that no work uses any more: everybody may have them.
+    pub(crate) const CLEAN: Self = Self(0);
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// When a free block may be used by others: the freeing stream's count at the time. Points of one stream only grow.
+pub(crate) type Point = u64;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    Live,
+    /// In this list, freed at this point.
+    Free(ListId, Point),
+    /// Not a block at the moment: the record waits to be used again.
+    Unused,
+}
+
+/// A block of a segment.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) segment: SegmentId,
+    /// Bytes from the segment's start.
+    pub(super) offset: u64,
+    /// Bytes; a multiple of the granule.
+    pub(super) size: u64,
+    pub(super) state: State,
+    /// The neighbours in the segment.
+    pub(super) before: Option<NodeId>,
+    pub(super) after: Option<NodeId>,
+    /// The neighbours in the bin's list, while free.
+    pub(super) previous: Option<NodeId>,
+    pub(super) next: Option<NodeId>,
+}
+
+/// All records. Freed records are used again, so a steady program needs no host memory.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    nodes: Vec<Node>,
+    unused: Vec<NodeId>,
+}
+
+impl Nodes {
+    pub(super) fn insert(&mut self, node: Node) -> NodeId {
+        if let Some(id) = self.unused.pop() {
+            self.nodes[id.index()] = node;
+            return id;
+        }
+        // 2^32 records would be a terabyte of blocks at the smallest size, and 200 GiB of records; the index stays valid for
+        // whatever fits in memory.
+        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(node);
+        // Room for every record to be given back without asking the host for memory then.
+        self.unused.reserve(self.nodes.capacity() - self.unused.len());
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: NodeId) {
+        self.nodes[id.index()].state = State::Unused;
+        self.unused.push(id);
+    }
+
+    pub(super) fn get(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub(super) fn get_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.index()]
+    }
+}

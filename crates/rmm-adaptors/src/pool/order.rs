@@ -1,0 +1,370 @@
+//! Who may have a freed block: streams, the points at which blocks were freed, and what is known to be done.
+//!
+//! Every free gets a *release point* (q, n): the stream it was freed on and that stream's count at the time. A free block
+//! may go to stream s if and only if `q == s`, or work up to n is known to be complete on q (`done`), or s is already ordered
+//! after n on q (the `frontier` of s). [`Order::covered`] is this predicate, and the safety of the pool.
+//!
+//! A stream's count moves on when it is *sealed*: an event is recorded, which stands for every point up to the count. It is
+//! recorded when somebody wants to know, which may be long after the free: later covers more, never less. A point that no
+//! event covers is unknown, never done.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+
+use rmm_core::{CudaEvent, Error, StreamId};
+use rmm_sys::CuStream;
+
+use super::hash::BuildIdHasher;
+use super::heap::{ListId, Point};
+
+/// Unsealed frees after which a stream is sealed, so that polling finds something and waits are not too coarse.
+const SEAL_FREES: u32 = 64;
+/// Unsealed bytes after which a stream is sealed.
+const SEAL_BYTES: u64 = 64 << 20;
+/// Seals of a stream that are kept apart. When the device lags behind, further ones join the newest.
+const SEALS: usize = 32;
+
+/// How a stream can be sealed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sealing {
+    /// At any time, until it retires.
+    Late,
+    /// Only during a call that was given the stream: so at every free.
+    AtFree,
+    /// No more: it has retired.
+    Never,
+}
+
+/// An event that stands for all points of a stream up to `covers`.
+#[derive(Debug)]
+struct Seal {
+    event: CudaEvent,
+    covers: Point,
+    /// What the stream was ordered after when the event was recorded: whoever waits for the event is, too.
+    frontier: Vec<Point>,
+}
+
+/// A stream that memory was allocated or freed on. Its number is that of its list of free blocks.
+#[derive(Debug)]
+struct Slot {
+    stream: Option<StreamId>,
+    /// # Invariant
+    /// A stream that exists for as long as `sealing` is [`Sealing::Late`]: its retirement, which comes before its end, changes
+    /// that.
+    handle: CuStream,
+    sealing: Sealing,
+    /// The point that blocks freed now get. Always above that of every seal.
+    open: Point,
+    /// Every point up to this one is known complete.
+    done: Point,
+    unsealed_frees: u32,
+    unsealed_bytes: u64,
+    /// Oldest first.
+    seals: VecDeque<Seal>,
+    /// Index: a slot's number. How far into it this stream is ordered.
+    frontier: Vec<Point>,
+}
+
+/// What the pool asked of the driver for the sake of order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OrderCounts {
+    pub(super) records: u64,
+    pub(super) queries: u64,
+    pub(super) waits: u64,
+}
+
+/// The streams of a pool.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// Index: a list's number. The first stands for the clean list and is no stream's.
+    slots: Vec<Slot>,
+    of_stream: HashMap<StreamId, ListId, BuildIdHasher>,
+    /// The stream that asked last: programs ask on the same one over and over.
+    last: Option<(StreamId, ListId)>,
+    spare_slots: Vec<ListId>,
+    spare_seals: Vec<Seal>,
+    pub(super) counts: OrderCounts,
+}
+
+impl Slot {
+    fn new(stream: Option<StreamId>, handle: CuStream, sealing: Sealing) -> Self {
+        Self {
+            stream,
+            handle,
+            sealing,
+            open: 1,
+            done: 0,
+            unsealed_frees: 0,
+            unsealed_bytes: 0,
+            seals: VecDeque::new(),
+            frontier: Vec::new(),
+        }
+    }
+}
+
+impl Order {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: vec![Slot::new(None, CuStream::NULL, Sealing::Never)],
+            of_stream: HashMap::default(),
+            last: None,
+            spare_slots: Vec::new(),
+            spare_seals: Vec::new(),
+            counts: OrderCounts::default(),
+        }
+    }
+
+    /// The list of a stream that is known already.
+    pub(super) fn find(&mut self, stream: StreamId) -> Option<ListId> {
+        if let Some((last, list)) = self.last
+            && last == stream
+        {
+            return Some(list);
+        }
+        let list = *self.of_stream.get(&stream)?;
+        self.last = Some((stream, list));
+        Some(list)
+    }
+
+    /// A slot for a stream, and whether its list is new and has to be made.
+    pub(super) fn add(
+        &mut self,
+        stream: StreamId,
+        handle: CuStream,
+        sealing: Sealing,
+    ) -> (ListId, bool) {
+        let slot = Slot::new(Some(stream), handle, sealing);
+        let (list, is_new) = if let Some(list) = self.spare_slots.pop() {
+            // Points go on from where they were: nobody's frontier reaches beyond them.
+            let open = self.slots[list.index()].open;
+            self.slots[list.index()] = Slot { open, done: open - 1, ..slot };
+            (list, false)
+        } else {
+            self.slots.push(slot);
+            (ListId(u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)), true)
+        };
+        self.of_stream.insert(stream, list);
+        (list, is_new)
+    }
+
+    /// All lists that belong to streams.
+    pub(super) fn lists(&self) -> impl Iterator<Item = ListId> + use<> {
+        (1..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)).map(ListId)
+    }
+
+    /// The latest point of list `q` whose blocks may be handed to the owner of list `s`: the rule of the pool.
+    pub(super) fn covered(&self, s: ListId, q: ListId) -> Point {
+        if q == s || q == ListId::CLEAN {
+            return Point::MAX;
+        }
+        let frontier = self.slots[s.index()].frontier.get(q.index()).copied().unwrap_or(0);
+        self.slots[q.index()].done.max(frontier)
+    }
+
+    /// The latest point of a list that is known complete.
+    pub(super) fn done(&self, list: ListId) -> Point {
+        self.slots[list.index()].done
+    }
+
+    /// The point that a block freed now gets.
+    pub(super) fn open(&self, list: ListId) -> Point {
+        self.slots[list.index()].open
+    }
+
+    /// The list's stream, if it can be sealed at any time: then it exists until [`retire`](Self::retire) is called for it.
+    pub(super) fn late_handle(&self, list: ListId) -> Option<CuStream> {
+        let slot = &self.slots[list.index()];
+        (slot.sealing == Sealing::Late).then_some(slot.handle)
+    }
+
+    /// How many streams have a slot.
+    pub(super) fn streams(&self) -> usize {
+        self.of_stream.len()
+    }
+
+    /// Whether an event covers everything freed on the list up to `point`.
+    pub(super) fn is_sealed_up_to(&self, list: ListId, point: Point) -> bool {
+        self.slots[list.index()].open > point
+    }
+
+    /// The list's stream.
+    pub(super) fn stream(&self, list: ListId) -> Option<StreamId> {
+        self.slots[list.index()].stream
+    }
+
+    /// Whether blocks were freed that no event covers.
+    pub(super) fn is_unsealed(&self, list: ListId) -> bool {
+        self.slots[list.index()].unsealed_frees > 0
+    }
+
+    /// Notes a free. Says whether the stream should be sealed now.
+    pub(super) fn note_free(&mut self, list: ListId, bytes: u64) -> bool {
+        let alone = self.of_stream.len() < 2;
+        let slot = &mut self.slots[list.index()];
+        slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
+        slot.unsealed_bytes = slot.unsealed_bytes.saturating_add(bytes);
+        match slot.sealing {
+            Sealing::AtFree => true,
+            Sealing::Late => {
+                // With one stream alone nobody will ever ask.
+                !alone && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes >= SEAL_BYTES)
+            }
+            Sealing::Never => false,
+        }
+    }
+
+    /// Seals a stream: has `record` record an event on it, which stands for everything freed so far.
+    ///
+    /// # Errors
+    /// What `record` returns. Then nothing has changed: what was freed stays unknown.
+    pub(super) fn seal(
+        &mut self,
+        list: ListId,
+        record: impl FnOnce(&CudaEvent) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let slot = &mut self.slots[list.index()];
+        // A full queue's newest event is recorded anew: it then stands for more. Whoever waits for its former mark keeps it.
+        let newest = if slot.seals.len() < SEALS { None } else { slot.seals.pop_back() };
+        let joins = newest.is_some();
+        let mut seal = match newest.or_else(|| self.spare_seals.pop()) {
+            Some(seal) => seal,
+            None => Seal { event: CudaEvent::new()?, covers: 0, frontier: Vec::new() },
+        };
+        self.counts.records += 1;
+        let recorded = record(&seal.event);
+        if recorded.is_ok() {
+            seal.covers = slot.open;
+            seal.frontier.clone_from(&slot.frontier);
+            slot.open += 1;
+            slot.unsealed_frees = 0;
+            slot.unsealed_bytes = 0;
+        }
+        if recorded.is_ok() || joins {
+            slot.seals.push_back(seal);
+        } else {
+            self.spare_seals.push(seal);
+        }
+        recorded
+    }
+
+    /// Asks the driver which of a stream's seals are complete, oldest first. Says whether any was.
+    ///
+    /// A failure counts as not complete.
+    pub(super) fn poll(&mut self, list: ListId) -> bool {
+        let mut found = false;
+        while let Some(seal) = self.slots[list.index()].seals.front() {
+            self.counts.queries += 1;
+            if !seal.event.is_complete().unwrap_or(false) {
+                break;
+            }
+            found = true;
+            self.finish_oldest(list);
+        }
+        found
+    }
+
+    /// Takes a stream's oldest seal for complete, and with it all that the stream was ordered after when it was recorded.
+    fn finish_oldest(&mut self, list: ListId) {
+        let Some(seal) = self.slots[list.index()].seals.pop_front() else { return };
+        let slot = &mut self.slots[list.index()];
+        slot.done = slot.done.max(seal.covers);
+        for (slot, &point) in self.slots.iter_mut().zip(&seal.frontier) {
+            slot.done = slot.done.max(point);
+        }
+        self.spare_seals.push(seal);
+    }
+
+    /// Takes everything freed on a list so far for complete, and all that its stream was ordered after: the stream was found
+    /// idle.
+    pub(super) fn finish_all(&mut self, list: ListId) {
+        let slot = &mut self.slots[list.index()];
+        slot.done = slot.open;
+        slot.open += 1;
+        slot.unsealed_frees = 0;
+        slot.unsealed_bytes = 0;
+        self.spare_seals.extend(slot.seals.drain(..));
+        let frontier = std::mem::take(&mut slot.frontier);
+        for (slot, &point) in self.slots.iter_mut().zip(&frontier) {
+            slot.done = slot.done.max(point);
+        }
+        self.slots[list.index()].frontier = frontier;
+    }
+
+    /// Makes the owner of list `s` wait for everything on list `q` up to `point`, which must be sealed: has `wait` enqueue a
+    /// wait for the oldest event that covers it.
+    ///
+    /// # Errors
+    /// What `wait` returns, or that no event covers the point. Then nothing has changed.
+    pub(super) fn wait(
+        &mut self,
+        s: ListId,
+        q: ListId,
+        point: Point,
+        wait: impl FnOnce(&CudaEvent) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(index) = self.slots[q.index()].seals.iter().position(|seal| seal.covers >= point)
+        else {
+            return Err(Error::unsupported(
+                "pool",
+                "a free that no event covers can not be waited for",
+            ));
+        };
+        self.counts.waits += 1;
+        wait(&self.slots[q.index()].seals[index].event)?;
+        let lists = self.slots.len();
+        let mut frontier = std::mem::take(&mut self.slots[s.index()].frontier);
+        frontier.resize(lists, 0);
+        let seal = &self.slots[q.index()].seals[index];
+        for (mine, &theirs) in frontier.iter_mut().zip(&seal.frontier) {
+            *mine = theirs.max(*mine);
+        }
+        frontier[q.index()] = seal.covers.max(frontier[q.index()]);
+        self.slots[s.index()].frontier = frontier;
+        Ok(())
+    }
+
+    /// Closes the current point of every stream, so that what is freed from now on is told apart. Returns the points closed.
+    pub(super) fn cut(&mut self) -> Vec<Point> {
+        self.slots
+            .iter_mut()
+            .map(|slot| {
+                slot.open += 1;
+                slot.open - 1
+            })
+            .collect()
+    }
+
+    /// Takes all points of a [`cut`](Self::cut) for complete: the whole device was waited for after it.
+    pub(super) fn finish_cut(&mut self, cut: &[Point]) {
+        for (slot, &point) in self.slots.iter_mut().zip(cut) {
+            slot.done = slot.done.max(point);
+            while slot.seals.front().is_some_and(|seal| seal.covers <= slot.done) {
+                self.spare_seals.extend(slot.seals.pop_front());
+            }
+        }
+    }
+
+    /// Notes that a stream is about to be destroyed. Its list stays until its blocks have found another.
+    pub(super) fn retire(&mut self, list: ListId) {
+        self.forget_stream(list);
+        self.slots[list.index()].sealing = Sealing::Never;
+    }
+
+    /// Frees the slot of a stream that holds nothing: its list is empty, and no event of its is outstanding. A stream that
+    /// comes back gets a new one.
+    pub(super) fn recycle(&mut self, list: ListId) {
+        if self.slots[list.index()].seals.is_empty() && !self.spare_slots.contains(&list) {
+            self.forget_stream(list);
+            self.slots[list.index()].sealing = Sealing::Never;
+            self.spare_slots.push(list);
+        }
+    }
+
+    fn forget_stream(&mut self, list: ListId) {
+        if let Some(stream) = self.slots[list.index()].stream.take() {
+            self.of_stream.remove(&stream);
+        }
+        self.last = self.last.filter(|&(_, known)| known != list);
+    }
+}

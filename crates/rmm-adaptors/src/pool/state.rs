@@ -1,0 +1,165 @@
+//! All that a pool's lock protects: the heap, the order of streams, and where segments and live blocks are.
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+use std::collections::HashMap;
+
+use rmm_core::{DevicePtr, Exhaustion};
+
+use super::hash::BuildIdHasher;
+use super::heap::{Heap, ListId, NodeId, Point, SegmentId};
+use super::order::Order;
+use super::statistics::PoolStatistics;
+
+/// Memory from upstream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub(super) base: DevicePtr,
+    pub(super) layout: Layout,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) heap: Heap,
+    pub(super) order: Order,
+    /// Index: [`SegmentId`].
+    chunks: Vec<Option<Chunk>>,
+    /// By the address that was handed out.
+    live: HashMap<u64, NodeId, BuildIdHasher>,
+    /// Bytes that somebody is asking upstream for at the moment, with the lock released.
+    pub(super) pending: u64,
+    pub(super) statistics: PoolStatistics,
+}
+
+impl State {
+    pub(super) fn new() -> Self {
+        Self {
+            heap: Heap::new(),
+            order: Order::new(),
+            chunks: Vec::new(),
+            live: HashMap::default(),
+            pending: 0,
+            statistics: PoolStatistics::default(),
+        }
+    }
+
+    /// Adds memory from upstream: clean, since upstream gives it for everybody's use.
+    pub(super) fn add_chunk(&mut self, chunk: Chunk) {
+        let segment = self.heap.add_segment(chunk.layout.size() as u64);
+        if segment.index() == self.chunks.len() {
+            self.chunks.push(None);
+        }
+        self.chunks[segment.index()] = Some(chunk);
+        self.statistics.upstream_allocations += 1;
+        self.statistics.reserved_bytes = self.heap.reserved();
+        self.statistics.peak_reserved_bytes =
+            self.statistics.peak_reserved_bytes.max(self.heap.reserved());
+    }
+
+    /// Removes memory that nothing uses, to be given back upstream.
+    pub(super) fn remove_chunk(&mut self, segment: SegmentId) -> Option<Chunk> {
+        self.heap.remove_segment(segment)?;
+        self.statistics.upstream_frees += 1;
+        self.statistics.reserved_bytes = self.heap.reserved();
+        self.chunks[segment.index()].take()
+    }
+
+    /// All memory from upstream, used or not.
+    pub(super) fn drain_chunks(&mut self) -> impl Iterator<Item = Chunk> + '_ {
+        self.chunks.drain(..).flatten()
+    }
+
+    /// The memory from upstream, by segment.
+    pub(super) fn chunk(&self, segment: SegmentId) -> Option<Chunk> {
+        self.chunks.get(segment.index()).copied().flatten()
+    }
+
+    /// Takes memory that costs no driver call: the requester's own, clean memory, and what is already known to be free.
+    pub(super) fn take_known(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        if let Some(node) = self.heap.take(list, size) {
+            return Some(node);
+        }
+        if list != ListId::CLEAN
+            && let Some(node) = self.heap.take(ListId::CLEAN, size)
+        {
+            return Some(node);
+        }
+        for other in self.order.lists() {
+            if other != list && self.heap.free_bytes(other) >= size {
+                let covered = self.order.covered(list, other);
+                if let Some(node) = self.heap.take_covered(other, size, covered) {
+                    return Some(node);
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes memory out of free neighbours that the requester may use, whichever lists they are in.
+    pub(super) fn take_fused(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        // What is left of the run was not used by the requester's stream before, but counts as if it were: at its newest point.
+        let point: Point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };
+        let order = &self.order;
+        self.heap.fuse(size, list, point, |other, freed| freed <= order.covered(list, other))
+    }
+
+    /// Moves what is known to be done to the clean list, where it merges, and frees the slots of streams that are gone.
+    pub(super) fn clean_all(&mut self) {
+        for list in self.order.lists() {
+            self.heap.clean(list, self.order.done(list));
+            if self.order.stream(list).is_none() && self.heap.is_empty(list) {
+                self.order.recycle(list);
+            }
+        }
+    }
+
+    /// Hands a block out: notes it as live under its aligned address, which is returned.
+    pub(super) fn hand_out(&mut self, node: NodeId, alignment: u64) -> DevicePtr {
+        let block = self.heap.block(node);
+        let chunk = self
+            .chunk(block.segment)
+            .expect("a segment is removed together with its memory, and only when unused");
+        let address = (chunk.base.0 + block.offset).next_multiple_of(alignment);
+        self.live.insert(address, node);
+        self.statistics.allocations += 1;
+        self.statistics.live_bytes = self.heap.live();
+        self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
+        DevicePtr(address)
+    }
+
+    /// Takes a block back into a list, at its current point. Returns its bytes, or `None` if the address is not that of a
+    /// live block.
+    pub(super) fn take_back(&mut self, pointer: DevicePtr, list: ListId) -> Option<u64> {
+        let Some(node) = self.live.remove(&pointer.0) else {
+            self.statistics.unknown_frees += 1;
+            return None;
+        };
+        let point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };
+        let bytes = self.heap.free(node, list, point)?;
+        self.statistics.frees += 1;
+        self.statistics.live_bytes = self.heap.live();
+        Some(bytes)
+    }
+
+    /// What there is, for an error.
+    pub(super) fn exhaustion(&self, limit: Option<u64>) -> Exhaustion {
+        Exhaustion {
+            reserved: self.heap.reserved(),
+            live: self.heap.live(),
+            largest_free: self.heap.largest_free(),
+            limit,
+        }
+    }
+
+    /// The counters so far.
+    pub(super) fn statistics(&self) -> PoolStatistics {
+        let counts = self.order.counts;
+        PoolStatistics {
+            events_recorded: counts.records,
+            event_queries: counts.queries,
+            stream_waits: counts.waits,
+            ..self.statistics
+        }
+    }
+}

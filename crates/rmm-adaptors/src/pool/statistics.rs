@@ -1,0 +1,55 @@
+//! What a pool has done so far, and what its memory looks like.
+
+#![forbid(unsafe_code)]
+
+use rmm_core::{DevicePtr, StreamId};
+
+/// A pool's counters, all from one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct PoolStatistics {
+    /// Blocks handed out.
+    pub allocations: u64,
+    /// Blocks taken back.
+    pub frees: u64,
+    /// Frees of addresses that are not those of live blocks. Each is a bug in the program.
+    pub unknown_frees: u64,
+    /// Bytes handed out now, each request rounded up to 256.
+    pub live_bytes: u64,
+    /// The most bytes handed out at once.
+    pub peak_live_bytes: u64,
+    /// Bytes taken from upstream now.
+    pub reserved_bytes: u64,
+    /// The most bytes taken from upstream at once.
+    pub peak_reserved_bytes: u64,
+    /// Requests to upstream that succeeded.
+    pub upstream_allocations: u64,
+    /// Pieces given back to upstream.
+    pub upstream_frees: u64,
+    /// Events recorded on streams.
+    pub events_recorded: u64,
+    /// Events asked whether they are complete.
+    pub event_queries: u64,
+    /// Times that a stream was made to wait for another.
+    pub stream_waits: u64,
+    /// Times that the calling thread waited for the device.
+    pub host_waits: u64,
+}
+
+/// A block of a pool's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolBlock {
+    /// The number of the piece from upstream that it is part of.
+    pub segment: usize,
+    /// Where that piece starts.
+    pub segment_base: DevicePtr,
+    /// Bytes from there.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Whether it is handed out.
+    pub is_live: bool,
+    /// The stream that it was freed on; `None` for live blocks, for those that every stream may have, and for those of a
+    /// stream that is gone.
+    pub owner: Option<StreamId>,
+}

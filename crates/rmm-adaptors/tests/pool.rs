@@ -1,0 +1,500 @@
+//! The pool's behaviour on one thread: sizes, limits, growth, reuse, giving back, errors.
+
+use std::alloc::Layout;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{
+    AnyResource, CudaStream, DeviceAccessible, DevicePtr, ErrorKind, Resource, StreamFlags,
+    StreamRef, SyncResource,
+};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sys::CuResult;
+
+const MIB: usize = 1 << 20;
+
+type Pool = PoolMemoryResource<CudaMemoryResource>;
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).unwrap()
+}
+
+fn free(pool: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
+    // SAFETY: every test allocates the block with this layout, and orders its uses before.
+    unsafe { pool.deallocate(stream.as_ref(), pointer, layout(bytes)) }
+}
+
+fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap()
+}
+
+/// A machine whose work never runs by itself: what is not ordered is not done.
+fn adversary() -> Machine {
+    Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build()
+}
+
+/// Enqueues work, so that the stream is busy until somebody waits for it.
+fn keep_busy(machine: &Machine, stream: &CudaStream) {
+    machine.launch(stream.as_raw(), rmm_sim::Kernel::new("busy", |_| {})).unwrap();
+}
+
+#[test]
+fn freed_memory_is_reused_on_its_stream_at_once() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    let first = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    keep_busy(&machine, &stream);
+    free(&pool, &stream, first, 1000);
+    let calls = machine.calls();
+    let second = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    assert_eq!(first, second);
+    assert_eq!(machine.calls(), calls, "reuse on one stream asks the driver for nothing");
+    free(&pool, &stream, second, 1000);
+}
+
+#[test]
+fn another_stream_gets_other_memory_while_there_is_some() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let (a, b) = (stream(), stream());
+    let first = pool.allocate(a.as_ref(), layout(1000)).unwrap();
+    keep_busy(&machine, &a);
+    free(&pool, &a, first, 1000);
+    let second = pool.allocate(b.as_ref(), layout(1000)).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(pool.statistics().stream_waits, 0);
+    free(&pool, &b, second, 1000);
+}
+
+#[test]
+fn another_stream_gets_the_same_memory_once_it_is_done() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new())
+        .initial_size(2 * MIB)
+        .maximum_size(2 * MIB)
+        .build()
+        .unwrap();
+    let (a, b) = (stream(), stream());
+    let first = pool.allocate(a.as_ref(), layout(2 * MIB)).unwrap();
+    keep_busy(&machine, &a);
+    free(&pool, &a, first, 2 * MIB);
+    a.synchronize().unwrap();
+    let second = pool.allocate(b.as_ref(), layout(2 * MIB)).unwrap();
+    assert_eq!(first, second);
+    assert_eq!(pool.statistics().stream_waits, 0, "the pool found out by asking");
+    free(&pool, &b, second, 2 * MIB);
+}
+
+#[test]
+fn a_full_pool_makes_a_stream_wait_before_it_refuses() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
+    let (a, b) = (stream(), stream());
+    let first = pool.allocate(a.as_ref(), layout(2 * MIB)).unwrap();
+    keep_busy(&machine, &a);
+    free(&pool, &a, first, 2 * MIB);
+    let second = pool.allocate(b.as_ref(), layout(2 * MIB)).unwrap();
+    assert_eq!(first, second);
+    let statistics = pool.statistics();
+    assert_eq!((statistics.stream_waits, statistics.host_waits), (1, 0));
+    // The wait is real: b can not run ahead of a.
+    keep_busy(&machine, &b);
+    b.synchronize().unwrap();
+    assert!(a.as_ref().is_idle().unwrap());
+    free(&pool, &b, second, 2 * MIB);
+}
+
+#[test]
+fn one_wait_covers_all_that_the_other_stream_freed() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(8 * MIB).build().unwrap();
+    let (a, b) = (stream(), stream());
+    let blocks: Vec<_> = (0..8).map(|_| pool.allocate(a.as_ref(), layout(MIB)).unwrap()).collect();
+    keep_busy(&machine, &a);
+    for &block in blocks.iter().step_by(2).chain(blocks.iter().skip(1).step_by(2)) {
+        free(&pool, &a, block, MIB);
+    }
+    let taken: Vec<_> = (0..8).map(|_| pool.allocate(b.as_ref(), layout(MIB)).unwrap()).collect();
+    assert_eq!(pool.statistics().stream_waits, 1);
+    for block in taken {
+        free(&pool, &b, block, MIB);
+    }
+}
+
+#[test]
+fn waits_are_transitive() {
+    // c waits for b, which waited for a: what a freed before that is c's without another wait.
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
+    let (a, b, c) = (stream(), stream(), stream());
+    let [x, y] = [3 * MIB, MIB].map(|bytes| pool.allocate(a.as_ref(), layout(bytes)).unwrap());
+    keep_busy(&machine, &a);
+    free(&pool, &a, x, 3 * MIB);
+    free(&pool, &a, y, MIB);
+    let from_a = pool.allocate(b.as_ref(), layout(3 * MIB)).unwrap();
+    keep_busy(&machine, &b);
+    free(&pool, &b, from_a, 3 * MIB);
+    assert_eq!(pool.statistics().stream_waits, 1);
+    let from_b = pool.allocate(c.as_ref(), layout(3 * MIB)).unwrap();
+    assert_eq!(pool.statistics().stream_waits, 2);
+    let from_a = pool.allocate(c.as_ref(), layout(MIB)).unwrap();
+    assert_eq!(pool.statistics().stream_waits, 2);
+    keep_busy(&machine, &c);
+    c.synchronize().unwrap();
+    assert!(a.as_ref().is_idle().unwrap());
+    free(&pool, &c, from_b, 3 * MIB);
+    free(&pool, &c, from_a, MIB);
+}
+
+#[test]
+fn neighbours_of_several_streams_become_one_block_before_memory_is_refused() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new())
+        .initial_size(4 * MIB)
+        .maximum_size(4 * MIB)
+        .build()
+        .unwrap();
+    let streams: Vec<_> = (0..4).map(|_| stream()).collect();
+    let blocks: Vec<_> =
+        streams.iter().map(|s| pool.allocate(s.as_ref(), layout(MIB)).unwrap()).collect();
+    for (stream, &block) in streams.iter().zip(&blocks) {
+        keep_busy(&machine, stream);
+        free(&pool, stream, block, MIB);
+    }
+    let whole = pool.allocate(streams[0].as_ref(), layout(4 * MIB)).unwrap();
+    assert_eq!(pool.statistics().stream_waits, 3);
+    assert_eq!(pool.statistics().host_waits, 0);
+    free(&pool, &streams[0], whole, 4 * MIB);
+}
+
+#[test]
+fn what_is_left_of_a_fused_block_is_not_free_for_all() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new())
+        .maximum_size(4 * MIB)
+        .initial_size(4 * MIB)
+        .build()
+        .unwrap();
+    let (a, b, c, d) = (stream(), stream(), stream(), stream());
+    let [first, second] =
+        [&a, &b].map(|stream| pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap());
+    keep_busy(&machine, &a);
+    keep_busy(&machine, &b);
+    free(&pool, &a, first, 2 * MIB);
+    free(&pool, &b, second, 2 * MIB);
+    // c waits for both and gets a run of both. What is left was b's, and only c is ordered after b.
+    let fused = pool.allocate(c.as_ref(), layout(3 * MIB)).unwrap();
+    let rest = pool.allocate(d.as_ref(), layout(MIB)).unwrap();
+    keep_busy(&machine, &d);
+    d.synchronize().unwrap();
+    assert!(b.as_ref().is_idle().unwrap(), "d got memory that b was still at work on");
+    free(&pool, &c, fused, 3 * MIB);
+    free(&pool, &d, rest, MIB);
+}
+
+#[test]
+fn a_drained_pool_is_as_good_as_new() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new())
+        .initial_size(16 * MIB)
+        .maximum_size(16 * MIB)
+        .build()
+        .unwrap();
+    let streams: Vec<_> = (0..5).map(|_| stream()).collect();
+    let mut blocks = Vec::new();
+    for index in 0..200 {
+        let bytes = 1000 * (index % 37 + 1);
+        let stream = &streams[index % 5];
+        blocks.push((pool.allocate(stream.as_ref(), layout(bytes)).unwrap(), bytes, stream));
+    }
+    for (index, &(block, bytes, stream)) in blocks.iter().enumerate() {
+        if index % 3 == 0 {
+            keep_busy(&machine, stream);
+        }
+        free(&pool, stream, block, bytes);
+    }
+    let whole = pool.allocate(streams[2].as_ref(), layout(16 * MIB)).unwrap();
+    free(&pool, &streams[2], whole, 16 * MIB);
+    let statistics = pool.statistics();
+    assert_eq!((statistics.live_bytes, statistics.upstream_allocations), (0, 1));
+}
+
+#[test]
+fn memory_freed_on_a_stream_that_is_gone_can_be_had() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
+    let survivor = stream();
+    for _ in 0..100 {
+        let gone = stream();
+        let block = pool.allocate(gone.as_ref(), layout(2 * MIB)).unwrap();
+        keep_busy(&machine, &gone);
+        free(&pool, &gone, block, 2 * MIB);
+        drop(gone);
+        let block = pool.allocate(survivor.as_ref(), layout(2 * MIB)).unwrap();
+        keep_busy(&machine, &survivor);
+        free(&pool, &survivor, block, 2 * MIB);
+    }
+    assert_eq!(pool.statistics().host_waits, 0);
+    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+}
+
+#[test]
+fn the_next_stream_with_the_same_handle_is_a_stranger() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let first = stream();
+    let handle = first.as_raw();
+    let block = pool.allocate(first.as_ref(), layout(MIB)).unwrap();
+    keep_busy(&machine, &first);
+    free(&pool, &first, block, MIB);
+    drop(first);
+    let second = stream();
+    assert_eq!(second.as_raw(), handle, "the driver gives the handle out again");
+    let other = pool.allocate(second.as_ref(), layout(MIB)).unwrap();
+    assert_ne!(block, other, "the first stream's work may still use it");
+    free(&pool, &second, other, MIB);
+}
+
+#[test]
+fn limits_hold_and_errors_explain_themselves() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(3 * MIB)).unwrap();
+    let error = pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap_err();
+    assert!(error.is_out_of_memory());
+    assert_eq!(error.requested(), Some(2 * MIB));
+    assert_eq!(error.stream(), Some(stream.as_ref().id()));
+    let held = error.exhaustion().unwrap();
+    assert_eq!((held.reserved, held.live), (4 << 20, 3 << 20));
+    assert_eq!((held.largest_free, held.limit), (1 << 20, Some(4 << 20)));
+    let text = error.to_string();
+    assert!(
+        text.contains("pool could not allocate 2.0 MiB") && text.contains("limit 4.0 MiB"),
+        "the text names what was asked and the limit: {text}"
+    );
+    free(&pool, &stream, block, 3 * MIB);
+    let whole = pool.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+    free(&pool, &stream, whole, 4 * MIB);
+    assert_eq!(pool.statistics().peak_reserved_bytes, 4 << 20);
+}
+
+#[test]
+fn unused_pieces_are_given_back_for_one_that_fits() {
+    let machine = Machine::builder().memory(16 * MIB).build();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    let blocks: Vec<_> =
+        (0..7).map(|_| pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap()).collect();
+    for block in blocks {
+        free(&pool, &stream, block, 2 * MIB);
+    }
+    // No two pieces from upstream are one: only giving them back makes room.
+    let large = pool.allocate(stream.as_ref(), layout(12 * MIB)).unwrap();
+    assert!(pool.statistics().upstream_frees > 0);
+    free(&pool, &stream, large, 12 * MIB);
+}
+
+#[test]
+fn trim_gives_unused_memory_back() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    let keep = pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap();
+    let give = pool.allocate(stream.as_ref(), layout(6 * MIB)).unwrap();
+    free(&pool, &stream, give, 6 * MIB);
+    stream.synchronize().unwrap();
+    assert_eq!(pool.trim(0), 6 << 20);
+    assert_eq!(pool.reserved_bytes(), 2 << 20);
+    assert_eq!(machine.memory_in_use(0), 2 * MIB);
+    free(&pool, &stream, keep, 2 * MIB);
+}
+
+#[test]
+fn the_pool_gives_everything_back_when_its_last_handle_is_dropped() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(8 * MIB).build().unwrap();
+    let handle = pool.clone();
+    let erased = AnyResource::<DeviceAccessible>::of(&pool);
+    assert_eq!(handle, pool);
+    assert_eq!(erased.downcast_ref::<Pool>(), Some(&pool));
+    drop((pool, handle));
+    assert_eq!(machine.memory_in_use(0), 8 * MIB);
+    drop(erased);
+    assert_eq!(machine.memory_in_use(0), 0);
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+#[test]
+fn zero_bytes_touch_nothing() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    assert_eq!(pool.allocate(stream.as_ref(), layout(0)).unwrap(), DevicePtr::NULL);
+    assert_eq!(pool.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
+    free(&pool, &stream, DevicePtr::NULL, 0);
+    assert_eq!(
+        pool.statistics(),
+        Pool::builder(CudaMemoryResource::new()).build().unwrap().statistics()
+    );
+}
+
+#[test]
+fn every_alignment_is_honoured() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    let mut blocks = Vec::new();
+    for round in 0..3 {
+        for exponent in 0..=21 {
+            let layout = Layout::from_size_align(100 + round, 1 << exponent).unwrap();
+            let pointer = pool.allocate(stream.as_ref(), layout).unwrap();
+            assert_eq!(pointer.0 % layout.align().max(256) as u64, 0);
+            blocks.push((pointer.0, layout));
+        }
+    }
+    blocks.sort_by_key(|&(address, _)| address);
+    for pair in blocks.windows(2) {
+        assert!(pair[0].0 + pair[0].1.size() as u64 <= pair[1].0, "{pair:?}");
+    }
+    for (address, layout) in blocks {
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { pool.deallocate(stream.as_ref(), DevicePtr(address), layout) };
+    }
+    assert_eq!(pool.statistics().live_bytes, 0);
+}
+
+#[test]
+fn synchronous_memory_is_clean_memory() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+    keep_busy(&machine, &stream);
+    free(&pool, &stream, block, 4 * MIB);
+    // All there is was freed on a busy stream: it can be had only by waiting for it here.
+    let block = pool.allocate_sync(layout(4 * MIB)).unwrap();
+    assert!(stream.as_ref().is_idle().unwrap());
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pool.deallocate_sync(block, layout(4 * MIB)) };
+    let block = pool.allocate(StreamRef::legacy(), layout(4 * MIB)).unwrap();
+    free(&pool, &CudaStream::legacy(), block, 4 * MIB);
+}
+
+#[test]
+fn bad_sizes_are_refused() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let builder = || Pool::builder(CudaMemoryResource::new());
+    for builder in [
+        builder().initial_size(100),
+        builder().maximum_size(100),
+        builder().soft_maximum_size(1),
+        builder().initial_size(2 * MIB).maximum_size(MIB),
+    ] {
+        assert_eq!(
+            builder.clone().build().unwrap_err().kind(),
+            ErrorKind::InvalidArgument,
+            "{builder:?}"
+        );
+    }
+    assert!(builder().initial_size(usize::MAX / 256 * 256).build().is_err());
+    let pool = builder().build().unwrap();
+    let huge = Layout::from_size_align(isize::MAX as usize / 256 * 256, 256).unwrap();
+    assert!(pool.allocate(StreamRef::legacy(), huge).unwrap_err().is_out_of_memory());
+    let block = pool.allocate(StreamRef::legacy(), layout(256)).unwrap();
+    free(&pool, &CudaStream::legacy(), block, 256);
+}
+
+#[test]
+fn an_unknown_free_is_counted_and_changes_nothing() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    free(&pool, &stream, block, 1000);
+    free(&pool, &stream, block, 1000);
+    free(&pool, &stream, DevicePtr(12345), 1000);
+    let statistics = pool.statistics();
+    assert_eq!((statistics.frees, statistics.unknown_frees), (1, 2));
+}
+
+#[test]
+fn growth_takes_less_when_upstream_has_less() {
+    let machine = Machine::builder().memory(16 * MIB).build();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    let mut blocks = Vec::new();
+    while let Ok(block) = pool.allocate(stream.as_ref(), layout(MIB)) {
+        blocks.push(block);
+    }
+    assert_eq!(blocks.len(), 16, "all of the device can be had");
+    for block in blocks {
+        free(&pool, &stream, block, MIB);
+    }
+}
+
+#[test]
+fn a_failure_of_the_driver_is_told_as_what_it_is() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, CuResult::ILLEGAL_ADDRESS));
+    let error = pool.allocate(stream.as_ref(), layout(1000)).unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Driver, Some(CuResult::ILLEGAL_ADDRESS)));
+}
+
+#[test]
+fn a_pool_works_over_the_drivers_own_pool() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool =
+        PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    free(&pool, &stream, block, 1000);
+    drop(pool);
+    drop(stream);
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+#[test]
+fn the_blocks_tell_where_everything_is() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let blocks = pool.blocks();
+    assert_eq!(blocks.len(), 2);
+    assert_eq!((blocks[0].is_live, blocks[0].size), (true, 1024));
+    assert_eq!(DevicePtr(blocks[0].segment_base.0 + blocks[0].offset), block);
+    assert_eq!(
+        (blocks[1].is_live, blocks[1].size, blocks[1].owner),
+        (false, (1 << 20) - 1024, None)
+    );
+    free(&pool, &stream, block, 1000);
+    assert_eq!(pool.blocks()[0].owner, Some(stream.as_ref().id()));
+}

@@ -1,0 +1,175 @@
+//! The command line.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// GPU memory: what the machine has, and how memory resources do on recorded work.
+#[derive(Clone, Debug, PartialEq, Eq, Parser)]
+#[command(name = "rmm", version, about, max_term_width = 100, after_help = EXIT_STATUSES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_STATUSES: &str = "\
+Exit statuses:
+  0  every event succeeded
+  1  some event failed, such as an allocation for which there was no memory
+  2  bad input or usage; nothing was replayed";
+
+/// The subcommands.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Say what GPUs, driver and features this program finds
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArgs),
+    /// Run recorded allocations again, against one or more memory resources
+    #[command(long_about = REPLAY_ABOUT, after_long_help = REPLAY_HELP)]
+    Replay(ReplayArgs),
+}
+
+const DOCTOR_HELP: &str = "\
+It needs no GPU: that there is none, and why, is a result like any other.
+
+Exit statuses:
+  0  it has looked, whatever it found
+  2  bad usage";
+
+const REPLAY_ABOUT: &str = "\
+Run recorded allocations again, against one or more memory resources
+
+Reads logs that RMM's logging adaptor wrote (CSV with the header Thread,Time,Action,Pointer,Size,Stream; plain, gzip or \
+zstd), makes the same calls in the same order, and prints for each resource what a call cost, how much memory was held \
+for how much in use, and what failed.";
+
+const REPLAY_HELP: &str = "\
+Examples:
+  rmm replay train.csv.gz
+  rmm replay train.csv.gz etl.csv.zst --resource pool,cuda-async --report report.html
+  rmm replay train.csv --device sim --repeat 1 --json result.json
+
+Exit statuses:
+  0  every event succeeded
+  1  some event failed, such as an allocation for which there was no memory
+  2  bad input or usage; nothing was replayed";
+
+/// Options of `rmm doctor`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct DoctorArgs {
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `rmm replay`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct ReplayArgs {
+    /// Logs to replay, each on its own
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Resources to replay against, separated by commas
+    #[arg(
+        long = "resource",
+        value_name = "RESOURCE",
+        value_delimiter = ',',
+        default_value = "pool"
+    )]
+    pub resources: Vec<ResourceKind>,
+
+    /// Where to replay: a GPU if there is one, otherwise the software device, and it says so (auto); the software
+    /// device, on which times say nothing about a GPU (sim); or the GPU with this number
+    #[arg(long, value_name = "auto|sim|N", default_value = "auto")]
+    pub device: DeviceChoice,
+
+    /// Replay each recorded thread on a thread of its own, in the recorded order; without this, one thread makes all
+    /// the calls
+    #[arg(long, value_name = "MODE")]
+    pub threads: Option<ThreadMode>,
+
+    /// How often to replay each log: the first time on a fresh resource (cold), then on the same one (warm)
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+
+    /// Also write the results to this file as JSON
+    #[arg(long, value_name = "OUT")]
+    pub json: Option<PathBuf>,
+
+    /// Also write a report with charts and heap maps to this file, one HTML page that needs nothing else
+    #[arg(long, value_name = "OUT.html")]
+    pub report: Option<PathBuf>,
+}
+
+impl ReplayArgs {
+    /// The resources to replay against, each once, in the order in which they were first named.
+    pub fn distinct_resources(&self) -> Vec<ResourceKind> {
+        let mut distinct = Vec::new();
+        for &resource in &self.resources {
+            if !distinct.contains(&resource) {
+                distinct.push(resource);
+            }
+        }
+        distinct
+    }
+}
+
+/// A memory resource that can be replayed against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ResourceKind {
+    /// A pool over the driver's plain allocations
+    Pool,
+    /// The driver's own stream-ordered pool, cuMemAllocAsync
+    CudaAsync,
+    /// The driver's plain allocations, cuMemAlloc, with no pool
+    Cuda,
+}
+
+impl fmt::Display for ResourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pool => "pool",
+            Self::CudaAsync => "cuda-async",
+            Self::Cuda => "cuda",
+        })
+    }
+}
+
+/// How recorded threads become threads of the replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ThreadMode {
+    /// One thread for each recorded thread, taking turns in the recorded order
+    AsRecorded,
+}
+
+/// Where to replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// A GPU if there is one, otherwise the software device.
+    Auto,
+    /// The software device.
+    Software,
+    /// The GPU with this number.
+    Gpu(u32),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "sim" => Ok(Self::Software),
+            _ => {
+                text.parse().map(Self::Gpu).map_err(|_| "expected auto, sim or the number of a GPU")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "args/tests.rs"]
+mod tests;

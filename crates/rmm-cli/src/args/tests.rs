@@ -1,0 +1,105 @@
+//! The command line: what is accepted, what it means, and what help and errors say.
+
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Command, clap::Error> {
+    Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)
+}
+
+fn replay(line: &str) -> ReplayArgs {
+    match parse(line).expect("valid") {
+        Command::Replay(args) => args,
+        Command::Doctor(_) => panic!("not a replay: {line}"),
+    }
+}
+
+#[test]
+fn the_definition_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn defaults() {
+    let args = replay("rmm replay a.csv b.csv");
+    assert_eq!(
+        args,
+        ReplayArgs {
+            files: vec!["a.csv".into(), "b.csv".into()],
+            resources: vec![ResourceKind::Pool],
+            device: DeviceChoice::Auto,
+            threads: None,
+            repeat: 5,
+            json: None,
+            report: None,
+        }
+    );
+}
+
+#[test]
+fn every_option() {
+    let args = replay(
+        "rmm replay a.csv --resource cuda,pool,cuda-async,pool --device 3 --threads as-recorded --repeat 1 \
+         --json o.json --report o.html",
+    );
+    assert_eq!(
+        args.distinct_resources(),
+        [ResourceKind::Cuda, ResourceKind::Pool, ResourceKind::CudaAsync]
+    );
+    assert_eq!(args.device, DeviceChoice::Gpu(3));
+    assert_eq!(args.threads, Some(ThreadMode::AsRecorded));
+    assert_eq!(args.repeat, 1);
+    assert_eq!(args.json, Some("o.json".into()));
+    assert_eq!(args.report, Some("o.html".into()));
+    assert_eq!(replay("rmm replay a.csv --device sim").device, DeviceChoice::Software);
+    assert_eq!(
+        parse("rmm doctor --json").expect("valid"),
+        Command::Doctor(DoctorArgs { json: true })
+    );
+}
+
+#[test]
+fn resource_names_are_those_of_the_command_line() {
+    for kind in ResourceKind::value_variants() {
+        assert_eq!(ResourceKind::from_str(&kind.to_string(), false), Ok(*kind));
+    }
+}
+
+#[test]
+fn bad_usage_is_refused() {
+    for (line, kind) in [
+        ("rmm", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+        ("rmm replay", ErrorKind::MissingRequiredArgument),
+        ("rmm replay a.csv --resource arena", ErrorKind::InvalidValue),
+        ("rmm replay a.csv --device gpu", ErrorKind::ValueValidation),
+        ("rmm replay a.csv --device -1", ErrorKind::UnknownArgument),
+        ("rmm replay a.csv --repeat 0", ErrorKind::ValueValidation),
+        ("rmm replay a.csv --threads 4", ErrorKind::InvalidValue),
+        ("rmm record", ErrorKind::InvalidSubcommand),
+    ] {
+        let error = parse(line).expect_err(line);
+        assert_eq!(error.kind(), kind, "{line}: {error}");
+        assert_eq!(error.exit_code(), 2, "{line}");
+    }
+    let error = parse("rmm replay a.csv --device gpu").expect_err("no such device").to_string();
+    assert!(
+        error.contains("invalid value 'gpu' for '--device <auto|sim|N>': expected auto, sim or"),
+        "{error}"
+    );
+}
+
+#[test]
+fn help_has_examples_and_exit_statuses() {
+    let help = parse("rmm replay --help").expect_err("help").to_string();
+    for part in [
+        "Examples:",
+        "rmm replay train.csv.gz",
+        "1  some event failed",
+        "[default: pool]",
+        "cuda-async",
+    ] {
+        assert!(help.contains(part), "{part:?} is missing in\n{help}");
+    }
+}

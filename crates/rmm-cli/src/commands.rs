@@ -1,0 +1,146 @@
+//! The subcommands: what they print, and how they end.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::{DoctorArgs, ReplayArgs};
+use crate::device::{DRIVER_VARIABLE, OpenDevice};
+use crate::doctor::Doctor;
+use crate::replay::{self, Options};
+use crate::results::Report;
+use crate::trace::{self, Trace};
+use crate::{html, output, table};
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What to print on standard output.
+    pub text: String,
+    /// What to print on standard error, one message each.
+    pub messages: Vec<String>,
+    /// The exit status.
+    pub status: u8,
+}
+
+/// The exit status where every event succeeded.
+pub const SUCCESS: u8 = 0;
+/// The exit status where some event failed.
+pub const FAILURE: u8 = 1;
+/// The exit status of bad input or usage.
+pub const BAD_INPUT: u8 = 2;
+
+impl Ended {
+    fn failed(status: u8, message: String) -> Self {
+        Self { text: String::new(), messages: vec![message], status }
+    }
+}
+
+/// `rmm doctor`.
+pub fn doctor(args: &DoctorArgs) -> Ended {
+    let mut messages = Vec::new();
+    if std::env::var(DRIVER_VARIABLE).is_ok_and(|driver| driver == "sim") {
+        match rmm_sim::install() {
+            Ok(_) => messages.push(format!("{DRIVER_VARIABLE}=sim: this is the software device")),
+            Err(error) => return Ended::failed(BAD_INPUT, error.to_string()),
+        }
+    }
+    let doctor = Doctor::examine();
+    if !args.json {
+        return Ended { text: doctor.to_text(), messages, status: SUCCESS };
+    }
+    match serde_json::to_string_pretty(&doctor) {
+        Ok(json) => Ended { text: json + "\n", messages, status: SUCCESS },
+        Err(error) => Ended::failed(FAILURE, error.to_string()),
+    }
+}
+
+/// `rmm replay`. All logs are read first, so that a bad one is known before anything is replayed or written.
+pub fn replay(args: &ReplayArgs) -> Ended {
+    let traces: Result<Vec<Trace>, _> =
+        args.files.iter().map(PathBuf::as_path).map(trace::read).collect();
+    let traces = match traces {
+        Ok(traces) => traces,
+        Err(error) => return Ended::failed(BAD_INPUT, error.to_string()),
+    };
+    let device = match OpenDevice::open(args.device) {
+        Ok(device) => device,
+        Err(message) => return Ended::failed(BAD_INPUT, message),
+    };
+    let mut messages = Vec::new();
+    if device.is_software() {
+        let reason =
+            device.notice.as_deref().map(|notice| format!(" ({notice})")).unwrap_or_default();
+        messages
+            .push(format!("on the software device{reason}: its times say nothing about a GPU's"));
+    }
+    let report = match replay_all(args, &traces, &device) {
+        Ok(report) => report,
+        Err(error) => {
+            return Ended {
+                messages: [messages, vec![error]].concat(),
+                ..Ended::failed(FAILURE, String::new())
+            };
+        }
+    };
+    if let Err(error) = write_files(args, &report) {
+        messages.push(error);
+        return Ended { text: tables(&report), messages, status: BAD_INPUT };
+    }
+    let failed = report
+        .traces
+        .iter()
+        .flat_map(|trace| &trace.resources)
+        .any(|resource| resource.failures > 0);
+    Ended { text: tables(&report), messages, status: if failed { FAILURE } else { SUCCESS } }
+}
+
+fn replay_all(args: &ReplayArgs, traces: &[Trace], device: &OpenDevice) -> Result<Report, String> {
+    let options = Options { repeat: args.repeat, threads: args.threads };
+    let resources = args.distinct_resources();
+    let events: u64 = traces.iter().map(|trace| trace.events.len() as u64).sum();
+    let bar = ProgressBar::new(events * resources.len() as u64 * replay::passes(options));
+    let template = "{msg:32} [{bar:32}] {human_pos}/{human_len} events, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let mut report = Report {
+        rmm_version: env!("CARGO_PKG_VERSION").to_owned(),
+        device: device.name.clone(),
+        software_device: device.is_software(),
+        traces: Vec::new(),
+    };
+    for trace in traces {
+        let mut result = replay::trace_result(trace);
+        for &resource in &resources {
+            let name = trace.path.file_name().unwrap_or_default().to_string_lossy();
+            bar.set_message(format!("{name} on {resource}"));
+            let replayed =
+                replay::replay(device, trace, resource, options, &|events| bar.inc(events))
+                    .map_err(|error| format!("{}: {resource}: {error}", trace.path.display()))?;
+            result.resources.push(replayed);
+        }
+        report.traces.push(result);
+    }
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+fn tables(report: &Report) -> String {
+    let tables: Vec<String> = report.traces.iter().map(table::render).collect();
+    tables.join("\n")
+}
+
+fn write_files(args: &ReplayArgs, report: &Report) -> Result<(), String> {
+    if let Some(path) = &args.json {
+        let json = report.to_json().map_err(|error| error.to_string())?;
+        output::write_atomically(path, json.as_bytes()).map_err(|error| error.to_string())?;
+    }
+    if let Some(path) = &args.report {
+        output::write_atomically(path, html::render(report).as_bytes())
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The device that a command runs on: a GPU, or the software device.
+
+mod counting;
+
+use rmm_core::{Device, DeviceGuard, Error};
+use rmm_sim::{Entered, Machine};
+use rmm_sys::{Driver, LoadError};
+
+use crate::args::DeviceChoice;
+
+/// The environment variable that chooses a device where the command line leaves it open: `sim` or `cuda`.
+pub const DRIVER_VARIABLE: &str = "RMM_DRIVER";
+
+/// Memory of the software device: that of the GPU on which the traces in this repository were recorded.
+const SOFTWARE_MEMORY: usize = 140 << 30;
+
+/// A device, current on the thread that opened it for as long as this lives.
+#[derive(Debug)]
+pub struct OpenDevice {
+    /// The device's name.
+    pub name: String,
+    /// Why the software device was taken, if it was.
+    pub notice: Option<String>,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Software { machine: Machine, _entered: Entered },
+    Gpu { device: Device, _current: DeviceGuard },
+}
+
+/// What another thread needs to use the same device.
+#[derive(Clone, Debug)]
+pub enum DeviceHandle {
+    /// The software device.
+    Software(Machine),
+    /// A GPU.
+    Gpu(Device),
+}
+
+/// Keeps the device current on another thread.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for what dropping it does")]
+pub enum Current {
+    /// The software device.
+    Software(Entered),
+    /// A GPU.
+    Gpu(DeviceGuard),
+}
+
+impl OpenDevice {
+    /// Opens the device that was chosen.
+    ///
+    /// The choice `auto` takes the first GPU if there is one, else the software device; `RMM_DRIVER` narrows it.
+    ///
+    /// # Errors
+    /// If a GPU was asked for and can not be used; the text says why.
+    pub fn open(choice: DeviceChoice) -> Result<Self, String> {
+        let wish = std::env::var(DRIVER_VARIABLE).unwrap_or_default();
+        match (choice, wish.as_str()) {
+            (DeviceChoice::Software, _) => Self::software(None),
+            (DeviceChoice::Auto, "sim") => Self::software(Some(format!("{DRIVER_VARIABLE}=sim"))),
+            (DeviceChoice::Gpu(ordinal), _) => {
+                Self::gpu(ordinal).map_err(|error| error.to_string())
+            }
+            (DeviceChoice::Auto, "cuda") => {
+                Self::gpu(0).map_err(|error| format!("{DRIVER_VARIABLE}=cuda, but {error}"))
+            }
+            (DeviceChoice::Auto, "") => Self::gpu_or_software(),
+            (DeviceChoice::Auto, other) => {
+                Err(format!("{DRIVER_VARIABLE} is {other:?}; expected sim or cuda"))
+            }
+        }
+    }
+
+    /// A library without a device is no reason to stop: its driver can not be taken back, so it is tried before it becomes the
+    /// process's.
+    fn gpu_or_software() -> Result<Self, String> {
+        let driver = match Driver::load() {
+            Ok(driver) => driver,
+            Err(error) => return Self::software(Some(error.to_string())),
+        };
+        let mut count = 0;
+        // SAFETY: takes no pointer.
+        let started = unsafe { driver.cuInit(0) };
+        // SAFETY: `count` may be written to.
+        let counted = unsafe { driver.cuDeviceGetCount(&raw mut count) };
+        match started.result().and(counted.result()) {
+            Ok(()) if count > 0 => Self::gpu(0).map_err(|error| error.to_string()),
+            Ok(()) => Self::software(Some("the driver finds no GPU".to_owned())),
+            Err(code) => Self::software(Some(format!("the driver can not start: {code}"))),
+        }
+    }
+
+    fn software(notice: Option<String>) -> Result<Self, String> {
+        rmm_sim::install().map_err(|error| error.to_string())?;
+        let machine = Machine::builder().memory(SOFTWARE_MEMORY).build();
+        let entered = machine.enter();
+        let name = Device::current().and_then(Device::name).map_err(|error| error.to_string())?;
+        Ok(Self { name, notice, kind: Kind::Software { machine, _entered: entered } })
+    }
+
+    /// This software device: for tests that plan faults for it.
+    pub fn on_machine(machine: &Machine) -> Self {
+        let name = "Software device".to_owned();
+        Self {
+            name,
+            notice: None,
+            kind: Kind::Software { machine: machine.clone(), _entered: machine.enter() },
+        }
+    }
+
+    fn gpu(ordinal: u32) -> Result<Self, Error> {
+        install_counted()?;
+        let device = Device::new(ordinal as usize)?;
+        let current = device.make_current()?;
+        Ok(Self {
+            name: device.name()?,
+            notice: None,
+            kind: Kind::Gpu { device, _current: current },
+        })
+    }
+
+    /// Whether it is the software device.
+    pub fn is_software(&self) -> bool {
+        matches!(self.kind, Kind::Software { .. })
+    }
+
+    /// Driver calls that this process has made so far.
+    pub fn driver_calls(&self) -> u64 {
+        match &self.kind {
+            Kind::Software { machine, .. } => machine.calls(),
+            Kind::Gpu { .. } => counting::calls(),
+        }
+    }
+
+    /// For other threads.
+    pub fn handle(&self) -> DeviceHandle {
+        match &self.kind {
+            Kind::Software { machine, .. } => DeviceHandle::Software(machine.clone()),
+            Kind::Gpu { device, .. } => DeviceHandle::Gpu(*device),
+        }
+    }
+
+    /// The software device itself, if it is one.
+    pub fn machine(&self) -> Option<&Machine> {
+        match &self.kind {
+            Kind::Software { machine, .. } => Some(machine),
+            Kind::Gpu { .. } => None,
+        }
+    }
+}
+
+impl DeviceHandle {
+    /// Makes the device current on the calling thread.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn make_current(&self) -> Result<Current, Error> {
+        match self {
+            Self::Software(machine) => Ok(Current::Software(machine.enter())),
+            Self::Gpu(device) => device.make_current().map(Current::Gpu),
+        }
+    }
+}
+
+/// Makes the system's driver the process's, with its calls counted.
+fn install_counted() -> Result<(), LoadError> {
+    let driver = Driver::load()?;
+    // An earlier call may have installed it already.
+    let _installed = Driver::install(counting::wrap(driver));
+    Ok(())
+}

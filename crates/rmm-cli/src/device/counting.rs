@@ -1,0 +1,57 @@
+//! A driver whose calls are counted: each function is wrapped in one that adds to a counter.
+
+use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rmm_sys::{
+    CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent, CuFunction,
+    CuGraphMemAttribute, CuHostFn, CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc,
+    CuMemAccessFlags, CuMemAdvise, CuMemAllocationProp, CuMemAllocationType, CuMemGranularity,
+    CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps,
+    CuMemPoolPtrExportData, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, Driver,
+    driver_symbols,
+};
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+/// The driver that is called behind the counters: the first one that was wrapped.
+static WRAPPED: OnceLock<Driver> = OnceLock::new();
+
+/// Calls so far.
+pub(super) fn calls() -> u64 {
+    CALLS.load(Ordering::Relaxed)
+}
+
+macro_rules! counted_field {
+    (required $field:expr, $counted:ident) => {
+        $counted
+    };
+    // What the driver lacks stays lacking.
+    (optional $field:expr, $counted:ident) => {
+        $field.map(|_| $counted as _)
+    };
+}
+
+macro_rules! counted {
+    ($($kind:ident $since:literal $name:ident($($argument:ident: $type:ty),*);)*) => {
+        /// A table that counts and then calls `driver`.
+        pub(super) fn wrap(driver: Driver) -> Driver {
+            let driver = WRAPPED.get_or_init(|| driver);
+            $(
+                #[expect(non_snake_case, reason = "the driver's own name")]
+                #[allow(clippy::too_many_arguments, clippy::allow_attributes, reason = "the driver's own arguments")]
+                unsafe extern "C" fn $name($($argument: $type),*) -> CuResult {
+                    CALLS.fetch_add(1, Ordering::Relaxed);
+                    match WRAPPED.get() {
+                        // SAFETY: the caller's contract is that of the driver's function.
+                        Some(driver) => unsafe { driver.$name($($argument),*) },
+                        None => CuResult::NOT_INITIALIZED,
+                    }
+                }
+            )*
+            Driver { $($name: counted_field!($kind driver.$name, $name)),* }
+        }
+    };
+}
+
+driver_symbols!(counted);

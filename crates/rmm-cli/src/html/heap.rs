@@ -1,0 +1,196 @@
+//! The heap map: what is where at the peak of the live bytes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::draw::{
+    Canvas, Drawn, FREE, FREE_EDGE, STREAM_COLOURS, WIDTH, css, font, stream_colour, svg,
+};
+use super::layout::{Layout, Row, Span, layout};
+use super::{Figure, legend};
+use crate::format::{bytes, count};
+use crate::results::{BlockState, HeapBlock, ResourceResult};
+
+/// Where strips start: the labels are to the left.
+const LEFT: i32 = 150;
+/// The length of a whole row.
+const ROW_WIDTH: i32 = WIDTH - LEFT - 16;
+const ROW_HEIGHT: i32 = 16;
+/// From one row to the next of the same segment, and to the next segment.
+const ROW_STEP: i32 = ROW_HEIGHT + 3;
+const SEGMENT_GAP: i32 = 8;
+const TOP: i32 = 8;
+/// How many streams the legend names.
+const NAMED_STREAMS: usize = 12;
+
+/// The map, where there is one.
+pub(super) fn figure(resource: &ResourceResult) -> Option<Figure> {
+    let layout = layout(&resource.heap_map, u64::from(ROW_WIDTH.unsigned_abs()));
+    let tops = tops(&layout.rows);
+    let height = tops.last()? + ROW_STEP + TOP;
+    let usage = Usage::of(&resource.heap_map);
+    let label = format!(
+        "Heap map of {}: {} live, {} free",
+        resource.resource,
+        bytes(usage.live),
+        bytes(usage.free)
+    );
+    Some(Figure {
+        legend: stream_legend(&usage),
+        svg: svg(height, &label, |canvas| draw(canvas, &layout, &tops)),
+        caption: caption(&layout, &usage),
+    })
+}
+
+/// Totals of a heap.
+struct Usage {
+    live: u64,
+    live_blocks: u64,
+    streams: BTreeMap<u32, u64>,
+    free: u64,
+    free_ranges: u64,
+    largest_free: u64,
+}
+
+impl Usage {
+    fn of(blocks: &[HeapBlock]) -> Self {
+        let mut usage = Self {
+            live: 0,
+            live_blocks: 0,
+            streams: BTreeMap::new(),
+            free: 0,
+            free_ranges: 0,
+            largest_free: 0,
+        };
+        for block in blocks {
+            match block.state {
+                BlockState::Live => {
+                    usage.live = usage.live.saturating_add(block.size);
+                    usage.live_blocks += 1;
+                    let stream = usage.streams.entry(block.stream).or_default();
+                    *stream = stream.saturating_add(block.size);
+                }
+                BlockState::Free => {
+                    usage.free = usage.free.saturating_add(block.size);
+                    usage.free_ranges += 1;
+                    usage.largest_free = usage.largest_free.max(block.size);
+                }
+            }
+        }
+        usage
+    }
+}
+
+fn stream_legend(usage: &Usage) -> String {
+    let mut entries: Vec<(&str, String, String)> = usage
+        .streams
+        .iter()
+        .take(NAMED_STREAMS)
+        .map(|(&stream, &live)| {
+            ("", css(stream_colour(stream)), format!("stream {stream}: {}", bytes(live)))
+        })
+        .collect();
+    if usage.streams.len() > NAMED_STREAMS {
+        let more = (usage.streams.len() - NAMED_STREAMS) as u64;
+        entries.push(("", "none".to_owned(), format!("and {}", count(more, "more stream"))));
+    }
+    entries.push(("free", css(FREE), format!("free: {}", bytes(usage.free))));
+    legend(entries)
+}
+
+fn caption(layout: &Layout, usage: &Usage) -> String {
+    let (hidden, hidden_bytes) = layout.hidden;
+    let mut text = format!(
+        "The memory that the resource holds when most is live, by address: {} ({}). A segment is one allocation from the \
+         driver; a full row is {}, and a longer segment goes on in the next row. Coloured: {} by stream. Grey: {} free",
+        count(layout.segments as u64, "segment"),
+        bytes(usage.live.saturating_add(usage.free)),
+        bytes(layout.row_bytes),
+        count(usage.live_blocks, "live block"),
+        bytes(usage.free),
+    );
+    // Writing to a String cannot fail.
+    if usage.free_ranges > 0 {
+        let _ = write!(
+            text,
+            " in {}, the largest {}",
+            count(usage.free_ranges, "range"),
+            bytes(usage.largest_free)
+        );
+    }
+    let _ = write!(
+        text,
+        ". A live block smaller than a pixel ({}) is drawn a pixel wide.",
+        bytes(layout.row_bytes / u64::from(ROW_WIDTH.unsigned_abs()))
+    );
+    if hidden > 0 {
+        let _ = write!(
+            text,
+            " Not shown: {} ({}).",
+            count(hidden as u64, "smaller segment"),
+            bytes(hidden_bytes)
+        );
+    }
+    if usage.streams.keys().any(|&stream| stream as usize >= STREAM_COLOURS) {
+        let _ = write!(text, " Streams share {STREAM_COLOURS} colours.");
+    }
+    text
+}
+
+/// The upper edge of each row.
+fn tops(rows: &[Row]) -> Vec<i32> {
+    let mut top = TOP - SEGMENT_GAP;
+    let mut tops = Vec::with_capacity(rows.len());
+    for row in rows {
+        if row.offset == 0 {
+            top += SEGMENT_GAP;
+        }
+        tops.push(top);
+        top += ROW_STEP;
+    }
+    tops
+}
+
+fn draw(canvas: &Canvas<'_>, layout: &Layout, tops: &[i32]) -> Drawn {
+    for (row, &top) in layout.rows.iter().zip(tops) {
+        let label = if row.offset == 0 {
+            format!("segment {}", row.segment)
+        } else {
+            format!("+{}", bytes(row.offset))
+        };
+        let style = font(16).pos(Pos::new(HPos::Right, VPos::Center));
+        canvas.draw(&Text::new(label, (LEFT - 10, top + ROW_HEIGHT / 2), style))?;
+
+        let end = x(row.pixels);
+        canvas.draw(&Rectangle::new([(LEFT, top), (end, top + ROW_HEIGHT)], FREE.filled()))?;
+        for span in &row.fine {
+            canvas.draw(&block(span, top))?;
+        }
+        for span in &row.wide {
+            canvas.draw(&block(span, top))?;
+            // A white edge, so that neighbours of the same stream are seen as two.
+            let edge = x(span.end) - 1;
+            canvas.draw(&Rectangle::new(
+                [(edge, top), (edge + 1, top + ROW_HEIGHT)],
+                WHITE.filled(),
+            ))?;
+        }
+        canvas.draw(&Rectangle::new([(LEFT, top), (end, top + ROW_HEIGHT)], FREE_EDGE))?;
+    }
+    Ok(())
+}
+
+fn block(span: &Span, top: i32) -> Rectangle<(i32, i32)> {
+    Rectangle::new(
+        [(x(span.start), top), (x(span.end), top + ROW_HEIGHT)],
+        stream_colour(span.stream).filled(),
+    )
+}
+
+/// A pixel of a row as a coordinate of the picture.
+fn x(pixel: u64) -> i32 {
+    i32::try_from(pixel).unwrap_or(ROW_WIDTH).min(ROW_WIDTH) + LEFT
+}

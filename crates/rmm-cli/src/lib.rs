@@ -1,0 +1,26 @@
+//! The parts of the `rmm` program.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`args`] | the command line |
+//! | [`commands`] | the subcommands |
+//! | [`device`] | a GPU or the software device |
+//! | [`doctor`] | what there is to work with |
+//! | [`trace`] | reads the allocation logs that RMM writes |
+//! | [`replay`] | makes a trace's calls against a resource |
+//! | [`results`] | the data a replay produces, and its JSON |
+//! | [`table`] | the terminal table of a replay |
+//! | [`html`] | the self-contained HTML report of a replay |
+//! | [`output`] | writes a file whole or not at all |
+
+pub mod args;
+pub mod commands;
+pub mod device;
+pub mod doctor;
+mod format;
+pub mod html;
+pub mod output;
+pub mod replay;
+pub mod results;
+pub mod table;
+pub mod trace;

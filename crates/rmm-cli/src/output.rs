@@ -1,0 +1,84 @@
+//! Writes a file whole or not at all.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that could not be written. `Display` names it.
+#[derive(Debug)]
+pub struct OutputError {
+    /// The file, as the caller named it.
+    pub path: PathBuf,
+    /// What went wrong.
+    pub error: io::Error,
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write {}: {}", self.path.display(), self.error)
+    }
+}
+
+impl Error for OutputError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// Replaces the file at `path` by one with these `contents`, or creates it.
+///
+/// The contents go to a temporary file in the same folder, reach the disk, and then take the name in one step: a
+/// reader, a crash or a full disk never sees half of them, and an older file stays as it was until then. A symbolic
+/// link stays a link; the file it points to is replaced. A pipe or a terminal such as `/dev/stdout` is written to
+/// directly.
+///
+/// # Errors
+/// Where the folder does not exist, cannot be written to, or the disk is full: nothing is changed then.
+pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
+    write(path, contents).map_err(|error| OutputError { path: path.to_owned(), error })
+}
+
+fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => replace(&fs::canonicalize(path)?, contents),
+        Ok(metadata) if metadata.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        Ok(_) => OpenOptions::new().write(true).open(path)?.write_all(contents),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => replace(path, contents),
+        Err(error) => Err(error),
+    }
+}
+
+fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    // The parent of a bare name is the empty path, which no system call understands.
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // For the usual mistake, the system's own words.
+    fs::metadata(folder)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".rmm-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // What `File::create` asks for; the process's mask still applies. The default is private to the user.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder).map_err(|error| without_temporary_name(&error))?;
+    file.write_all(contents)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// `tempfile` adds the random name of its file to the error; the caller names the file that was asked for.
+fn without_temporary_name(error: &io::Error) -> io::Error {
+    let inner = error
+        .get_ref()
+        .and_then(|wrapper| wrapper.source()?.downcast_ref::<io::Error>())
+        .unwrap_or(error);
+    match inner.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::from(error.kind()),
+    }
+}

@@ -1,0 +1,163 @@
+//! Replays a trace against a memory resource: once to look on, and several times against the clock.
+
+mod observe;
+mod player;
+mod subject;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{Device, Error};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+
+use crate::args::{ResourceKind, ThreadMode};
+use crate::device::OpenDevice;
+use crate::results::{ResourceResult, TraceResult};
+use crate::trace::Trace;
+use player::{Outcome, Player};
+use subject::Subject;
+
+/// How to replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How often, the first time on a fresh resource.
+    pub repeat: u32,
+    /// Whether recorded threads become threads.
+    pub threads: Option<ThreadMode>,
+}
+
+/// Passes over the trace's events that [`replay`] makes, for a progress bar: each of them takes all events.
+pub fn passes(options: Options) -> u64 {
+    u64::from(options.repeat) + 1
+}
+
+/// Replays a trace against one kind of resource. `progress` is told how many more events were done.
+///
+/// Each recorded stream becomes a non-blocking stream of its own. Requests that failed when they were recorded are counted and
+/// not made again.
+///
+/// # Errors
+/// If the resource or its streams can not be made. A request that fails is no error here: it is counted.
+pub fn replay(
+    device: &OpenDevice,
+    trace: &Trace,
+    kind: ResourceKind,
+    options: Options,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<ResourceResult, Error> {
+    let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).build();
+    match kind {
+        ResourceKind::Pool => replay_on(device, trace, kind, options, progress, pool),
+        ResourceKind::CudaAsync => {
+            replay_on(device, trace, kind, options, progress, CudaAsyncMemoryResource::new)
+        }
+        ResourceKind::Cuda => {
+            replay_on(device, trace, kind, options, progress, || Ok(CudaMemoryResource::new()))
+        }
+    }
+}
+
+/// What a trace's results start from.
+pub fn trace_result(trace: &Trace) -> TraceResult {
+    TraceResult {
+        file: trace.path.display().to_string(),
+        events: trace.events.len() as u64,
+        threads: trace.threads.len() as u64,
+        streams: trace.streams.len() as u64,
+        peak_live_bytes: trace.peak_live_aligned,
+        resources: Vec::new(),
+    }
+}
+
+fn replay_on<S: Subject>(
+    device: &OpenDevice,
+    trace: &Trace,
+    kind: ResourceKind,
+    options: Options,
+    progress: &(dyn Fn(u64) + Sync),
+    make: impl Fn() -> Result<S, Error>,
+) -> Result<ResourceResult, Error> {
+    let observed = {
+        let player = Player::new(trace)?;
+        observe::observe(trace, &player, &make()?, progress)?
+    };
+
+    let player = Player::new(trace)?;
+    let subject = make()?;
+    let calls = device.driver_calls();
+    let waits = subject.stream_waits();
+    let cold = run(device, &player, &subject, options, progress)?;
+    let driver_calls = device.driver_calls() - calls;
+    let stream_waits = subject.stream_waits() - waits;
+    let (leaked_blocks, leaked_bytes) = player.free_leftovers(&subject);
+    let mut warm = Vec::new();
+    for _ in 1..options.repeat {
+        Device::synchronize_current()?;
+        warm.push(run(device, &player, &subject, options, progress)?);
+        player.free_leftovers(&subject);
+    }
+    Device::synchronize_current()?;
+
+    let failures = cold.failures + warm.iter().map(|outcome| outcome.failures).sum::<u64>();
+    let mut warm_nanos: Vec<f64> = warm.iter().map(|outcome| outcome.nanos_per_event).collect();
+    warm_nanos.sort_by(f64::total_cmp);
+    let first_failure =
+        std::iter::once(&cold).chain(&warm).find_map(|outcome| outcome.first_failure.clone());
+    Ok(ResourceResult {
+        resource: kind.to_string(),
+        events: trace.events.len() as u64,
+        cold_ns_per_op: cold.nanos_per_event,
+        warm_ns_per_op: median(&warm_nanos),
+        repeats: options.repeat,
+        peak_live_bytes: observed.peak_live,
+        peak_reserved_bytes: observed.peak_reserved,
+        reserved_over_live: ratio(observed.peak_reserved, observed.peak_live),
+        stream_waits,
+        driver_calls,
+        failures: failures + observed.failures,
+        first_failure: first_failure.or(observed.first_failure),
+        leaked_blocks,
+        leaked_bytes,
+        timeline: observed.timeline,
+        heap_map: observed.heap_map,
+    })
+}
+
+fn run<S: Subject>(
+    device: &OpenDevice,
+    player: &Player<'_>,
+    subject: &S,
+    options: Options,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Outcome, Error> {
+    match options.threads {
+        None => Ok(player.run(subject, progress)),
+        Some(ThreadMode::AsRecorded) => player.run_threads(subject, &device.handle(), progress),
+    }
+}
+
+/// The middle of sorted values; the mean of the two middle ones if their number is even.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    let lower = *sorted.get(sorted.len() / 2 - 1)?;
+    Some(f64::midpoint(lower, upper))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn ratio(reserved: u64, live: u64) -> f64 {
+    if live == 0 { 1.0 } else { reserved as f64 / live as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[1.0, 3.0]), Some(2.0));
+        assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
+    }
+}

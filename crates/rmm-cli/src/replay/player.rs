@@ -1,0 +1,261 @@
+//! Makes a trace's calls, in the recorded order, on one thread or on as many as were recorded.
+
+use std::alloc::Layout;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
+
+use crate::device::DeviceHandle;
+use crate::trace::{ALIGNMENT, Action, Event, Trace};
+
+/// Events between two reports of progress, which are not part of the time.
+const CHUNK: usize = 1 << 14;
+
+/// What a block's slot holds while no block is live there.
+const EMPTY: u64 = u64::MAX;
+
+/// A trace made ready: streams, and a slot for each block that is live at the same time.
+#[derive(Debug)]
+pub(super) struct Player<'a> {
+    trace: &'a Trace,
+    streams: Vec<CudaStream>,
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    address: AtomicU64,
+    size: AtomicU64,
+    stream: AtomicUsize,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) nanos_per_event: f64,
+    pub(super) failures: u64,
+    /// The first failure with its line.
+    pub(super) first_failure: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    first: Option<(u64, String)>,
+}
+
+impl Failures {
+    #[cold]
+    fn add(&mut self, line: u64, error: &Error) {
+        self.count += 1;
+        if self.first.as_ref().is_none_or(|&(first, _)| line < first) {
+            self.first = Some((line, error.to_string()));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.first = match (self.first.take(), other.first) {
+            (Some(mine), Some(theirs)) => Some(if theirs.0 < mine.0 { theirs } else { mine }),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds for people")]
+    fn into_outcome(self, elapsed: Duration, events: usize) -> Outcome {
+        Outcome {
+            nanos_per_event: elapsed.as_nanos() as f64 / events.max(1) as f64,
+            failures: self.count,
+            first_failure: self.first.map(|(line, text)| format!("line {line}: {text}")),
+        }
+    }
+}
+
+impl<'a> Player<'a> {
+    /// Makes the streams: non-blocking ones, one for each that was recorded.
+    pub(super) fn new(trace: &'a Trace) -> Result<Self, Error> {
+        let stream = |_: &u64| CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0);
+        let streams = trace.streams.iter().map(stream).collect::<Result<_, _>>()?;
+        let slot = |_| Slot {
+            address: AtomicU64::new(EMPTY),
+            size: AtomicU64::new(0),
+            stream: AtomicUsize::new(0),
+        };
+        Ok(Self { trace, streams, slots: (0..trace.blocks).map(slot).collect() })
+    }
+
+    pub(super) fn streams(&self) -> &[CudaStream] {
+        &self.streams
+    }
+
+    /// Where a block is, if it was allocated and not freed.
+    pub(super) fn address(&self, block: u32) -> Option<DevicePtr> {
+        let address = self.slots[block as usize].address.load(Ordering::Relaxed);
+        (address != EMPTY).then_some(DevicePtr(address))
+    }
+
+    /// Makes one call. The order of calls on one slot is the caller's to keep.
+    pub(super) fn step(&self, resource: &impl Resource, event: &Event) -> Result<(), Error> {
+        let stream = &self.streams[event.stream as usize];
+        match event.action {
+            Action::Allocate { block, size } => {
+                let pointer = resource.allocate(stream.as_ref(), layout(size)?)?;
+                let slot = &self.slots[block as usize];
+                slot.address.store(pointer.0, Ordering::Relaxed);
+                slot.size.store(size, Ordering::Relaxed);
+                slot.stream.store(event.stream as usize, Ordering::Relaxed);
+            }
+            Action::Free { block, size } => {
+                let address = self.slots[block as usize].address.swap(EMPTY, Ordering::Relaxed);
+                if address != EMPTY {
+                    // SAFETY: the slot held a block of this size from this resource, and holds it no longer. No work uses it.
+                    unsafe {
+                        resource.deallocate(stream.as_ref(), DevicePtr(address), layout(size)?)
+                    };
+                }
+            }
+            Action::AllocateFailure { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Frees what is still live; returns how many blocks and bytes that was.
+    pub(super) fn free_leftovers(&self, resource: &impl Resource) -> (u64, u64) {
+        let (mut blocks, mut bytes) = (0, 0);
+        for slot in &self.slots {
+            let address = slot.address.swap(EMPTY, Ordering::Relaxed);
+            let size = slot.size.load(Ordering::Relaxed);
+            let stream = &self.streams[slot.stream.load(Ordering::Relaxed)];
+            if address != EMPTY
+                && let Ok(layout) = layout(size)
+            {
+                // SAFETY: as in `step`.
+                unsafe { resource.deallocate(stream.as_ref(), DevicePtr(address), layout) };
+                blocks += 1;
+                bytes += size.next_multiple_of(ALIGNMENT);
+            }
+        }
+        (blocks, bytes)
+    }
+
+    /// Makes all calls on this thread.
+    pub(super) fn run(&self, resource: &impl Resource, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+        let mut failures = Failures::default();
+        let mut elapsed = Duration::ZERO;
+        for chunk in self.trace.events.chunks(CHUNK) {
+            let start = Instant::now();
+            for event in chunk {
+                if let Err(error) = self.step(resource, event) {
+                    failures.add(event.line, &error);
+                }
+            }
+            elapsed += start.elapsed();
+            progress(chunk.len() as u64);
+        }
+        failures.into_outcome(elapsed, self.trace.events.len())
+    }
+
+    /// Makes the calls of each recorded thread on a thread of its own; the threads take turns in the recorded order.
+    pub(super) fn run_threads(
+        &self,
+        resource: &impl Resource,
+        device: &DeviceHandle,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Outcome, Error> {
+        let turns = Turns {
+            events: &self.trace.events,
+            next: AtomicUsize::new(0),
+            threads: Mutex::default(),
+        };
+        let failures = Mutex::new(Failures::default());
+        let ready = std::sync::Barrier::new(self.trace.threads.len() + 1);
+        let refused: Mutex<Option<Error>> = Mutex::new(None);
+        let elapsed = thread::scope(|scope| {
+            for index in 0..self.trace.threads.len() {
+                let (turns, failures, ready, refused) = (&turns, &failures, &ready, &refused);
+                let work = move || {
+                    let current = device.make_current();
+                    turns.register(index, thread::current());
+                    if let Err(error) = &current {
+                        let text = format!("thread {index}: {error}");
+                        lock(refused).get_or_insert(Error::invalid_argument("replay", text));
+                    }
+                    ready.wait(); // everybody is registered
+                    ready.wait(); // the clock runs, unless somebody could not start
+                    if lock(refused).is_some() {
+                        return;
+                    }
+                    let mut mine = Failures::default();
+                    turns.take(index, |event| {
+                        if let Err(error) = self.step(resource, event) {
+                            mine.add(event.line, &error);
+                        }
+                    });
+                    lock(failures).merge(mine);
+                };
+                scope.spawn(work);
+            }
+            ready.wait();
+            let start = Instant::now();
+            ready.wait();
+            start
+        })
+        .elapsed();
+        if let Some(error) = lock(&refused).take() {
+            return Err(error);
+        }
+        progress(self.trace.events.len() as u64);
+        let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(failures.into_outcome(elapsed, self.trace.events.len()))
+    }
+}
+
+/// Whose turn it is.
+struct Turns<'a> {
+    events: &'a [Event],
+    next: AtomicUsize,
+    /// Index: the recorded thread's.
+    threads: Mutex<Vec<(usize, Thread)>>,
+}
+
+impl Turns<'_> {
+    fn register(&self, index: usize, thread: Thread) {
+        lock(&self.threads).push((index, thread));
+    }
+
+    /// Calls `step` with each event of thread `index`, each in its turn.
+    fn take(&self, index: usize, mut step: impl FnMut(&Event)) {
+        let threads: Vec<(usize, Thread)> = lock(&self.threads).clone();
+        loop {
+            // Acquire and release: what a thread did in its turn is seen by the next.
+            let turn = self.next.load(Ordering::Acquire);
+            let Some(event) = self.events.get(turn) else { break };
+            if event.thread as usize == index {
+                step(event);
+                self.next.store(turn + 1, Ordering::Release);
+                let next = self.events.get(turn + 1).map(|event| event.thread as usize);
+                if next != Some(index) {
+                    // At the end everybody has to wake up.
+                    let wake =
+                        |&&(other, _): &&(usize, Thread)| next.is_none_or(|next| next == other);
+                    threads.iter().filter(wake).for_each(|(_, thread)| thread.unpark());
+                }
+            } else {
+                thread::park();
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn layout(size: u64) -> Result<Layout, Error> {
+    usize::try_from(size).ok().and_then(|size| Layout::from_size_align(size, 256).ok()).ok_or_else(
+        || Error::invalid_argument("replay", format!("{size} bytes are too many for this machine")),
+    )
+}

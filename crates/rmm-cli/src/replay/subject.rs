@@ -1,0 +1,85 @@
+//! What a replay asks of a resource beside memory.
+
+use rmm_adaptors::{PoolBlock, PoolMemoryResource};
+use rmm_core::{Device, Error, Resource};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+
+/// A resource that can be replayed against.
+pub(super) trait Subject: Resource {
+    /// Events between two looks at [`reserved`](Self::reserved), where it is slow to tell.
+    const SAMPLE_EVERY: u64;
+
+    /// Bytes held of the upstream or the driver now.
+    fn reserved(&self) -> Result<u64, Error>;
+
+    /// The most bytes held so far, if the resource keeps count.
+    fn peak_reserved(&self) -> Result<Option<u64>, Error>;
+
+    /// How often a stream was made to wait for another.
+    fn stream_waits(&self) -> u64;
+
+    /// A map of the memory, if there is one.
+    fn blocks(&self) -> Vec<PoolBlock>;
+}
+
+impl Subject for PoolMemoryResource<CudaMemoryResource> {
+    const SAMPLE_EVERY: u64 = 1;
+
+    fn reserved(&self) -> Result<u64, Error> {
+        Ok(self.reserved_bytes())
+    }
+
+    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
+        Ok(Some(self.statistics().peak_reserved_bytes))
+    }
+
+    fn stream_waits(&self) -> u64 {
+        self.statistics().stream_waits
+    }
+
+    fn blocks(&self) -> Vec<PoolBlock> {
+        Self::blocks(self)
+    }
+}
+
+impl Subject for CudaAsyncMemoryResource {
+    const SAMPLE_EVERY: u64 = 16;
+
+    fn reserved(&self) -> Result<u64, Error> {
+        self.reserved_bytes()
+    }
+
+    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
+        self.peak_reserved_bytes().map(Some)
+    }
+
+    fn stream_waits(&self) -> u64 {
+        0 // the driver does not tell
+    }
+
+    fn blocks(&self) -> Vec<PoolBlock> {
+        Vec::new()
+    }
+}
+
+impl Subject for CudaMemoryResource {
+    const SAMPLE_EVERY: u64 = 128;
+
+    /// All that is in use on the device, by whomever.
+    fn reserved(&self) -> Result<u64, Error> {
+        let memory = Device::memory_info()?;
+        Ok((memory.total - memory.free) as u64)
+    }
+
+    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
+
+    fn stream_waits(&self) -> u64 {
+        0
+    }
+
+    fn blocks(&self) -> Vec<PoolBlock> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,125 @@
+//! What a replay found out: plain data, and its JSON.
+//!
+//! "Live" bytes are counted with each size rounded up to 256, the alignment of every allocation, as the published
+//! figures of other allocators are; "reserved" bytes are what the resource holds of its upstream or the driver.
+//! The ratio of the two at their peaks is what fragmentation and caching cost.
+
+use serde::Serialize;
+
+/// One run of `rmm replay`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The version of this program.
+    pub rmm_version: String,
+    /// The device that the traces were replayed on, as the driver names it.
+    pub device: String,
+    /// Whether that is the software device, on which times say nothing about a GPU.
+    pub software_device: bool,
+    /// The traces, in the order of the command line.
+    pub traces: Vec<TraceResult>,
+}
+
+/// One trace, replayed against every resource.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TraceResult {
+    /// The file, as it was named on the command line.
+    pub file: String,
+    /// How many events the trace has.
+    pub events: u64,
+    /// How many threads it was recorded on.
+    pub threads: u64,
+    /// How many streams it uses.
+    pub streams: u64,
+    /// The most bytes live at once in the trace as recorded, each size rounded up to 256.
+    pub peak_live_bytes: u64,
+    /// The resources, in the order of the command line.
+    pub resources: Vec<ResourceResult>,
+}
+
+/// One trace, replayed against one resource.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResourceResult {
+    /// The name of the resource, such as `pool`.
+    pub resource: String,
+    /// How many events were replayed in one repeat, those that failed counted.
+    pub events: u64,
+    /// Host time of the first replay, on a fresh resource: nanoseconds for one event, on average.
+    pub cold_ns_per_op: f64,
+    /// Host time of the later replays, on the resource that the first one warmed up: nanoseconds for one event, the
+    /// median of the repeats. `None` where there was only one replay.
+    pub warm_ns_per_op: Option<f64>,
+    /// How often the trace was replayed, the first time counted.
+    pub repeats: u32,
+    /// The most bytes live at once in the replay, each size rounded up to 256.
+    pub peak_live_bytes: u64,
+    /// The most bytes the resource held of its upstream or the driver.
+    pub peak_reserved_bytes: u64,
+    /// `peak_reserved_bytes / peak_live_bytes`; 1 is the best possible.
+    pub reserved_over_live: f64,
+    /// How often the resource made one stream wait for another, in one replay.
+    pub stream_waits: u64,
+    /// How many calls of the driver one replay made.
+    pub driver_calls: u64,
+    /// How many events failed.
+    pub failures: u64,
+    /// What the first of them was, with its line in the trace.
+    pub first_failure: Option<String>,
+    /// Blocks that were still live at the end of the trace.
+    pub leaked_blocks: u64,
+    /// Bytes in them, each size rounded up to 256.
+    pub leaked_bytes: u64,
+    /// Live and reserved bytes over the events, ascending; for the HTML report, not in the JSON.
+    #[serde(skip)]
+    pub timeline: Vec<Sample>,
+    /// Where the blocks are at the peak of the live bytes; for the HTML report, not in the JSON.
+    #[serde(skip)]
+    pub heap_map: Vec<HeapBlock>,
+}
+
+/// The memory after one event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// The index of the event, from 0.
+    pub event: u64,
+    /// Bytes live, each size rounded up to 256.
+    pub live_bytes: u64,
+    /// Bytes held of the upstream or the driver.
+    pub reserved_bytes: u64,
+}
+
+/// A range of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct HeapBlock {
+    /// Which segment, from 0. A segment is one allocation from the upstream.
+    pub segment: u32,
+    /// Where the range starts, in bytes from the start of the segment.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub size: u64,
+    /// Whether it is in use.
+    pub state: BlockState,
+    /// The stream that it was allocated on or, if free, freed on: an index into the trace's streams.
+    pub stream: u32,
+}
+
+/// Whether a range of a segment is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockState {
+    /// Allocated by the program.
+    Live,
+    /// Held by the resource for later.
+    Free,
+}
+
+impl Report {
+    /// The report as indented JSON with a line end; floats that are not finite become `null`.
+    ///
+    /// # Errors
+    /// None that this data can cause; the signature is `serde_json`'s.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        let mut json = serde_json::to_string_pretty(self)?;
+        json.push('\n');
+        Ok(json)
+    }
+}

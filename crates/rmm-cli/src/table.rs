@@ -1,0 +1,84 @@
+//! The terminal table of a replayed trace.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+use crate::format::{count, float, mib, thousands};
+use crate::results::{ResourceResult, TraceResult};
+
+/// The columns, here and in the HTML report.
+pub(crate) const COLUMNS: [&str; 11] = [
+    "resource",
+    "events",
+    "cold ns/op",
+    "warm ns/op",
+    "peak live MiB",
+    "peak reserved MiB",
+    "reserved/live",
+    "waits",
+    "driver calls",
+    "failures",
+    "leaks",
+];
+
+/// One line about the trace, the table of its resources, and the first failure of each resource that had one.
+///
+/// The width does not depend on the terminal, so that output can be compared and grepped. Ends with a line feed.
+pub fn render(trace: &TraceResult) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(COLUMNS);
+    for resource in &trace.resources {
+        table.add_row(cells(resource));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = format!("{}: {}\n", trace.file, describe(trace));
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for resource in &trace.resources {
+        if let Some(failure) = &resource.first_failure {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}: first failure: {failure}", resource.resource);
+        }
+    }
+    text
+}
+
+/// What is in the trace, without its name.
+pub(crate) fn describe(trace: &TraceResult) -> String {
+    format!(
+        "{}, {}, {}, peak live {} MiB",
+        count(trace.events, "event"),
+        count(trace.threads, "thread"),
+        count(trace.streams, "stream"),
+        mib(trace.peak_live_bytes),
+    )
+}
+
+/// The values of one row, in the order of [`COLUMNS`].
+pub(crate) fn values(resource: &ResourceResult) -> [String; COLUMNS.len()] {
+    [
+        resource.resource.clone(),
+        thousands(resource.events),
+        float(resource.cold_ns_per_op, 1),
+        resource.warm_ns_per_op.map_or_else(|| "-".to_owned(), |ns| float(ns, 1)),
+        mib(resource.peak_live_bytes),
+        mib(resource.peak_reserved_bytes),
+        float(resource.reserved_over_live, 3),
+        thousands(resource.stream_waits),
+        thousands(resource.driver_calls),
+        thousands(resource.failures),
+        thousands(resource.leaked_blocks),
+    ]
+}
+
+fn cells(resource: &ResourceResult) -> Vec<Cell> {
+    values(resource).into_iter().map(Cell::new).collect()
+}

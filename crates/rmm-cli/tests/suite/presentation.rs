@@ -1,0 +1,196 @@
+//! The table, the JSON and the page of a report.
+
+use rmm_cli::html;
+use rmm_cli::results::{BlockState, HeapBlock, Report, ResourceResult, Sample, TraceResult};
+use rmm_cli::table;
+
+const MIB: u64 = 1 << 20;
+
+fn pool() -> ResourceResult {
+    ResourceResult {
+        resource: "pool".to_owned(),
+        events: 58_598,
+        cold_ns_per_op: 1234.56,
+        warm_ns_per_op: Some(61.2),
+        repeats: 5,
+        peak_live_bytes: 9_418_272_512,
+        peak_reserved_bytes: 9_663_676_416,
+        reserved_over_live: 1.026_056,
+        stream_waits: 0,
+        driver_calls: 5,
+        failures: 0,
+        first_failure: None,
+        leaked_blocks: 0,
+        leaked_bytes: 0,
+        timeline: (0..100)
+            .map(|event| Sample { event, live_bytes: event * MIB, reserved_bytes: 128 * MIB })
+            .collect(),
+        heap_map: vec![
+            HeapBlock { segment: 0, offset: 0, size: 99 * MIB, state: BlockState::Live, stream: 1 },
+            HeapBlock {
+                segment: 0,
+                offset: 99 * MIB,
+                size: 29 * MIB,
+                state: BlockState::Free,
+                stream: 1,
+            },
+        ],
+    }
+}
+
+fn cuda() -> ResourceResult {
+    ResourceResult {
+        resource: "cuda".to_owned(),
+        warm_ns_per_op: None,
+        cold_ns_per_op: 213_456.7,
+        repeats: 1,
+        stream_waits: 12_345,
+        driver_calls: 58_598,
+        failures: 2,
+        first_failure: Some("gpt2.csv:17: out of memory".to_owned()),
+        leaked_blocks: 1,
+        leaked_bytes: MIB,
+        timeline: Vec::new(),
+        heap_map: Vec::new(),
+        ..pool()
+    }
+}
+
+fn trace() -> TraceResult {
+    TraceResult {
+        file: "gpt2.csv".to_owned(),
+        events: 58_598,
+        threads: 1,
+        streams: 2,
+        peak_live_bytes: 9_418_272_512,
+        resources: vec![pool(), cuda()],
+    }
+}
+
+fn report() -> Report {
+    Report {
+        rmm_version: "0.1.0".to_owned(),
+        device: "NVIDIA H200".to_owned(),
+        software_device: false,
+        traces: vec![trace()],
+    }
+}
+
+#[test]
+fn the_table() {
+    let expected = "\
+gpt2.csv: 58,598 events, 1 thread, 2 streams, peak live 8,982.0 MiB
+────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+ resource   events   cold ns/op   warm ns/op   peak live MiB   peak reserved MiB   reserved/live    waits   driver calls   failures   leaks
+════════════════════════════════════════════════════════════════════════════════════════════════════════════════════════════════════════════
+ pool       58,598      1,234.6         61.2         8,982.0             9,216.0           1.026        0              5          0       0
+────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+ cuda       58,598    213,456.7            -         8,982.0             9,216.0           1.026   12,345         58,598          2       1
+────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+cuda: first failure: gpt2.csv:17: out of memory
+";
+    let found = table::render(&trace());
+    assert_eq!(found, expected, "\n{found}");
+}
+
+#[test]
+fn the_json_has_the_figures_but_not_the_pictures() {
+    let json: serde_json::Value =
+        serde_json::from_str(&report().to_json().expect("plain data")).expect("JSON");
+    let resource = &json["traces"][0]["resources"][1];
+    assert_eq!(resource["warm_ns_per_op"], serde_json::Value::Null);
+    assert_eq!(resource["first_failure"], "gpt2.csv:17: out of memory");
+    let mut keys: Vec<&str> =
+        resource.as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(
+        keys,
+        [
+            "cold_ns_per_op",
+            "driver_calls",
+            "events",
+            "failures",
+            "first_failure",
+            "leaked_blocks",
+            "leaked_bytes",
+            "peak_live_bytes",
+            "peak_reserved_bytes",
+            "repeats",
+            "reserved_over_live",
+            "resource",
+            "stream_waits",
+            "warm_ns_per_op",
+        ]
+    );
+}
+
+#[test]
+fn the_page_says_what_there_is() {
+    let page = html::render(&report());
+    for part in [
+        "Replayed on NVIDIA H200 by rmm 0.1.0.",
+        "aria-label=\"Chart of pool: live memory peaks at 99.0 MiB, reserved memory at 128.0 MiB\"",
+        "aria-label=\"Heap map of pool: 99.0 MiB live, 29.0 MiB free\"",
+        "stream 1: 99.0 MiB",
+        "First failure: gpt2.csv:17: out of memory",
+        "1 block (1.0 MiB) still live at the end.",
+        "No timeline was recorded.",
+        "No heap map was recorded.",
+    ] {
+        assert!(page.contains(part), "{part:?} is missing");
+    }
+    assert!(!page.contains("There was no GPU"));
+    assert_eq!(page.matches("<svg ").count(), 2);
+    assert_eq!(page, html::render(&report()), "the same report, the same page");
+}
+
+#[test]
+fn the_page_admits_the_software_device() {
+    let page = html::render(&Report { software_device: true, ..report() });
+    assert!(
+        page.contains("Replayed on the software device")
+            && page.contains("say nothing about a GPU")
+    );
+}
+
+#[test]
+fn the_page_needs_nothing_else_and_runs_nothing() {
+    let mut report = report();
+    let bad = "<script>alert('1')</script>\"&";
+    report.device = bad.to_owned();
+    report.rmm_version = bad.to_owned();
+    report.traces[0].file = bad.to_owned();
+    for resource in &mut report.traces[0].resources {
+        resource.resource = bad.to_owned();
+        resource.first_failure = Some(bad.to_owned());
+    }
+    let page = html::render(&report);
+    assert!(!page.contains("<script"));
+    assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;"));
+    let elsewhere = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for word in ["http:", "https:", "url(", "src=", "href=", "@import"] {
+        assert!(!elsewhere.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn extremes_can_be_drawn() {
+    let sample =
+        |live_bytes, reserved_bytes| Sample { event: u64::MAX, live_bytes, reserved_bytes };
+    for timeline in [vec![sample(0, 0)], vec![sample(u64::MAX, u64::MAX)]] {
+        let mut report = report();
+        report.traces[0].resources[0].timeline = timeline;
+        report.traces[0].resources[0].heap_map = vec![HeapBlock {
+            segment: u32::MAX,
+            offset: u64::MAX,
+            size: u64::MAX,
+            state: BlockState::Live,
+            stream: u32::MAX,
+        }];
+        let page = html::render(&report);
+        assert_eq!(page.matches("<svg ").count(), 2);
+        assert!(!page.contains("could not be drawn"));
+    }
+    let empty = Report { traces: Vec::new(), ..report() };
+    assert!(html::render(&empty).ends_with("</html>\n"));
+}

@@ -1,0 +1,143 @@
+//! Any bytes give a trace or an error that says where; never a panic.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use rmm_cli::trace::{Action, Trace};
+
+use super::common::{HEADER, gzip, read, zstd};
+
+/// A valid log: each number allocates, or frees the block that it picks.
+fn valid_log() -> impl Strategy<Value = String> {
+    prop::collection::vec((any::<bool>(), any::<Index>(), 0..5000_u64, 0..3_u64), 1..60).prop_map(
+        |steps| {
+            let mut log = HEADER.to_owned();
+            let mut live: Vec<(u64, u64)> = Vec::new();
+            for (i, (free, pick, size, stream)) in (1_u64..).zip(steps) {
+                let (action, pointer, size) = if free && !live.is_empty() {
+                    let (pointer, size) = live.swap_remove(pick.index(live.len()));
+                    ("free", pointer, size)
+                } else {
+                    let pointer = if size == 0 { 0 } else { i * 0x10000 };
+                    live.push((pointer, size));
+                    ("allocate", pointer, size)
+                };
+                writeln!(log, "{stream},{i},{action},{pointer:#x},{size},{stream:x}")
+                    .expect("writing to memory");
+            }
+            log
+        },
+    )
+}
+
+/// A way to spoil a log, before or after compression.
+#[derive(Clone, Debug)]
+enum Mutation {
+    Truncate(Index),
+    Flip(Index, u8),
+    DuplicateRow(Index),
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    prop_oneof![
+        any::<Index>().prop_map(Mutation::Truncate),
+        (any::<Index>(), 1..=u8::MAX).prop_map(|(at, bits)| Mutation::Flip(at, bits)),
+        any::<Index>().prop_map(Mutation::DuplicateRow),
+    ]
+}
+
+fn spoil(bytes: &mut Vec<u8>, mutation: &Mutation) {
+    if bytes.is_empty() {
+        return;
+    }
+    match mutation {
+        Mutation::Truncate(at) => bytes.truncate(at.index(bytes.len())),
+        Mutation::Flip(at, bits) => *at.get_mut(bytes) ^= bits,
+        Mutation::DuplicateRow(at) => {
+            let mut rows: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
+            let row = at.index(rows.len());
+            rows.insert(row, rows[row]);
+            *bytes = rows.concat();
+        }
+    }
+}
+
+fn compress(bytes: &[u8], compression: u8) -> Vec<u8> {
+    match compression {
+        0 => bytes.to_vec(),
+        1 => gzip(bytes),
+        _ => zstd(bytes),
+    }
+}
+
+/// What holds for every trace: replayed over slots, no slot is used twice, and the peak is where it is said to be.
+fn check(trace: &Trace) {
+    let mut slots = vec![None; trace.blocks as usize];
+    let (mut most, mut live, mut peak) = (0, 0, (0, 0));
+    for (i, event) in trace.events.iter().enumerate() {
+        assert!((event.thread as usize) < trace.threads.len());
+        assert!((event.stream as usize) < trace.streams.len());
+        match event.action {
+            Action::Allocate { block, size } => {
+                assert_eq!(slots[block as usize].replace(size), None);
+                live += size.next_multiple_of(256);
+            }
+            Action::Free { block, size } => {
+                assert_eq!(slots[block as usize].take(), Some(size));
+                live -= size.next_multiple_of(256);
+            }
+            Action::AllocateFailure { .. } => {}
+        }
+        most = most.max(slots.iter().flatten().count());
+        if live > peak.0 {
+            peak = (live, i);
+        }
+    }
+    assert!(!trace.events.is_empty());
+    assert!(trace.peak_live <= trace.peak_live_aligned);
+    assert_eq!((most, peak), (slots.len(), (trace.peak_live_aligned, trace.peak_event)));
+}
+
+/// Reads, and checks what came of it.
+fn read_and_check(bytes: &[u8]) {
+    match read(bytes) {
+        Ok(trace) => check(&trace),
+        Err(error) => {
+            let message = error.to_string();
+            assert!(message.starts_with("log.csv:") && !message.contains('\n'), "{message:?}");
+            assert_ne!(error.line, Some(0));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn valid_logs_are_read(log in valid_log(), compression in 0..3_u8) {
+        let trace = read(&compress(log.as_bytes(), compression)).expect("valid");
+        prop_assert_eq!(trace.events.len(), log.lines().count() - 1);
+        check(&trace);
+    }
+
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000), start in 0..5_usize) {
+        let starts: [&[u8]; 5] =
+            [b"", HEADER.as_bytes(), b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"];
+        read_and_check(&[starts[start], &bytes].concat());
+    }
+
+    #[test]
+    fn spoiled_logs(log in valid_log(), compression in 0..3_u8,
+                    before in prop::collection::vec(mutation(), 0..3),
+                    after in prop::collection::vec(mutation(), 0..3)) {
+        let mut bytes = log.into_bytes();
+        for mutation in &before {
+            spoil(&mut bytes, mutation);
+        }
+        let mut bytes = compress(&bytes, compression);
+        for mutation in &after {
+            spoil(&mut bytes, mutation);
+        }
+        read_and_check(&bytes);
+    }
+}

@@ -1,0 +1,354 @@
+//! Bytes in device memory.
+
+use std::alloc::Layout;
+
+use rmm_core::{
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, CudaEvent, CudaStream, Device, DevicePtr,
+    DeviceResource, Error, Resource, StreamId, StreamRef, copy,
+};
+
+/// Bytes in device memory, on a stream.
+///
+/// The memory comes from a resource, of which the buffer keeps a handle, and goes back to it in the stream's order when the
+/// buffer is dropped: work that is enqueued on the stream may still use it then. Work on other streams must be ordered
+/// before that with an event, or [`set_stream`](Self::set_stream) be called.
+///
+/// The device that was current when it was made is made current for what the buffer does with its memory.
+///
+/// ```
+/// use rmm_containers::DeviceBuffer;
+/// use rmm_core::CudaStream;
+/// use rmm_resources::CudaAsyncMemoryResource;
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource = CudaAsyncMemoryResource::new()?;
+/// let stream = CudaStream::new()?;
+/// let mut buffer = DeviceBuffer::from_slice(b"hello", &stream, &resource)?;
+/// buffer.resize(8)?;
+/// assert_eq!(buffer.len(), 8);
+/// assert_eq!(buffer.to_vec(&stream)?[..5], *b"hello");
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::device_buffer")]
+#[derive(Debug)]
+pub struct DeviceBuffer {
+    /// # Invariant
+    /// `capacity` bytes from `resource`, allocated with `alignment`, usable in the order of `stream`; null if `capacity` is 0.
+    pointer: DevicePtr,
+    capacity: usize,
+    alignment: usize,
+    /// # Invariant
+    /// Not above `capacity`.
+    len: usize,
+    stream: CudaStream,
+    /// The stream's id when it became the buffer's. Differs from the stream's own if that is the per-thread default stream and
+    /// the buffer was moved to another thread.
+    stream_id: StreamId,
+    device: Device,
+    resource: AnyResource,
+}
+
+impl DeviceBuffer {
+    /// A buffer of `len` bytes whose contents are arbitrary, aligned to 256 bytes.
+    ///
+    /// # Errors
+    /// The resource's error if it has no memory.
+    pub fn uninit<'a>(
+        len: usize,
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        Self::uninit_aligned(len, CUDA_ALLOCATION_ALIGNMENT, stream, resource)
+    }
+
+    /// A buffer of `len` bytes whose contents are arbitrary, aligned to `alignment` bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no power of two or the size is
+    /// too large for any memory; the resource's error if it has no memory, or can not align so.
+    pub fn uninit_aligned<'a>(
+        len: usize,
+        alignment: usize,
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let stream = stream.into();
+        Self::allocate(len, alignment, stream, AnyResource::of(resource), Device::current()?)
+    }
+
+    /// A buffer with a copy of `bytes`, which is complete on return.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit), and whatever the copy reports.
+    pub fn from_slice<'a>(
+        bytes: &[u8],
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let mut buffer = Self::uninit(bytes.len(), stream, resource)?;
+        buffer.copy_from_slice(bytes)?;
+        Ok(buffer)
+    }
+
+    fn allocate(
+        capacity: usize,
+        alignment: usize,
+        stream: StreamRef<'_>,
+        resource: AnyResource,
+        device: Device,
+    ) -> Result<Self, Error> {
+        let layout = Layout::from_size_align(capacity, alignment).map_err(|error| {
+            let message = format!("{capacity} bytes aligned to {alignment}");
+            Error::invalid_argument("DeviceBuffer", message).with_source(error)
+        })?;
+        let pointer = resource.allocate(stream, layout)?;
+        let (stream_id, stream) = (stream.id(), stream.to_owned());
+        Ok(Self {
+            pointer,
+            capacity,
+            alignment,
+            len: capacity,
+            stream,
+            stream_id,
+            device,
+            resource,
+        })
+    }
+
+    /// Where the memory is; null if the capacity is 0.
+    #[doc(alias = "data")]
+    pub fn as_ptr(&self) -> DevicePtr {
+        self.pointer
+    }
+
+    /// Bytes in use.
+    #[doc(alias = "size")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes allocated.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The alignment that the memory was asked for with, in bytes.
+    pub fn alignment(&self) -> usize {
+        self.alignment
+    }
+
+    /// The stream that the buffer is on.
+    pub fn stream(&self) -> &CudaStream {
+        &self.stream
+    }
+
+    /// The resource that the memory came from.
+    #[doc(alias = "memory_resource")]
+    pub fn resource(&self) -> &AnyResource {
+        &self.resource
+    }
+
+    /// Moves the buffer to another stream: what is enqueued there from now on is ordered after what was enqueued for the buffer
+    /// so far, and its memory will be freed there.
+    ///
+    /// # Errors
+    /// If the driver refuses; then the buffer stays where it was.
+    pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
+        let stream = stream.into();
+        self.order_before(stream)?;
+        self.stream_id = stream.id();
+        self.stream = stream.to_owned();
+        Ok(())
+    }
+
+    /// Orders what was enqueued on the buffer's stream so far before what is enqueued on `stream` from now on.
+    fn order_before(&self, stream: StreamRef<'_>) -> Result<(), Error> {
+        let own = self.own_stream()?;
+        if stream == own {
+            return Ok(());
+        }
+        let event = CudaEvent::new()?;
+        event.record(own)?;
+        stream.wait(&event)
+    }
+
+    /// The buffer's stream. If it was the default stream of another thread, which can not be reached from here, waits until the
+    /// device has done all work; then any stream will do.
+    fn own_stream(&self) -> Result<StreamRef<'_>, Error> {
+        let stream = self.stream.as_ref();
+        if stream.id() != self.stream_id {
+            Device::synchronize_current()?;
+        }
+        Ok(stream)
+    }
+
+    /// Makes room for `capacity` bytes in all. Existing contents are kept; the memory moves if it grows.
+    ///
+    /// # Errors
+    /// The resource's error; then nothing has changed.
+    pub fn reserve(&mut self, capacity: usize) -> Result<(), Error> {
+        if capacity > self.capacity { self.reallocate(capacity, self.len) } else { Ok(()) }
+    }
+
+    /// Changes the number of bytes in use. Bytes beyond the former length are arbitrary. Never moves when shrinking.
+    ///
+    /// # Errors
+    /// The resource's error; then nothing has changed.
+    pub fn resize(&mut self, len: usize) -> Result<(), Error> {
+        if len > self.capacity {
+            self.reallocate(len, self.len)?;
+        }
+        self.len = len;
+        Ok(())
+    }
+
+    /// Gives back the capacity beyond the length, by moving if there is any.
+    ///
+    /// # Errors
+    /// The resource's error; then nothing has changed.
+    pub fn shrink_to_fit(&mut self) -> Result<(), Error> {
+        if self.capacity > self.len { self.reallocate(self.len, self.len) } else { Ok(()) }
+    }
+
+    /// Moves to memory of `capacity` bytes with the first `len` bytes of the contents.
+    fn reallocate(&mut self, capacity: usize, len: usize) -> Result<(), Error> {
+        let _device = self.switch_device()?;
+        let stream = self.own_stream()?;
+        let mut new =
+            Self::allocate(capacity, self.alignment, stream, self.resource.clone(), self.device)?;
+        // SAFETY: both are device memory of at least `len` bytes that do not overlap, and both belong to this stream.
+        unsafe { copy::device_to_device(new.pointer, self.pointer, len, stream) }?;
+        new.len = len;
+        *self = new;
+        Ok(())
+    }
+
+    /// A buffer on `stream` with the same contents and alignment, from the same resource. Its capacity is its length.
+    ///
+    /// # Errors
+    /// The resource's error, or whatever the copy reports.
+    pub fn try_clone<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
+        let stream = stream.into();
+        let _device = self.switch_device()?;
+        self.order_before(stream)?;
+        let copied =
+            Self::allocate(self.len, self.alignment, stream, self.resource.clone(), self.device)?;
+        // SAFETY: both are device memory of `len` bytes that do not overlap; the new one belongs to the stream, the old one's
+        // work is ordered before it.
+        unsafe { copy::device_to_device(copied.pointer, self.pointer, self.len, stream) }?;
+        let own = self.own_stream()?;
+        if stream != own {
+            // The source may be written or freed on its own stream only after it was read.
+            let event = CudaEvent::new()?;
+            event.record(stream)?;
+            own.wait(&event)?;
+        }
+        Ok(copied)
+    }
+
+    /// Overwrites the first bytes with `bytes`; complete on return.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more bytes than the buffer's length; whatever the
+    /// copy reports.
+    pub fn copy_from_slice(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.check_range(bytes.len())?;
+        let _device = self.switch_device()?;
+        let stream = self.own_stream()?;
+        // SAFETY: the memory is this buffer's, at least as long, on its own stream, and the source is borrowed until the
+        // synchronization below has returned.
+        let enqueued = unsafe {
+            copy::host_to_device(self.pointer, bytes.as_ptr().cast(), bytes.len(), stream)
+        };
+        let done = stream.synchronize();
+        enqueued.and(done)
+    }
+
+    /// Copies the first bytes to the host, after all that was enqueued on `stream` and on the buffer's own stream so far.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `bytes` is longer than the buffer; whatever the copy
+    /// reports.
+    pub fn copy_to_slice<'a>(
+        &self,
+        bytes: &mut [u8],
+        stream: impl Into<StreamRef<'a>>,
+    ) -> Result<(), Error> {
+        let stream = stream.into();
+        self.check_range(bytes.len())?;
+        let _device = self.switch_device()?;
+        self.order_before(stream)?;
+        // SAFETY: the memory is this buffer's, at least as long, its work is ordered before this place on the stream, and the
+        // target is borrowed until the synchronization below has returned.
+        let enqueued = unsafe {
+            copy::device_to_host(bytes.as_mut_ptr().cast(), self.pointer, bytes.len(), stream)
+        };
+        let done = stream.synchronize();
+        enqueued.and(done)
+    }
+
+    /// The contents, copied to the host as [`copy_to_slice`](Self::copy_to_slice).
+    ///
+    /// # Errors
+    /// Whatever the copy reports.
+    pub fn to_vec<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; self.len];
+        self.copy_to_slice(&mut bytes, stream)?;
+        Ok(bytes)
+    }
+
+    /// Sets all bytes to `value`, in the order of the buffer's stream.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn fill(&mut self, value: u8) -> Result<(), Error> {
+        let _device = self.switch_device()?;
+        let stream = self.own_stream()?;
+        // SAFETY: the memory is this buffer's, at least `len` bytes, on its own stream.
+        unsafe { copy::fill(self.pointer, value, self.len, stream) }
+    }
+
+    fn check_range(&self, bytes: usize) -> Result<(), Error> {
+        if bytes <= self.len {
+            return Ok(());
+        }
+        Err(Error::out_of_range("DeviceBuffer", format!("{bytes} bytes of {}", self.len)))
+    }
+
+    /// Makes the buffer's device current, if it is not.
+    fn switch_device(&self) -> Result<Option<rmm_core::DeviceGuard>, Error> {
+        if Device::current()? == self.device {
+            Ok(None)
+        } else {
+            self.device.make_current().map(Some)
+        }
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        if self.capacity == 0 {
+            return;
+        }
+        let Ok(layout) = Layout::from_size_align(self.capacity, self.alignment) else { return };
+        // If the driver is gone there is nothing to switch, to wait for or to free.
+        let Ok(_device) = self.switch_device() else { return };
+        let Ok(stream) = self.own_stream() else { return };
+        // SAFETY: the memory came from this resource with this layout. Its uses are ordered before this place on its stream;
+        // where that stream can not be reached from here, they have completed.
+        unsafe { self.resource.deallocate(stream, self.pointer, layout) };
+    }
+}
+
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<DeviceBuffer>();
+};

@@ -1,0 +1,149 @@
+//! Elements in device memory.
+
+use bytemuck::Pod;
+use rmm_core::{CudaStream, DevicePtr, DeviceResource, Error, StreamRef};
+use rmm_resources::current_device_resource;
+use std::marker::PhantomData;
+
+use crate::DeviceBuffer;
+
+/// Elements of a plain type in device memory, on a stream: a typed [`DeviceBuffer`].
+///
+/// The type must be one that may be copied byte by byte and whose every bit pattern is a value ([`bytemuck::Pod`]), since a
+/// device writes what it likes. Anything else does not compile:
+///
+/// ```compile_fail,E0277
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let stream = rmm_core::CudaStream::new()?;
+/// let references = rmm_containers::DeviceUVector::from_slice(&["text"], &stream)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// ```
+/// use rmm_containers::DeviceUVector;
+/// use rmm_core::CudaStream;
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let stream = CudaStream::new()?;
+/// let vector = DeviceUVector::from_slice(&[1.0f32, 2.0, 3.0], &stream)?;
+/// assert_eq!(vector.to_vec(&stream)?, [1.0, 2.0, 3.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::device_uvector")]
+#[derive(Debug)]
+pub struct DeviceUVector<T> {
+    /// # Invariant
+    /// Its length is a multiple of the size of `T`.
+    buffer: DeviceBuffer,
+    elements: PhantomData<T>,
+}
+
+impl<T: Pod> DeviceUVector<T> {
+    /// A vector of `len` elements whose values are arbitrary, from `resource`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the bytes can not be counted; the resource's error
+    /// if it has no memory.
+    pub fn uninit<'a>(
+        len: usize,
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let bytes = Self::bytes(len)?;
+        Ok(Self { buffer: DeviceBuffer::uninit(bytes, stream, resource)?, elements: PhantomData })
+    }
+
+    /// A vector with a copy of `elements`, from the [current device's resource](current_device_resource). The copy is complete
+    /// on return.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit), and whatever the copy reports.
+    pub fn from_slice<'a>(elements: &[T], stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
+        Self::from_slice_in(elements, stream, &current_device_resource()?)
+    }
+
+    /// A vector with a copy of `elements`, from `resource`. The copy is complete on return.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit), and whatever the copy reports.
+    pub fn from_slice_in<'a>(
+        elements: &[T],
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let mut vector = Self::uninit(elements.len(), stream, resource)?;
+        vector.copy_from_slice(elements)?;
+        Ok(vector)
+    }
+
+    fn bytes(len: usize) -> Result<usize, Error> {
+        len.checked_mul(size_of::<T>()).ok_or_else(|| {
+            let message = format!("{len} elements of {} bytes", size_of::<T>());
+            Error::invalid_argument("DeviceUVector", message)
+        })
+    }
+
+    /// Number of elements.
+    #[doc(alias = "size")]
+    pub fn len(&self) -> usize {
+        self.buffer.len().checked_div(size_of::<T>()).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Elements that there is room for.
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity().checked_div(size_of::<T>()).unwrap_or(0)
+    }
+
+    /// Where the elements are; null if there is no room for any.
+    #[doc(alias = "data")]
+    pub fn as_ptr(&self) -> DevicePtr {
+        self.buffer.as_ptr()
+    }
+
+    /// The stream that the vector is on.
+    pub fn stream(&self) -> &CudaStream {
+        self.buffer.stream()
+    }
+
+    /// Overwrites the first elements; complete on return.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the vector's length; whatever the copy
+    /// reports.
+    pub fn copy_from_slice(&mut self, elements: &[T]) -> Result<(), Error> {
+        self.buffer.copy_from_slice(bytemuck::cast_slice(elements))
+    }
+
+    /// Changes the number of elements. Those beyond the former length are arbitrary.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit); then nothing has changed.
+    pub fn resize(&mut self, len: usize) -> Result<(), Error> {
+        self.buffer.resize(Self::bytes(len)?)
+    }
+
+    /// The elements, copied to the host after all that was enqueued on `stream` and on the vector's own stream so far.
+    ///
+    /// # Errors
+    /// Whatever the copy reports.
+    pub fn to_vec<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Vec<T>, Error> {
+        let mut elements = vec![T::zeroed(); self.len()];
+        self.buffer.copy_to_slice(bytemuck::cast_slice_mut(&mut elements), stream)?;
+        Ok(elements)
+    }
+
+    /// The untyped buffer.
+    #[doc(alias = "release")]
+    pub fn into_buffer(self) -> DeviceBuffer {
+        self.buffer
+    }
+}

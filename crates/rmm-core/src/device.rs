@@ -1,0 +1,185 @@
+//! Devices.
+
+use std::ffi::{c_char, c_int};
+use std::marker::PhantomData;
+
+use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuUuid};
+
+use crate::Error;
+use crate::driver::{check, current_driver, driver_in_context, init, retain_primary_context};
+
+/// A device, by its number.
+#[doc(alias = "rmm::cuda_device_id")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Device(CuDevice);
+
+/// How much memory a device has.
+#[doc(alias = "rmm::available_device_memory")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryInfo {
+    /// Bytes that could be allocated, all together.
+    pub free: usize,
+    /// Bytes of the whole device.
+    pub total: usize,
+}
+
+impl Device {
+    /// How many devices there are.
+    ///
+    /// # Errors
+    /// If there is no driver.
+    #[doc(alias = "rmm::get_num_cuda_devices")]
+    pub fn count() -> Result<usize, Error> {
+        let driver = current_driver()?;
+        init(driver)?;
+        let mut count = 0;
+        // SAFETY: `count` may be written to.
+        check("cuDeviceGetCount", unsafe { driver.cuDeviceGetCount(&raw mut count) })?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// The device with this number, from 0.
+    ///
+    /// # Errors
+    /// If there is no driver or no such device.
+    pub fn new(ordinal: usize) -> Result<Self, Error> {
+        let count = Self::count()?;
+        match c_int::try_from(ordinal) {
+            Ok(number) if ordinal < count => Ok(Self(CuDevice(number))),
+            _ => {
+                Err(Error::invalid_argument("Device::new", format!("device {ordinal} of {count}")))
+            }
+        }
+    }
+
+    /// The device of the calling thread's current context; device 0 becomes current on a thread that has none.
+    ///
+    /// # Errors
+    /// If there is no driver or no device.
+    #[doc(alias = "rmm::get_current_cuda_device")]
+    pub fn current() -> Result<Self, Error> {
+        let (driver, _) = driver_in_context()?;
+        let mut device = CuDevice(0);
+        // SAFETY: `device` may be written to.
+        check("cuCtxGetDevice", unsafe { driver.cuCtxGetDevice(&raw mut device) })?;
+        Ok(Self(device))
+    }
+
+    /// The device's number, from 0.
+    pub fn ordinal(self) -> usize {
+        usize::try_from(self.0.0).unwrap_or(0)
+    }
+
+    /// The driver's own value.
+    pub fn as_raw(self) -> CuDevice {
+        self.0
+    }
+
+    /// The device's name.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn name(self) -> Result<String, Error> {
+        let driver = current_driver()?;
+        let mut bytes = [0u8; 256];
+        let length = 256;
+        // SAFETY: `bytes` has room for `length` bytes, the terminating zero among them.
+        let code =
+            unsafe { driver.cuDeviceGetName(bytes.as_mut_ptr().cast::<c_char>(), length, self.0) };
+        check("cuDeviceGetName", code)?;
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+
+    /// What tells this device from all others, on every machine.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn uuid(self) -> Result<CuUuid, Error> {
+        let driver = current_driver()?;
+        let mut uuid = CuUuid::default();
+        // SAFETY: `uuid` may be written to.
+        check("cuDeviceGetUuid_v2", unsafe { driver.cuDeviceGetUuid_v2(&raw mut uuid, self.0) })?;
+        Ok(uuid)
+    }
+
+    /// One of the device's properties.
+    ///
+    /// # Errors
+    /// If the driver does not know the attribute.
+    pub fn attribute(self, attribute: CuDeviceAttribute) -> Result<i32, Error> {
+        let driver = current_driver()?;
+        let mut value = 0;
+        // SAFETY: `value` may be written to.
+        let code = unsafe { driver.cuDeviceGetAttribute(&raw mut value, attribute, self.0) };
+        check("cuDeviceGetAttribute", code)?;
+        Ok(value)
+    }
+
+    /// Bytes of the whole device.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn total_memory(self) -> Result<usize, Error> {
+        let driver = current_driver()?;
+        let mut bytes = 0;
+        // SAFETY: `bytes` may be written to.
+        check("cuDeviceTotalMem_v2", unsafe {
+            driver.cuDeviceTotalMem_v2(&raw mut bytes, self.0)
+        })?;
+        Ok(bytes)
+    }
+
+    /// The current device's free and total memory.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn memory_info() -> Result<MemoryInfo, Error> {
+        let (driver, _) = driver_in_context()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both may be written to.
+        check("cuMemGetInfo_v2", unsafe { driver.cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+        Ok(MemoryInfo { free, total })
+    }
+
+    /// Waits until all work on the current device is done.
+    ///
+    /// # Errors
+    /// If the driver refuses, or earlier work has failed.
+    pub fn synchronize_current() -> Result<(), Error> {
+        let (driver, _) = driver_in_context()?;
+        // SAFETY: takes no argument.
+        check("cuCtxSynchronize", unsafe { driver.cuCtxSynchronize() })
+    }
+
+    /// Makes the device current on this thread until the guard is dropped, which restores what was current before.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "rmm::cuda_set_device_raii")]
+    pub fn make_current(self) -> Result<DeviceGuard, Error> {
+        let driver = current_driver()?;
+        let context = retain_primary_context(driver, self.0)?;
+        // SAFETY: the context was retained just now and is never released.
+        check("cuCtxPushCurrent_v2", unsafe { driver.cuCtxPushCurrent_v2(context) })?;
+        Ok(DeviceGuard { thread_bound: PhantomData })
+    }
+}
+
+/// Keeps a device current on this thread.
+#[derive(Debug)]
+#[must_use = "the device is current only while the guard lives"]
+pub struct DeviceGuard {
+    /// The stack of contexts is the thread's.
+    thread_bound: PhantomData<*const ()>,
+}
+
+impl Drop for DeviceGuard {
+    fn drop(&mut self) {
+        if let Ok(driver) = current_driver() {
+            let mut popped = CuContext::NULL;
+            // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing to restore.
+            let _gone = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Calling the driver: one place that turns its codes into errors.
+
+use rmm_sys::{CuContext, CuDevice, CuResult, Driver};
+
+use crate::Error;
+
+/// The process's driver.
+///
+/// # Errors
+/// [`ErrorKind::DriverUnavailable`](crate::ErrorKind::DriverUnavailable) if there is none.
+pub fn current_driver() -> Result<&'static Driver, Error> {
+    Ok(Driver::get()?)
+}
+
+/// Turns the code that the driver function `function` returned into a result.
+///
+/// # Errors
+/// If the code is not success: [`Error::driver`].
+pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
+    if code == CuResult::SUCCESS { Ok(()) } else { Err(Error::driver(function, code)) }
+}
+
+/// The driver, with a context current on the calling thread.
+///
+/// The current context stays as it is, so that this library mixes with others; a thread without one gets the primary
+/// context of device 0, as it would from the CUDA runtime. That context is then kept to the end of the process, as the
+/// runtime's is. The context is returned too.
+///
+/// # Errors
+/// If there is no driver or no device.
+pub fn driver_in_context() -> Result<(&'static Driver, CuContext), Error> {
+    let driver = current_driver()?;
+    let context = current_context(driver)?;
+    if !context.is_null() {
+        return Ok((driver, context));
+    }
+    let context = retain_primary_context(driver, CuDevice(0))?;
+    // SAFETY: the context was retained just now and is never released.
+    check("cuCtxSetCurrent", unsafe { driver.cuCtxSetCurrent(context) })?;
+    Ok((driver, context))
+}
+
+/// The calling thread's context or null, starting the driver if nobody has.
+fn current_context(driver: &Driver) -> Result<CuContext, Error> {
+    let mut context = CuContext::NULL;
+    // SAFETY: `context` may be written to.
+    let mut code = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
+    if code == CuResult::NOT_INITIALIZED {
+        init(driver)?;
+        // SAFETY: as above.
+        code = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
+    }
+    check("cuCtxGetCurrent", code)?;
+    Ok(context)
+}
+
+/// Starts the driver; to start it twice is allowed.
+pub(crate) fn init(driver: &Driver) -> Result<(), Error> {
+    // SAFETY: takes no pointer; 0 is the only flag that exists.
+    check("cuInit", unsafe { driver.cuInit(0) })
+}
+
+/// A device's primary context, retained for good.
+pub(crate) fn retain_primary_context(
+    driver: &Driver,
+    device: CuDevice,
+) -> Result<CuContext, Error> {
+    let mut context = CuContext::NULL;
+    // SAFETY: `context` may be written to.
+    let code = unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut context, device) };
+    if code == CuResult::NOT_INITIALIZED {
+        init(driver)?;
+        // SAFETY: as above.
+        check("cuDevicePrimaryCtxRetain", unsafe {
+            driver.cuDevicePrimaryCtxRetain(&raw mut context, device)
+        })?;
+        return Ok(context);
+    }
+    check("cuDevicePrimaryCtxRetain", code)?;
+    Ok(context)
+}

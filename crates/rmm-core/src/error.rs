@@ -1,0 +1,273 @@
+//! The one error type.
+
+use std::alloc::Layout;
+use std::fmt;
+
+use rmm_sys::{CuResult, LoadError};
+
+use crate::{StreamId, format_bytes};
+
+/// What kind of thing went wrong; more kinds may come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The memory asked for could not be had: the device, or the limit that was set, has not enough.
+    #[doc(alias = "rmm::out_of_memory")]
+    OutOfMemory,
+    /// An argument that no state of the program could make valid, such as a limit that is no multiple of 256.
+    #[doc(alias = "rmm::invalid_argument")]
+    #[doc(alias = "rmm::logic_error")]
+    InvalidArgument,
+    /// An index or range beyond the end.
+    #[doc(alias = "rmm::out_of_range")]
+    OutOfRange,
+    /// The driver refused a call for another reason than memory.
+    #[doc(alias = "rmm::cuda_error")]
+    Driver,
+    /// There is no driver, or it lacks a function that is needed.
+    DriverUnavailable,
+    /// The driver or device can not do this.
+    Unsupported,
+}
+
+/// What a suballocator held when it could not serve a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Exhaustion {
+    /// Bytes taken from upstream.
+    pub reserved: u64,
+    /// Bytes handed out and not freed.
+    pub live: u64,
+    /// Bytes of the largest free block.
+    pub largest_free: u64,
+    /// The most bytes that may be taken from upstream, if a limit was set.
+    pub limit: Option<u64>,
+}
+
+/// Why something failed: a [kind](ErrorKind) to decide by, and what was asked for, to understand it by.
+///
+/// It is one word wide and displays as one line.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{Error, ErrorKind};
+///
+/// let error = Error::out_of_memory("pool").with_layout(Layout::from_size_align(1 << 20, 256)?);
+/// assert!(error.is_out_of_memory());
+/// assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+/// assert_eq!(error.requested(), Some(1 << 20));
+/// assert_eq!(error.to_string(), "out of memory: pool could not allocate 1.0 MiB (1048576 bytes, alignment 256)");
+/// # Ok::<(), std::alloc::LayoutError>(())
+/// ```
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    /// Who failed: a resource's name, or the driver function.
+    origin: &'static str,
+    message: Option<String>,
+    code: Option<CuResult>,
+    layout: Option<Layout>,
+    stream: Option<StreamId>,
+    exhaustion: Option<Exhaustion>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    fn new(kind: ErrorKind, origin: &'static str) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            origin,
+            message: None,
+            code: None,
+            layout: None,
+            stream: None,
+            exhaustion: None,
+            source: None,
+        }))
+    }
+
+    /// `resource` could not get the memory.
+    #[cold]
+    pub fn out_of_memory(resource: &'static str) -> Self {
+        Self::new(ErrorKind::OutOfMemory, resource)
+    }
+
+    /// `origin` was given an argument that can not be right; `message` says which and why.
+    #[cold]
+    pub fn invalid_argument(origin: &'static str, message: impl Into<String>) -> Self {
+        let mut error = Self::new(ErrorKind::InvalidArgument, origin);
+        error.0.message = Some(message.into());
+        error
+    }
+
+    /// `origin` was given an index or range beyond the end; `message` says which.
+    #[cold]
+    pub fn out_of_range(origin: &'static str, message: impl Into<String>) -> Self {
+        let mut error = Self::new(ErrorKind::OutOfRange, origin);
+        error.0.message = Some(message.into());
+        error
+    }
+
+    /// `origin` needs something that this driver or device can not do; `message` says what.
+    #[cold]
+    pub fn unsupported(origin: &'static str, message: impl Into<String>) -> Self {
+        let mut error = Self::new(ErrorKind::Unsupported, origin);
+        error.0.message = Some(message.into());
+        error
+    }
+
+    /// The driver function `origin` returned `code`. The kind follows from the code.
+    #[cold]
+    pub fn driver(origin: &'static str, code: CuResult) -> Self {
+        let kind = match code {
+            CuResult::OUT_OF_MEMORY => ErrorKind::OutOfMemory,
+            CuResult::NOT_SUPPORTED => ErrorKind::Unsupported,
+            CuResult::NO_DEVICE | CuResult::STUB_LIBRARY => ErrorKind::DriverUnavailable,
+            _ => ErrorKind::Driver,
+        };
+        let mut error = Self::new(kind, origin);
+        error.0.code = Some(code);
+        error
+    }
+
+    /// Adds what was asked for.
+    #[must_use]
+    pub fn with_layout(mut self, layout: Layout) -> Self {
+        self.0.layout = Some(layout);
+        self
+    }
+
+    /// Adds the stream that it was asked for on.
+    #[must_use]
+    pub fn with_stream(mut self, stream: StreamId) -> Self {
+        self.0.stream = Some(stream);
+        self
+    }
+
+    /// Adds what the suballocator held.
+    #[must_use]
+    pub fn with_exhaustion(mut self, exhaustion: Exhaustion) -> Self {
+        self.0.exhaustion = Some(exhaustion);
+        self
+    }
+
+    /// Adds the error that led to this one.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What kind of thing went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the memory asked for could not be had, be it for the device or for a limit that was set.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.0.kind == ErrorKind::OutOfMemory
+    }
+
+    /// Who failed: a resource's name, or the driver function.
+    pub fn origin(&self) -> &'static str {
+        self.0.origin
+    }
+
+    /// The driver's code, if a driver call failed.
+    pub fn code(&self) -> Option<CuResult> {
+        self.0.code
+    }
+
+    /// The bytes that were asked for.
+    pub fn requested(&self) -> Option<usize> {
+        self.0.layout.map(|layout| layout.size())
+    }
+
+    /// The alignment that was asked for.
+    pub fn alignment(&self) -> Option<usize> {
+        self.0.layout.map(|layout| layout.align())
+    }
+
+    /// The stream that memory was asked for on.
+    pub fn stream(&self) -> Option<StreamId> {
+        self.0.stream
+    }
+
+    /// What the suballocator held when it had to give up.
+    pub fn exhaustion(&self) -> Option<Exhaustion> {
+        self.0.exhaustion
+    }
+}
+
+impl From<LoadError> for Error {
+    #[cold]
+    fn from(source: LoadError) -> Self {
+        Self::new(ErrorKind::DriverUnavailable, "driver").with_source(source)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, origin, message, code, layout, stream, exhaustion, source } = &*self.0;
+        match kind {
+            ErrorKind::OutOfMemory => write!(f, "out of memory: {origin} could not allocate")?,
+            ErrorKind::InvalidArgument => write!(f, "invalid argument to {origin}")?,
+            ErrorKind::OutOfRange => write!(f, "out of range in {origin}")?,
+            ErrorKind::Driver => write!(f, "{origin} failed")?,
+            ErrorKind::DriverUnavailable => write!(f, "no usable {origin}")?,
+            ErrorKind::Unsupported => write!(f, "{origin} is not supported here")?,
+        }
+        if let Some(layout) = layout {
+            let (size, alignment) = (layout.size(), layout.align());
+            write!(f, " {} ({size} bytes, alignment {alignment})", format_bytes(size as u64))?;
+        }
+        if let Some(stream) = stream {
+            write!(f, " on stream {stream}")?;
+        }
+        if let Some(message) = message {
+            write!(f, ": {message}")?;
+        }
+        if let Some(held) = exhaustion {
+            write!(
+                f,
+                "; {} reserved, {} live, largest free block {}",
+                format_bytes(held.reserved),
+                format_bytes(held.live),
+                format_bytes(held.largest_free)
+            )?;
+            if let Some(limit) = held.limit {
+                write!(f, ", limit {}", format_bytes(limit))?;
+            }
+        }
+        if let Some(code) = code {
+            write!(f, ": {code}")?;
+        }
+        // The driver's absence is explained by its cause alone, so the one line has to carry it.
+        if let (ErrorKind::DriverUnavailable, Some(source)) = (kind, source) {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Error").field(&self.0).finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as _)
+    }
+}
+
+const _: () = {
+    const fn crosses_threads<T: Send + Sync + 'static>() {}
+    crosses_threads::<Error>();
+    assert!(size_of::<Error>() == size_of::<usize>());
+};

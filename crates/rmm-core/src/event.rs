@@ -1,0 +1,128 @@
+//! Events.
+
+use rmm_sys::{CuContext, CuEvent, CuResult, CuStream, EVENT_DISABLE_TIMING};
+
+use crate::driver::{check, current_driver, driver_in_context};
+use crate::{Error, StreamRef};
+
+/// A mark in a stream that others can wait for. It keeps no time, which makes it the cheapest kind.
+///
+/// A mark that was never [recorded](Self::record) counts as complete, as the driver has it: it proves nothing.
+///
+/// ```
+/// use rmm_core::{CudaEvent, CudaStream};
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let (first, second) = (CudaStream::new()?, CudaStream::new()?);
+/// let event = CudaEvent::new()?;
+/// event.record(first.as_ref())?; // everything enqueued on `first` so far ...
+/// second.as_ref().wait(&event)?; // ... is done before whatever is enqueued on `second` from now on
+/// event.synchronize()?;
+/// assert!(event.is_complete()?);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cudaEvent_t")]
+#[derive(Debug)]
+pub struct CudaEvent {
+    handle: CuEvent,
+    /// The context that it was made in.
+    context: CuContext,
+}
+
+impl CudaEvent {
+    /// A new event of the current context.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaEventCreateWithFlags")]
+    pub fn new() -> Result<Self, Error> {
+        let (driver, context) = driver_in_context()?;
+        let mut handle = CuEvent::NULL;
+        // SAFETY: `handle` may be written to.
+        check("cuEventCreate", unsafe {
+            driver.cuEventCreate(&raw mut handle, EVENT_DISABLE_TIMING)
+        })?;
+        Ok(Self { handle, context })
+    }
+
+    /// Marks the current end of `stream`; an earlier mark of this event is forgotten, except by those who wait for it.
+    ///
+    /// # Errors
+    /// If the driver refuses, for example because the stream belongs to another context.
+    #[doc(alias = "cudaEventRecord")]
+    pub fn record(&self, stream: StreamRef<'_>) -> Result<(), Error> {
+        // SAFETY: a `StreamRef` names a stream that exists while it is borrowed.
+        unsafe { self.record_raw(stream.as_raw()) }
+    }
+
+    /// Marks the current end of the stream with this handle.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    ///
+    /// # Safety
+    /// The handle names a stream that exists now and until this call returns.
+    pub unsafe fn record_raw(&self, stream: CuStream) -> Result<(), Error> {
+        let (driver, context) = driver_in_context()?;
+        // The handles of the default streams mean those of the current context. Other handles name their context themselves,
+        // and the driver refuses a stream and an event that do not belong together.
+        if matches!(stream, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD)
+            && context != self.context
+        {
+            return Err(Error::invalid_argument(
+                "CudaEvent::record",
+                "another device than the event's is current",
+            ));
+        }
+        // SAFETY: `self.handle` is an event of ours; the stream exists, by the caller's contract.
+        check("cuEventRecord", unsafe { driver.cuEventRecord(self.handle, stream) })
+    }
+
+    /// Whether all work before the mark is done. Never waits.
+    ///
+    /// # Errors
+    /// If the driver refuses, or that work has failed.
+    #[doc(alias = "cudaEventQuery")]
+    pub fn is_complete(&self) -> Result<bool, Error> {
+        let driver = current_driver()?;
+        // SAFETY: `self.handle` is an event of ours.
+        match unsafe { driver.cuEventQuery(self.handle) } {
+            CuResult::NOT_READY => Ok(false),
+            code => check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
+    /// Waits on this thread until all work before the mark is done.
+    ///
+    /// # Errors
+    /// If the driver refuses, or that work has failed.
+    #[doc(alias = "cudaEventSynchronize")]
+    pub fn synchronize(&self) -> Result<(), Error> {
+        let driver = current_driver()?;
+        // SAFETY: `self.handle` is an event of ours.
+        check("cuEventSynchronize", unsafe { driver.cuEventSynchronize(self.handle) })
+    }
+
+    /// The driver's own value.
+    pub fn as_raw(&self) -> CuEvent {
+        self.handle
+    }
+}
+
+impl Drop for CudaEvent {
+    fn drop(&mut self) {
+        if let Ok(driver) = current_driver() {
+            // SAFETY: `self.handle` is an event of ours, and this is its last use. Waits for it that are already
+            // enqueued keep what they need. A failure means that the driver is gone: nothing is left to free.
+            let _gone = unsafe { driver.cuEventDestroy_v2(self.handle) };
+        }
+    }
+}
+
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<CudaEvent>();
+};

@@ -1,0 +1,67 @@
+//! The concepts of GPU memory management: what a memory resource is, and what streams, events, devices and errors are.
+//!
+//! A [`SyncResource`] gives memory that every stream may use at once; a [`Resource`] gives it *in stream order*. Both
+//! are open to implementation: the resources that call the driver are in `rmm-resources`, the ones that divide memory
+//! up or watch others are in `rmm-adaptors`. [`ResourceRef`] and [`AnyResource`] forget which resource it is, and keep
+//! in their type what its memory can do ([`DeviceAccessible`], [`HostAccessible`]).
+//!
+//! # Stream order
+//!
+//! Work on one stream runs in the order in which it was enqueued; work on two streams runs in any order unless
+//! something (an event, a synchronization) orders it. Memory follows the same rule, and this is the contract of every
+//! resource here:
+//!
+//! 1. Memory that [`Resource::allocate`] returned for stream *s* may be used at once by work enqueued on *s*. Work on
+//!    another stream may use it once that work is ordered after the allocation's place on *s*.
+//! 2. [`Resource::deallocate`] on stream *s* promises that every use of the memory is ordered before this place on *s*.
+//!    The memory may be handed to the next request on *s* at once, while the device still works on it: the order on *s*
+//!    keeps the two apart.
+//! 3. Memory from [`SyncResource::allocate_sync`] may be used by every stream at return, and
+//!    [`SyncResource::deallocate_sync`] promises that all uses have *completed*.
+//! 4. Memory is freed with the [`Layout`](std::alloc::Layout) that it was asked for with, by a resource equal to the one it came from.
+//! 5. A request of zero bytes succeeds with [`DevicePtr::NULL`] and reaches no upstream; freeing it does nothing.
+//! 6. The address is a multiple of the layout's alignment; every power of two up to [`CUDA_ALLOCATION_ALIGNMENT`] is honoured
+//!    by every resource, and a larger one is honoured or refused with an error.
+//!
+//! # No device needed
+//!
+//! Everything runs against one table of driver functions ([`rmm_sys::Driver`]), which `rmm-sim` fills in software:
+//!
+//! ```
+//! use rmm_core::{CudaStream, Device};
+//!
+//! # fn main() -> Result<(), rmm_core::Error> {
+//! let machine = rmm_sim::Machine::new();
+//! let _entered = machine.enter(); // this thread now sees the software device
+//! let stream = CudaStream::new()?;
+//! stream.synchronize()?;
+//! assert_eq!(Device::current()?.ordinal(), 0);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod copy;
+mod device;
+mod driver;
+mod erased;
+mod error;
+mod event;
+pub mod per_device;
+mod property;
+mod resource;
+mod size;
+mod stream;
+
+pub use device::{Device, DeviceGuard, MemoryInfo};
+pub use driver::{check, current_driver, driver_in_context};
+pub use erased::{AnyResource, DeviceResourceRef, HostResourceRef, ResourceRef};
+pub use error::{Error, ErrorKind, Exhaustion};
+pub use event::CudaEvent;
+pub use property::{DeviceAccessible, HasProperty, HostAccessible, Property};
+pub use resource::{DeviceResource, Resource, SyncResource};
+pub use rmm_sys::CuDevicePtr as DevicePtr;
+pub use size::{CUDA_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes};
+pub use stream::{
+    CudaStream, RetiringStream, StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef,
+    StreamWatcher,
+};

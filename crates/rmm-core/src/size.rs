@@ -1,0 +1,57 @@
+//! Sizes and alignments.
+
+/// The alignment in bytes that every address from a CUDA allocator has, and the granule of the suballocators.
+#[doc(alias = "rmm::CUDA_ALLOCATION_ALIGNMENT")]
+#[doc(alias = "cuda::mr::default_cuda_malloc_alignment")]
+pub const CUDA_ALLOCATION_ALIGNMENT: usize = 256;
+
+/// The smallest multiple of `alignment` that is not below `value`, or `None` if `alignment` is no power of two or the
+/// result would not fit.
+///
+/// ```
+/// assert_eq!(rmm_core::align_up(1, 256), Some(256));
+/// assert_eq!(rmm_core::align_up(512, 256), Some(512));
+/// assert_eq!(rmm_core::align_up(usize::MAX, 256), None);
+/// assert_eq!(rmm_core::align_up(1, 3), None);
+/// ```
+#[doc(alias = "rmm::align_up")]
+pub const fn align_up(value: usize, alignment: usize) -> Option<usize> {
+    if !alignment.is_power_of_two() {
+        return None;
+    }
+    match value.checked_add(alignment - 1) {
+        Some(sum) => Some(sum & !(alignment - 1)),
+        None => None,
+    }
+}
+
+/// The largest multiple of `alignment` that is not above `value`, or `None` if `alignment` is no power of two.
+///
+/// ```
+/// assert_eq!(rmm_core::align_down(511, 256), Some(256));
+/// assert_eq!(rmm_core::align_down(511, 0), None);
+/// ```
+#[doc(alias = "rmm::align_down")]
+pub const fn align_down(value: usize, alignment: usize) -> Option<usize> {
+    if alignment.is_power_of_two() { Some(value & !(alignment - 1)) } else { None }
+}
+
+/// A number of bytes in the largest binary unit that keeps it at least 1.
+///
+/// ```
+/// assert_eq!(rmm_core::format_bytes(512), "512 B");
+/// assert_eq!(rmm_core::format_bytes(3 << 20), "3.0 MiB");
+/// assert_eq!(rmm_core::format_bytes((1 << 30) + (1 << 29)), "1.5 GiB");
+/// ```
+#[doc(alias = "rmm::detail::format_bytes")]
+pub fn format_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let exponent = bytes.ilog2() / 10;
+    let unit = 1u64 << (10 * exponent);
+    // Tenths, rounded down, in integers: exact for every u64.
+    let tenths = u128::from(bytes) * 10 / u128::from(unit);
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[exponent as usize - 1])
+}

@@ -1,0 +1,57 @@
+//! Identity of streams.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Who a stream is: a number given once in this process, which no later stream gets again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId(NonZeroU64);
+
+/// The legacy default stream's id.
+const LEGACY: StreamId = StreamId(NonZeroU64::MIN);
+
+/// The id that is given next. 2^64 streams are out of any process's reach, so it does not wrap.
+static NEXT: AtomicU64 = AtomicU64::new(2);
+
+thread_local! {
+    /// The id of this thread's own default stream.
+    static OF_THREAD: StreamId = StreamId::next();
+}
+
+impl StreamId {
+    /// The legacy default stream's id.
+    pub(super) const fn legacy() -> Self {
+        LEGACY
+    }
+
+    /// An id that nobody has.
+    pub(super) fn next() -> Self {
+        // Relaxed: only that no two calls get the same number matters, and an atomic addition gives that.
+        Self(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX))
+    }
+
+    /// The id of the calling thread's own default stream.
+    pub(super) fn of_this_thread() -> Self {
+        // A thread that is ending has lost its id; work that it still enqueues gets one of its own, which no block
+        // was ever freed under.
+        OF_THREAD.try_with(|id| *id).unwrap_or_else(|_| Self::next())
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == LEGACY { f.write_str("legacy") } else { write!(f, "#{}", self.0) }
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamId({self})")
+    }
+}

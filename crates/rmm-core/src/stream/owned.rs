@@ -1,0 +1,296 @@
+//! Streams as owned values.
+
+use std::ffi::{c_int, c_uint};
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use rmm_sys::{CuResult, CuStream, STREAM_NON_BLOCKING};
+
+use super::{StreamId, StreamRef};
+use crate::driver::{check, current_driver, driver_in_context};
+use crate::{CudaEvent, Error};
+
+bitflags::bitflags! {
+    /// How a new stream behaves.
+    #[doc(alias = "rmm::cuda_stream::flags")]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct StreamFlags: u32 {
+        /// It does not order itself with the legacy default stream.
+        #[doc(alias = "cudaStreamNonBlocking")]
+        const NON_BLOCKING = STREAM_NON_BLOCKING;
+    }
+}
+
+/// What a stream is, for those who must treat some differently.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum StreamKind {
+    /// The legacy default stream of the current context.
+    Legacy,
+    /// The calling thread's own default stream: another stream on each thread.
+    PerThread,
+    /// Made by this library, destroyed with its last [`CudaStream`].
+    Owned,
+    /// Made by somebody else, see [`CudaStream::adopt`].
+    Adopted(StreamLifetime),
+}
+
+/// How long a stream made by somebody else stays valid.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StreamLifetime {
+    /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap to reuse as with a
+    /// stream of this library.
+    UntilDropped,
+    /// Only during the calls that it is given to: its owner may destroy it at any time in between, although blocks freed on
+    /// it are still pooled. Each free then records an event.
+    Unknown,
+}
+
+/// Somebody who must act before a stream is destroyed: a pool that holds memory freed on it.
+pub trait StreamWatcher: Send + Sync {
+    /// The stream is about to be destroyed: the last chance to record an event on it.
+    ///
+    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library held.
+    fn stream_retires(&self, stream: &RetiringStream<'_>);
+}
+
+/// A stream, shared: clones are the same stream, and the last one to be dropped destroys it (if it is this library's).
+///
+/// Destroying a stream does not wait for its work. See [`StreamRef`] for what can be done with a stream.
+///
+/// ```
+/// use rmm_core::{CudaStream, StreamFlags};
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
+/// let same = stream.clone();
+/// assert_eq!(stream, same);
+/// assert_ne!(stream, CudaStream::new()?);
+/// stream.synchronize()?;
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::cuda_stream")]
+#[derive(Clone)]
+pub struct CudaStream {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    handle: CuStream,
+    /// # Invariant
+    /// No other stream of this process has this id. For [`StreamKind::PerThread`] it is the id of no stream: the id is the
+    /// calling thread's.
+    id: StreamId,
+    kind: StreamKind,
+    /// Who must be told before the stream is destroyed.
+    watchers: Mutex<Vec<Weak<dyn StreamWatcher>>>,
+}
+
+static LEGACY: LazyLock<CudaStream> = LazyLock::new(|| {
+    CudaStream::from_parts(CuStream::LEGACY, StreamId::legacy(), StreamKind::Legacy)
+});
+static PER_THREAD: LazyLock<CudaStream> = LazyLock::new(|| {
+    CudaStream::from_parts(CuStream::PER_THREAD, StreamId::next(), StreamKind::PerThread)
+});
+
+impl CudaStream {
+    /// A new stream of the current device that orders itself with the legacy default stream.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaStreamCreate")]
+    pub fn new() -> Result<Self, Error> {
+        Self::with_flags(StreamFlags::empty(), 0)
+    }
+
+    /// A new stream of the current device with these flags and this priority (lower numbers go first, 0 is the default;
+    /// numbers outside the device's range are brought into it).
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaStreamCreateWithPriority")]
+    pub fn with_flags(flags: StreamFlags, priority: c_int) -> Result<Self, Error> {
+        let (driver, _) = driver_in_context()?;
+        let mut handle = CuStream::NULL;
+        // SAFETY: `handle` may be written to.
+        let code =
+            unsafe { driver.cuStreamCreateWithPriority(&raw mut handle, flags.bits(), priority) };
+        check("cuStreamCreateWithPriority", code)?;
+        Ok(Self::from_parts(handle, StreamId::next(), StreamKind::Owned))
+    }
+
+    /// The legacy default stream.
+    #[doc(alias = "cuda_stream_legacy")]
+    #[doc(alias = "cuda_stream_default")]
+    pub fn legacy() -> Self {
+        LEGACY.clone()
+    }
+
+    /// The calling thread's own default stream. The value may be kept and sent; it always means the stream of the thread that
+    /// uses it.
+    #[doc(alias = "cuda_stream_per_thread")]
+    pub fn per_thread() -> Self {
+        PER_THREAD.clone()
+    }
+
+    /// A stream that somebody else made. It is never destroyed by this library.
+    ///
+    /// Each call makes a new identity: adopt a stream once and keep the result, since memory freed under one identity is, for
+    /// another, memory of another stream.
+    ///
+    /// # Safety
+    /// `handle` names an existing stream of the current context, and stays valid for as long as `lifetime` says.
+    #[doc(alias = "rmm::cuda_stream_view")]
+    pub unsafe fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Self {
+        match handle {
+            CuStream::NULL | CuStream::LEGACY => Self::legacy(),
+            CuStream::PER_THREAD => Self::per_thread(),
+            _ => Self::from_parts(handle, StreamId::next(), StreamKind::Adopted(lifetime)),
+        }
+    }
+
+    fn from_parts(handle: CuStream, id: StreamId, kind: StreamKind) -> Self {
+        Self { inner: Arc::new(Inner { handle, id, kind, watchers: Mutex::default() }) }
+    }
+
+    /// The stream, borrowed: what resources take.
+    pub fn as_ref(&self) -> StreamRef<'_> {
+        let id = match self.inner.kind {
+            StreamKind::PerThread => StreamId::of_this_thread(),
+            _ => self.inner.id,
+        };
+        StreamRef::new(self, id)
+    }
+
+    /// The legacy default stream, borrowed.
+    pub(super) fn legacy_ref() -> StreamRef<'static> {
+        LEGACY.as_ref()
+    }
+
+    /// The calling thread's own default stream, borrowed.
+    pub(super) fn per_thread_ref() -> StreamRef<'static> {
+        PER_THREAD.as_ref()
+    }
+
+    /// The driver's own value.
+    pub fn as_raw(&self) -> CuStream {
+        self.inner.handle
+    }
+
+    /// What kind of stream it is.
+    pub fn kind(&self) -> StreamKind {
+        self.inner.kind
+    }
+
+    /// Waits on this thread until all work of the stream is done.
+    ///
+    /// # Errors
+    /// If the driver refuses, or that work has failed.
+    #[doc(alias = "cudaStreamSynchronize")]
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.as_ref().synchronize()
+    }
+
+    /// Whether all work of the stream with this handle is done. Never waits.
+    ///
+    /// # Errors
+    /// If the driver refuses, or that work has failed.
+    ///
+    /// # Safety
+    /// The handle names a stream that exists now and until this call returns.
+    pub unsafe fn is_idle_raw(handle: CuStream) -> Result<bool, Error> {
+        let (driver, _) = driver_in_context()?;
+        // SAFETY: the stream exists, by the caller's contract.
+        match unsafe { driver.cuStreamQuery(handle) } {
+            CuResult::NOT_READY => Ok(false),
+            code => check("cuStreamQuery", code).map(|()| true),
+        }
+    }
+
+    /// Has `watcher` called, once, when the last clone of this stream is dropped and before the stream is destroyed.
+    pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
+        let mut watchers = self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
+        watchers.push(watcher);
+    }
+}
+
+impl PartialEq for CudaStream {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_ref() == other.as_ref()
+    }
+}
+
+impl Eq for CudaStream {}
+
+impl fmt::Debug for CudaStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { handle, id, kind, watchers: _ } = &*self.inner;
+        f.debug_struct("CudaStream")
+            .field("id", id)
+            .field("kind", kind)
+            .field("handle", handle)
+            .finish()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let watchers =
+            std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for watcher in watchers.iter().filter_map(Weak::upgrade) {
+            watcher.stream_retires(&RetiringStream { inner: self });
+        }
+        if self.kind == StreamKind::Owned
+            && let Ok(driver) = current_driver()
+        {
+            // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is its last use.
+            // A failure means that the driver is gone: nothing is left to free.
+            let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };
+        }
+    }
+}
+
+/// A stream that is about to be destroyed. It still takes work while this value is borrowed, unless it was
+/// [adopted](CudaStream::adopt) with an [unknown lifetime](StreamLifetime::Unknown): then it may be gone already.
+pub struct RetiringStream<'a> {
+    inner: &'a Inner,
+}
+
+impl RetiringStream<'_> {
+    /// Who the stream is.
+    pub fn id(&self) -> StreamId {
+        self.inner.id
+    }
+
+    /// Marks the stream's end with `event`.
+    ///
+    /// # Errors
+    /// If the driver refuses, or the stream may be gone already.
+    pub fn record(&self, event: &CudaEvent) -> Result<(), Error> {
+        if self.inner.kind == StreamKind::Adopted(StreamLifetime::Unknown) {
+            return Err(Error::unsupported(
+                "RetiringStream::record",
+                "the stream's owner may have destroyed it",
+            ));
+        }
+        // SAFETY: the stream is destroyed only after this value is gone: by `Inner::drop` if it is this library's, by its
+        // owner after the last `CudaStream` is dropped if it was adopted so.
+        unsafe { event.record_raw(self.inner.handle) }
+    }
+}
+
+impl fmt::Debug for RetiringStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetiringStream").field("id", &self.inner.id).finish_non_exhaustive()
+    }
+}
+
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<CudaStream>();
+    assert!(size_of::<c_uint>() == size_of::<u32>());
+};

@@ -1,0 +1,106 @@
+//! Handles and structures of `cuda-runtime-sys`.
+//!
+//! A stream or event of the runtime is the driver's own object. A context has no runtime type, and the runtime has no
+//! types for a device's number (`int`) and address (`void *`).
+
+use std::ffi::c_void;
+
+use cuda_runtime_sys as theirs;
+use rmm_sys::{CuDevice, CuDevicePtr, CuEvent, CuIpcEventHandle, CuIpcMemHandle, CuStream, CuUuid};
+
+use crate::{assert_same_layout, to_bytes, to_chars};
+
+/// A value that `cuda-runtime-sys` has a type for too.
+///
+/// Both directions give the same object another type; nothing is created, checked or freed.
+pub trait RuntimeSys: Sized {
+    /// The type in `cuda-runtime-sys`.
+    type Foreign;
+
+    /// The value as `cuda-runtime-sys` knows it.
+    fn to_runtime_sys(self) -> Self::Foreign;
+
+    /// The value from `cuda-runtime-sys`. A handle need not name a live object; the driver says so when it is used.
+    fn from_runtime_sys(foreign: Self::Foreign) -> Self;
+}
+
+macro_rules! pointers {
+    ($($ours:ident = $theirs:ident;)*) => {$(
+        assert_same_layout!($ours, theirs::$theirs);
+
+        impl RuntimeSys for $ours {
+            type Foreign = theirs::$theirs;
+
+            fn to_runtime_sys(self) -> Self::Foreign {
+                self.as_raw().cast()
+            }
+
+            fn from_runtime_sys(foreign: Self::Foreign) -> Self {
+                Self::from_raw(foreign.cast())
+            }
+        }
+    )*};
+}
+
+pointers! {
+    CuStream = cudaStream_t;
+    CuEvent = cudaEvent_t;
+}
+
+macro_rules! byte_arrays {
+    ($($ours:ident = $theirs:ident . $field:ident;)*) => {$(
+        assert_same_layout!($ours, theirs::$theirs);
+
+        impl RuntimeSys for $ours {
+            type Foreign = theirs::$theirs;
+
+            fn to_runtime_sys(self) -> Self::Foreign {
+                theirs::$theirs { $field: to_chars(self.$field) }
+            }
+
+            fn from_runtime_sys(foreign: Self::Foreign) -> Self {
+                Self { $field: to_bytes(foreign.$field) }
+            }
+        }
+    )*};
+}
+
+byte_arrays! {
+    CuUuid = cudaUUID_t.bytes;
+    CuIpcMemHandle = cudaIpcMemHandle_t.reserved;
+    CuIpcEventHandle = cudaIpcEventHandle_t.reserved;
+}
+
+assert_same_layout!(CuDevicePtr, *mut c_void);
+
+/// The runtime writes device addresses as pointers, which the host may not read through.
+impl RuntimeSys for CuDevicePtr {
+    type Foreign = *mut c_void;
+
+    fn to_runtime_sys(self) -> Self::Foreign {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a pointer is as wide as an address, asserted above"
+        )]
+        let address = self.0 as usize;
+        std::ptr::with_exposed_provenance_mut(address)
+    }
+
+    fn from_runtime_sys(foreign: Self::Foreign) -> Self {
+        // Exposed, because the address may come back as a pointer: managed and pinned memory is the host's too.
+        Self(foreign.expose_provenance() as u64)
+    }
+}
+
+/// The runtime numbers devices as the driver does, as long as both see the same `CUDA_VISIBLE_DEVICES`.
+impl RuntimeSys for CuDevice {
+    type Foreign = std::ffi::c_int;
+
+    fn to_runtime_sys(self) -> Self::Foreign {
+        self.0
+    }
+
+    fn from_runtime_sys(foreign: Self::Foreign) -> Self {
+        Self(foreign)
+    }
+}

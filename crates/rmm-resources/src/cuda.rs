@@ -1,0 +1,95 @@
+//! `cudaMalloc` and `cudaFree`.
+
+use std::alloc::Layout;
+
+use rmm_core::{
+    DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource, check,
+    driver_in_context,
+};
+
+use crate::check_alignment;
+
+/// Device memory from `cudaMalloc`, given back with `cudaFree`.
+///
+/// It has no state, so any two are equal: memory from one may be freed by another. It ignores the stream that it is given:
+/// allocating needs no order, and freeing waits until the whole device is done. That makes it slow (about 100 us a pair on
+/// an H200) and the right thing to put below a pool.
+///
+/// The memory belongs to the device that is current at the call. Freeing that fails, which happens when the device is already
+/// lost, leaves the memory allocated.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::SyncResource;
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource = CudaMemoryResource::new();
+/// let layout = Layout::from_size_align(1 << 20, 256)?;
+/// let pointer = resource.allocate_sync(layout)?;
+/// assert_eq!(pointer.0 % 256, 0);
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { resource.deallocate_sync(pointer, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::cuda_memory_resource")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CudaMemoryResource(());
+
+impl CudaMemoryResource {
+    /// The resource. Calls nothing.
+    pub const fn new() -> Self {
+        Self(())
+    }
+}
+
+// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, and larger
+// alignments are refused.
+unsafe impl SyncResource for CudaMemoryResource {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        check_alignment(self.name(), layout)?;
+        let (driver, _) = driver_in_context()?;
+        let mut pointer = DevicePtr::NULL;
+        // SAFETY: `pointer` may be written to.
+        let code = unsafe { driver.cuMemAlloc_v2(&raw mut pointer, layout.size()) };
+        check("cuMemAlloc_v2", code).map_err(|error| error.with_layout(layout))?;
+        Ok(pointer)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        if let Ok((driver, _)) = driver_in_context() {
+            // SAFETY: by the caller's contract the memory came from `cuMemAlloc_v2` and is not freed yet.
+            let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+}
+
+// SAFETY: `cuMemAlloc_v2` returns memory that every stream may use at once, and `cuMemFree_v2` waits until the device has
+// done all that was enqueued before.
+unsafe impl Resource for CudaMemoryResource {
+    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract; that uses are only ordered, not completed, is made up for by `cuMemFree_v2`, which
+        // waits for the device.
+        unsafe { self.deallocate_sync(pointer, layout) }
+    }
+}
+
+// SAFETY: `cuMemAlloc_v2` returns device memory.
+unsafe impl HasProperty<DeviceAccessible> for CudaMemoryResource {}

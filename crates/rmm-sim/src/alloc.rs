@@ -1,0 +1,208 @@
+//! Allocating and freeing: what ties allocations, devices, pools and streams together.
+#![forbid(unsafe_code)]
+
+use rmm_sys::CuResult;
+
+use crate::device::ALIGNMENT;
+use crate::event::{Point, Points};
+use crate::memory::{Allocation, Kind};
+use crate::session::Session;
+use crate::state::State;
+use crate::stream::Work;
+
+impl State {
+    /// Does what a synchronisation does for the pools of a device: memory whose frees are complete is anyone's, and
+    /// what is wholly free goes back to the device down to each pool's release threshold.
+    pub(crate) fn settle_pools(&mut self, device: usize) {
+        let pools: Vec<u64> = self.pools_of(device);
+        for pool in pools {
+            let keep = self
+                .pools
+                .get(&pool)
+                .map_or(0, |pool| if pool.destroyed { 0 } else { pool.threshold });
+            self.trim_pool(pool, keep);
+        }
+    }
+
+    /// Gives the device what its pools do not need, whatever their thresholds.
+    fn drain_pools(&mut self, device: usize) {
+        for pool in self.pools_of(device) {
+            self.trim_pool(pool, 0);
+        }
+    }
+
+    fn pools_of(&self, device: usize) -> Vec<u64> {
+        self.pools.iter().filter(|(_, pool)| pool.device == device).map(|(&key, _)| key).collect()
+    }
+
+    /// Gives back what is wholly free, as long as `keep` bytes stay. A destroyed pool without allocations goes.
+    pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
+        let Self { pools, streams, devices, .. } = self;
+        let Some(pool) = pools.get_mut(&key) else { return };
+        pool.tidy(|point| streams.is_complete(point));
+        for (start, len) in pool.shrink(keep) {
+            devices[pool.device].give(start, len);
+        }
+        if pool.destroyed && pool.used() == 0 && pool.reserved() == 0 {
+            pools.remove(&key);
+        }
+    }
+
+    /// Takes a block that the stream may have now.
+    fn take_ordered(&mut self, key: u64, len: usize, stream: u64) -> Option<usize> {
+        let Self { pools, streams, .. } = self;
+        let pool = pools.get_mut(&key)?;
+        let reuse = pool.reuse;
+        let frontier = &streams.get(stream)?.frontier;
+        let usable = |freed: Option<Point>| {
+            freed.is_none_or(|point| {
+                point.stream == stream
+                    || streams.get(point.stream).is_none()
+                    || (reuse.follow_events && frontier.covers(point))
+                    || (reuse.opportunistic && streams.is_complete(point))
+            })
+        };
+        pool.take(len, usable).map(|(start, _)| start)
+    }
+
+    /// Adds a segment to a pool that `len` bytes fit in.
+    fn grow_pool(&mut self, key: u64, len: usize) -> bool {
+        let Self { pools, devices, .. } = self;
+        let Some(pool) = pools.get_mut(&key) else { return false };
+        let device = &mut devices[pool.device];
+        let sizes = pool.growth(len).unwrap_or_default();
+        let taken = sizes
+            .into_iter()
+            .filter(|&size| size > 0)
+            .find_map(|size| Some((device.take(size)?, size)));
+        let Some((start, size)) = taken else { return false };
+        pool.grow(start, size);
+        true
+    }
+
+    /// Takes a block that other streams may still use, by making the stream wait for them.
+    fn take_waiting(&mut self, key: u64, len: usize, stream: u64) -> Option<usize> {
+        let pool = self.pools.get_mut(&key).filter(|pool| pool.reuse.internal_dependencies)?;
+        let (start, points) = pool.take(len, |_| true)?;
+        let after: Points = points.into_iter().collect();
+        // The stream exists, so the wait can be enqueued.
+        self.enqueue_after(stream, Work::Mark("wait for freed memory"), &after).ok()?;
+        Some(start)
+    }
+}
+
+impl Session<'_> {
+    /// Allocates memory of a device.
+    pub(crate) fn allocate(&mut self, device: usize, bytes: usize) -> Result<usize, CuResult> {
+        if bytes == 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let mut start = self.devices[device].take(bytes);
+        if start.is_none() {
+            // As the driver does, memory that pools only hold in reserve serves others before it is refused.
+            self.run_pending(Some(device));
+            self.drain_pools(device);
+            start = self.devices[device].take(bytes);
+        }
+        let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
+        self.allocations.insert(start, bytes, Kind::Device, device);
+        self.note(start);
+        Ok(start)
+    }
+
+    /// Allocates pinned or managed memory.
+    pub(crate) fn allocate_host(
+        &mut self,
+        device: usize,
+        bytes: usize,
+        kind: Kind,
+    ) -> Result<usize, CuResult> {
+        if bytes == 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let start = self.host.take(bytes)?;
+        self.allocations.insert(start, bytes, kind, device);
+        self.note(start);
+        Ok(start)
+    }
+
+    /// Allocates from a pool, in the order of a stream.
+    pub(crate) fn allocate_from(
+        &mut self,
+        key: u64,
+        bytes: usize,
+        stream: u64,
+    ) -> Result<usize, CuResult> {
+        let device = self.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?.device;
+        if self.streams.get(stream).is_none_or(|stream| stream.device != device) || bytes == 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
+        // First, so that the stream is behind all that its next item would be behind anyway.
+        self.enqueue(stream, Work::Mark("allocation"))?;
+        let mut start = self.take_ordered(key, len, stream);
+        if start.is_none() && self.grow_pool(key, len) {
+            start = self.take_ordered(key, len, stream);
+        }
+        if start.is_none() {
+            start = self.take_waiting(key, len, stream);
+        }
+        if start.is_none() {
+            // The last resort is to wait for the device, and to take what pools hold in reserve.
+            self.run_pending(Some(device));
+            self.drain_pools(device);
+            let fits = self.grow_pool(key, len);
+            start = if fits { self.take_ordered(key, len, stream) } else { None };
+        }
+        let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
+        self.allocations.insert(start, bytes, Kind::Pool(key), device);
+        self.note(start);
+        Ok(start)
+    }
+
+    /// Frees pool memory in the order of a stream.
+    pub(crate) fn free_in_order(&mut self, start: usize, stream: u64) -> Result<(), CuResult> {
+        let allocation = self.allocations.at(start).ok_or(CuResult::INVALID_VALUE)?;
+        let Kind::Pool(key) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
+        self.note(start);
+        let point = self.enqueue(stream, Work::Release { allocation: allocation.id })?;
+        self.allocations.forget(&allocation);
+        self.give_to_pool(key, &allocation, Some(point));
+        Ok(())
+    }
+
+    /// Frees memory of one of these kinds, once all work that may use it is done.
+    pub(crate) fn free(
+        &mut self,
+        start: usize,
+        accepts: impl Fn(Kind) -> bool,
+    ) -> Result<(), CuResult> {
+        let find = |session: &Self| {
+            session.allocations.at(start).filter(|allocation| accepts(allocation.kind))
+        };
+        let allocation = find(self).ok_or(CuResult::INVALID_VALUE)?;
+        self.note(start);
+        self.run_pending(allocation.on_device_only().then_some(allocation.device));
+        // Another thread may have freed it meanwhile.
+        let still = find(self).filter(|still| still.id == allocation.id);
+        let allocation = still.ok_or(CuResult::INVALID_VALUE)?;
+        self.allocations.forget(&allocation);
+        self.allocations.bury(allocation.id);
+        match allocation.kind {
+            Kind::Device => self.devices[allocation.device].give(start, allocation.bytes),
+            Kind::Pool(key) => self.give_to_pool(key, &allocation, None),
+            Kind::Managed | Kind::Pinned => self.host.give(start, allocation.bytes),
+            Kind::Registered => {}
+        }
+        Ok(())
+    }
+
+    fn give_to_pool(&mut self, key: u64, allocation: &Allocation, freed: Option<Point>) {
+        let len = allocation.bytes.next_multiple_of(ALIGNMENT);
+        let Some(pool) = self.pools.get_mut(&key) else { return };
+        pool.give(allocation.start, len, freed);
+        if pool.destroyed {
+            self.trim_pool(key, 0);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Describing a machine.
+#![forbid(unsafe_code)]
+
+use rmm_sys::CuDeviceAttribute;
+
+use crate::current;
+use crate::device::{Device, default_attributes};
+use crate::host::HostMemory;
+use crate::machine::Machine;
+use crate::schedule::Schedule;
+use crate::state::State;
+
+/// A description of a [`Machine`] to be built.
+#[must_use = "a machine exists once it is built"]
+#[derive(Clone, Debug)]
+pub struct MachineBuilder {
+    devices: usize,
+    memory: usize,
+    host_memory: usize,
+    schedule: Schedule,
+    driver_version: i32,
+    attributes: Vec<(CuDeviceAttribute, i32)>,
+    name: String,
+}
+
+impl MachineBuilder {
+    pub(crate) fn new() -> Self {
+        let seed = std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.trim().parse().ok());
+        Self {
+            devices: 1,
+            memory: 16 << 30,
+            host_memory: 64 << 30,
+            schedule: Schedule::Seeded(seed.unwrap_or(0)),
+            driver_version: 13000,
+            attributes: Vec::new(),
+            name: String::from("Software device"),
+        }
+    }
+
+    /// How many devices it has; 1 by default.
+    pub fn devices(mut self, devices: usize) -> Self {
+        self.devices = devices;
+        self
+    }
+
+    /// The bytes of memory of each device; 16 GiB by default. Only what is touched costs memory of the host.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// The bytes of pinned and managed memory that it hands out at most; 64 GiB by default.
+    pub fn host_memory(mut self, bytes: usize) -> Self {
+        self.host_memory = bytes;
+        self
+    }
+
+    /// When queued work runs.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = schedule;
+        self
+    }
+
+    /// The driver's version as `cuDriverGetVersion` tells it, such as 12040; 13000 by default. Functions of newer
+    /// versions return `NOT_SUPPORTED`.
+    pub fn driver_version(mut self, version: i32) -> Self {
+        self.driver_version = version;
+        self
+    }
+
+    /// The value of an attribute of each device.
+    pub fn attribute(mut self, attribute: CuDeviceAttribute, value: i32) -> Self {
+        self.attributes.push((attribute, value));
+        self
+    }
+
+    /// The devices' name, without the number that follows it; `Software device` by default.
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Builds the machine.
+    ///
+    /// # Panics
+    /// If the system refuses to reserve addresses: per device eight times its memory, and twice the host memory.
+    pub fn build(self) -> Machine {
+        let mut attributes = default_attributes();
+        attributes.extend(self.attributes);
+        let device = |ordinal| {
+            let name = format!("{} {ordinal}", self.name);
+            Device::new(ordinal, name, self.memory, attributes.clone())
+        };
+        let devices = (0..self.devices).map(device).collect::<Result<_, _>>();
+        let devices = devices.expect("there are addresses for the devices' memory");
+        let host =
+            HostMemory::new(self.host_memory).expect("there are addresses for the host memory");
+        let state =
+            State::new(current::next_machine(), devices, host, self.schedule, self.driver_version);
+        Machine::from_state(state)
+    }
+}

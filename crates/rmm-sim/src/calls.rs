@@ -1,0 +1,21 @@
+//! The driver's functions, by theme. Each has the name and the signature of the symbol that it stands for.
+
+mod context;
+mod copy;
+mod device;
+mod event;
+mod memory;
+mod pool;
+mod pool_attributes;
+mod stream;
+mod unsupported;
+
+pub(crate) use context::*;
+pub(crate) use copy::*;
+pub(crate) use device::*;
+pub(crate) use event::*;
+pub(crate) use memory::*;
+pub(crate) use pool::*;
+pub(crate) use pool_attributes::*;
+pub(crate) use stream::*;
+pub(crate) use unsupported::*;

@@ -1,0 +1,130 @@
+//! Contexts: one primary context for each device, and a stack of current ones for each thread.
+
+use std::ffi::{c_int, c_uint};
+
+use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult};
+
+use crate::call::driver_calls;
+use crate::current;
+use crate::event::Points;
+use crate::stream::Work;
+
+driver_calls! {
+    fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) by [] |session| {
+        context.required()?;
+        let device = session.device(device.0)?;
+        session.devices[device].retained += 1;
+        context.put(session.context_handle(device))
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(device: CuDevice) by [] |session| {
+        let device = session.device(device.0)?;
+        match session.devices[device].retained {
+            0 => return Err(CuResult::INVALID_CONTEXT),
+            1 => session.run_pending(Some(device)),
+            _ => {}
+        }
+        let retained = &mut session.devices[device].retained;
+        *retained = retained.saturating_sub(1);
+        Ok(())
+    }
+
+    fn cuCtxGetCurrent(context: *mut CuContext) by [] |session| {
+        let device = session.context_stack().last().copied();
+        context.put(device.map_or(CuContext::NULL, |device| session.context_handle(device)))
+    }
+
+    fn cuCtxSetCurrent(context: CuContext) by [context] |session| {
+        if context.is_null() {
+            session.context_stack().pop();
+            return Ok(());
+        }
+        let device = session.context_of(context)?;
+        let stack = session.context_stack();
+        stack.pop();
+        stack.push(device);
+        current::note_context(session.machine);
+        Ok(())
+    }
+
+    fn cuCtxPushCurrent_v2(context: CuContext) by [context] |session| {
+        let device = session.context_of(context)?;
+        session.context_stack().push(device);
+        current::note_context(session.machine);
+        Ok(())
+    }
+
+    fn cuCtxPopCurrent_v2(context: *mut CuContext) by [] |session| {
+        let device = session.context_stack().pop().ok_or(CuResult::INVALID_CONTEXT)?;
+        // The caller may not care which one it was.
+        let handle = session.context_handle(device);
+        if context.required().is_ok() { context.put(handle) } else { Ok(()) }
+    }
+
+    fn cuCtxGetDevice(device: *mut CuDevice) by [] |session| {
+        let ordinal = session.context()?;
+        device.put(CuDevice(c_int::try_from(ordinal).unwrap_or(c_int::MAX)))
+    }
+
+    fn cuCtxSynchronize() by [] |session| {
+        let device = session.context()?;
+        session.run_pending(Some(device));
+        session.settle_pools(device);
+        Ok(())
+    }
+
+    fn cuCtxEnablePeerAccess(peer: CuContext, flags: c_uint) by [peer] |session| {
+        let device = session.context()?;
+        let peer = session.context_of(peer)?;
+        if flags != 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        if device == peer {
+            return Err(CuResult::INVALID_DEVICE);
+        }
+        if session.devices[device].peers.insert(peer) { Ok(()) } else { Err(CuResult::PEER_ACCESS_ALREADY_ENABLED) }
+    }
+
+    fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) by [] |session| {
+        session.context()?;
+        least.put(0)?;
+        greatest.put(crate::stream::GREATEST_PRIORITY)
+    }
+
+    fn cuCtxRecordEvent(context: CuContext, event: CuEvent) by [context, event] |session| {
+        let device = session.context_of(context)?;
+        let key = session.event(event)?;
+        let state = &mut **session;
+        let ends = state.streams.iter().filter(|(_, stream)| stream.device == device);
+        let ends: Vec<_> = ends.map(|(id, _)| state.streams.end_of(id)).collect();
+        let points: Points = ends.iter().copied().collect();
+        let mut frontier = points.clone();
+        for point in ends {
+            if let Some(stream) = state.streams.get(point.stream) {
+                frontier.join(&stream.frontier);
+            }
+        }
+        let event = state.events.get_mut(&key).ok_or(CuResult::INVALID_HANDLE)?;
+        if event.device != device {
+            return Err(CuResult::INVALID_HANDLE);
+        }
+        event.recording += 1;
+        // The time of many streams is not kept.
+        (event.points, event.frontier, event.time) = (points, frontier, None);
+        Ok(())
+    }
+
+    fn cuCtxWaitEvent(context: CuContext, event: CuEvent) by [context, event] |session| {
+        let device = session.context_of(context)?;
+        let key = session.event(event)?;
+        let state = &mut **session;
+        let frontier = state.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.frontier.clone();
+        let ids: Vec<u64> =
+            state.streams.iter().filter(|(_, stream)| stream.device == device && !stream.destroyed).map(|(id, _)| id).collect();
+        for id in ids {
+            state.enqueue_after(id, Work::Mark("wait for an event"), &frontier)?;
+        }
+        state.devices[device].barrier.join(&frontier);
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! Start and devices.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use rmm_sys::{CuDevice, CuDeviceAttribute, CuResult, CuUuid};
+
+use crate::call::driver_calls;
+use crate::current;
+
+driver_calls! {
+    fn cuInit(flags: c_uint) by [] |session| {
+        if flags != 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        if session.devices.is_empty() {
+            return Err(CuResult::NO_DEVICE);
+        }
+        current::initialise();
+        Ok(())
+    }
+
+    fn cuDriverGetVersion(version: *mut c_int) by [] |session| {
+        version.put(session.driver_version)
+    }
+
+    fn cuDeviceGetCount(count: *mut c_int) by [] |session| {
+        count.put(c_int::try_from(session.devices.len()).unwrap_or(c_int::MAX))
+    }
+
+    fn cuDeviceGet(device: *mut CuDevice, ordinal: c_int) by [] |session| {
+        session.device(ordinal)?;
+        device.put(CuDevice(ordinal))
+    }
+
+    fn cuDeviceGetName(name: *mut c_char, length: c_int, device: CuDevice) by [] |session| {
+        let device = session.device(device.0)?;
+        let length = usize::try_from(length).map_err(|_| CuResult::INVALID_VALUE)?;
+        name.put_text(&session.devices[device].name, length)
+    }
+
+    fn cuDeviceGetUuid_v2(uuid: *mut CuUuid, device: CuDevice) by [] |session| {
+        let device = session.device(device.0)?;
+        let mut bytes = *b"rmm-sim device  ";
+        bytes[15] = u8::try_from(device).unwrap_or(u8::MAX);
+        uuid.put(CuUuid { bytes })
+    }
+
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CuDevice) by [] |session| {
+        let device = session.device(device.0)?;
+        bytes.put(session.devices[device].total)
+    }
+
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: CuDeviceAttribute, device: CuDevice) by [] |session| {
+        let device = session.device(device.0)?;
+        value.put(session.devices[device].attribute(attribute).ok_or(CuResult::INVALID_VALUE)?)
+    }
+
+    fn cuDeviceCanAccessPeer(can: *mut c_int, device: CuDevice, peer: CuDevice) by [] |session| {
+        let (device, peer) = (session.device(device.0)?, session.device(peer.0)?);
+        can.put(c_int::from(device != peer))
+    }
+}

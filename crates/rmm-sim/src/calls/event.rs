@@ -1,0 +1,100 @@
+//! Events.
+
+use std::ffi::{c_float, c_uint};
+
+use rmm_sys::{
+    CuEvent, CuResult, CuStream, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_INTERPROCESS,
+};
+
+use crate::call::driver_calls;
+use crate::event::{Event, Point, Points};
+use crate::handle::{self, Kind};
+use crate::session::Session;
+use crate::stream::Work;
+
+impl Session<'_> {
+    /// What waiting for an event means, and its device.
+    fn awaited(&self, event: CuEvent) -> Result<(Vec<Point>, usize), CuResult> {
+        let key = self.event(event)?;
+        let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
+        Ok((self.open_points(&event.points), event.device))
+    }
+
+    /// When the work of an event that keeps time was done.
+    fn time_of(&self, event: CuEvent) -> Result<u64, CuResult> {
+        let key = self.event(event)?;
+        let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
+        if !event.keeps_time {
+            return Err(CuResult::INVALID_HANDLE);
+        }
+        if self.open_points(&event.points).is_empty() {
+            event.time.ok_or(CuResult::INVALID_HANDLE)
+        } else {
+            Err(CuResult::NOT_READY)
+        }
+    }
+}
+
+driver_calls! {
+    fn cuEventCreate(event: *mut CuEvent, flags: c_uint) by [] |session| {
+        let device = session.context()?;
+        event.required()?;
+        if flags & !(EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING | EVENT_INTERPROCESS) != 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        if flags & EVENT_INTERPROCESS != 0 {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        let key = session.next_key();
+        session.events.insert(key, Event::new(device, flags & EVENT_DISABLE_TIMING == 0));
+        let slot = session.event_slots.insert(key);
+        event.put(CuEvent::from_raw(handle::encode(session.state_machine(), Kind::Event, slot)))
+    }
+
+    fn cuEventDestroy_v2(event: CuEvent) by [event] |session| {
+        let slot = handle::decode(event.addr(), session.state_machine(), Kind::Event);
+        let key = slot.and_then(|slot| session.event_slots.remove(slot)).ok_or(CuResult::INVALID_HANDLE)?;
+        session.events.remove(&key);
+        Ok(())
+    }
+
+    fn cuEventRecord(event: CuEvent, stream: CuStream) by [event, stream] |session| {
+        let key = session.event(event)?;
+        let device = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.device;
+        let id = session.stream_near(stream, Some(device))?;
+        if session.streams.get(id).is_none_or(|stream| stream.device != device) {
+            return Err(CuResult::INVALID_HANDLE);
+        }
+        let recording = session.events.get(&key).map_or(0, |event| event.recording) + 1;
+        let point = session.enqueue(id, Work::Record { event: key, recording })?;
+        let state = &mut **session;
+        let mut frontier = state.streams.frontier(id);
+        frontier.add(point);
+        if let Some(event) = state.events.get_mut(&key) {
+            (event.recording, event.time) = (recording, None);
+            (event.points, event.frontier) = (Points::from_iter([point]), frontier);
+        }
+        Ok(())
+    }
+
+    fn cuEventQuery(event: CuEvent) by [event] |session| {
+        let (points, _) = session.awaited(event)?;
+        if session.poll(&points) { Ok(()) } else { Err(CuResult::NOT_READY) }
+    }
+
+    fn cuEventSynchronize(event: CuEvent) by [event] |session| {
+        let (points, device) = session.awaited(event)?;
+        session.finish(points);
+        session.settle_pools(device);
+        Ok(())
+    }
+
+    fn cuEventElapsedTime_v2(milliseconds: *mut c_float, start: CuEvent, end: CuEvent) by [start, end] |session| {
+        let (start, end) = (session.time_of(start)?, session.time_of(end)?);
+        // The other way round the time is negative.
+        let (elapsed, sign) = if end >= start { (end - start, 1.0) } else { (start - end, -1.0) };
+        #[expect(clippy::cast_precision_loss, reason = "the driver gives a float, too")]
+        let elapsed = elapsed as c_float;
+        milliseconds.put(sign * elapsed / 1e6)
+    }
+}

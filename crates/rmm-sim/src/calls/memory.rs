@@ -1,0 +1,184 @@
+//! Memory that is ready when the call returns, and what an address is.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use rmm_sys::{
+    CuDevicePtr, CuMemAdvise, CuMemLocation, CuMemLocationType, CuMemPool, CuMemoryType,
+    CuPointerAttribute, CuResult, CuStream, MEM_ATTACH_GLOBAL, MEM_ATTACH_HOST,
+};
+
+use crate::call::{address, driver_calls, pointer};
+use crate::current;
+use crate::memory::{Kind, Side};
+use crate::session::Session;
+use crate::stream::Work;
+
+impl Session<'_> {
+    /// # Errors
+    /// `INVALID_VALUE` unless the range is managed memory, `INVALID_DEVICE` for a place that does not exist.
+    fn check_managed(
+        &self,
+        start: CuDevicePtr,
+        bytes: usize,
+        location: CuMemLocation,
+    ) -> Result<(), CuResult> {
+        let place = self.place(address(start), bytes, Side::Device)?;
+        if bytes == 0 || place.allocation.is_none_or(|allocation| allocation.kind != Kind::Managed)
+        {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        match location.kind {
+            CuMemLocationType::DEVICE => self.device(location.id).map(drop),
+            CuMemLocationType::HOST
+            | CuMemLocationType::HOST_NUMA
+            | CuMemLocationType::HOST_NUMA_CURRENT => Ok(()),
+            _ => Err(CuResult::INVALID_VALUE),
+        }
+    }
+}
+
+driver_calls! {
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) by [] |session| {
+        let device = session.context()?;
+        let device = &session.devices[device];
+        free.put(device.free())?;
+        total.put(device.total)
+    }
+
+    fn cuMemAlloc_v2(result: *mut CuDevicePtr, bytes: usize) by [] |session| {
+        let device = session.context()?;
+        result.required()?;
+        result.put(pointer(session.allocate(device, bytes)?))
+    }
+
+    fn cuMemFree_v2(start: CuDevicePtr) by [start] |session| {
+        if start == CuDevicePtr::NULL {
+            return Ok(());
+        }
+        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(_) | Kind::Managed))
+    }
+
+    fn cuMemAllocManaged(result: *mut CuDevicePtr, bytes: usize, flags: c_uint) by [] |session| {
+        let device = session.context()?;
+        result.required()?;
+        if flags != MEM_ATTACH_GLOBAL && flags != MEM_ATTACH_HOST {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        result.put(pointer(session.allocate_host(device, bytes, Kind::Managed)?))
+    }
+
+    fn cuMemHostAlloc(result: *mut *mut c_void, bytes: usize, flags: c_uint) by [] |session| {
+        let device = session.context()?;
+        result.required()?;
+        if flags & !7 != 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let start = session.allocate_host(device, bytes, Kind::Pinned)?;
+        result.put(std::ptr::with_exposed_provenance_mut(start))
+    }
+
+    fn cuMemFreeHost(start: *mut c_void) by [start] |session| {
+        session.free(start.address(), |kind| kind == Kind::Pinned)
+    }
+
+    fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint) by [] |session| {
+        let device = session.context()?;
+        let start = start.address();
+        if start == 0 || bytes == 0 || flags & !15 != 0 || start.checked_add(bytes).is_none() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        if session.allocations.overlaps(start, bytes) {
+            return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        if current::is_simulated(start) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        session.allocations.insert(start, bytes, Kind::Registered, device);
+        Ok(())
+    }
+
+    fn cuMemHostUnregister(start: *mut c_void) by [] |session| {
+        session.context()?;
+        let freed = session.free(start.address(), |kind| kind == Kind::Registered);
+        freed.map_err(|_| CuResult::HOST_MEMORY_NOT_REGISTERED)
+    }
+
+    fn cuMemHostGetDevicePointer_v2(device: *mut CuDevicePtr, host: *mut c_void, flags: c_uint) by [host] |session| {
+        let address = host.address();
+        let known = session.allocations.containing(address);
+        if flags != 0 || known.is_none_or(|allocation| !matches!(allocation.kind, Kind::Pinned | Kind::Registered)) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        device.put(pointer(address))
+    }
+
+    fn cuPointerGetAttribute(data: *mut c_void, attribute: CuPointerAttribute, at: CuDevicePtr) by [at] |session| {
+        data.required()?;
+        let at = address(at);
+        let allocation = session.allocations.containing(at).ok_or(CuResult::INVALID_VALUE)?;
+        match attribute {
+            CuPointerAttribute::CONTEXT => {
+                // SAFETY: this attribute is a `CuContext`.
+                unsafe { data.put_as(session.context_handle(allocation.device)) }
+            }
+            CuPointerAttribute::MEMORY_TYPE => {
+                let host = matches!(allocation.kind, Kind::Pinned | Kind::Registered);
+                let kind = if host { CuMemoryType::HOST } else { CuMemoryType::DEVICE };
+                // SAFETY: this attribute is a `c_uint`.
+                unsafe { data.put_as(kind) }
+            }
+            CuPointerAttribute::DEVICE_POINTER => {
+                // SAFETY: this attribute is a `CuDevicePtr`.
+                unsafe { data.put_as(pointer(at)) }
+            }
+            CuPointerAttribute::HOST_POINTER if !allocation.on_device_only() => {
+                // SAFETY: this attribute is a pointer.
+                unsafe { data.put_as(std::ptr::with_exposed_provenance_mut::<c_void>(at)) }
+            }
+            CuPointerAttribute::IS_MANAGED => {
+                // SAFETY: this attribute is a `c_int`.
+                unsafe { data.put_as(c_int::from(allocation.kind == Kind::Managed)) }
+            }
+            CuPointerAttribute::DEVICE_ORDINAL => {
+                // SAFETY: this attribute is a `c_int`.
+                unsafe { data.put_as(c_int::try_from(allocation.device).unwrap_or(c_int::MAX)) }
+            }
+            CuPointerAttribute::RANGE_START_ADDR => {
+                // SAFETY: this attribute is a `CuDevicePtr`.
+                unsafe { data.put_as(pointer(allocation.start)) }
+            }
+            CuPointerAttribute::RANGE_SIZE => {
+                // SAFETY: this attribute is a `usize`.
+                unsafe { data.put_as(allocation.bytes) }
+            }
+            CuPointerAttribute::MEMPOOL_HANDLE => {
+                let Kind::Pool(key) = allocation.kind else {
+                    // SAFETY: this attribute is a `CuMemPool`.
+                    return unsafe { data.put_as(CuMemPool::NULL) };
+                };
+                // SAFETY: as above.
+                unsafe { data.put_as(session.pool_handle(key)) }
+            }
+            _ => Err(CuResult::INVALID_VALUE),
+        }
+    }
+
+    fn cuMemAdvise_v2(start: CuDevicePtr, bytes: usize, advice: CuMemAdvise, location: CuMemLocation) by [start] |session| {
+        if !CuMemAdvise::KNOWN.iter().any(|(known, _)| *known == advice) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        session.check_managed(start, bytes, location)
+    }
+
+    fn cuMemPrefetchAsync_v2(start: CuDevicePtr, bytes: usize, location: CuMemLocation, flags: c_uint, stream: CuStream)
+        by [start, stream] |session|
+    {
+        if flags != 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        session.check_managed(start, bytes, location)?;
+        let stream = session.stream(stream)?;
+        session.enqueue(stream, Work::Mark("prefetch"))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! Memory pools, and memory in stream order.
+
+use rmm_sys::{
+    CuDevice, CuDevicePtr, CuMemAllocationType, CuMemHandleType, CuMemLocation, CuMemLocationType,
+    CuMemPool, CuMemPoolProps, CuResult, CuStream,
+};
+
+use crate::call::{address, driver_calls, pointer};
+use crate::handle::{self, Kind};
+use crate::pool::Pool;
+use crate::session::Session;
+
+impl Session<'_> {
+    /// The device of a location that pools of this kind exist for.
+    fn pool_device(
+        &self,
+        location: CuMemLocation,
+        kind: CuMemAllocationType,
+    ) -> Result<usize, CuResult> {
+        match (location.kind, kind) {
+            (CuMemLocationType::DEVICE, CuMemAllocationType::PINNED) => self.device(location.id),
+            (CuMemLocationType::INVALID, _) | (_, CuMemAllocationType::INVALID) => {
+                Err(CuResult::INVALID_VALUE)
+            }
+            _ => Err(CuResult::NOT_SUPPORTED),
+        }
+    }
+}
+
+driver_calls! {
+    fn cuMemAllocAsync(result: *mut CuDevicePtr, bytes: usize, stream: CuStream) by [stream] |session| {
+        result.required()?;
+        let stream = session.stream(stream)?;
+        let device = session.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?.device;
+        let pool = session.devices[device].current_pool;
+        result.put(pointer(session.allocate_from(pool, bytes, stream)?))
+    }
+
+    fn cuMemAllocFromPoolAsync(result: *mut CuDevicePtr, bytes: usize, pool: CuMemPool, stream: CuStream) by [stream, pool] |session| {
+        result.required()?;
+        let pool = session.pool(pool)?;
+        let near = session.pools.get(&pool).map(|pool| pool.device);
+        let stream = session.stream_near(stream, near)?;
+        result.put(pointer(session.allocate_from(pool, bytes, stream)?))
+    }
+
+    fn cuMemFreeAsync(start: CuDevicePtr, stream: CuStream) by [stream, start] |session| {
+        let start = address(start);
+        let near = session.allocations.at(start).map(|allocation| allocation.device);
+        let stream = session.stream_near(stream, near)?;
+        session.free_in_order(start, stream)
+    }
+
+    fn cuMemPoolCreate(pool: *mut CuMemPool, properties: *const CuMemPoolProps) by [] |session| {
+        pool.required()?;
+        let properties = properties.get(0)?;
+        let device = session.pool_device(properties.location, properties.kind)?;
+        if properties.handle_types != CuMemHandleType::NONE {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        let key = session.next_key();
+        session.pools.insert(key, Pool::new(device, properties.max_size, false));
+        let slot = session.pool_slots.insert(key);
+        pool.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
+    }
+
+    fn cuMemPoolDestroy(pool: CuMemPool) by [pool] |session| {
+        let key = session.pool(pool)?;
+        let state = &mut **session;
+        let destroyed = state.pools.get_mut(&key).filter(|pool| !pool.is_default).ok_or(CuResult::INVALID_VALUE)?;
+        destroyed.destroyed = true;
+        let device = &mut state.devices[destroyed.device];
+        if device.current_pool == key {
+            device.current_pool = device.default_pool;
+        }
+        if let Some(slot) = state.pool_slots.slot_of(key) {
+            state.pool_slots.remove(slot);
+        }
+        state.trim_pool(key, 0);
+        Ok(())
+    }
+
+    fn cuMemPoolTrimTo(pool: CuMemPool, keep: usize) by [pool] |session| {
+        let key = session.pool(pool)?;
+        session.trim_pool(key, keep);
+        Ok(())
+    }
+
+    fn cuDeviceGetDefaultMemPool(pool: *mut CuMemPool, device: CuDevice) by [] |session| {
+        let device = session.device(device.0)?;
+        pool.put(session.pool_handle(session.devices[device].default_pool))
+    }
+
+    fn cuDeviceGetMemPool(pool: *mut CuMemPool, device: CuDevice) by [] |session| {
+        let device = session.device(device.0)?;
+        pool.put(session.pool_handle(session.devices[device].current_pool))
+    }
+
+    fn cuDeviceSetMemPool(device: CuDevice, pool: CuMemPool) by [pool] |session| {
+        let device = session.device(device.0)?;
+        let key = session.pool(pool)?;
+        if session.pools.get(&key).is_none_or(|pool| pool.device != device) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        session.devices[device].current_pool = key;
+        Ok(())
+    }
+
+    fn cuMemGetDefaultMemPool(pool: *mut CuMemPool, location: *mut CuMemLocation, kind: CuMemAllocationType) by [] |session| {
+        let device = session.pool_device(location.get()?, kind)?;
+        pool.put(session.pool_handle(session.devices[device].default_pool))
+    }
+
+    fn cuMemGetMemPool(pool: *mut CuMemPool, location: *mut CuMemLocation, kind: CuMemAllocationType) by [] |session| {
+        let device = session.pool_device(location.get()?, kind)?;
+        pool.put(session.pool_handle(session.devices[device].current_pool))
+    }
+}

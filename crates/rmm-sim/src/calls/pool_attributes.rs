@@ -1,0 +1,89 @@
+//! What memory pools can be told and asked.
+
+use std::ffi::{c_int, c_void};
+
+use rmm_sys::{
+    CuMemAccessDesc, CuMemAccessFlags, CuMemLocation, CuMemLocationType, CuMemPool,
+    CuMemPoolAttribute, CuResult,
+};
+
+use crate::call::driver_calls;
+use crate::pool::Pool;
+
+/// The switch that an attribute names.
+fn switch(pool: &mut Pool, attribute: CuMemPoolAttribute) -> Option<&mut bool> {
+    match attribute {
+        CuMemPoolAttribute::REUSE_FOLLOW_EVENT_DEPENDENCIES => Some(&mut pool.reuse.follow_events),
+        CuMemPoolAttribute::REUSE_ALLOW_OPPORTUNISTIC => Some(&mut pool.reuse.opportunistic),
+        CuMemPoolAttribute::REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
+            Some(&mut pool.reuse.internal_dependencies)
+        }
+        _ => None,
+    }
+}
+
+driver_calls! {
+    fn cuMemPoolSetAttribute(pool: CuMemPool, attribute: CuMemPoolAttribute, value: *mut c_void) by [pool] |session| {
+        let key = session.pool(pool)?;
+        value.required()?;
+        let pool = session.pools.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
+        if let Some(switch) = switch(pool, attribute) {
+            // SAFETY: these attributes are a `c_int`.
+            *switch = unsafe { value.get_as::<c_int>() }? != 0;
+            return Ok(());
+        }
+        pool.counter(attribute).ok_or(CuResult::INVALID_VALUE)?;
+        // SAFETY: the other attributes are a `u64`.
+        let value = unsafe { value.get_as::<u64>() }?;
+        match (attribute, value) {
+            (CuMemPoolAttribute::RELEASE_THRESHOLD, bytes) => pool.threshold = usize::try_from(bytes).unwrap_or(usize::MAX),
+            (CuMemPoolAttribute::RESERVED_MEM_HIGH, 0) => pool.reset_reserved_high(),
+            (CuMemPoolAttribute::USED_MEM_HIGH, 0) => pool.reset_used_high(),
+            // The others are counted, not set.
+            _ => return Err(CuResult::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    fn cuMemPoolGetAttribute(pool: CuMemPool, attribute: CuMemPoolAttribute, value: *mut c_void) by [pool] |session| {
+        let key = session.pool(pool)?;
+        let pool = session.pools.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
+        if let Some(switch) = switch(pool, attribute) {
+            // SAFETY: these attributes are a `c_int`.
+            return unsafe { value.put_as(c_int::from(*switch)) };
+        }
+        let counter = pool.counter(attribute).ok_or(CuResult::INVALID_VALUE)?;
+        // SAFETY: the other attributes are a `u64`.
+        unsafe { value.put_as(counter as u64) }
+    }
+
+    fn cuMemPoolSetAccess(pool: CuMemPool, access: *const CuMemAccessDesc, count: usize) by [pool] |session| {
+        let key = session.pool(pool)?;
+        for index in 0..count {
+            let CuMemAccessDesc { location, flags } = access.get(index)?;
+            if location.kind != CuMemLocationType::DEVICE {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            let device = session.device(location.id)?;
+            let pool = session.pools.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
+            // A device can not be kept from its own memory.
+            if device == pool.device && flags != CuMemAccessFlags::READ_WRITE {
+                return Err(CuResult::INVALID_DEVICE);
+            }
+            pool.access.insert(device, flags.0);
+        }
+        Ok(())
+    }
+
+    fn cuMemPoolGetAccess(access: *mut CuMemAccessFlags, pool: CuMemPool, location: *mut CuMemLocation) by [pool] |session| {
+        let key = session.pool(pool)?;
+        let location = location.get()?;
+        if location.kind != CuMemLocationType::DEVICE {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let device = session.device(location.id)?;
+        let pool = session.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
+        let own = if device == pool.device { CuMemAccessFlags::READ_WRITE } else { CuMemAccessFlags::NONE };
+        access.put(pool.access.get(&device).map_or(own, |&flags| CuMemAccessFlags(flags)))
+    }
+}

@@ -1,0 +1,105 @@
+//! Streams, and the work on them that is no copy.
+
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+
+use rmm_sys::{
+    CuCaptureStatus, CuContext, CuDevicePtr, CuEvent, CuHostFn, CuResult, CuStream, STREAM_DEFAULT,
+    STREAM_NON_BLOCKING,
+};
+
+use crate::call::{address, driver_calls};
+use crate::handle::{self, Kind};
+use crate::memory::Side;
+use crate::stream::{GREATEST_PRIORITY, HostData, Order, Work};
+
+driver_calls! {
+    fn cuStreamCreateWithPriority(stream: *mut CuStream, flags: c_uint, priority: c_int) by [] |session| {
+        let device = session.context()?;
+        stream.required()?;
+        let order = match flags {
+            STREAM_DEFAULT => Order::Blocking,
+            STREAM_NON_BLOCKING => Order::NonBlocking,
+            _ => return Err(CuResult::INVALID_VALUE),
+        };
+        let id = session.create_stream(device, order, priority.clamp(GREATEST_PRIORITY, 0))?;
+        let slot = session.stream_slots.insert(id);
+        stream.put(CuStream::from_raw(handle::encode(session.state_machine(), Kind::Stream, slot)))
+    }
+
+    fn cuStreamDestroy_v2(stream: CuStream) by [stream] |session| {
+        let slot = handle::decode(stream.addr(), session.state_machine(), Kind::Stream);
+        let id = slot.and_then(|slot| session.stream_slots.remove(slot)).ok_or(CuResult::INVALID_HANDLE)?;
+        session.streams.retire(id);
+        Ok(())
+    }
+
+    fn cuStreamSynchronize(stream: CuStream) by [stream] |session| {
+        let id = session.stream(stream)?;
+        let device = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
+        let points = session.streams.points_of(id);
+        session.finish(points);
+        session.settle_pools(device);
+        Ok(())
+    }
+
+    fn cuStreamQuery(stream: CuStream) by [stream] |session| {
+        let id = session.stream(stream)?;
+        let points = session.streams.points_of(id);
+        if session.poll(&points) { Ok(()) } else { Err(CuResult::NOT_READY) }
+    }
+
+    fn cuStreamWaitEvent(stream: CuStream, event: CuEvent, flags: c_uint) by [stream, event] |session| {
+        let id = session.stream(stream)?;
+        let key = session.event(event)?;
+        if flags > 1 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let frontier = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.frontier.clone();
+        session.enqueue_after(id, Work::Mark("wait for an event"), &frontier)?;
+        Ok(())
+    }
+
+    fn cuStreamGetId(stream: CuStream, id: *mut c_ulonglong) by [stream] |session| {
+        let stream = session.stream(stream)?;
+        id.put(stream)
+    }
+
+    fn cuStreamGetCtx(stream: CuStream, context: *mut CuContext) by [stream] |session| {
+        let id = session.stream(stream)?;
+        let device = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
+        context.put(session.context_handle(device))
+    }
+
+    fn cuStreamGetFlags(stream: CuStream, flags: *mut c_uint) by [stream] |session| {
+        let id = session.stream(stream)?;
+        let order = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.order;
+        flags.put(if order == Order::NonBlocking { STREAM_NON_BLOCKING } else { STREAM_DEFAULT })
+    }
+
+    fn cuStreamGetPriority(stream: CuStream, priority: *mut c_int) by [stream] |session| {
+        let id = session.stream(stream)?;
+        priority.put(session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.priority)
+    }
+
+    fn cuStreamIsCapturing(stream: CuStream, status: *mut CuCaptureStatus) by [stream] |session| {
+        session.stream(stream)?;
+        status.put(CuCaptureStatus::NONE)
+    }
+
+    fn cuLaunchHostFunc(stream: CuStream, function: CuHostFn, data: *mut c_void) by [stream] |session| {
+        let id = session.stream(stream)?;
+        let function = function.ok_or(CuResult::INVALID_VALUE)?;
+        session.enqueue(id, Work::Host { function, data: HostData(data.as_raw()) })?;
+        Ok(())
+    }
+
+    fn cuStreamWriteValue32_v2(stream: CuStream, target: CuDevicePtr, value: u32, flags: c_uint) by [stream, target] |session| {
+        let to = session.place(address(target), 4, Side::Device)?;
+        if !to.address.is_multiple_of(4) || flags > 1 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let id = session.stream_near(stream, to.allocation.map(|allocation| allocation.device))?;
+        session.enqueue(id, Work::Fill { to, pattern: value.to_ne_bytes(), width: 4 })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! What the software device does not have: these functions are counted, can be made to fail, and return `NOT_SUPPORTED`.
+
+use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
+
+use rmm_sys::{
+    CuDevice, CuDevicePtr, CuEvent, CuFunction, CuGraphMemAttribute, CuIpcEventHandle,
+    CuIpcMemHandle, CuMemAccessDesc, CuMemAllocationProp, CuMemGranularity, CuMemHandle,
+    CuMemHandleType, CuMemLocation, CuMemPool, CuMemPoolPtrExportData, CuModule, CuResult,
+    CuStream,
+};
+
+use crate::call::call;
+
+macro_rules! unsupported {
+    ($(fn $name:ident($($type:ty),*);)*) => {$(
+        #[expect(non_snake_case, reason = "the driver's own name")]
+        pub(crate) unsafe extern "C" fn $name($(_: $type),*) -> CuResult {
+            call(stringify!($name), &[], |_| Err(CuResult::NOT_SUPPORTED))
+        }
+    )*};
+}
+
+unsupported! {
+    fn cuMemPoolExportToShareableHandle(*mut c_void, CuMemPool, CuMemHandleType, c_ulonglong);
+    fn cuMemPoolImportFromShareableHandle(*mut CuMemPool, *mut c_void, CuMemHandleType, c_ulonglong);
+    fn cuMemPoolExportPointer(*mut CuMemPoolPtrExportData, CuDevicePtr);
+    fn cuMemPoolImportPointer(*mut CuDevicePtr, CuMemPool, *mut CuMemPoolPtrExportData);
+    fn cuDeviceGetGraphMemAttribute(CuDevice, CuGraphMemAttribute, *mut c_void);
+    fn cuDeviceSetGraphMemAttribute(CuDevice, CuGraphMemAttribute, *mut c_void);
+    fn cuDeviceGraphMemTrim(CuDevice);
+    fn cuMemAddressReserve(*mut CuDevicePtr, usize, usize, CuDevicePtr, c_ulonglong);
+    fn cuMemAddressFree(CuDevicePtr, usize);
+    fn cuMemCreate(*mut CuMemHandle, usize, *const CuMemAllocationProp, c_ulonglong);
+    fn cuMemRelease(CuMemHandle);
+    fn cuMemMap(CuDevicePtr, usize, usize, CuMemHandle, c_ulonglong);
+    fn cuMemUnmap(CuDevicePtr, usize);
+    fn cuMemSetAccess(CuDevicePtr, usize, *const CuMemAccessDesc, usize);
+    fn cuMemGetAccess(*mut c_ulonglong, *const CuMemLocation, CuDevicePtr);
+    fn cuMemGetAllocationGranularity(*mut usize, *const CuMemAllocationProp, CuMemGranularity);
+    fn cuMemRetainAllocationHandle(*mut CuMemHandle, *mut c_void);
+    fn cuMemExportToShareableHandle(*mut c_void, CuMemHandle, CuMemHandleType, c_ulonglong);
+    fn cuMemImportFromShareableHandle(*mut CuMemHandle, *mut c_void, CuMemHandleType);
+    fn cuIpcGetMemHandle(*mut CuIpcMemHandle, CuDevicePtr);
+    fn cuIpcOpenMemHandle_v2(*mut CuDevicePtr, CuIpcMemHandle, c_uint);
+    fn cuIpcCloseMemHandle(CuDevicePtr);
+    fn cuIpcGetEventHandle(*mut CuIpcEventHandle, CuEvent);
+    fn cuIpcOpenEventHandle(*mut CuEvent, CuIpcEventHandle);
+    fn cuModuleLoadData(*mut CuModule, *const c_void);
+    fn cuModuleUnload(CuModule);
+    fn cuModuleGetFunction(*mut CuFunction, CuModule, *const c_char);
+    fn cuLaunchKernel(CuFunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CuStream, *mut *mut c_void, *mut *mut c_void);
+}

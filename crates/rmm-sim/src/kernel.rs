@@ -1,0 +1,133 @@
+//! Simulated kernels: closures that run in stream order and touch the device memory that they declare.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use rmm_sys::{CuDevicePtr, CuResult};
+
+use crate::machine::Machine;
+use crate::memory::{Place, Side};
+
+type Run = Box<dyn FnOnce(&mut KernelMemory) + Send>;
+
+/// A simulated kernel: the ranges that it reads and writes, and what it does when the stream comes to it.
+///
+/// It runs on whatever thread makes the stream progress, and may not call the driver (calls return
+/// `NOT_PERMITTED`). A kernel that panics is noted as a [violation](Machine::violations).
+#[must_use = "a kernel runs once it is launched, see `Machine::launch`"]
+pub struct Kernel {
+    name: &'static str,
+    ranges: Vec<(CuDevicePtr, usize, bool)>,
+    run: Run,
+}
+
+impl Kernel {
+    /// A kernel that does `run`; `name` is for traces.
+    pub fn new(name: &'static str, run: impl FnOnce(&mut KernelMemory) + Send + 'static) -> Self {
+        Self { name, ranges: Vec::new(), run: Box::new(run) }
+    }
+
+    /// It reads `bytes` bytes at `pointer`.
+    pub fn reads(mut self, pointer: CuDevicePtr, bytes: usize) -> Self {
+        self.ranges.push((pointer, bytes, false));
+        self
+    }
+
+    /// It reads or writes `bytes` bytes at `pointer`.
+    pub fn writes(mut self, pointer: CuDevicePtr, bytes: usize) -> Self {
+        self.ranges.push((pointer, bytes, true));
+        self
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel")
+            .field("name", &self.name)
+            .field("ranges", &self.ranges)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A kernel with its ranges checked, ready to run.
+pub(crate) struct Body {
+    pub(crate) name: &'static str,
+    pub(crate) places: Vec<(Place, bool)>,
+    pub(crate) run: Run,
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body")
+            .field("name", &self.name)
+            .field("places", &self.places)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Body {
+    pub(crate) fn new(kernel: Kernel, machine: &Machine) -> Result<Self, CuResult> {
+        let state = machine.lock();
+        let place = |&(pointer, bytes, writes): &(CuDevicePtr, usize, bool)| {
+            let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
+            Ok((state.place(address, bytes, Side::Device)?, writes))
+        };
+        let places = kernel.ranges.iter().map(place).collect::<Result<_, CuResult>>()?;
+        Ok(Self { name: kernel.name, places, run: kernel.run })
+    }
+}
+
+/// The memory that a running kernel declared.
+#[derive(Debug)]
+pub struct KernelMemory {
+    machine: Machine,
+    name: &'static str,
+    places: Vec<(Place, bool)>,
+}
+
+impl KernelMemory {
+    pub(crate) fn new(machine: Machine, name: &'static str, places: Vec<(Place, bool)>) -> Self {
+        Self { machine, name, places }
+    }
+
+    /// Reads `target.len()` bytes at `pointer`.
+    ///
+    /// # Errors
+    /// `ILLEGAL_ADDRESS` if the kernel declared no range that holds them, or the memory was freed since.
+    pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
+        let place = self.find(pointer, target.len(), false)?;
+        let mut state = self.machine.lock();
+        if !state.is_usable(&place, self.name) {
+            return Err(CuResult::ILLEGAL_ADDRESS);
+        }
+        state.load(&place, target);
+        Ok(())
+    }
+
+    /// Writes `source` at `pointer`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and if the range was declared as only read.
+    pub fn write(&mut self, pointer: CuDevicePtr, source: &[u8]) -> Result<(), CuResult> {
+        let place = self.find(pointer, source.len(), true)?;
+        let mut state = self.machine.lock();
+        if !state.is_usable(&place, self.name) {
+            return Err(CuResult::ILLEGAL_ADDRESS);
+        }
+        state.store(&place, source);
+        Ok(())
+    }
+
+    fn find(&self, pointer: CuDevicePtr, bytes: usize, write: bool) -> Result<Place, CuResult> {
+        let address = usize::try_from(pointer.0).map_err(|_| CuResult::ILLEGAL_ADDRESS)?;
+        let holds = |place: &Place| {
+            address.checked_sub(place.address).is_some_and(|offset| {
+                offset.checked_add(bytes).is_some_and(|end| end <= place.bytes)
+            })
+        };
+        let declared =
+            self.places.iter().find(|(place, writes)| (*writes || !write) && holds(place));
+        let (place, _) = declared.ok_or(CuResult::ILLEGAL_ADDRESS)?;
+        Ok(Place { address, bytes, allocation: place.allocation })
+    }
+}

@@ -1,0 +1,59 @@
+//! A software device behind the CUDA driver's interface, for machines without a GPU and for tests.
+//!
+//! It fills the table of [`rmm_sys::Driver`] in software. A [`Machine`] is a set of devices; a thread
+//! [enters](Machine::enter) one, and the driver calls that it makes go there. Machines are independent, so tests that
+//! make one each do not see each other.
+//!
+//! - Device memory faults when the host touches it. Pinned and managed memory do not, until they are freed.
+//! - Work on streams runs later than it is enqueued, at points that a [`Schedule`] chooses, in any order that streams
+//!   and events allow.
+//! - Memory pools follow the driver's rules for reuse.
+//! - Any call can be made to [fail](Machine::fail), memory runs out, and the driver can be [gone](Machine::kill).
+//! - Misuse that would be silent on a device is told: [violations](Machine::violations), [leaks](Machine::leaks).
+//!
+//! # Which machine a call is for
+//! A handle or an address among the arguments names its machine. Otherwise it is the one that the calling thread
+//! entered last; else that of the context which the thread last made current; else a default machine of the process.
+//! `cuInit` holds for the process, as it does with a real driver. Contexts are current per thread and machine, and
+//! calls that make something in a context need one; calls that say by a handle or an address which one they mean do not.
+//!
+//! # What it does not do
+//! Virtual memory management, exported pools, memory of other processes, memory of graphs, stream capture and device
+//! code return `NOT_SUPPORTED`, and the attributes say so. When the last retain of a primary context is released, its
+//! objects stay; they can not be used until it is retained again. Host functions and kernels run on a thread that makes a
+//! driver call, so one that waits for what that thread does next never ends.
+
+#![cfg(unix)]
+
+mod alloc;
+mod builder;
+mod call;
+mod calls;
+mod current;
+mod device;
+mod event;
+mod fault;
+mod handle;
+mod host;
+mod install;
+mod kernel;
+mod leak;
+mod machine;
+mod mapping;
+mod memory;
+mod pool;
+mod ranges;
+mod run;
+mod schedule;
+mod session;
+mod state;
+mod stream;
+mod trace;
+
+pub use builder::MachineBuilder;
+pub use fault::Fault;
+pub use install::{InstallError, driver, install};
+pub use kernel::{Kernel, KernelMemory};
+pub use machine::{Entered, Machine};
+pub use schedule::Schedule;
+pub use trace::{Leak, LeakKind, TraceEntry};

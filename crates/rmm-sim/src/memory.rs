@@ -1,0 +1,227 @@
+//! Every allocation of a machine: what an address belongs to, and how simulated work reaches its bytes.
+
+use std::collections::{BTreeMap, HashSet};
+
+use rmm_sys::CuResult;
+
+use crate::current;
+use crate::mapping;
+use crate::state::State;
+
+/// What an allocation is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Device memory of its own.
+    Device,
+    /// Device memory from the pool with this key.
+    Pool(u64),
+    Managed,
+    Pinned,
+    /// The program's own memory, registered.
+    Registered,
+}
+
+/// A live allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allocation {
+    /// Never reused, unlike addresses.
+    pub(crate) id: u64,
+    pub(crate) start: usize,
+    /// As asked for.
+    pub(crate) bytes: usize,
+    pub(crate) kind: Kind,
+    pub(crate) device: usize,
+}
+
+impl Allocation {
+    pub(crate) fn on_device_only(&self) -> bool {
+        matches!(self.kind, Kind::Device | Kind::Pool(_))
+    }
+}
+
+/// The allocations that programs may use now, and those whose bytes are still there for work enqueued earlier.
+#[derive(Debug, Default)]
+pub(crate) struct Allocations {
+    by_start: BTreeMap<usize, Allocation>,
+    /// Ids from allocation until the memory is really let go of: memory freed in stream order stays here until the
+    /// free runs.
+    alive: HashSet<u64>,
+    next_id: u64,
+}
+
+impl Allocations {
+    pub(crate) fn insert(&mut self, start: usize, bytes: usize, kind: Kind, device: usize) {
+        self.next_id += 1;
+        self.alive.insert(self.next_id);
+        self.by_start.insert(start, Allocation { id: self.next_id, start, bytes, kind, device });
+    }
+
+    /// The allocation that starts at `start`.
+    pub(crate) fn at(&self, start: usize) -> Option<Allocation> {
+        self.by_start.get(&start).copied()
+    }
+
+    /// The allocation that `address` lies in.
+    pub(crate) fn containing(&self, address: usize) -> Option<Allocation> {
+        let (_, &found) = self.by_start.range(..=address).next_back()?;
+        (address - found.start < found.bytes).then_some(found)
+    }
+
+    /// Whether any allocation overlaps the range.
+    pub(crate) fn overlaps(&self, start: usize, bytes: usize) -> bool {
+        self.containing(start).is_some()
+            || self.by_start.range(start..start.saturating_add(bytes)).next().is_some()
+    }
+
+    /// The program may no longer use it; work that is queued still may.
+    pub(crate) fn forget(&mut self, allocation: &Allocation) {
+        self.by_start.remove(&allocation.start);
+    }
+
+    /// Its bytes are gone.
+    pub(crate) fn bury(&mut self, id: u64) {
+        self.alive.remove(&id);
+    }
+
+    pub(crate) fn is_alive(&self, id: u64) -> bool {
+        self.alive.contains(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Allocation> {
+        self.by_start.values()
+    }
+}
+
+/// A range that work reads or writes.
+///
+/// # Invariant
+/// Made by [`State::place`] only: it lies within one allocation of the machine, or in ordinary memory of the host that
+/// the caller of a driver function promised. It is *usable* as long as [`State::is_usable`] says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+    /// The allocation that it lies in; `None` for the host's ordinary memory, which is the program's to keep alive.
+    pub(crate) allocation: Option<Allocation>,
+}
+
+impl Place {
+    /// Ordinary memory of the host, which the device can not reach by itself.
+    pub(crate) fn is_pageable(&self) -> bool {
+        self.allocation.is_none()
+    }
+
+    pub(crate) fn on_device_only(&self) -> bool {
+        self.allocation.is_some_and(|allocation| allocation.on_device_only())
+    }
+}
+
+/// Which memory an argument may name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// Memory that a device can use.
+    Device,
+    /// Memory that the host can use.
+    Host,
+    /// Either.
+    Any,
+}
+
+impl State {
+    /// The range as a place that work may use.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if it does not lie within one live allocation or, on the host's side, in ordinary memory.
+    pub(crate) fn place(
+        &self,
+        address: usize,
+        bytes: usize,
+        side: Side,
+    ) -> Result<Place, CuResult> {
+        let allocation = self.allocations.containing(address);
+        match allocation {
+            Some(found) if bytes > found.bytes - (address - found.start) => {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            Some(found) if side == Side::Host && found.on_device_only() => {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            None if side == Side::Device || address == 0 => return Err(CuResult::INVALID_VALUE),
+            // Addresses that some machine hands out, but that are not (or no longer) allocated.
+            None if current::is_simulated(address) => return Err(CuResult::INVALID_VALUE),
+            None if self.allocations.overlaps(address, bytes) => {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            Some(_) | None => {}
+        }
+        Ok(Place { address, bytes, allocation })
+    }
+
+    /// Whether the bytes of `place` are still there; notes a violation if they are not.
+    pub(crate) fn is_usable(&mut self, place: &Place, what: &str) -> bool {
+        let Some(allocation) = place.allocation else { return true };
+        let alive = self.allocations.is_alive(allocation.id);
+        if !alive {
+            let place = self.describe(place.address);
+            self.violations
+                .push(format!("{what} used memory at {place} after it was freed; it was left out"));
+        }
+        alive
+    }
+
+    /// Where the bytes of an address are in this process.
+    fn host_address(&self, address: usize) -> usize {
+        self.devices.iter().find_map(|device| device.shadow_of(address)).unwrap_or(address)
+    }
+
+    /// An address as traces tell it.
+    pub(crate) fn describe(&self, address: usize) -> String {
+        for device in &self.devices {
+            if let Some(offset) = device.relative(address) {
+                return format!("d{}+{offset:#x}", device.ordinal);
+            }
+        }
+        match self.host.relative(address) {
+            Some(offset) => format!("h+{offset:#x}"),
+            None => String::from("the host's memory"),
+        }
+    }
+
+    /// Copies between places of `from.bytes` bytes that are usable.
+    pub(crate) fn copy(&mut self, from: &Place, to: &Place) {
+        let (source, target) = (self.host_address(from.address), self.host_address(to.address));
+        // SAFETY: both ranges lie in allocations that are alive, whose mappings this machine owns, or in ordinary
+        // memory that the caller of the driver promised for the copy.
+        unsafe { mapping::copy(source, target, from.bytes) };
+    }
+
+    /// Writes `bytes` to a usable place of their length.
+    pub(crate) fn store(&mut self, to: &Place, bytes: &[u8]) {
+        let target = self.host_address(to.address);
+        assert_eq!(bytes.len(), to.bytes, "the place is as long as what goes there");
+        // SAFETY: as in `copy`.
+        unsafe { mapping::store(bytes, target) };
+    }
+
+    /// Reads a usable place into `bytes`, which are of its length.
+    pub(crate) fn load(&self, from: &Place, bytes: &mut [u8]) {
+        let source = self.host_address(from.address);
+        assert_eq!(bytes.len(), from.bytes, "the place is as long as what comes from there");
+        // SAFETY: as in `copy`.
+        unsafe { mapping::load(source, bytes) };
+    }
+
+    /// Fills a usable place with a pattern of one or four bytes.
+    pub(crate) fn fill(&mut self, to: &Place, pattern: &[u8]) {
+        let target = self.host_address(to.address);
+        if let &[value] = pattern {
+            // SAFETY: as in `copy`.
+            unsafe { mapping::fill(target, value, to.bytes) };
+            return;
+        }
+        for offset in (0..to.bytes).step_by(pattern.len()) {
+            // SAFETY: as in `copy`; a place that is filled is a whole number of patterns long.
+            unsafe { mapping::store(pattern, target + offset) };
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! A set of free ranges: which part of an address space nobody holds.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+/// Free ranges by their start; neighbours are always merged.
+///
+/// Taking is lowest-address first fit and costs time in proportion to the number of holes; giving back is
+/// logarithmic.
+#[derive(Debug, Default)]
+pub(crate) struct Ranges {
+    /// # Invariant
+    /// Lengths are not zero, and no range touches the next.
+    free: BTreeMap<usize, usize>,
+}
+
+impl Ranges {
+    /// Takes `len` bytes at the lowest start that is a multiple of `align` (a power of two).
+    pub(crate) fn take(&mut self, len: usize, align: usize) -> Option<usize> {
+        let (start, at) = self.free.iter().find_map(|(&start, &free)| {
+            let at = start.checked_next_multiple_of(align)?;
+            (at.checked_add(len)? <= start + free).then_some((start, at))
+        })?;
+        self.split(start, at, len);
+        Some(at)
+    }
+
+    /// Takes the range `at..at + len` out of the set, which must hold all of it.
+    pub(crate) fn remove(&mut self, at: usize, len: usize) {
+        let start = self.free.range(..=at).next_back().map(|(&start, _)| start);
+        if let Some(start) = start {
+            self.split(start, at, len);
+        }
+    }
+
+    fn split(&mut self, start: usize, at: usize, len: usize) {
+        let end = start + self.free.remove(&start).unwrap_or_default();
+        debug_assert!(at + len <= end, "the range is free");
+        if at > start {
+            self.free.insert(start, at - start);
+        }
+        if end > at + len {
+            self.free.insert(at + len, end - at - len);
+        }
+    }
+
+    /// Puts `at..at + len` into the set; returns the merged range it is now a part of, as (start, length).
+    pub(crate) fn give(&mut self, at: usize, len: usize) -> (usize, usize) {
+        let (mut start, mut end) = (at, at + len);
+        if let Some((&before, &free)) = self.free.range(..at).next_back()
+            && before + free == at
+        {
+            self.free.remove(&before);
+            start = before;
+        }
+        if let Some(free) = self.free.remove(&end) {
+            end += free;
+        }
+        self.free.insert(start, end - start);
+        (start, end - start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_the_lowest_fit_and_merges_what_comes_back() {
+        let mut ranges = Ranges::default();
+        assert_eq!(ranges.give(0, 1000), (0, 1000));
+        assert_eq!(ranges.take(100, 1), Some(0));
+        assert_eq!(ranges.take(100, 64), Some(128));
+        assert_eq!(ranges.take(28, 1), Some(100), "the gap that alignment left is used");
+        assert_eq!(ranges.take(1000, 1), None);
+        ranges.give(0, 100);
+        ranges.give(128, 100);
+        assert_eq!(ranges.give(100, 28), (0, 1000));
+        ranges.remove(400, 200);
+        assert_eq!(ranges.take(500, 1), None);
+        assert_eq!(ranges.take(400, 1), Some(0));
+    }
+}

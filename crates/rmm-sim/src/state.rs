@@ -1,0 +1,131 @@
+//! The state of a machine, all of it behind one lock.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use rmm_sys::{CuResult, SYMBOLS};
+
+use crate::device::Device;
+use crate::event::Event;
+use crate::fault::Fault;
+use crate::handle::Slots;
+use crate::host::HostMemory;
+use crate::memory::Allocations;
+use crate::pool::Pool;
+use crate::schedule::{Random, Schedule};
+use crate::stream::{Order, Streams};
+use crate::trace::TraceEntry;
+
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The machine's number, which its handles carry.
+    pub(crate) machine: u32,
+    pub(crate) driver_version: i32,
+    pub(crate) schedule: Schedule,
+    pub(crate) random: Random,
+    /// The functions that a driver of this version lacks.
+    pub(crate) lacking: BTreeSet<&'static str>,
+    /// The driver is gone.
+    pub(crate) dead: bool,
+
+    pub(crate) devices: Vec<Device>,
+    pub(crate) host: HostMemory,
+    pub(crate) allocations: Allocations,
+    pub(crate) pools: BTreeMap<u64, Pool>,
+    pub(crate) pool_slots: Slots,
+
+    pub(crate) streams: Streams,
+    pub(crate) stream_slots: Slots,
+    pub(crate) events: HashMap<u64, Event>,
+    pub(crate) event_slots: Slots,
+    /// The last key given to an event or pool.
+    pub(crate) last_key: u64,
+    /// Simulated time in nanoseconds.
+    pub(crate) clock: u64,
+
+    /// The devices whose contexts each thread has on its stack, by the thread's number.
+    pub(crate) context_stacks: HashMap<u64, Vec<usize>>,
+    /// The per-thread default streams, by thread and device.
+    pub(crate) thread_streams: HashMap<(u64, usize), u64>,
+
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) calls: BTreeMap<&'static str, u64>,
+    pub(crate) trace: Vec<TraceEntry>,
+    pub(crate) tracing: bool,
+    pub(crate) violations: Vec<String>,
+}
+
+impl State {
+    pub(crate) fn new(
+        machine: u32,
+        devices: Vec<Device>,
+        host: HostMemory,
+        schedule: Schedule,
+        driver_version: i32,
+    ) -> Self {
+        let seed = if let Schedule::Seeded(seed) = schedule { seed } else { 0 };
+        let mut state = Self {
+            machine,
+            driver_version,
+            schedule,
+            random: Random::new(seed),
+            lacking: lacking(driver_version),
+            dead: false,
+            devices,
+            host,
+            allocations: Allocations::default(),
+            pools: BTreeMap::new(),
+            pool_slots: Slots::default(),
+            streams: Streams::default(),
+            stream_slots: Slots::default(),
+            events: HashMap::new(),
+            event_slots: Slots::default(),
+            last_key: 0,
+            clock: 0,
+            context_stacks: HashMap::new(),
+            thread_streams: HashMap::new(),
+            faults: Vec::new(),
+            calls: BTreeMap::new(),
+            trace: Vec::new(),
+            tracing: false,
+            violations: Vec::new(),
+        };
+        for device in 0..state.devices.len() {
+            let stream = state.streams.create(device, Order::Legacy, 0);
+            let pool = state.next_key();
+            state.pools.insert(pool, Pool::new(device, 0, true));
+            state.pool_slots.insert(pool);
+            let device = &mut state.devices[device];
+            (device.legacy_stream, device.default_pool, device.current_pool) = (stream, pool, pool);
+        }
+        state
+    }
+
+    /// A key that was never given before.
+    pub(crate) fn next_key(&mut self) -> u64 {
+        self.last_key += 1;
+        self.last_key
+    }
+
+    /// The device of that number.
+    ///
+    /// # Errors
+    /// `INVALID_DEVICE` if there is none.
+    pub(crate) fn device(&self, ordinal: i32) -> Result<usize, CuResult> {
+        usize::try_from(ordinal)
+            .ok()
+            .filter(|&device| device < self.devices.len())
+            .ok_or(CuResult::INVALID_DEVICE)
+    }
+}
+
+/// The optional functions that a driver of that version (1000 times the major number and 10 times the minor) lacks.
+fn lacking(version: i32) -> BTreeSet<&'static str> {
+    let number = |since: &str| {
+        let (major, minor) = since.split_once('.')?;
+        Some(major.parse::<i32>().ok()? * 1000 + minor.parse::<i32>().ok()? * 10)
+    };
+    let newer = |since| number(since).is_some_and(|since| since > version);
+    let optional = SYMBOLS.iter().filter(|(_, required, _)| !required);
+    optional.filter(|(_, _, since)| newer(since)).map(|&(name, _, _)| name).collect()
+}

@@ -1,0 +1,139 @@
+//! Copies and fills: when they run, in which order, and what they may touch.
+
+use rmm_sim::Schedule;
+use rmm_sys::{CuDevicePtr, CuResult, CuStream};
+
+use crate::common::{alloc, alloc_async, peek, pinned, start, stream};
+
+#[test]
+fn work_runs_late_and_in_order() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (stream, memory) = (stream(), alloc(16));
+    for value in 1..=3 {
+        ok!(cuMemsetD8Async(memory, value, 16, stream));
+    }
+    assert_eq!(peek(&machine, memory), 0, "nothing forced it");
+    for expected in 1..=3 {
+        assert_eq!(cu!(cuStreamQuery(stream)), CuResult::NOT_READY);
+        assert_eq!(peek(&machine, memory), expected, "a query runs one item");
+    }
+    ok!(cuStreamQuery(stream));
+    ok!(cuMemsetD8Async(memory, 4, 16, stream));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(peek(&machine, memory), 4);
+}
+
+#[test]
+fn eager_work_runs_at_once() {
+    let (machine, _here) = start(Schedule::Eager);
+    let memory = alloc(16);
+    ok!(cuMemsetD8Async(memory, 9, 16, stream()));
+    assert_eq!(peek(&machine, memory), 9);
+}
+
+#[test]
+fn bytes_go_there_and_back() {
+    let (_machine, _here) = start(Schedule::Seeded(3));
+    let (stream, a, b) = (stream(), alloc(1000), alloc(1000));
+    let source: Vec<u8> = (0..1000_u32).map(|i| (i * 7 % 251).to_le_bytes()[0]).collect();
+    let mut target = vec![0_u8; 1000];
+    ok!(cuMemcpyHtoDAsync_v2(a, source.as_ptr().cast(), 1000, stream));
+    ok!(cuMemcpyDtoDAsync_v2(b, a, 1000, stream));
+    ok!(cuMemcpyDtoHAsync_v2(target.as_mut_ptr().cast(), b, 1000, stream));
+    assert_eq!(source, target, "a copy to pageable memory is complete on return");
+    ok!(cuMemsetD32_v2(a, 0x0102_0304, 250));
+    ok!(cuMemcpyDtoH_v2(target.as_mut_ptr().cast(), a, 1000));
+    assert_eq!(target[996..], 0x0102_0304_u32.to_ne_bytes());
+    ok!(cuMemcpy(CuDevicePtr(target.as_mut_ptr().expose_provenance() as u64), b, 1000));
+    assert_eq!(source, target);
+    ok!(cuStreamWriteValue32_v2(stream, a, 5, 0));
+    ok!(cuStreamSynchronize(stream));
+    ok!(cuMemcpyDtoH_v2(target.as_mut_ptr().cast(), a, 4));
+    assert_eq!(target[..4], 5_u32.to_ne_bytes());
+}
+
+#[test]
+fn pageable_sources_are_read_at_once_and_pinned_ones_late() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (stream, memory, page) = (stream(), alloc(2), pinned(1));
+    let mut byte = 1_u8;
+    // SAFETY: pinned memory is the host's to use.
+    unsafe { page.write(1) };
+    ok!(cuMemcpyHtoDAsync_v2(memory, (&raw const byte).cast(), 1, stream));
+    ok!(cuMemcpyHtoDAsync_v2(CuDevicePtr(memory.0 + 1), page.cast_const().cast(), 1, stream));
+    byte += 1;
+    // SAFETY: as above.
+    unsafe { page.write(byte) };
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!((peek(&machine, memory), peek(&machine, CuDevicePtr(memory.0 + 1))), (1, 2));
+}
+
+#[test]
+fn calls_named_synchronous_wait_only_for_the_host() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (a, b) = (alloc(8), alloc(8));
+    ok!(cuMemsetD8_v2(a, 5, 8));
+    ok!(cuMemcpy(b, a, 8));
+    assert_eq!((peek(&machine, a), peek(&machine, b)), (0, 0), "neither touches the host");
+    let page = CuDevicePtr(pinned(8).addr() as u64);
+    ok!(cuMemsetD8_v2(page, 6, 8));
+    assert_eq!(peek(&machine, page), 6);
+    assert_eq!(peek(&machine, b), 5, "and came after what was enqueued before");
+}
+
+#[test]
+fn ranges_outside_an_allocation_are_refused() {
+    let (machine, _here) = start(Schedule::Eager);
+    let (a, b) = (alloc(512), alloc(512));
+    let mut bytes = [0_u8; 600];
+    let host = bytes.as_mut_ptr().cast();
+    assert_eq!(b.0 - a.0, 512, "they are neighbours");
+    for code in [
+        cu!(cuMemsetD8_v2(a, 0, 513)),
+        cu!(cuMemcpyHtoD_v2(a, host, 513)),
+        cu!(cuMemcpyDtoH_v2(host, CuDevicePtr(a.0 + 1), 512)),
+        cu!(cuMemcpyDtoDAsync_v2(CuDevicePtr(a.0 - 1), b, 1, CuStream::NULL)),
+        cu!(cuMemcpyHtoD_v2(CuDevicePtr(host.addr() as u64), host, 1)),
+        cu!(cuMemcpyDtoH_v2(host, CuDevicePtr::NULL, 1)),
+        cu!(cuMemcpyHtoD_v2(a, std::ptr::null(), 1)),
+        cu!(cuMemcpyHtoD_v2(
+            a,
+            std::ptr::with_exposed_provenance(usize::try_from(b.0).unwrap()),
+            1
+        )),
+        cu!(cuMemsetD32_v2(CuDevicePtr(a.0 + 2), 0, 1)),
+        cu!(cuMemsetD32_v2(a, 0, usize::MAX)),
+    ] {
+        assert_eq!(code, CuResult::INVALID_VALUE);
+    }
+    ok!(cuMemsetD8_v2(a, 0, 0));
+    assert_eq!(machine.violations(), [""; 0]);
+}
+
+#[test]
+fn use_after_a_free_in_stream_order_is_told() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (a, b, memory) = (stream(), stream(), alloc_async(100, CuStream::NULL));
+    ok!(cuMemsetD8Async(memory, 1, 100, a)); // before the free, but in a stream that nothing orders before it
+    ok!(cuMemFreeAsync(memory, b));
+    assert_eq!(cu!(cuMemsetD8Async(memory, 1, 100, b)), CuResult::INVALID_VALUE, "after the free");
+    ok!(cuStreamSynchronize(b));
+    assert_eq!(machine.violations().len(), 0);
+    ok!(cuStreamSynchronize(a));
+    assert_eq!(machine.violations().len(), 1, "{:?}", machine.violations());
+}
+
+#[test]
+fn work_before_a_free_in_the_same_stream_is_fine() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let stream = stream();
+    let memory = alloc_async(100, stream);
+    ok!(cuMemsetD8Async(memory, 1, 100, stream));
+    ok!(cuMemFreeAsync(memory, stream));
+    let again = alloc_async(100, stream);
+    assert_eq!(again, memory);
+    ok!(cuMemsetD8Async(again, 2, 100, stream));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(peek(&machine, again), 2);
+    assert_eq!(machine.violations(), [""; 0]);
+}

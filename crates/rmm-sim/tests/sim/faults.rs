@@ -1,0 +1,149 @@
+//! Faults, traces and the end of the driver.
+
+use rmm_sim::{Fault, Machine, Schedule, TraceEntry};
+use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult, CuStream};
+
+use crate::common::{MIB, alloc, program, start};
+
+const CODE: CuResult = CuResult::UNKNOWN;
+
+#[test]
+fn calls_fail_by_name_and_number_without_effect() {
+    let (machine, _here) = start(Schedule::Seeded(6));
+    machine.fail(Fault::nth("cuMemAlloc_v2", 2, CODE));
+    let (first, mut pointer) = (alloc(MIB), CuDevicePtr::NULL);
+    assert_eq!(cu!(cuMemAlloc_v2(&raw mut pointer, MIB)), CODE);
+    assert_eq!((pointer, machine.memory_in_use(0)), (CuDevicePtr::NULL, 2 * MIB));
+    alloc(MIB);
+    machine.fail(Fault::from_nth("cuMemFree_v2", 1, CODE));
+    assert_eq!([cu!(cuMemFree_v2(first)), cu!(cuMemFree_v2(first))], [CODE; 2]);
+    machine.clear_faults();
+    ok!(cuMemFree_v2(first));
+}
+
+#[test]
+fn any_call_can_fail() {
+    let (machine, _here) = start(Schedule::Seeded(7));
+    machine.fail(Fault::any_call(3, CODE));
+    ok!(cuCtxSynchronize());
+    alloc(1);
+    assert_eq!(cu!(cuCtxSynchronize()), CODE);
+    ok!(cuCtxSynchronize());
+}
+
+#[test]
+fn calls_fail_by_chance_as_the_seed_says() {
+    let failures = |seed| {
+        let (machine, _here) = start(Schedule::Eager);
+        machine.fail(Fault::probability("cuCtxSynchronize", 0.5, seed, CODE));
+        (0..64).map(|_| cu!(cuCtxSynchronize()).is_success()).collect::<Vec<_>>()
+    };
+    assert_eq!(failures(1), failures(1));
+    assert_ne!(failures(1), failures(2));
+    assert!((10..54).contains(&failures(3).into_iter().filter(|&fine| fine).count()));
+}
+
+#[test]
+fn the_driver_can_be_gone() {
+    let (machine, _here) = start(Schedule::Seeded(8));
+    let pointer = alloc(1);
+    machine.kill();
+    assert_eq!(cu!(cuMemFree_v2(pointer)), CuResult::DEINITIALIZED);
+    assert_eq!(cu!(cuInit(0)), CuResult::DEINITIALIZED);
+}
+
+#[test]
+fn calls_are_counted() {
+    let (machine, _here) = start(Schedule::Seeded(9));
+    let before = machine.calls();
+    alloc(1);
+    let _ = cu!(cuMemFree_v2(CuDevicePtr(1)));
+    let _ = cu!(cuLaunchKernel(
+        rmm_sys::CuFunction::NULL,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        0,
+        CuStream::NULL,
+        std::ptr::null_mut(),
+        std::ptr::null_mut()
+    ));
+    assert_eq!(machine.calls(), before + 3);
+    assert!(machine.call_counts().contains(&("cuMemAlloc_v2", 1)));
+    assert!(machine.call_counts().contains(&("cuLaunchKernel", 1)));
+}
+
+fn trace_of(schedule: Schedule) -> Vec<TraceEntry> {
+    let (machine, _here) = start(schedule);
+    machine.set_tracing(true);
+    program(&machine);
+    assert_eq!(machine.violations(), [""; 0]);
+    assert_eq!(machine.leaks(), []);
+    assert_eq!(machine.memory_in_use(0), 0);
+    machine.trace()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_one_another() {
+    let trace = trace_of(Schedule::Seeded(10));
+    assert_eq!(trace, trace_of(Schedule::Seeded(10)));
+    assert_ne!(trace, trace_of(Schedule::Seeded(11)));
+    assert_eq!(trace_of(Schedule::Adversarial), trace_of(Schedule::Adversarial));
+    assert!(
+        trace.iter().any(
+            |entry| matches!(entry, TraceEntry::Work { what, .. } if what.starts_with("fill"))
+        )
+    );
+}
+
+#[test]
+fn every_schedule_runs_the_same_work_of_a_stream_in_the_same_order() {
+    let work_of = |schedule| {
+        let mut work: Vec<_> = trace_of(schedule)
+            .into_iter()
+            .filter_map(|entry| {
+                if let TraceEntry::Work { stream, position, .. } = entry {
+                    Some((stream, position))
+                } else {
+                    None
+                }
+            })
+            .collect();
+        work.sort_by_key(|(stream, _)| *stream);
+        work
+    };
+    assert_eq!(work_of(Schedule::Seeded(12)), work_of(Schedule::Eager));
+    assert_eq!(work_of(Schedule::Seeded(12)), work_of(Schedule::Adversarial));
+}
+
+#[test]
+fn machines_do_not_see_each_other() {
+    let (first, here) = start(Schedule::Eager);
+    let pointer = alloc(MIB);
+    let (second, there) = start(Schedule::Eager);
+    assert_eq!(second.memory_in_use(0), 0);
+    assert_eq!(
+        cu!(cuMemcpyDtoDAsync_v2(pointer, CuDevicePtr(1 << 20), 1, CuStream::NULL)),
+        CuResult::INVALID_VALUE
+    );
+    drop(there);
+    assert_eq!(alloc(MIB).0 - pointer.0, 2 << 20, "the first machine is the thread's again");
+    drop(here);
+    assert_eq!(first.leaks().len(), 2);
+}
+
+#[test]
+fn handles_of_a_machine_that_is_gone_name_nothing() {
+    let mut context = CuContext::NULL;
+    let gone = Machine::new();
+    gone.scope(|| {
+        ok!(cuInit(0));
+        ok!(cuDevicePrimaryCtxRetain(&raw mut context, CuDevice(0)));
+    });
+    drop(gone);
+    let (_machine, _here) = start(Schedule::Eager);
+    assert_eq!(cu!(cuCtxSetCurrent(context)), CuResult::INVALID_CONTEXT);
+}

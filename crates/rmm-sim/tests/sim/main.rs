@@ -1,0 +1,13 @@
+//! The software device, seen through the driver's table as a program sees it.
+#![cfg(unix)]
+
+#[macro_use]
+mod common;
+
+mod copies;
+mod events;
+mod faults;
+mod memory;
+mod pools;
+mod streams;
+mod threads;

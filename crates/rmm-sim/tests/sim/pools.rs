@@ -1,0 +1,213 @@
+//! Memory pools: who may have freed memory, and what is kept.
+
+use rmm_sim::{Machine, Schedule};
+use rmm_sys::{
+    CuDevice, CuDevicePtr, CuMemLocation, CuMemLocationType, CuMemPool,
+    CuMemPoolAttribute as Attribute, CuMemPoolProps, CuResult, CuStream,
+};
+
+use crate::common::{
+    Log, MIB, alloc, alloc_async, blocking_stream, enter, event, start, stream, try_alloc_async,
+};
+
+fn default_pool() -> CuMemPool {
+    let mut pool = CuMemPool::NULL;
+    ok!(cuDeviceGetDefaultMemPool(&raw mut pool, CuDevice(0)));
+    pool
+}
+
+fn get(pool: CuMemPool, attribute: Attribute) -> u64 {
+    let mut value = 0_u64;
+    ok!(cuMemPoolGetAttribute(pool, attribute, (&raw mut value).cast()));
+    value
+}
+
+fn set(pool: CuMemPool, attribute: Attribute, mut value: u64) {
+    ok!(cuMemPoolSetAttribute(pool, attribute, (&raw mut value).cast()));
+}
+
+fn create(max_size: usize) -> CuMemPool {
+    let mut props =
+        CuMemPoolProps::pinned(CuMemLocation { kind: CuMemLocationType::DEVICE, id: 0 });
+    props.max_size = max_size;
+    let mut pool = CuMemPool::NULL;
+    ok!(cuMemPoolCreate(&raw mut pool, &raw const props));
+    pool
+}
+
+fn alloc_from(pool: CuMemPool, bytes: usize, stream: CuStream) -> Result<CuDevicePtr, CuResult> {
+    let mut pointer = CuDevicePtr::NULL;
+    cu!(cuMemAllocFromPoolAsync(&raw mut pointer, bytes, pool, stream)).result().map(|()| pointer)
+}
+
+#[test]
+fn freed_memory_is_the_same_streams_at_once_and_not_anothers() {
+    let (_machine, _here) = start(Schedule::Adversarial);
+    let (a, b) = (stream(), stream());
+    let first = alloc_async(MIB, a);
+    ok!(cuMemFreeAsync(first, a));
+    let other = alloc_async(MIB, b);
+    assert_ne!(other, first, "the free has not run");
+    assert_eq!(alloc_async(MIB, a), first);
+}
+
+#[test]
+fn freed_memory_is_anothers_once_the_free_is_complete() {
+    let (_machine, _here) = start(Schedule::Adversarial);
+    let (a, b) = (stream(), stream());
+    let _keeps_the_segment = alloc_async(512, a);
+    let first = alloc_async(MIB, a);
+    ok!(cuMemFreeAsync(first, a));
+    while cu!(cuStreamQuery(a)) == CuResult::NOT_READY {}
+    set(default_pool(), Attribute::REUSE_ALLOW_OPPORTUNISTIC, 0);
+    assert_ne!(alloc_async(MIB, b), first, "the pool was told not to look");
+    set(default_pool(), Attribute::REUSE_ALLOW_OPPORTUNISTIC, 1);
+    assert_eq!(alloc_async(MIB, b), first);
+}
+
+#[test]
+fn freed_memory_is_that_of_a_stream_that_waits() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (a, b, c, event) = (stream(), stream(), stream(), event());
+    let first = alloc_async(MIB, a);
+    ok!(cuEventRecord(event, a));
+    ok!(cuStreamWaitEvent(b, event, 0));
+    ok!(cuMemFreeAsync(first, a));
+    let second = alloc_async(MIB, b);
+    assert_ne!(second, first, "the wait is for what came before the free");
+    ok!(cuEventRecord(event, a));
+    ok!(cuStreamWaitEvent(b, event, 0));
+    ok!(cuEventRecord(event, b));
+    ok!(cuStreamWaitEvent(c, event, 0)); // c waits for a through b
+    set(default_pool(), Attribute::REUSE_FOLLOW_EVENT_DEPENDENCIES, 0);
+    assert_ne!(alloc_async(MIB, c), first, "the pool was told not to follow");
+    set(default_pool(), Attribute::REUSE_FOLLOW_EVENT_DEPENDENCIES, 1);
+    assert_eq!(alloc_async(MIB, c), first);
+    assert_eq!(machine.memory_in_use(0), 32 * MIB);
+}
+
+#[test]
+fn the_legacy_stream_is_behind_blocking_streams_without_a_wait() {
+    let (_machine, _here) = start(Schedule::Adversarial);
+    let (blocking, other, event) = (blocking_stream(), stream(), event());
+    let [first, second, third] = [0; 3].map(|_| alloc_async(MIB, other));
+    ok!(cuEventRecord(event, other));
+    ok!(cuStreamWaitEvent(blocking, event, 0));
+    ok!(cuMemFreeAsync(second, blocking));
+    assert_eq!(alloc_async(MIB, CuStream::NULL), second);
+    ok!(cuMemFreeAsync(first, other));
+    assert_ne!(alloc_async(MIB, CuStream::NULL), first, "nothing orders that free");
+    ok!(cuEventRecord(event, other));
+    ok!(cuStreamWaitEvent(blocking, event, 0));
+    assert_eq!(
+        alloc_async(MIB, CuStream::NULL),
+        first,
+        "it is behind what the blocking stream waits for"
+    );
+    ok!(cuMemFreeAsync(third, CuStream::NULL));
+    assert_eq!(alloc_async(MIB, blocking), third, "and the other way round");
+}
+
+#[test]
+fn where_nothing_else_is_left_the_stream_waits() {
+    let (machine, _here) =
+        enter(Machine::builder().memory(32 * MIB).schedule(Schedule::Adversarial).build());
+    let (a, b, log) = (stream(), stream(), Log::default());
+    let all = alloc_async(32 * MIB, a);
+    log.enqueue(&machine, a, 1);
+    ok!(cuMemFreeAsync(all, a));
+    assert_eq!(alloc_async(20 * MIB, b), all);
+    assert_eq!(log.seen(), [0; 0], "the host did not wait");
+    log.enqueue(&machine, b, 2);
+    ok!(cuStreamSynchronize(b));
+    assert_eq!(log.seen(), [1, 2]);
+}
+
+#[test]
+fn where_streams_may_not_wait_the_host_does() {
+    let (machine, _here) =
+        enter(Machine::builder().memory(32 * MIB).schedule(Schedule::Adversarial).build());
+    set(default_pool(), Attribute::REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0);
+    let (a, b, log) = (stream(), stream(), Log::default());
+    let all = alloc_async(32 * MIB, a);
+    log.enqueue(&machine, a, 1);
+    ok!(cuMemFreeAsync(all, a));
+    alloc_async(20 * MIB, b);
+    assert_eq!(log.seen(), [1]);
+    assert_eq!(try_alloc_async(20 * MIB, b), Err(CuResult::OUT_OF_MEMORY));
+}
+
+#[test]
+fn a_synchronisation_gives_back_down_to_the_threshold() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let stream = stream();
+    for (threshold, left) in [(0, 0), (40 << 20, 64), (1 << 40, 96)] {
+        set(default_pool(), Attribute::RELEASE_THRESHOLD, threshold);
+        let blocks = [0; 3].map(|_| alloc_async(32 * MIB, stream));
+        for block in blocks {
+            ok!(cuMemFreeAsync(block, stream));
+        }
+        assert_eq!(machine.memory_in_use(0), 96 * MIB);
+        ok!(cuStreamSynchronize(stream));
+        assert_eq!(machine.memory_in_use(0), left * MIB);
+    }
+    ok!(cuMemPoolTrimTo(default_pool(), 64 * MIB));
+    assert_eq!(machine.memory_in_use(0), 64 * MIB);
+    ok!(cuMemPoolTrimTo(default_pool(), 0));
+    assert_eq!(machine.memory_in_use(0), 0);
+}
+
+#[test]
+fn what_pools_hold_in_reserve_serves_others() {
+    let (_machine, _here) =
+        enter(Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build());
+    set(default_pool(), Attribute::RELEASE_THRESHOLD, u64::MAX);
+    let stream = stream();
+    let block = alloc_async(64 * MIB, stream);
+    ok!(cuMemFreeAsync(block, stream));
+    ok!(cuMemFree_v2(alloc(64 * MIB)));
+    assert!(alloc_from(create(0), 64 * MIB, stream).is_ok());
+}
+
+#[test]
+fn counters_and_watermarks() {
+    let (_machine, _here) = start(Schedule::Seeded(5));
+    let (pool, stream) = (default_pool(), stream());
+    let a = alloc_async(1, stream);
+    let b = alloc_async(40 * MIB, stream);
+    assert_eq!(get(pool, Attribute::USED_MEM_CURRENT), 512 + (40 << 20));
+    assert_eq!(get(pool, Attribute::RESERVED_MEM_CURRENT), (32 << 20) + (40 << 20));
+    ok!(cuMemFreeAsync(b, stream));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(get(pool, Attribute::USED_MEM_CURRENT), 512);
+    assert_eq!(get(pool, Attribute::USED_MEM_HIGH), 512 + (40 << 20));
+    assert_eq!(get(pool, Attribute::RESERVED_MEM_CURRENT), 32 << 20);
+    set(pool, Attribute::USED_MEM_HIGH, 0);
+    set(pool, Attribute::RESERVED_MEM_HIGH, 0);
+    assert_eq!(get(pool, Attribute::USED_MEM_HIGH), 512);
+    assert_eq!(get(pool, Attribute::RESERVED_MEM_HIGH), 32 << 20);
+    let mut one = 1_u64;
+    let code = cu!(cuMemPoolSetAttribute(pool, Attribute::USED_MEM_HIGH, (&raw mut one).cast()));
+    assert_eq!(code, CuResult::INVALID_VALUE);
+    ok!(cuMemFree_v2(a));
+    assert_eq!(cu!(cuMemFreeAsync(a, stream)), CuResult::INVALID_VALUE);
+}
+
+#[test]
+fn pools_have_limits_and_an_end() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (pool, stream) = (create(10 * MIB), stream());
+    let block = alloc_from(pool, 9 * MIB, stream).unwrap();
+    assert_eq!(alloc_from(pool, 2 * MIB, stream), Err(CuResult::OUT_OF_MEMORY));
+    ok!(cuDeviceSetMemPool(CuDevice(0), pool));
+    ok!(cuMemPoolDestroy(pool));
+    assert_eq!(cu!(cuMemPoolTrimTo(pool, 0)), CuResult::INVALID_VALUE);
+    let mut current = pool;
+    ok!(cuDeviceGetMemPool(&raw mut current, CuDevice(0)));
+    assert_eq!(current, default_pool());
+    assert_eq!(machine.memory_in_use(0), 10 * MIB, "it lives as long as its memory");
+    ok!(cuMemFreeAsync(block, stream));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(machine.memory_in_use(0), 0);
+    assert_eq!(cu!(cuMemPoolDestroy(default_pool())), CuResult::INVALID_VALUE);
+}

@@ -1,0 +1,270 @@
+//! Kinds, attributes and flags: integers that keep values which this build does not know.
+//!
+//! None of them is a Rust `enum`, because a newer driver may return a value that no list here has, and an `enum`
+//! with such a value would be undefined behaviour.
+
+use std::ffi::{c_int, c_uint};
+
+macro_rules! integer_kinds {
+    ($($(#[$doc:meta])* $type:ident($repr:ty) = $alias:literal {
+        $($(#[$value_doc:meta])* $name:ident = $value:literal $symbol:literal;)*
+    })*) => {$(
+        $(#[$doc])*
+        #[doc(alias = $alias)]
+        #[repr(transparent)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $type(pub $repr);
+
+        impl $type {
+            $(
+                $(#[$value_doc])*
+                #[doc(alias = $symbol)]
+                pub const $name: Self = Self($value);
+            )*
+
+            /// Every value that this build knows, as (constant, CUDA's name).
+            pub const KNOWN: &[(Self, &str)] = &[$((Self::$name, $symbol)),*];
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match Self::KNOWN.iter().find(|(value, _)| value == self) {
+                    Some((_, name)) => f.write_str(name),
+                    None => write!(f, concat!(stringify!($type), "({})"), self.0),
+                }
+            }
+        }
+    )*};
+}
+
+integer_kinds! {
+    /// A property of a device that `cuDeviceGetAttribute` tells.
+    CuDeviceAttribute(c_int) = "CUdevice_attribute" {
+        /// Number of multiprocessors.
+        MULTIPROCESSOR_COUNT = 16 "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT";
+        /// 1 if the device shares memory with the host.
+        INTEGRATED = 18 "CU_DEVICE_ATTRIBUTE_INTEGRATED";
+        /// Bytes of second-level cache.
+        L2_CACHE_SIZE = 38 "CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE";
+        /// 1 if host and device share one address space.
+        UNIFIED_ADDRESSING = 41 "CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING";
+        /// Major compute capability.
+        COMPUTE_CAPABILITY_MAJOR = 75 "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR";
+        /// Minor compute capability.
+        COMPUTE_CAPABILITY_MINOR = 76 "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR";
+        /// 1 if managed memory can be allocated.
+        MANAGED_MEMORY = 83 "CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY";
+        /// 1 if the device can use ordinary host memory without registration (HMM or ATS).
+        PAGEABLE_MEMORY_ACCESS = 88 "CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS";
+        /// 1 if host and device may use managed memory at the same time.
+        CONCURRENT_MANAGED_ACCESS = 89 "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS";
+        /// 1 if registered host memory has the same address on the device.
+        CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91 "CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM";
+        /// 1 if host memory can be registered.
+        HOST_REGISTER_SUPPORTED = 99 "CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED";
+        /// 1 if pageable access goes through the host's own page tables (ATS).
+        PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100 "CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES";
+        /// 1 if virtual memory can be reserved and mapped.
+        VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102 "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED";
+        /// 1 if virtual memory can be exported to a file descriptor.
+        HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103 "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED";
+        /// 1 if there are stream-ordered memory pools.
+        MEMORY_POOLS_SUPPORTED = 115 "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED";
+        /// Bits of the handle types that a pool can be exported to, see [`CuMemHandleType`].
+        MEMPOOL_SUPPORTED_HANDLE_TYPES = 119 "CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES";
+        /// 1 if events can be shared with other processes.
+        IPC_EVENT_SUPPORTED = 125 "CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED";
+        /// 1 if virtual memory can be exported to a fabric handle.
+        HANDLE_TYPE_FABRIC_SUPPORTED = 128 "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED";
+        /// The NUMA node of the host that is nearest.
+        HOST_NUMA_ID = 134 "CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID";
+        /// Bits of the formats that the decompression engine takes; 0 if there is none.
+        MEM_DECOMPRESS_ALGORITHM_MASK = 136 "CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK";
+        /// 1 if there are pools of host memory on a NUMA node.
+        HOST_NUMA_MEMORY_POOLS_SUPPORTED = 142 "CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED";
+        /// 1 if there are pools of host memory.
+        HOST_MEMORY_POOLS_SUPPORTED = 144 "CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED";
+    }
+
+    /// A property of a memory pool.
+    CuMemPoolAttribute(c_uint) = "CUmemPool_attribute" {
+        /// `c_int`: reuse memory of another stream where an event already orders the two.
+        REUSE_FOLLOW_EVENT_DEPENDENCIES = 1 "CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES";
+        /// `c_int`: reuse memory of another stream whose work is found complete.
+        REUSE_ALLOW_OPPORTUNISTIC = 2 "CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC";
+        /// `c_int`: let the driver make one stream wait for another to reuse its memory.
+        REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3 "CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES";
+        /// `u64`: bytes to keep when a stream, event or context is synchronized.
+        RELEASE_THRESHOLD = 4 "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD";
+        /// `u64`: bytes taken from the system now.
+        RESERVED_MEM_CURRENT = 5 "CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT";
+        /// `u64`: the most bytes taken from the system since it was reset.
+        RESERVED_MEM_HIGH = 6 "CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH";
+        /// `u64`: bytes handed out now.
+        USED_MEM_CURRENT = 7 "CU_MEMPOOL_ATTR_USED_MEM_CURRENT";
+        /// `u64`: the most bytes handed out since it was reset.
+        USED_MEM_HIGH = 8 "CU_MEMPOOL_ATTR_USED_MEM_HIGH";
+    }
+
+    /// Kinds of handle that memory can be exported to; bits that may be combined.
+    CuMemHandleType(c_uint) = "CUmemAllocationHandleType" {
+        /// Not exportable.
+        NONE = 0 "CU_MEM_HANDLE_TYPE_NONE";
+        /// A file descriptor (`c_int`).
+        POSIX_FILE_DESCRIPTOR = 1 "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR";
+        /// A Windows NT handle.
+        WIN32 = 2 "CU_MEM_HANDLE_TYPE_WIN32";
+        /// A Windows kernel-mode handle.
+        WIN32_KMT = 4 "CU_MEM_HANDLE_TYPE_WIN32_KMT";
+        /// A handle for the machines of one `NVLink` fabric.
+        FABRIC = 8 "CU_MEM_HANDLE_TYPE_FABRIC";
+    }
+
+    /// Where memory is.
+    CuMemLocationType(c_uint) = "CUmemLocationType" {
+        /// Nowhere.
+        INVALID = 0 "CU_MEM_LOCATION_TYPE_INVALID";
+        /// A device, by its number.
+        DEVICE = 1 "CU_MEM_LOCATION_TYPE_DEVICE";
+        /// The host.
+        HOST = 2 "CU_MEM_LOCATION_TYPE_HOST";
+        /// A NUMA node of the host, by its number.
+        HOST_NUMA = 3 "CU_MEM_LOCATION_TYPE_HOST_NUMA";
+        /// The NUMA node of the calling thread.
+        HOST_NUMA_CURRENT = 4 "CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT";
+    }
+
+    /// What memory is made of.
+    CuMemAllocationType(c_uint) = "CUmemAllocationType" {
+        /// Nothing.
+        INVALID = 0 "CU_MEM_ALLOCATION_TYPE_INVALID";
+        /// Memory that stays where it is.
+        PINNED = 1 "CU_MEM_ALLOCATION_TYPE_PINNED";
+        /// Memory that moves between host and devices.
+        MANAGED = 2 "CU_MEM_ALLOCATION_TYPE_MANAGED";
+    }
+
+    /// Access that a device has to memory; bits.
+    CuMemAccessFlags(c_uint) = "CUmemAccess_flags" {
+        /// None.
+        NONE = 0 "CU_MEM_ACCESS_FLAGS_PROT_NONE";
+        /// Reading.
+        READ = 1 "CU_MEM_ACCESS_FLAGS_PROT_READ";
+        /// Reading and writing.
+        READ_WRITE = 3 "CU_MEM_ACCESS_FLAGS_PROT_READWRITE";
+    }
+
+    /// Advice on managed memory.
+    CuMemAdvise(c_uint) = "CUmem_advise" {
+        /// Mostly read: copies may be kept.
+        SET_READ_MOSTLY = 1 "CU_MEM_ADVISE_SET_READ_MOSTLY";
+        /// Undoes the former.
+        UNSET_READ_MOSTLY = 2 "CU_MEM_ADVISE_UNSET_READ_MOSTLY";
+        /// Better kept at the location.
+        SET_PREFERRED_LOCATION = 3 "CU_MEM_ADVISE_SET_PREFERRED_LOCATION";
+        /// Undoes the former.
+        UNSET_PREFERRED_LOCATION = 4 "CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION";
+        /// Kept mapped at the location.
+        SET_ACCESSED_BY = 5 "CU_MEM_ADVISE_SET_ACCESSED_BY";
+        /// Undoes the former.
+        UNSET_ACCESSED_BY = 6 "CU_MEM_ADVISE_UNSET_ACCESSED_BY";
+    }
+
+    /// A count of a device's memory for graphs.
+    CuGraphMemAttribute(c_uint) = "CUgraphMem_attribute" {
+        /// `u64`: bytes in use by graphs now.
+        USED_MEM_CURRENT = 0 "CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT";
+        /// `u64`: the most bytes in use by graphs since it was reset.
+        USED_MEM_HIGH = 1 "CU_GRAPH_MEM_ATTR_USED_MEM_HIGH";
+        /// `u64`: bytes held for graphs now.
+        RESERVED_MEM_CURRENT = 2 "CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT";
+        /// `u64`: the most bytes held for graphs since it was reset.
+        RESERVED_MEM_HIGH = 3 "CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH";
+    }
+
+    /// What `cuPointerGetAttribute` tells of an address.
+    CuPointerAttribute(c_uint) = "CUpointer_attribute" {
+        /// `CuContext`: the context it belongs to.
+        CONTEXT = 1 "CU_POINTER_ATTRIBUTE_CONTEXT";
+        /// `c_uint`: host (1) or device (2) memory, see [`CuMemoryType`].
+        MEMORY_TYPE = 2 "CU_POINTER_ATTRIBUTE_MEMORY_TYPE";
+        /// `CuDevicePtr`: its address on the device.
+        DEVICE_POINTER = 3 "CU_POINTER_ATTRIBUTE_DEVICE_POINTER";
+        /// Pointer: its address on the host.
+        HOST_POINTER = 4 "CU_POINTER_ATTRIBUTE_HOST_POINTER";
+        /// `c_int`: 1 for managed memory.
+        IS_MANAGED = 8 "CU_POINTER_ATTRIBUTE_IS_MANAGED";
+        /// `c_int`: the device's number.
+        DEVICE_ORDINAL = 9 "CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL";
+        /// `CuDevicePtr`: where the allocation starts.
+        RANGE_START_ADDR = 11 "CU_POINTER_ATTRIBUTE_RANGE_START_ADDR";
+        /// `usize`: the allocation's bytes.
+        RANGE_SIZE = 12 "CU_POINTER_ATTRIBUTE_RANGE_SIZE";
+        /// `CuMemPool`: the pool it came from.
+        MEMPOOL_HANDLE = 17 "CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE";
+    }
+
+    /// Where the memory at an address is.
+    CuMemoryType(c_uint) = "CUmemorytype" {
+        /// Host memory.
+        HOST = 1 "CU_MEMORYTYPE_HOST";
+        /// Device memory.
+        DEVICE = 2 "CU_MEMORYTYPE_DEVICE";
+        /// A CUDA array.
+        ARRAY = 3 "CU_MEMORYTYPE_ARRAY";
+        /// Managed memory.
+        UNIFIED = 4 "CU_MEMORYTYPE_UNIFIED";
+    }
+
+    /// Whether a stream's calls run or are recorded into a graph.
+    CuCaptureStatus(c_uint) = "CUstreamCaptureStatus" {
+        /// They run.
+        NONE = 0 "CU_STREAM_CAPTURE_STATUS_NONE";
+        /// They are recorded.
+        ACTIVE = 1 "CU_STREAM_CAPTURE_STATUS_ACTIVE";
+        /// A forbidden call has spoilt the recording, which still has to be ended.
+        INVALIDATED = 2 "CU_STREAM_CAPTURE_STATUS_INVALIDATED";
+    }
+
+    /// Which granularity `cuMemGetAllocationGranularity` should tell.
+    CuMemGranularity(c_uint) = "CUmemAllocationGranularity_flags" {
+        /// The smallest that works.
+        MINIMUM = 0 "CU_MEM_ALLOC_GRANULARITY_MINIMUM";
+        /// The one that is fast.
+        RECOMMENDED = 1 "CU_MEM_ALLOC_GRANULARITY_RECOMMENDED";
+    }
+}
+
+/// `cuStreamCreateWithPriority`: a stream that orders itself with the legacy default stream.
+#[doc(alias = "CU_STREAM_DEFAULT")]
+pub const STREAM_DEFAULT: c_uint = 0;
+/// `cuStreamCreateWithPriority`: a stream that does not order itself with the legacy default stream.
+#[doc(alias = "CU_STREAM_NON_BLOCKING")]
+pub const STREAM_NON_BLOCKING: c_uint = 1;
+/// `cuEventCreate`: an event that keeps the time.
+#[doc(alias = "CU_EVENT_DEFAULT")]
+pub const EVENT_DEFAULT: c_uint = 0;
+/// `cuEventCreate`: a wait for the event blocks the thread instead of spinning.
+#[doc(alias = "CU_EVENT_BLOCKING_SYNC")]
+pub const EVENT_BLOCKING_SYNC: c_uint = 1;
+/// `cuEventCreate`: an event that keeps no time, the cheapest kind.
+#[doc(alias = "CU_EVENT_DISABLE_TIMING")]
+pub const EVENT_DISABLE_TIMING: c_uint = 2;
+/// `cuEventCreate`: an event that other processes may open.
+#[doc(alias = "CU_EVENT_INTERPROCESS")]
+pub const EVENT_INTERPROCESS: c_uint = 4;
+/// `cuMemAllocManaged`: usable from every stream of every device.
+#[doc(alias = "CU_MEM_ATTACH_GLOBAL")]
+pub const MEM_ATTACH_GLOBAL: c_uint = 1;
+/// `cuMemAllocManaged`: usable by the host only until attached.
+#[doc(alias = "CU_MEM_ATTACH_HOST")]
+pub const MEM_ATTACH_HOST: c_uint = 2;
+/// `cuMemHostAlloc`: pinned for every context.
+#[doc(alias = "CU_MEMHOSTALLOC_PORTABLE")]
+pub const MEMHOSTALLOC_PORTABLE: c_uint = 1;
+/// `cuMemHostAlloc`: mapped into the device's address space.
+#[doc(alias = "CU_MEMHOSTALLOC_DEVICEMAP")]
+pub const MEMHOSTALLOC_DEVICEMAP: c_uint = 2;
+/// `cuMemHostAlloc`: write-combined: fast to write, slow to read for the host.
+#[doc(alias = "CU_MEMHOSTALLOC_WRITECOMBINED")]
+pub const MEMHOSTALLOC_WRITECOMBINED: c_uint = 4;

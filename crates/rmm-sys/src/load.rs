@@ -1,0 +1,166 @@
+//! Finding the driver at run time.
+
+use std::ffi::{OsString, c_void};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::Driver;
+
+/// The environment variable that names another library to load in the driver's place.
+pub const LIBRARY_VARIABLE: &str = "RMM_CUDA_LIBRARY";
+
+/// The names under which the driver is looked for, in this order.
+pub const LIBRARY_NAMES: &[&str] =
+    if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
+
+static INSTALLED: OnceLock<Driver> = OnceLock::new();
+/// Held while the driver is being loaded, so that two threads do not load it twice.
+static LOADING: Mutex<()> = Mutex::new(());
+
+impl Driver {
+    /// The process's driver: the one that was [installed](Self::install), or else the system's, loaded now.
+    ///
+    /// Once it is there, a call costs one atomic load. A failure is not remembered: the next call tries again.
+    ///
+    /// # Errors
+    /// [`LoadError`] if the library or one of its symbols is missing; its text says which and what to do.
+    pub fn get() -> Result<&'static Self, LoadError> {
+        if let Some(driver) = INSTALLED.get() {
+            return Ok(driver);
+        }
+        let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(driver) = INSTALLED.get() {
+            return Ok(driver);
+        }
+        let driver = Self::load()?;
+        Ok(INSTALLED.get_or_init(|| driver))
+    }
+
+    /// Makes `driver` the process's driver: a software device, or a table that a test or tool has wrapped.
+    ///
+    /// # Errors
+    /// Gives `driver` back if the process already has one; the first stays for good, since objects of it may exist.
+    pub fn install(driver: Self) -> Result<&'static Self, Box<Self>> {
+        let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+        if INSTALLED.get().is_some() {
+            return Err(Box::new(driver));
+        }
+        Ok(INSTALLED.get_or_init(|| driver))
+    }
+
+    /// Loads the driver's library: the path in `RMM_CUDA_LIBRARY` if that is set, else the system's.
+    ///
+    /// The library stays loaded to the end of the process. Nothing is called, so no device is touched.
+    ///
+    /// # Errors
+    /// [`LoadError`] if no library is found, or the library lacks a required symbol.
+    pub fn load() -> Result<Self, LoadError> {
+        if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
+            return Self::load_from(Path::new(&path));
+        }
+        let mut first = None;
+        for name in LIBRARY_NAMES {
+            match open(Path::new(name)) {
+                Ok(library) => return table_of(library, Path::new(name)),
+                Err(reason) => first = first.or(Some(reason)),
+            }
+        }
+        Err(LoadError::missing_library(PathBuf::from(LIBRARY_NAMES[0]), first.unwrap_or_default()))
+    }
+
+    /// Loads the driver from the library at `path`, whatever the environment says.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_from(path: &Path) -> Result<Self, LoadError> {
+        let library =
+            open(path).map_err(|reason| LoadError::missing_library(path.to_owned(), reason))?;
+        table_of(library, path)
+    }
+}
+
+fn open(path: &Path) -> Result<libloading::Library, String> {
+    // SAFETY: loading runs the library's initialisers. The library is the system's CUDA driver, or the one that the
+    // user names in its place, whose initialisers are theirs to vouch for.
+    unsafe { libloading::Library::new(OsString::from(path)) }.map_err(|error| error.to_string())
+}
+
+fn table_of(library: libloading::Library, path: &Path) -> Result<Driver, LoadError> {
+    // Unloading the driver while threads of its own still run is not supported by it, so it is never unloaded.
+    let library: &'static libloading::Library = Box::leak(Box::new(library));
+    let find = |name: &'static str| {
+        // SAFETY: the symbol is only turned into an address; nothing is called or read through it here.
+        unsafe { library.get::<*mut c_void>(name.as_bytes()) }.ok().map(|symbol| *symbol)
+    };
+    // SAFETY: the library is a CUDA driver (see `open`), whose symbols have the signatures of `cuda.h`; names carry
+    // their ABI version. It is never unloaded.
+    unsafe { Driver::from_symbols(find) }.map_err(|error| error.in_library(path))
+}
+
+/// Why there is no driver.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoadError {
+    library: PathBuf,
+    kind: LoadErrorKind,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum LoadErrorKind {
+    Library { reason: String },
+    Symbol { name: &'static str, since: &'static str },
+}
+
+impl LoadError {
+    fn missing_library(library: PathBuf, reason: String) -> Self {
+        Self { library, kind: LoadErrorKind::Library { reason } }
+    }
+
+    /// The error for a table without the required function `name`, which drivers have from CUDA `since` on.
+    pub fn missing_symbol(name: &'static str, since: &'static str) -> Self {
+        Self { library: PathBuf::new(), kind: LoadErrorKind::Symbol { name, since } }
+    }
+
+    fn in_library(self, library: &Path) -> Self {
+        Self { library: library.to_owned(), ..self }
+    }
+
+    /// The library that was looked for or found wanting.
+    pub fn library(&self) -> &Path {
+        &self.library
+    }
+
+    /// The symbol that is missing, if the library itself was found.
+    pub fn symbol(&self) -> Option<&'static str> {
+        match self.kind {
+            LoadErrorKind::Library { .. } => None,
+            LoadErrorKind::Symbol { name, .. } => Some(name),
+        }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let library = self.library.display();
+        match &self.kind {
+            LoadErrorKind::Library { reason } => write!(
+                f,
+                "no CUDA driver: {library} could not be loaded ({reason}); install NVIDIA's driver, or set \
+                 {LIBRARY_VARIABLE} to the path of its library"
+            ),
+            LoadErrorKind::Symbol { name, since } => {
+                f.write_str("the CUDA driver")?;
+                if !self.library.as_os_str().is_empty() {
+                    write!(f, " {library}")?;
+                }
+                write!(
+                    f,
+                    " has no function {name}, which drivers have since CUDA {since}; update NVIDIA's driver \
+                     (CUDA 12.0 is the oldest supported), or set {LIBRARY_VARIABLE} to the path of another"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}

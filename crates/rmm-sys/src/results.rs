@@ -1,0 +1,95 @@
+//! Status codes: what every driver function returns.
+
+use std::fmt;
+
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use table::TABLE;
+
+/// What a driver function returned: a plain number, so that a code of a newer driver is a value like any other.
+///
+/// Names and texts come from a table in this crate, never from the driver, so they can be had when the driver is gone.
+///
+/// ```
+/// use rmm_sys::CuResult;
+///
+/// let code = CuResult(2);
+/// assert_eq!(code, CuResult::OUT_OF_MEMORY);
+/// assert_eq!(code.name(), Some("CUDA_ERROR_OUT_OF_MEMORY"));
+/// assert_eq!(code.result(), Err(CuResult::OUT_OF_MEMORY));
+/// assert_eq!(CuResult(12345).to_string(), "CUDA error 12345: a code that this build does not know");
+/// ```
+#[doc(alias = "CUresult")]
+#[repr(transparent)]
+#[must_use = "a driver call may have failed"]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CuResult(pub u32);
+
+/// What is known of one code.
+struct Row {
+    code: CuResult,
+    /// CUDA's name.
+    name: &'static str,
+    /// What it means, as a phrase that fits after a colon.
+    text: &'static str,
+}
+
+impl CuResult {
+    /// Every code that this build knows, by rising code.
+    pub fn known() -> impl ExactSizeIterator<Item = Self> {
+        TABLE.iter().map(|row| row.code)
+    }
+
+    /// CUDA's name for the code, if this build knows it.
+    pub fn name(self) -> Option<&'static str> {
+        self.row().map(|row| row.name)
+    }
+
+    /// What the code means, in a few words.
+    pub fn text(self) -> &'static str {
+        self.row().map_or("a code that this build does not know", |row| row.text)
+    }
+
+    /// Whether the call did what it was asked.
+    pub const fn is_success(self) -> bool {
+        self.0 == Self::SUCCESS.0
+    }
+
+    /// The code as a value that `?` understands.
+    ///
+    /// # Errors
+    /// The code itself, unless it is [`SUCCESS`](Self::SUCCESS).
+    pub const fn result(self) -> Result<(), Self> {
+        if self.is_success() { Ok(()) } else { Err(self) }
+    }
+
+    fn row(self) -> Option<&'static Row> {
+        TABLE.binary_search_by_key(&self.0, |row| row.code.0).ok().map(|index| &TABLE[index])
+    }
+}
+
+/// `CUDA_ERROR_OUT_OF_MEMORY (2): not enough memory...`
+impl fmt::Display for CuResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self(code), text) = (self, self.text());
+        match self.name() {
+            Some(name) => write!(f, "{name} ({code}): {text}"),
+            None => write!(f, "CUDA error {code}: {text}"),
+        }
+    }
+}
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`, or `CuResult(12345)` for a code without a name.
+impl fmt::Debug for CuResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => f.debug_tuple("CuResult").field(&self.0).finish(),
+        }
+    }
+}
+
+impl std::error::Error for CuResult {}

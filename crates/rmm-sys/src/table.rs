@@ -1,0 +1,141 @@
+//! The table of driver functions.
+
+use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
+
+use crate::{
+    CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent, CuFunction,
+    CuGraphMemAttribute, CuHostFn, CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc,
+    CuMemAccessFlags, CuMemAdvise, CuMemAllocationProp, CuMemAllocationType, CuMemGranularity,
+    CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps,
+    CuMemPoolPtrExportData, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, LoadError,
+    driver_symbols,
+};
+
+/// How a field of [`Driver`] holds a required and an optional function.
+macro_rules! field {
+    (required $function:ty) => { $function };
+    (optional $function:ty) => { Option<$function> };
+}
+
+/// How a field is filled from a resolved symbol.
+macro_rules! resolve {
+    (required $since:literal $name:ident $find:expr) => {
+        $find.ok_or(LoadError::missing_symbol(stringify!($name), $since))?
+    };
+    (optional $since:literal $name:ident $find:expr) => {
+        $find
+    };
+}
+
+/// How a function is called.
+macro_rules! call {
+    (required $field:expr, $($argument:ident),*) => {
+        // SAFETY: the caller's, who keeps the contract of the driver function of this name.
+        unsafe { $field($($argument),*) }
+    };
+    (optional $field:expr, $($argument:ident),*) => {
+        match $field {
+            // SAFETY: as above.
+            Some(function) => unsafe { function($($argument),*) },
+            None => CuResult::NOT_SUPPORTED,
+        }
+    };
+}
+
+/// The version from which a symbol is there, if it is optional and `$field` does not hold it.
+macro_rules! absent {
+    (required $since:literal $name:ident $field:expr) => {
+        None
+    };
+    (optional $since:literal $name:ident $field:expr) => {
+        $field.is_none().then_some(MissingSymbol { name: stringify!($name), since: $since })
+    };
+}
+
+/// An optional driver function that this driver does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MissingSymbol {
+    /// The symbol.
+    pub name: &'static str,
+    /// The first CUDA version whose driver has it.
+    pub since: &'static str,
+}
+
+macro_rules! table {
+    ($($kind:ident $since:literal $name:ident($($argument:ident: $type:ty),*);)*) => {
+        /// The driver functions that this workspace uses, as pointers: the seam between it and a device.
+        ///
+        /// It is loaded from the system's driver by [`Driver::load`], or written down by hand, which is how a
+        /// software device or a test stands in for the driver; see [`Driver::get`] for how a process gets its one table.
+        ///
+        /// Each function can be called through the method of its name. A function that the driver lacks (an optional
+        /// one, of a newer CUDA version) returns [`CuResult::NOT_SUPPORTED`]; [`Driver::missing`] lists them.
+        #[expect(non_snake_case, reason = "the fields are the driver's symbols, letter by letter")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct Driver {
+            $(
+                #[doc = concat!("`", stringify!($name), "`, in drivers from CUDA ", $since, ".")]
+                pub $name: field!($kind unsafe extern "C" fn($($argument: $type),*) -> CuResult),
+            )*
+        }
+
+        #[expect(clippy::too_many_arguments, reason = "the driver's own arguments")]
+        impl Driver {
+            /// Fills the table from `find`, which gives the address of a symbol or `None`.
+            ///
+            /// # Errors
+            /// [`LoadError`] naming the first required symbol that is not found.
+            ///
+            /// # Safety
+            /// Each address that `find` returns is null or that of a function with the signature which the symbol of
+            /// this name has in `cuda.h`, callable for the rest of the process.
+            pub unsafe fn from_symbols(
+                mut find: impl FnMut(&'static str) -> Option<*mut c_void>,
+            ) -> Result<Self, LoadError> {
+                Ok(Self {$(
+                    $name: {
+                        let found = find(stringify!($name)).filter(|address| !address.is_null()).map(|address| {
+                            type Function = unsafe extern "C" fn($($argument: $type),*) -> CuResult;
+                            // SAFETY: a data pointer and a function pointer have one size on the platforms that CUDA
+                            // supports, and by the caller's contract this address is a function of that type.
+                            unsafe { std::mem::transmute::<*mut c_void, Function>(address) }
+                        });
+                        resolve!($kind $since $name found)
+                    },
+                )*})
+            }
+
+            /// The optional functions that this driver lacks.
+            pub fn missing(&self) -> Vec<MissingSymbol> {
+                let absent: &[Option<MissingSymbol>] = &[$(absent!($kind $since $name self.$name)),*];
+                absent.iter().copied().flatten().collect()
+            }
+
+            $(
+                #[doc = concat!("Calls `", stringify!($name), "`.")]
+                ///
+                /// # Safety
+                /// The caller keeps what the CUDA driver API's documentation asks of this function: pointers are valid
+                /// for what is read or written through them until the call (or the work that it starts) is done.
+                #[expect(non_snake_case, reason = "the driver's own name")]
+                pub unsafe fn $name(&self $(, $argument: $type)*) -> CuResult {
+                    call!($kind (self.$name), $($argument),*)
+                }
+            )*
+        }
+
+        /// Each symbol of the table with its kind and first version, in the table's order.
+        pub const SYMBOLS: &[(&str, bool, &str)] = &[$((stringify!($name), is_required!($kind), $since)),*];
+    };
+}
+
+macro_rules! is_required {
+    (required) => {
+        true
+    };
+    (optional) => {
+        false
+    };
+}
+
+driver_symbols!(table);

@@ -1,0 +1,48 @@
+//! GPU memory management: memory resources, stream-ordered pools, and containers in device memory.
+//!
+//! This is [RAPIDS RMM](https://github.com/rapidsai/rmm) for Rust, and the crate that most programs depend on. It adds nothing of its own: the
+//! parts are `rmm-core` (concepts), `rmm-resources` (memory from the driver), `rmm-adaptors` (pools and adaptors) and `rmm-containers`.
+//!
+//! ```
+//! use rmm::prelude::*;
+//!
+//! # fn main() -> Result<(), rmm::Error> {
+//! # let machine = rmm_sim::Machine::new();
+//! # let _entered = machine.enter();
+//! # let (host, n) = (vec![1.0f32; 1000], 500);
+//! let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+//!     .initial_size(1 << 30)
+//!     .maximum_size(8 << 30)
+//!     .build()?;
+//! rmm::set_current_device_resource(&pool)?; // returns the previous one, owned
+//!
+//! let stream = CudaStream::new()?;
+//! let v = DeviceUVector::<f32>::from_slice(&host, &stream)?; // from the current resource, on `stream`
+//! let w = DeviceUVector::<f32>::uninit(n, &stream, &pool)?; // or from a named one
+//! let back: Vec<f32> = v.to_vec(&stream)?;
+//! # assert_eq!(back, host);
+//! # assert_eq!(w.len(), n);
+//! # assert_eq!(pool.statistics().allocations, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! No driver is needed to build or to start a program; its absence is an [`Error`] when memory is first asked for.
+//! Without a GPU, the software device of `rmm-sim` takes the driver's place: every example of these crates runs on it.
+
+pub use rmm_adaptors::{
+    LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
+    PoolStatistics,
+};
+pub use rmm_containers::{DeviceBuffer, DeviceUVector};
+pub use rmm_core::*;
+pub use rmm_resources::*;
+
+/// What most programs use.
+pub mod prelude {
+    pub use crate::{
+        AnyResource, CudaAsyncMemoryResource, CudaEvent, CudaMemoryResource, CudaStream,
+        DeviceBuffer, DeviceUVector, LoggingResourceAdaptor, PoolMemoryResource, Resource,
+        ResourceRef, StreamRef, SyncResource,
+    };
+}

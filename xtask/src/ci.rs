@@ -1,0 +1,74 @@
+//! `cargo xtask ci`: all that continuous integration runs, at a desk.
+//!
+//! Everything shares one target folder, and no step changes a profile or the flags of the whole build: what one step
+//! compiled, the next finds.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::cargo::{cargo, workspace_root};
+use crate::error::{Context as _, Result};
+use crate::metadata::Metadata;
+use crate::steps::Steps;
+use crate::{readme, test, tidy};
+
+/// Packages outside the default members, and the command that is enough for each: one of them cannot be linked where
+/// there is no CUDA, the other consists of assertions that the compiler checks.
+const APART: [(&str, &str); 2] = [("rmm-interop-cuda-sys", "check"), ("rmm-sys-oracle", "test")];
+
+/// Options of `cargo xtask ci`.
+// The flattened options bring a group of the same name.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    test: test::Args,
+}
+
+/// Runs all steps.
+///
+/// # Errors
+///
+/// If any step failed.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = workspace_root()?;
+    let metadata = Metadata::of_workspace()?;
+    let mut steps = Steps::default();
+    steps.run("formatting", cargo().args(["fmt", "--all", "--", "--check"]));
+    steps.check("tidy", || tidy::check(&root));
+    steps.run("clippy", cargo().args(["clippy", "--all-targets", "--", "-D", "warnings"]));
+    for (package, command) in APART {
+        let name = format!("{command} {package}");
+        match metadata.member(package) {
+            Some(_) => steps.run(name, cargo().args([command, "-p", package])),
+            None => steps.skip(name, "there is no such package"),
+        }
+    }
+    test::add_steps(&args.test, &mut steps)?;
+    steps
+        .run("documentation", cargo().args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings"));
+    add_readme_steps(&root, &mut steps);
+    steps.finish()
+}
+
+/// Runs what README.md tells a newcomer to run; the tests among it have run by now.
+fn add_readme_steps(root: &Path, steps: &mut Steps) {
+    let mut commands = Vec::new();
+    steps.check("README.md names the commands that it should", || {
+        let text = fs::read_to_string(root.join("README.md")).context("README.md")?;
+        commands = readme::commands(&text);
+        match readme::missing(&text).as_slice() {
+            [] => Ok(()),
+            missing => {
+                Err(format!("no ```sh block of README.md has `{}`", missing.join("` or `")).into())
+            }
+        }
+    });
+    for command in commands.iter().filter(|command| command.text.starts_with("cargo run")) {
+        // Exactly as a person types it, by a shell, from the top folder.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command.text]).current_dir(root);
+        steps.run(format!("README.md:{}", command.line), &mut shell);
+    }
+}

@@ -1,0 +1,120 @@
+//! The workspace's own commands, run as `cargo xtask <command>`.
+//!
+//! One file a command. Each command prints what it runs, keeps going through steps that do not depend on each other,
+//! ends with a table, and exits non-zero when something failed. Nothing here needs more than `cargo`.
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its terminal"
+)]
+
+mod bench;
+mod cargo;
+mod ci;
+mod error;
+mod metadata;
+mod readme;
+mod steps;
+mod test;
+mod test_gpu;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The workspace's own commands.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run every test that needs no GPU: feature sets, several schedules of the software device, doctests
+    Test(test::Args),
+    /// Run the GPU tests over devices x streams x resources, or build or use an archive for a machine with no Rust
+    TestGpu(test_gpu::Args),
+    /// Run the benchmarks, on the GPU if there is one
+    Bench(bench::Args),
+    /// Run everything that continuous integration runs
+    Ci(ci::Args),
+    /// Check what no lint checks: file lengths, safety comments, layers, licences
+    Tidy(tidy::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Test(args) => test::run(&args),
+        Command::TestGpu(args) => test_gpu::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Ci(args) => ci::run(&args),
+        Command::Tidy(args) => tidy::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The command line as a whole.
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_archive_cannot_be_saved_and_run_at_once() {
+        let both = Cli::try_parse_from(["xtask", "test-gpu", "--save", "a", "--archive", "b"]);
+        assert!(both.is_err());
+    }
+
+    #[test]
+    fn arguments_after_bench_are_passed_on_as_they_are() {
+        for line in ["--bench pair -- --quick pool", "-- --quick", "--bench pair", "--help-me", ""]
+        {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let cli =
+                Cli::try_parse_from(["xtask", "bench"].into_iter().chain(words.clone())).unwrap();
+            let Command::Bench(args) = cli.command else {
+                panic!("not the bench command: {cli:?}")
+            };
+            assert_eq!(args.passed_on(), words);
+        }
+    }
+
+    #[test]
+    fn a_gpu_run_is_described_by_its_arguments() {
+        let line = [
+            "xtask",
+            "test-gpu",
+            "--archive",
+            "a",
+            "--devices",
+            "0,2",
+            "--junit",
+            "x.xml",
+            "--",
+            "pool::",
+        ];
+        assert!(Cli::try_parse_from(line).is_ok());
+        assert!(Cli::try_parse_from(["xtask", "test-gpu", "--devices", "first"]).is_err());
+        assert!(
+            Cli::try_parse_from(["xtask", "test-gpu", "--save", "a", "--devices", "0"]).is_err()
+        );
+    }
+}

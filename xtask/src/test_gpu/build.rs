@@ -1,0 +1,55 @@
+//! Building the programs of a run with cargo.
+
+use std::path::Path;
+
+use super::Programs;
+use crate::cargo::{Program, build_programs, cargo};
+use crate::error::{Context as _, Result};
+
+/// The test program, in the profile that keeps assertions.
+pub(super) fn gpu_tests() -> Result<Program> {
+    let mut command = cargo();
+    command.args([
+        "test",
+        "--profile",
+        "gpu",
+        "-p",
+        "rmm-conformance",
+        "--test",
+        "gpu",
+        "--no-run",
+    ]);
+    the("test", "gpu", build_programs(&mut command)?)
+}
+
+/// The `rmm` program in a profile.
+pub(super) fn rmm(profile: &str) -> Result<Program> {
+    let mut command = cargo();
+    command.args(["build", "--profile", profile, "-p", "rmm-cli", "--bin", "rmm"]);
+    the("bin", "rmm", build_programs(&mut command)?)
+}
+
+/// The benchmarks, and the programs of their package.
+pub(super) fn benches() -> Result<Vec<Program>> {
+    let mut command = cargo();
+    command.args(["bench", "-p", "rmm-benches", "--no-run"]);
+    let programs = build_programs(&mut command)?;
+    // A unit-test harness of the library is of no use where the numbers are taken.
+    Ok(programs
+        .into_iter()
+        .filter(|program| program.kind == "bench" || program.kind == "bin")
+        .collect())
+}
+
+/// Builds what a run on this machine needs.
+pub(super) fn from_source(root: &Path) -> Result<Programs> {
+    let junit = root.join("target/test-gpu.xml");
+    Ok(Programs { gpu: gpu_tests()?.path, rmm: rmm("gpu")?.path, junit })
+}
+
+fn the(kind: &str, name: &str, programs: Vec<Program>) -> Result<Program> {
+    programs
+        .into_iter()
+        .find(|program| program.kind == kind && program.name == name)
+        .context(format_args!("cargo built no {kind} program named `{name}`"))
+}

@@ -1,0 +1,109 @@
+//! The cells of the matrix: devices x kinds of stream x resources.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use super::doctor::Gpu;
+use crate::error::Result;
+
+/// The kinds of stream, as the test program knows them.
+pub(super) const STREAMS: [&str; 3] = ["legacy", "per-thread", "non-blocking"];
+
+/// The resources, as the test program knows them.
+pub(super) const RESOURCES: [&str; 3] = ["pool", "cuda-async", "cuda"];
+
+/// One run of the test program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// The device's number with the driver.
+    pub(super) device: u32,
+    /// One of [`STREAMS`].
+    pub(super) stream: &'static str,
+    /// One of [`RESOURCES`].
+    pub(super) resource: &'static str,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {} / {} / {}", self.device, self.stream, self.resource)
+    }
+}
+
+impl Cell {
+    /// The command that runs this cell, in a process of its own: a device that was left broken harms no other cell.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .arg("--test-threads=1")
+            .env("RMM_DRIVER", "cuda")
+            .env("RMM_TEST_DEVICE", self.device.to_string())
+            .env("RMM_TEST_STREAM", self.stream)
+            .env("RMM_TEST_RESOURCE", self.resource);
+        command
+    }
+}
+
+/// The devices to test: those asked for, or every one that was found.
+pub(super) fn choose(found: &[Gpu], wanted: &[u32]) -> Result<Vec<u32>> {
+    let there: Vec<u32> = found.iter().map(|gpu| gpu.ordinal).collect();
+    if wanted.is_empty() {
+        return Ok(there);
+    }
+    match wanted.iter().find(|ordinal| !there.contains(ordinal)) {
+        None => Ok(wanted.to_vec()),
+        Some(missing) => {
+            let list: Vec<String> = found.iter().map(ToString::to_string).collect();
+            Err(format!("there is no device {missing}; there are: {}", list.join(", ")).into())
+        }
+    }
+}
+
+/// Every cell for these devices.
+pub(super) fn cells(devices: &[u32]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &device in devices {
+        for stream in STREAMS {
+            for resource in RESOURCES {
+                cells.push(Cell { device, stream, resource });
+            }
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which cells there are, and what a cell's process is told.
+
+    use super::*;
+    use crate::cargo::describe;
+
+    fn found() -> Vec<Gpu> {
+        [0, 2].map(|ordinal| Gpu { ordinal, name: "GPU".to_owned() }).to_vec()
+    }
+
+    #[test]
+    fn every_device_is_tested_unless_some_are_named() {
+        assert_eq!(choose(&found(), &[]).unwrap(), [0, 2]);
+        assert_eq!(choose(&found(), &[2]).unwrap(), [2]);
+        let error = choose(&found(), &[2, 1]).unwrap_err().to_string();
+        assert_eq!(error, "there is no device 1; there are: device 0 (GPU), device 2 (GPU)");
+    }
+
+    #[test]
+    fn each_combination_is_a_cell_of_its_own() {
+        let cells = cells(&[0, 2]);
+        assert_eq!(cells.len(), 18);
+        assert!(cells.iter().enumerate().all(|(index, cell)| !cells[..index].contains(cell)));
+    }
+
+    #[test]
+    fn the_program_is_told_its_cell() {
+        let cell = Cell { device: 2, stream: "legacy", resource: "pool" };
+        assert_eq!(
+            describe(&cell.command(Path::new("/a/gpu"))),
+            "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 RMM_TEST_RESOURCE=pool RMM_TEST_STREAM=legacy /a/gpu --test-threads=1"
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! `cargo xtask tidy`: what no lint checks.
+//!
+//! Each check is a function from plain data to findings, so that its tests can show it failing.
+
+mod files;
+mod layers;
+mod licence_files;
+mod licences;
+mod manifests;
+mod rust_text;
+mod sources;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cargo::workspace_root;
+use crate::error::Result;
+use crate::metadata::Metadata;
+use crate::readme;
+
+/// Options of `cargo xtask tidy`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Write the licence files that each published crate must carry
+    #[arg(long)]
+    fix: bool,
+}
+
+/// Something that is not as it should be, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The file, below the workspace's folder.
+    file: PathBuf,
+    /// Its line, from 1.
+    line: usize,
+    /// What is wrong, and what to do.
+    text: String,
+}
+
+impl Finding {
+    fn new(file: impl Into<PathBuf>, line: usize, text: impl Into<String>) -> Self {
+        Self { file: file.into(), line, text: text.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file.display(), self.line, self.text)
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If something is not tidy.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = workspace_root()?;
+    if args.fix {
+        for written in licence_files::write(&root, &Metadata::of_workspace()?)? {
+            println!("wrote {}", written.display());
+        }
+    }
+    check(&root)?;
+    println!("tidy");
+    Ok(())
+}
+
+/// Runs all checks on a workspace and prints what they find.
+///
+/// # Errors
+///
+/// If they found something, or a file cannot be read.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    let mut findings = Vec::new();
+    let sources = files::rust_sources(root)?;
+    for source in &sources {
+        findings.extend(sources::check(source));
+    }
+    findings.extend(sources::check_policy_modules(&sources));
+
+    let metadata = Metadata::with_dependencies()?;
+    findings.extend(layers::check(root, &metadata));
+    findings.extend(manifests::check(root, &metadata));
+    findings.extend(licences::check(&metadata));
+    findings.extend(licence_files::check(root, &metadata)?);
+
+    // No README.md is one that names no command.
+    let text = fs::read_to_string(root.join("README.md")).unwrap_or_default();
+    findings.extend(readme::missing(&text).into_iter().map(|command| {
+        Finding::new("README.md", 1, format!("no ```sh block has the line `{command}`"))
+    }));
+
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    match findings.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} things are not tidy").into()),
+    }
+}

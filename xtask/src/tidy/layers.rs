@@ -1,0 +1,138 @@
+//! The direction of dependencies between the crates: downwards only.
+
+use std::path::Path;
+
+use super::Finding;
+use super::manifests::manifest_of;
+use crate::metadata::{Metadata, Package};
+
+/// The crates that are published, from the bottom up. A crate may depend on crates of the rows before its own.
+const LAYERS: [&[&str]; 7] = [
+    &["rmm-sys"],
+    &["rmm-sim", "rmm-core"],
+    &["rmm-resources"],
+    &["rmm-adaptors"],
+    &["rmm-containers"],
+    &["rmm"],
+    &["rmm-cli"],
+];
+
+/// The software device is chosen by programs and tests, never by a library.
+const SOFTWARE_DEVICE: &str = "rmm-sim";
+const MAY_USE_THE_SOFTWARE_DEVICE: [&str; 3] = ["rmm-cli", "rmm-benches", "rmm-conformance"];
+
+/// A published crate that may stand beside the layers: it converts handles of one foreign crate.
+const BESIDE: &str = "rmm-interop-";
+
+/// Checks the normal and build dependencies of the workspace's members; those of tests are free.
+pub(super) fn check(root: &Path, metadata: &Metadata) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in metadata.members() {
+        let mut find =
+            |text: String| findings.push(Finding::new(manifest_of(root, package), 1, text));
+        if let Some(text) = check_known(package) {
+            find(text);
+        }
+        for dependency in package.dependencies.iter().filter(|dependency| !dependency.is_dev()) {
+            if metadata.member(&dependency.name).is_some() {
+                check_edge(&package.name, &dependency.name).into_iter().for_each(&mut find);
+            }
+        }
+    }
+    findings
+}
+
+fn check_known(package: &Package) -> Option<String> {
+    let name = &package.name;
+    let known = rank(name).is_some() || name.starts_with(BESIDE);
+    (package.is_published() && !known)
+        .then(|| format!("`{name}` is published, but has no place in the layers: add it to xtask/src/tidy/layers.rs"))
+}
+
+fn check_edge(from: &str, to: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    if let Some(from_rank) = rank(from) {
+        match rank(to) {
+            None => findings.push(format!(
+                "`{from}` must not depend on `{to}`, which is not one of the layers"
+            )),
+            Some(to_rank) if to_rank >= from_rank => {
+                findings.push(format!(
+                    "`{from}` must not depend on `{to}`: dependencies point downwards only"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    if to == SOFTWARE_DEVICE && !MAY_USE_THE_SOFTWARE_DEVICE.contains(&from) {
+        let programs = MAY_USE_THE_SOFTWARE_DEVICE.join(", ");
+        findings.push(format!(
+            "`{from}` must not depend on `{to}` outside its tests; only {programs} may"
+        ));
+    }
+    findings
+}
+
+fn rank(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Edges that point the wrong way.
+
+    use super::*;
+
+    /// Two members, `from` depending on `to`.
+    fn findings(from: &str, to: &str, kind: &str, publish: &str) -> Vec<String> {
+        let json = format!(
+            r#"{{"packages":[
+            {{"id":"1","name":"{from}","manifest_path":"/w/crates/{from}/Cargo.toml","publish":{publish},
+              "dependencies":[{{"name":"{to}","req":"^0.1","kind":{kind},"path":"/w/x"}}]}},
+            {{"id":"2","name":"{to}","manifest_path":"/w/x/Cargo.toml","publish":[]}}],
+            "workspace_members":["1","2"],"workspace_default_members":[]}}"#
+        );
+        let metadata = Metadata::parse(&json).unwrap();
+        check(Path::new("/w"), &metadata).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn downwards_is_right_and_upwards_is_wrong() {
+        assert!(findings("rmm-adaptors", "rmm-core", "null", "null").is_empty());
+        let expected = "crates/rmm-core/Cargo.toml:1: `rmm-core` must not depend on `rmm-adaptors`: \
+                        dependencies point downwards only";
+        assert_eq!(findings("rmm-core", "rmm-adaptors", "null", "null"), [expected]);
+        assert_eq!(findings("rmm-core", "rmm-adaptors", "\"build\"", "null").len(), 1);
+    }
+
+    #[test]
+    fn tests_may_depend_on_anything() {
+        assert!(findings("rmm-core", "rmm-sim", "\"dev\"", "null").is_empty());
+    }
+
+    #[test]
+    fn no_library_depends_on_the_software_device() {
+        assert_eq!(findings("rmm-adaptors", "rmm-sim", "null", "null").len(), 1);
+        assert_eq!(
+            findings("rmm-core", "rmm-sim", "null", "null").len(),
+            2,
+            "nor is it below rmm-core"
+        );
+        assert_eq!(findings("rmm-interop-x", "rmm-sim", "null", "[]").len(), 1);
+        assert!(findings("rmm-cli", "rmm-sim", "null", "null").is_empty());
+        assert!(findings("rmm-benches", "rmm-sim", "null", "[]").is_empty());
+    }
+
+    #[test]
+    fn a_layer_depends_on_no_crate_beside_the_layers() {
+        assert_eq!(findings("rmm-core", "rmm-conformance", "null", "null").len(), 1);
+        assert!(findings("rmm-conformance", "rmm-core", "null", "[]").is_empty());
+    }
+
+    #[test]
+    fn a_published_crate_has_a_place() {
+        assert_eq!(findings("rmm-new", "rmm-core", "null", "null").len(), 1);
+        assert!(findings("rmm-new", "rmm-core", "null", "[]").is_empty());
+        assert!(findings("rmm-interop-cudarc", "rmm-core", "null", "null").is_empty());
+    }
+}

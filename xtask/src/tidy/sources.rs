@@ -1,0 +1,133 @@
+//! Checks on the text of Rust files.
+
+use super::Finding;
+use super::files::RustFile;
+use super::rust_text::{Parts, split, tokens};
+
+/// The longest that a file may be: a reader should hold one idea at a time.
+const MAX_LINES: usize = 600;
+
+/// Code that has no place in what we ship, and what to do instead.
+const FORBIDDEN: [(&str, &str); 4] = [
+    ("thread::sleep", "wait for an event, never for a time"),
+    ("todo!(", "finish it, or leave it out"),
+    ("unimplemented!(", "return an error that says what is not supported"),
+    ("#[ignore", "a test runs, or it goes"),
+];
+
+/// Modules that hold the policy of a suballocator: arithmetic on offsets, in which the compiler forbids unsafe code.
+/// A name that ends in `/` stands for everything in that folder.
+const POLICY_MODULES: [&str; 2] =
+    ["crates/rmm-adaptors/src/pool/heap.rs", "crates/rmm-adaptors/src/pool/heap/"];
+
+const FORBIDS_UNSAFE: &str = "#![forbid(unsafe_code)]";
+
+/// All checks on a single file.
+pub(super) fn check(file: &RustFile) -> Vec<Finding> {
+    let parts = split(&file.text);
+    let mut findings = Vec::new();
+    findings.extend(check_length(file));
+    if file.is_in_src() {
+        findings.extend(check_module_doc(file));
+    }
+    findings.extend(check_safety_comments(file, &parts));
+    if file.is_in_crates() {
+        findings.extend(check_forbidden(file, &parts));
+    }
+    findings
+}
+
+fn check_length(file: &RustFile) -> Option<Finding> {
+    let lines = file.text.lines().count();
+    let text = format!("{lines} lines, {MAX_LINES} are allowed: split it");
+    (lines > MAX_LINES).then(|| Finding::new(&file.path, MAX_LINES + 1, text))
+}
+
+fn check_module_doc(file: &RustFile) -> Option<Finding> {
+    let first = file.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    (!first.starts_with("//!"))
+        .then(|| Finding::new(&file.path, 1, "does not begin with a module doc (`//! ...`)"))
+}
+
+fn check_safety_comments(file: &RustFile, parts: &Parts) -> Option<Finding> {
+    let tokens = tokens(&parts.code);
+    let unsafe_lines: Vec<usize> = tokens
+        .windows(2)
+        .filter(|pair| pair[0].1 == "unsafe" && matches!(pair[1].1, "{" | "impl"))
+        .map(|pair| pair[0].0)
+        .collect();
+    let proofs = parts.comments.lines().filter(|line| is_proof(line)).count();
+    let line = unsafe_lines.first().copied()?;
+    let text = format!(
+        "{} unsafe blocks and impls, but {proofs} `// SAFETY:` comments",
+        unsafe_lines.len()
+    );
+    (proofs < unsafe_lines.len()).then(|| Finding::new(&file.path, line, text))
+}
+
+fn is_proof(comment: &str) -> bool {
+    let comment = comment.trim_start();
+    let text = comment.strip_prefix("//").or_else(|| comment.strip_prefix("/*"));
+    text.is_some_and(|text| text.trim_start().starts_with("SAFETY:"))
+}
+
+fn check_forbidden(file: &RustFile, parts: &Parts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in parts.code.lines().enumerate() {
+        for (text, instead) in FORBIDDEN {
+            if line.contains(text) {
+                findings.push(Finding::new(
+                    &file.path,
+                    index + 1,
+                    format!("`{text}` is not allowed: {instead}"),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Checks that the compiler forbids unsafe code in every policy module, and that the list above names real files.
+pub(super) fn check_policy_modules(files: &[RustFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for module in POLICY_MODULES {
+        let mut found = false;
+        for file in files.iter().filter(|file| is_named(&file.path, module)) {
+            found = true;
+            if !forbids_unsafe(file, files) {
+                let text = format!(
+                    "holds policy: begin it, or a module above it, with `{FORBIDS_UNSAFE}`"
+                );
+                findings.push(Finding::new(&file.path, 1, text));
+            }
+        }
+        if !found {
+            findings.push(Finding::new(
+                module,
+                1,
+                "is listed as a policy module in xtask, but is not there",
+            ));
+        }
+    }
+    findings
+}
+
+fn is_named(path: &str, module: &str) -> bool {
+    path == module || (module.ends_with('/') && path.starts_with(module))
+}
+
+/// Whether the file, or a module that contains it, forbids unsafe code: the attribute holds for child modules too.
+fn forbids_unsafe(file: &RustFile, files: &[RustFile]) -> bool {
+    if split(&file.text).code.contains(FORBIDS_UNSAFE) {
+        return true;
+    }
+    let Some((folder, _)) = file.path.rsplit_once('/') else { return false };
+    let parent =
+        if folder.ends_with("/src") { format!("{folder}/lib.rs") } else { format!("{folder}.rs") };
+    parent != file.path
+        && files.iter().any(|file| file.path == parent && forbids_unsafe(file, files))
+}
+
+#[cfg(test)]
+#[path = "sources/tests.rs"]
+mod tests;

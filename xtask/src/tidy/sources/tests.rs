@@ -1,0 +1,109 @@
+//! Each check on Rust text, failing and passing.
+
+use super::*;
+
+fn file(path: &str, text: &str) -> RustFile {
+    RustFile { path: path.to_owned(), text: text.to_owned() }
+}
+
+/// What the checks say of a library file with this text.
+fn found(text: &str) -> Vec<String> {
+    check(&file("crates/a/src/b.rs", text)).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_file_may_have_600_lines_and_no_more() {
+    let longest = format!("//! Text.\n{}", "\n".repeat(MAX_LINES - 1));
+    assert!(found(&longest).is_empty());
+    assert_eq!(
+        found(&format!("{longest}\n")),
+        ["crates/a/src/b.rs:601: 601 lines, 600 are allowed: split it"]
+    );
+}
+
+#[test]
+fn a_source_file_begins_with_its_module_doc() {
+    assert!(found("\n//! Text.\nuse a;\n").is_empty());
+    for text in ["", "// Text.\n", "use a;\n//! Text.\n", "/// Text.\nfn f() {}\n"] {
+        assert_eq!(found(text).len(), 1, "{text:?}");
+    }
+    assert!(check(&file("crates/a/tests/t.rs", "fn f() {}\n")).is_empty(), "tests need none");
+}
+
+/// The word that begins a proof; written apart from its slashes, or clippy would take these strings for proofs.
+const PROOF: &str = "SAFETY:";
+
+#[test]
+fn every_unsafe_block_and_impl_has_its_proof() {
+    let with = |first: &str, second: &str| {
+        let send = format!("// {first} x\nunsafe impl Send for A {{}}\n");
+        found(&format!("//! T.\n{send}fn f() {{\n    // {second} y\n    unsafe {{ g() }}\n}}\n"))
+    };
+    assert!(with(PROOF, PROOF).is_empty());
+    let expected =
+        format!("crates/a/src/b.rs:3: 2 unsafe blocks and impls, but 1 `// {PROOF}` comments");
+    assert_eq!(with(PROOF, "It works:"), [expected]);
+}
+
+#[test]
+fn documentation_proves_nothing_and_needs_no_proof() {
+    assert!(
+        found("//! T.\n/// `unsafe { f() }`\nunsafe fn f() {}\nunsafe trait T {}\n").is_empty()
+    );
+    assert_eq!(
+        found(&format!("//! T.\n/// // {PROOF} x\nfn f() {{ unsafe {{ g() }} }}\n")).len(),
+        1
+    );
+}
+
+#[test]
+fn forbidden_code_is_found_with_its_line() {
+    for (text, _) in FORBIDDEN {
+        let findings = found(&format!("//! T.\n{text} 1)\n"));
+        assert_eq!(findings.len(), 1, "{text}");
+        assert!(findings[0].starts_with("crates/a/src/b.rs:2: `"), "{findings:?}");
+        assert!(
+            found(&format!("//! T.\n// why there is no {text}\nfn f() {{ g(\"{text}\") }}\n"))
+                .is_empty()
+        );
+    }
+}
+
+#[test]
+fn forbidden_code_is_looked_for_in_crates_only() {
+    assert!(check(&file("xtask/src/a.rs", "//! T.\nfn f() { todo!() }\n")).is_empty());
+}
+
+#[test]
+fn policy_modules_forbid_unsafe_code() {
+    let [module, folder] = POLICY_MODULES;
+    let child = format!("{folder}tree.rs");
+    let forbids = format!("//! T.\n{FORBIDS_UNSAFE}\n");
+    let with = |parent: &str, text: &str| {
+        check_policy_modules(&[file(module, parent), file(&child, text)])
+    };
+    assert!(with(&forbids, &forbids).is_empty());
+    assert!(with(&forbids, "//! T.\n").is_empty(), "a child is covered by its parent");
+    assert_eq!(with("//! T.\n", &forbids).len(), 1, "a parent is not covered by its child");
+    assert_eq!(with("//! T.\n", "//! T.\n").len(), 2);
+    let in_a_comment = format!("//! T.\n// {FORBIDS_UNSAFE}\n");
+    assert_eq!(with(&in_a_comment, &forbids).len(), 1);
+}
+
+#[test]
+fn a_policy_module_covered_by_its_crate_is_covered() {
+    let [module, folder] = POLICY_MODULES;
+    let files = [
+        file("crates/rmm-adaptors/src/lib.rs", FORBIDS_UNSAFE),
+        file("crates/rmm-adaptors/src/pool.rs", "//! T.\n"),
+        file(module, "//! T.\n"),
+        file(&format!("{folder}a/b.rs"), "//! T.\n"),
+        file(&format!("{folder}a.rs"), "//! T.\n"),
+    ];
+    assert!(check_policy_modules(&files).is_empty());
+}
+
+#[test]
+fn a_policy_module_that_is_not_there_is_found() {
+    assert_eq!(check_policy_modules(&[]).len(), POLICY_MODULES.len());
+}
