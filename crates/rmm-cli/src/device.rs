@@ -41,7 +41,6 @@ pub enum DeviceHandle {
 
 /// Keeps the device current on another thread.
 #[derive(Debug)]
-#[expect(dead_code, reason = "held for what dropping it does")]
 pub enum Current {
     /// The software device.
     Software(Entered),

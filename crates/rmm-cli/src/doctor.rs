@@ -122,7 +122,7 @@ impl Doctor {
                     self.devices.push(facts);
                 }
                 Err(error) => {
-                    self.problems.push(format!("device {ordinal} can not be used: {error}"))
+                    self.problems.push(format!("device {ordinal} can not be used: {error}"));
                 }
             }
         }

@@ -45,6 +45,11 @@ impl Growth {
         Some(needed.max(step).checked_next_multiple_of(PAGE).unwrap_or(needed).min(room))
     }
 
+    /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak` at once: half as much again.
+    pub(super) fn enough(peak: u64) -> u64 {
+        peak.saturating_add(peak / 2)
+    }
+
     /// What to try after upstream refused `refused` bytes: half, but never less than needed; `None` if it was no more.
     pub(super) fn smaller(refused: u64, needed: u64) -> Option<u64> {
         (refused > needed).then(|| needed.max(refused / 2 / GRANULE * GRANULE))

@@ -183,12 +183,12 @@ impl Order {
         self.of_stream.len()
     }
 
-    /// Whether an event covers everything freed on the list up to `point`.
+    /// Whether there is an event that covers everything freed on the list up to `point`.
     pub(super) fn is_sealed_up_to(&self, list: ListId, point: Point) -> bool {
-        self.slots[list.index()].open > point
+        self.slots[list.index()].seals.back().is_some_and(|seal| seal.covers >= point)
     }
 
-    /// The list's stream.
+    /// The list's stream; `None` once it has retired.
     pub(super) fn stream(&self, list: ListId) -> Option<StreamId> {
         self.slots[list.index()].stream
     }

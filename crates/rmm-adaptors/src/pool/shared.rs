@@ -129,7 +129,7 @@ impl Shared {
 
     /// Frees the slots of streams that hold nothing here.
     fn forget_idle(&self, state: &mut State) {
-        self.poll_all(state, ListId::CLEAN);
+        self.poll_others(state, ListId::CLEAN);
         state.clean_all();
         for list in state.order.lists() {
             if state.heap.is_empty(list) && !state.order.is_unsealed(list) {
@@ -153,29 +153,33 @@ impl Shared {
         })
     }
 
-    /// Asks the driver what is done of what others than `list`'s owner freed. A stream that is not idle is sealed, so that its
-    /// part up to now can be told apart next time.
-    fn poll_all(&self, state: &mut State, list: ListId) {
-        let is_current = self.is_current();
+    /// Asks the driver what is done of what others than `list`'s owner freed.
+    fn poll_others(&self, state: &mut State, list: ListId) {
         for other in state.order.lists() {
-            if other == list || state.heap.is_empty(other) {
-                continue;
+            if other != list {
+                self.poll(state, other);
             }
-            if state.order.is_unsealed(other)
-                && is_current
-                && let Some(handle) = state.order.late_handle(other)
-            {
-                state.order.counts.queries += 1;
-                // SAFETY: as in `seal_late`.
-                if unsafe { CudaStream::is_idle_raw(handle) }.unwrap_or(false) {
-                    state.order.finish_all(other);
-                    continue;
-                }
-                // What can not be sealed stays unknown; there are further steps.
-                let _unknown = self.seal_late(state, other);
-            }
-            state.order.poll(other);
         }
+    }
+
+    /// Asks the driver what is done of what was freed on a stream. If the stream is not idle it is sealed, so that its part up
+    /// to now can be told apart next time.
+    fn poll(&self, state: &mut State, list: ListId) {
+        if state.order.is_unsealed(list)
+            && !state.heap.is_empty(list)
+            && self.is_current()
+            && let Some(handle) = state.order.late_handle(list)
+        {
+            state.order.counts.queries += 1;
+            // SAFETY: as in `seal_late`.
+            if unsafe { CudaStream::is_idle_raw(handle) }.unwrap_or(false) {
+                state.order.finish_all(list);
+                return;
+            }
+            // What can not be sealed stays unknown; there are further steps.
+            let _unknown = self.seal_late(state, list);
+        }
+        state.order.poll(list);
     }
 
     /// The steps that cost a driver call: polling, growth to the soft limit, a wait on the stream, growth to the hard limit, a
@@ -188,13 +192,14 @@ impl Shared {
     ) -> Outcome<'s, Error> {
         let Request { list, size, .. } = request;
         loop {
-            self.poll_all(&mut state, list);
+            self.poll_others(&mut state, list);
             state.clean_all();
             if let Some(node) =
                 state.take_known(list, size).or_else(|| state.take_fused(list, size))
             {
                 return (state, Ok(node));
             }
+            state = self.give_back_surplus(state, request);
             let (guard, grown) = self.grow(state, request, self.growth.soft_limit());
             state = guard;
             if let Ok(node) = grown {
@@ -226,6 +231,38 @@ impl Shared {
             // Another thread's growth counted against the limit. It may have failed, or left something over.
             state = self.grown.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Gives unused pieces back if growth would leave the pool with much more than the program has ever used: a program whose
+    /// requests grow would otherwise stack up pieces that are each too small. Never waits for work; what is still in use stays.
+    fn give_back_surplus<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+    ) -> MutexGuard<'s, State> {
+        let enough =
+            Growth::enough(state.statistics.peak_live_bytes.max(state.heap.live() + request.size));
+        if state.heap.reserved() + request.size <= enough {
+            return state;
+        }
+        // The others' were asked about just now.
+        if request.list != ListId::CLEAN {
+            self.poll(&mut state, request.list);
+        }
+        state.clean_all();
+        let mut chunks = Vec::new();
+        for (segment, _) in state.heap.unused_segments() {
+            if state.heap.reserved() + request.size <= enough {
+                break;
+            }
+            chunks.extend(state.remove_chunk(segment));
+        }
+        if chunks.is_empty() {
+            return state;
+        }
+        drop(state);
+        give_back(request.upstream, &chunks);
+        self.lock()
     }
 
     /// Asks upstream for more, with the lock released meanwhile, and takes the block out of it. `None` as the error means
@@ -352,7 +389,7 @@ impl Shared {
     /// Gives unused pieces back until no more than `keep` bytes are reserved. Returns the bytes given back.
     pub(super) fn trim(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
         let mut state = self.lock();
-        self.poll_all(&mut state, ListId::CLEAN);
+        self.poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
         let mut chunks = Vec::new();
         for (segment, size) in state.heap.unused_segments() {

@@ -23,12 +23,12 @@ pub(super) fn calls() -> u64 {
 }
 
 macro_rules! counted_field {
-    (required $field:expr, $counted:ident) => {
-        $counted
+    (required $field:expr, $name:ident) => {
+        functions::$name
     };
     // What the driver lacks stays lacking.
-    (optional $field:expr, $counted:ident) => {
-        $field.map(|_| $counted as _)
+    (optional $field:expr, $name:ident) => {
+        $field.map(|_| functions::$name as _)
     };
 }
 
@@ -37,10 +37,14 @@ macro_rules! counted {
         /// A table that counts and then calls `driver`.
         pub(super) fn wrap(driver: Driver) -> Driver {
             let driver = WRAPPED.get_or_init(|| driver);
+            Driver { $($name: counted_field!($kind driver.$name, $name)),* }
+        }
+
+        mod functions {
+            use super::*;
+
             $(
-                #[expect(non_snake_case, reason = "the driver's own name")]
-                #[allow(clippy::too_many_arguments, clippy::allow_attributes, reason = "the driver's own arguments")]
-                unsafe extern "C" fn $name($($argument: $type),*) -> CuResult {
+                pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> CuResult {
                     CALLS.fetch_add(1, Ordering::Relaxed);
                     match WRAPPED.get() {
                         // SAFETY: the caller's contract is that of the driver's function.
@@ -49,7 +53,6 @@ macro_rules! counted {
                     }
                 }
             )*
-            Driver { $($name: counted_field!($kind driver.$name, $name)),* }
         }
     };
 }

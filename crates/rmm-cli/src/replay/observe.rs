@@ -48,7 +48,7 @@ pub(super) fn observe<S: Subject>(
                     }
                 }
                 Action::Free { size, .. } if freed.is_some() => {
-                    live -= size.next_multiple_of(ALIGNMENT)
+                    live -= size.next_multiple_of(ALIGNMENT);
                 }
                 Action::Free { .. } | Action::AllocateFailure { .. } => {}
             },
@@ -61,7 +61,7 @@ pub(super) fn observe<S: Subject>(
         }
         observed.peak_live = observed.peak_live.max(live);
         let at_peak = index == trace.peak_event;
-        if at_peak || index as u64 % S::SAMPLE_EVERY == 0 {
+        if at_peak || (index as u64).is_multiple_of(S::SAMPLE_EVERY) {
             let reserved = subject.reserved()?.saturating_sub(before);
             observed.peak_reserved = observed.peak_reserved.max(reserved);
             observed.timeline.push(Sample {

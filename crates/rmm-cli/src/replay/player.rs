@@ -113,7 +113,7 @@ impl<'a> Player<'a> {
                 if address != EMPTY {
                     // SAFETY: the slot held a block of this size from this resource, and holds it no longer. No work uses it.
                     unsafe {
-                        resource.deallocate(stream.as_ref(), DevicePtr(address), layout(size)?)
+                        resource.deallocate(stream.as_ref(), DevicePtr(address), layout(size)?);
                     };
                 }
             }

@@ -2,15 +2,24 @@
 
 #![forbid(unsafe_code)]
 
-/// A block's number in the arena.
+use std::num::NonZeroU32;
+
+/// A block's number in the arena, from 1: so that a record with its four links stays within a cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct NodeId(u32);
+pub(crate) struct NodeId(NonZeroU32);
 
 impl NodeId {
+    /// The number of the record at `index`.
+    fn at(index: usize) -> Option<Self> {
+        Some(Self(NonZeroU32::new(u32::try_from(index + 1).ok()?)?))
+    }
+
     pub(super) fn index(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize - 1
     }
 }
+
+const _: () = assert!(size_of::<Node>() <= 64);
 
 /// A segment's number: one piece of memory from upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -77,9 +86,8 @@ impl Nodes {
             self.nodes[id.index()] = node;
             return id;
         }
-        // 2^32 records would be a terabyte of blocks at the smallest size, and 200 GiB of records; the index stays valid for
-        // whatever fits in memory.
-        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        let id = NodeId::at(self.nodes.len())
+            .expect("2^32 records are more than any host's memory holds");
         self.nodes.push(node);
         // Room for every record to be given back without asking the host for memory then.
         self.unused.reserve(self.nodes.capacity() - self.unused.len());
