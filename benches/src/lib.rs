@@ -1,1 +1,9 @@
-//! Benches.
+//! What the benchmarks have in common: the work to be done, a device to do it on, and a loop that does it.
+//!
+//! `benches/README.md` says what each benchmark measures and how to run them.
+
+pub mod handoff;
+pub mod player;
+pub mod program;
+pub mod protocol;
+pub mod setup;

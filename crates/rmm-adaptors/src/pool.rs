@@ -6,6 +6,7 @@ mod hash;
 mod heap;
 mod order;
 mod shared;
+mod slow;
 mod state;
 mod statistics;
 
@@ -30,7 +31,8 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// one that fits. Only then is it refused.
 ///
 /// It is a handle: clones share one pool, which gives its memory back when the last clone is dropped. Any thread may use it.
-/// It serves the device that was current when it was built; that device must be current when it is used. Sizes are rounded up to
+/// It serves the device that was current when it was built. A stream of another device is refused; memory freed on one is freed after
+/// a wait for that stream. Sizes are rounded up to
 /// 256 bytes; any alignment is honoured.
 ///
 /// A block of n bytes costs O(1) in the number of blocks; a request that has to grow or wait takes time in their number.
@@ -122,7 +124,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     /// The most bytes that the pool may reserve, if a limit was set.
     pub fn maximum_size(&self) -> Option<u64> {
-        Some(self.inner.shared.growth().hard_limit()).filter(|&limit| limit != u64::MAX)
+        Some(self.inner.shared.growth.hard_limit()).filter(|&limit| limit != u64::MAX)
     }
 }
 

@@ -16,7 +16,7 @@ const MIB: usize = 1 << 20;
 type Pool = PoolMemoryResource<CudaMemoryResource>;
 
 fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 256).unwrap()
+    Layout::from_size_align(bytes, 256).expect("a size")
 }
 
 fn free(pool: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
@@ -25,7 +25,7 @@ fn free(pool: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: us
 }
 
 fn stream() -> CudaStream {
-    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap()
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
 }
 
 /// A machine whose work never runs by itself: what is not ordered is not done.
@@ -35,7 +35,7 @@ fn adversary() -> Machine {
 
 /// Enqueues work, so that the stream is busy until somebody waits for it.
 fn keep_busy(machine: &Machine, stream: &CudaStream) {
-    machine.launch(stream.as_raw(), rmm_sim::Kernel::new("busy", |_| {})).unwrap();
+    machine.launch(stream.as_raw(), rmm_sim::Kernel::new("busy", |_| {})).expect("a launch");
 }
 
 #[test]
@@ -128,6 +128,7 @@ fn one_wait_covers_all_that_the_other_stream_freed() {
 }
 
 #[test]
+#[expect(clippy::many_single_char_names, reason = "three streams and two blocks")]
 fn waits_are_transitive() {
     // c waits for b, which waited for a: what a freed before that is c's without another wait.
     let machine = adversary();
@@ -354,6 +355,60 @@ fn zero_bytes_touch_nothing() {
         pool.statistics(),
         Pool::builder(CudaMemoryResource::new()).build().unwrap().statistics()
     );
+}
+
+fn write(machine: &Machine, stream: &CudaStream, pointer: DevicePtr, tag: u64) {
+    let kernel = rmm_sim::Kernel::new("write", move |memory| {
+        memory.write(pointer, &tag.to_le_bytes()).expect("declared memory");
+    });
+    machine.launch(stream.as_raw(), kernel.writes(pointer, 8)).expect("a launch");
+}
+
+fn read(machine: &Machine, pointer: DevicePtr) -> u64 {
+    let mut bytes = [0; 8];
+    machine.read(pointer, &mut bytes).expect("device memory");
+    u64::from_le_bytes(bytes)
+}
+
+/// The legacy default stream is ordered with blocking streams by itself, but only where there is work on it.
+#[test]
+fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let [before, after] = [0; 2].map(|_| CudaStream::new().unwrap());
+    let legacy = CudaStream::legacy();
+    let block = pool.allocate(legacy.as_ref(), layout(1000)).unwrap();
+    write(&machine, &before, block, 1);
+    free(&pool, &legacy, block, 1000);
+    let again = pool.allocate(legacy.as_ref(), layout(1000)).unwrap();
+    assert_eq!(block, again);
+    write(&machine, &after, again, 2);
+    after.synchronize().unwrap();
+    machine.run_all();
+    assert_eq!(read(&machine, again), 2, "the former owner's work came after");
+}
+
+/// A blocking stream without work of its own is ordered after the legacy stream's all the same.
+#[test]
+fn an_idle_blocking_stream_proves_nothing() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new())
+        .initial_size(2 * MIB)
+        .maximum_size(2 * MIB)
+        .build()
+        .unwrap();
+    let blocking = CudaStream::new().unwrap();
+    let other = stream();
+    let block = pool.allocate(blocking.as_ref(), layout(2 * MIB)).unwrap();
+    write(&machine, &CudaStream::legacy(), block, 1);
+    free(&pool, &blocking, block, 2 * MIB);
+    let again = pool.allocate(other.as_ref(), layout(2 * MIB)).unwrap();
+    write(&machine, &other, again, 2);
+    other.synchronize().unwrap();
+    machine.run_all();
+    assert_eq!(read(&machine, again), 2, "the legacy stream's work came after");
 }
 
 #[test]

@@ -11,8 +11,11 @@ use crate::args::DeviceChoice;
 /// The environment variable that chooses a device where the command line leaves it open: `sim` or `cuda`.
 pub const DRIVER_VARIABLE: &str = "RMM_DRIVER";
 
-/// Memory of the software device: that of the GPU on which the traces in this repository were recorded.
-const SOFTWARE_MEMORY: usize = 140 << 30;
+/// Memory of the software device: that of the GPU on which the traces in this repository were recorded; or less where the
+/// system limits a process's addresses.
+const SOFTWARE_MEMORY: [usize; 3] = [140 << 30, 32 << 30, 4 << 30];
+/// Pinned and managed memory of the software device, which no replay uses.
+const SOFTWARE_HOST_MEMORY: usize = 1 << 30;
 
 /// A device, current on the thread that opened it for as long as this lives.
 #[derive(Debug)]
@@ -94,7 +97,12 @@ impl OpenDevice {
 
     fn software(notice: Option<String>) -> Result<Self, String> {
         rmm_sim::install().map_err(|error| error.to_string())?;
-        let machine = Machine::builder().memory(SOFTWARE_MEMORY).build();
+        let build = |memory| {
+            Machine::builder().memory(memory).host_memory(SOFTWARE_HOST_MEMORY).try_build()
+        };
+        let machine = SOFTWARE_MEMORY.into_iter().find_map(|memory| build(memory).ok());
+        let machine = machine
+            .ok_or("the software device has no room: this system limits a process's addresses")?;
         let entered = machine.enter();
         let name = Device::current().and_then(Device::name).map_err(|error| error.to_string())?;
         Ok(Self { name, notice, kind: Kind::Software { machine, _entered: entered } })

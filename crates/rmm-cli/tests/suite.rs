@@ -1,15 +1,27 @@
-//! The crate from outside: reading logs, the table, the report, and writing files.
+//! The crate from outside: reading logs, replays, the table, the report, writing files, and the program.
 
 #[path = "suite/common.rs"]
 mod common;
+#[path = "suite/linking.rs"]
+mod linking;
+#[path = "suite/logging.rs"]
+mod logging;
 #[path = "suite/output.rs"]
 mod output;
 #[path = "suite/presentation.rs"]
 mod presentation;
 #[path = "suite/program.rs"]
 mod program;
+#[path = "suite/program_doctor.rs"]
+mod program_doctor;
+#[path = "suite/program_replay.rs"]
+mod program_replay;
+#[path = "suite/real_replays.rs"]
+mod real_replays;
 #[path = "suite/real_traces.rs"]
 mod real_traces;
+#[path = "suite/replay_faults.rs"]
+mod replay_faults;
 #[path = "suite/trace_errors.rs"]
 mod trace_errors;
 #[path = "suite/trace_events.rs"]

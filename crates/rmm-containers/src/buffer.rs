@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, CudaEvent, CudaStream, Device, DevicePtr,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaEvent, CudaStream, Device, DevicePtr,
     DeviceResource, Error, Resource, StreamId, StreamRef, copy,
 };
 
@@ -13,7 +13,7 @@ use rmm_core::{
 /// buffer is dropped: work that is enqueued on the stream may still use it then. Work on other streams must be ordered
 /// before that with an event, or [`set_stream`](Self::set_stream) be called.
 ///
-/// The device that was current when it was made is made current for what the buffer does with its memory.
+/// The context that was current when it was made is made current for what the buffer does with its memory.
 ///
 /// ```
 /// use rmm_containers::DeviceBuffer;
@@ -47,7 +47,8 @@ pub struct DeviceBuffer {
     /// The stream's id when it became the buffer's. Differs from the stream's own if that is the per-thread default stream and
     /// the buffer was moved to another thread.
     stream_id: StreamId,
-    device: Device,
+    /// Where the memory and the stream belong.
+    context: Context,
     resource: AnyResource,
 }
 
@@ -76,7 +77,7 @@ impl DeviceBuffer {
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
         let stream = stream.into();
-        Self::allocate(len, alignment, stream, AnyResource::of(resource), Device::current()?)
+        Self::allocate(len, alignment, stream, AnyResource::of(resource), Context::current()?)
     }
 
     /// A buffer with a copy of `bytes`, which is complete on return.
@@ -98,7 +99,7 @@ impl DeviceBuffer {
         alignment: usize,
         stream: StreamRef<'_>,
         resource: AnyResource,
-        device: Device,
+        context: Context,
     ) -> Result<Self, Error> {
         let layout = Layout::from_size_align(capacity, alignment).map_err(|error| {
             let message = format!("{capacity} bytes aligned to {alignment}");
@@ -113,7 +114,7 @@ impl DeviceBuffer {
             len: capacity,
             stream,
             stream_id,
-            device,
+            context,
             resource,
         })
     }
@@ -163,6 +164,7 @@ impl DeviceBuffer {
     /// If the driver refuses; then the buffer stays where it was.
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
         let stream = stream.into();
+        let _context = self.context.enter()?;
         self.order_before(stream)?;
         self.stream_id = stream.id();
         self.stream = stream.to_owned();
@@ -171,23 +173,23 @@ impl DeviceBuffer {
 
     /// Orders what was enqueued on the buffer's stream so far before what is enqueued on `stream` from now on.
     fn order_before(&self, stream: StreamRef<'_>) -> Result<(), Error> {
-        let own = self.own_stream()?;
-        if stream == own {
-            return Ok(());
+        let own = self.stream.as_ref();
+        if own.id() != self.stream_id {
+            // The default stream of another thread can not be reached from this one.
+            return Device::synchronize_current();
         }
-        let event = CudaEvent::new()?;
-        event.record(own)?;
-        stream.wait(&event)
+        order(own, stream)
     }
 
-    /// The buffer's stream. If it was the default stream of another thread, which can not be reached from here, waits until the
-    /// device has done all work; then any stream will do.
-    fn own_stream(&self) -> Result<StreamRef<'_>, Error> {
-        let stream = self.stream.as_ref();
-        if stream.id() != self.stream_id {
+    /// The buffer's stream, to enqueue more work on. If it was the default stream of another thread it is this thread's from
+    /// now on.
+    fn own_stream(&mut self) -> Result<StreamRef<'_>, Error> {
+        let id = self.stream.as_ref().id();
+        if id != self.stream_id {
             Device::synchronize_current()?;
+            self.stream_id = id;
         }
-        Ok(stream)
+        Ok(self.stream.as_ref())
     }
 
     /// Makes room for `capacity` bytes in all. Existing contents are kept; the memory moves if it grows.
@@ -220,12 +222,12 @@ impl DeviceBuffer {
 
     /// Moves to memory of `capacity` bytes with the first `len` bytes of the contents.
     fn reallocate(&mut self, capacity: usize, len: usize) -> Result<(), Error> {
-        let _device = self.switch_device()?;
+        let _context = self.context.enter()?;
+        let (alignment, resource, context) = (self.alignment, self.resource.clone(), self.context);
         let stream = self.own_stream()?;
-        let mut new =
-            Self::allocate(capacity, self.alignment, stream, self.resource.clone(), self.device)?;
+        let mut new = Self::allocate(capacity, alignment, stream, resource, context)?;
         // SAFETY: both are device memory of at least `len` bytes that do not overlap, and both belong to this stream.
-        unsafe { copy::device_to_device(new.pointer, self.pointer, len, stream) }?;
+        unsafe { copy::device_to_device(new.pointer, self.pointer, len, self.stream.as_ref()) }?;
         new.len = len;
         *self = new;
         Ok(())
@@ -237,19 +239,17 @@ impl DeviceBuffer {
     /// The resource's error, or whatever the copy reports.
     pub fn try_clone<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
         let stream = stream.into();
-        let _device = self.switch_device()?;
+        let _context = self.context.enter()?;
         self.order_before(stream)?;
         let copied =
-            Self::allocate(self.len, self.alignment, stream, self.resource.clone(), self.device)?;
+            Self::allocate(self.len, self.alignment, stream, self.resource.clone(), self.context)?;
         // SAFETY: both are device memory of `len` bytes that do not overlap; the new one belongs to the stream, the old one's
         // work is ordered before it.
         unsafe { copy::device_to_device(copied.pointer, self.pointer, self.len, stream) }?;
-        let own = self.own_stream()?;
-        if stream != own {
-            // The source may be written or freed on its own stream only after it was read.
-            let event = CudaEvent::new()?;
-            event.record(stream)?;
-            own.wait(&event)?;
+        // The source may be written or freed on its own stream only after it was read.
+        let own = self.stream.as_ref();
+        if own.id() != self.stream_id || order(stream, own).is_err() {
+            stream.synchronize()?;
         }
         Ok(copied)
     }
@@ -261,15 +261,14 @@ impl DeviceBuffer {
     /// copy reports.
     pub fn copy_from_slice(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.check_range(bytes.len())?;
-        let _device = self.switch_device()?;
+        let _context = self.context.enter()?;
+        let pointer = self.pointer;
         let stream = self.own_stream()?;
         // SAFETY: the memory is this buffer's, at least as long, on its own stream, and the source is borrowed until the
         // synchronization below has returned.
-        let enqueued = unsafe {
-            copy::host_to_device(self.pointer, bytes.as_ptr().cast(), bytes.len(), stream)
-        };
-        let done = stream.synchronize();
-        enqueued.and(done)
+        let enqueued =
+            unsafe { copy::host_to_device(pointer, bytes.as_ptr().cast(), bytes.len(), stream) };
+        enqueued.and(finish(stream))
     }
 
     /// Copies the first bytes to the host, after all that was enqueued on `stream` and on the buffer's own stream so far.
@@ -284,15 +283,14 @@ impl DeviceBuffer {
     ) -> Result<(), Error> {
         let stream = stream.into();
         self.check_range(bytes.len())?;
-        let _device = self.switch_device()?;
+        let _context = self.context.enter()?;
         self.order_before(stream)?;
         // SAFETY: the memory is this buffer's, at least as long, its work is ordered before this place on the stream, and the
         // target is borrowed until the synchronization below has returned.
         let enqueued = unsafe {
             copy::device_to_host(bytes.as_mut_ptr().cast(), self.pointer, bytes.len(), stream)
         };
-        let done = stream.synchronize();
-        enqueued.and(done)
+        enqueued.and(finish(stream))
     }
 
     /// The contents, copied to the host as [`copy_to_slice`](Self::copy_to_slice).
@@ -310,10 +308,11 @@ impl DeviceBuffer {
     /// # Errors
     /// If the driver refuses.
     pub fn fill(&mut self, value: u8) -> Result<(), Error> {
-        let _device = self.switch_device()?;
+        let _context = self.context.enter()?;
+        let (pointer, len) = (self.pointer, self.len);
         let stream = self.own_stream()?;
         // SAFETY: the memory is this buffer's, at least `len` bytes, on its own stream.
-        unsafe { copy::fill(self.pointer, value, self.len, stream) }
+        unsafe { copy::fill(pointer, value, len, stream) }
     }
 
     fn check_range(&self, bytes: usize) -> Result<(), Error> {
@@ -321,15 +320,6 @@ impl DeviceBuffer {
             return Ok(());
         }
         Err(Error::out_of_range("DeviceBuffer", format!("{bytes} bytes of {}", self.len)))
-    }
-
-    /// Makes the buffer's device current, if it is not.
-    fn switch_device(&self) -> Result<Option<rmm_core::DeviceGuard>, Error> {
-        if Device::current()? == self.device {
-            Ok(None)
-        } else {
-            self.device.make_current().map(Some)
-        }
     }
 }
 
@@ -339,13 +329,35 @@ impl Drop for DeviceBuffer {
             return;
         }
         let Ok(layout) = Layout::from_size_align(self.capacity, self.alignment) else { return };
-        // If the driver is gone there is nothing to switch, to wait for or to free.
-        let Ok(_device) = self.switch_device() else { return };
-        let Ok(stream) = self.own_stream() else { return };
+        // If the driver is gone there is nothing to enter, to wait for or to free.
+        let Ok(_context) = self.context.enter() else { return };
+        let stream = self.stream.as_ref();
+        if stream.id() != self.stream_id && Device::synchronize_current().is_err() {
+            return;
+        }
         // SAFETY: the memory came from this resource with this layout. Its uses are ordered before this place on its stream;
-        // where that stream can not be reached from here, they have completed.
+        // where that stream could not be reached from here, they have completed.
         unsafe { self.resource.deallocate(stream, self.pointer, layout) };
     }
+}
+
+/// Orders what was enqueued on `first` so far before what is enqueued on `second` from now on.
+fn order(first: StreamRef<'_>, second: StreamRef<'_>) -> Result<(), Error> {
+    if first == second {
+        return Ok(());
+    }
+    let event = CudaEvent::new()?;
+    event.record(first)?;
+    second.wait(&event)
+}
+
+/// Waits until a copy from or to borrowed host memory is done. If the stream can not be waited for, the whole device is: the
+/// borrow ends with the call.
+fn finish(stream: StreamRef<'_>) -> Result<(), Error> {
+    stream.synchronize().inspect_err(|_| {
+        // If this fails too the device is lost, and works on nothing any more.
+        let _lost = Device::synchronize_current();
+    })
 }
 
 const _: () = {

@@ -1,7 +1,9 @@
 //! Elements in device memory.
 
 use bytemuck::Pod;
-use rmm_core::{CudaStream, DevicePtr, DeviceResource, Error, StreamRef};
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, CudaStream, DevicePtr, DeviceResource, Error, StreamRef,
+};
 use rmm_resources::current_device_resource;
 use std::marker::PhantomData;
 
@@ -19,6 +21,8 @@ use crate::DeviceBuffer;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Nor does an element without size. Memory is aligned to 256 bytes, or to the type's alignment if that is more.
 ///
 /// ```
 /// use rmm_containers::DeviceUVector;
@@ -54,7 +58,9 @@ impl<T: Pod> DeviceUVector<T> {
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
         let bytes = Self::bytes(len)?;
-        Ok(Self { buffer: DeviceBuffer::uninit(bytes, stream, resource)?, elements: PhantomData })
+        let alignment = align_of::<T>().max(CUDA_ALLOCATION_ALIGNMENT);
+        let buffer = DeviceBuffer::uninit_aligned(bytes, alignment, stream, resource)?;
+        Ok(Self { buffer, elements: PhantomData })
     }
 
     /// A vector with a copy of `elements`, from the [current device's resource](current_device_resource). The copy is complete
@@ -81,6 +87,12 @@ impl<T: Pod> DeviceUVector<T> {
     }
 
     fn bytes(len: usize) -> Result<usize, Error> {
+        const {
+            assert!(
+                size_of::<T>() > 0,
+                "a vector of elements without size would not know how many it has"
+            );
+        };
         len.checked_mul(size_of::<T>()).ok_or_else(|| {
             let message = format!("{len} elements of {} bytes", size_of::<T>());
             Error::invalid_argument("DeviceUVector", message)
@@ -90,7 +102,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// Number of elements.
     #[doc(alias = "size")]
     pub fn len(&self) -> usize {
-        self.buffer.len().checked_div(size_of::<T>()).unwrap_or(0)
+        self.buffer.len() / size_of::<T>()
     }
 
     /// Whether there are none.
@@ -100,7 +112,7 @@ impl<T: Pod> DeviceUVector<T> {
 
     /// Elements that there is room for.
     pub fn capacity(&self) -> usize {
-        self.buffer.capacity().checked_div(size_of::<T>()).unwrap_or(0)
+        self.buffer.capacity() / size_of::<T>()
     }
 
     /// Where the elements are; null if there is no room for any.

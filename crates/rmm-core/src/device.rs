@@ -152,7 +152,8 @@ impl Device {
         check("cuCtxSynchronize", unsafe { driver.cuCtxSynchronize() })
     }
 
-    /// Makes the device current on this thread until the guard is dropped, which restores what was current before.
+    /// Makes the device current on this thread until the guard is dropped, which restores what was current before. Guards must
+    /// be dropped in the reverse order of their making. The device's primary context is kept to the end of the process.
     ///
     /// # Errors
     /// If the driver refuses.

@@ -30,13 +30,27 @@ impl<R: Resource + PartialEq + 'static> Erased for R {
 /// An owned resource of any type, whose memory has the property `P`. Clones are the same resource.
 ///
 /// ```
-/// use rmm_core::{AnyResource, HostAccessible, Resource};
+/// use std::alloc::Layout;
+/// use rmm_core::{AnyResource, SyncResource};
+/// use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 ///
-/// fn share<R: Resource + rmm_core::HasProperty<rmm_core::DeviceAccessible> + Clone + PartialEq + 'static>(r: &R) {
-///     let any = AnyResource::of(r);
-///     assert_eq!(any, any.clone());
-///     assert!(any.downcast_ref::<R>().is_some());
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let plain: AnyResource = AnyResource::new(CudaMemoryResource::new());
+/// let pooled: AnyResource = AnyResource::new(CudaAsyncMemoryResource::new()?);
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// for resource in [&plain, &pooled] {
+///     let pointer = resource.allocate_sync(layout)?;
+///     // SAFETY: allocated above with this layout, and not used.
+///     unsafe { resource.deallocate_sync(pointer, layout) };
 /// }
+/// // Equal means that memory from one may be freed by the other; the type can be found again.
+/// assert_eq!(pooled, pooled.clone());
+/// assert_ne!(plain, pooled);
+/// assert_eq!(plain.downcast_ref(), Some(&CudaMemoryResource::new()));
+/// # Ok(())
+/// # }
 /// ```
 #[doc(alias = "cuda::mr::any_resource")]
 pub struct AnyResource<P: Property = DeviceAccessible> {
@@ -125,13 +139,23 @@ unsafe impl<P: Property> HasProperty<P> for AnyResource<P> {}
 
 /// A borrowed resource of any type, whose memory has the property `P`.
 ///
+/// ```
+/// use rmm_core::{DeviceResourceRef, SyncResource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let resource = CudaMemoryResource::new();
+/// let borrowed = DeviceResourceRef::new(&resource);
+/// assert_eq!(borrowed.name(), "cuda");
+/// ```
+///
 /// A resource that lacks the property does not become one:
 ///
 /// ```compile_fail,E0277
-/// # use rmm_core::{AnyResource, DeviceAccessible, HostResourceRef};
-/// fn narrow(device_only: &AnyResource<DeviceAccessible>) -> HostResourceRef<'_> {
-///     HostResourceRef::new(device_only)
-/// }
+/// use rmm_core::HostResourceRef;
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let resource = CudaMemoryResource::new();
+/// let borrowed = HostResourceRef::new(&resource);
 /// ```
 #[doc(alias = "cuda::mr::resource_ref")]
 #[doc(alias = "rmm::device_async_resource_ref")]

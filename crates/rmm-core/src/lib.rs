@@ -40,6 +40,7 @@
 //! # }
 //! ```
 
+mod context;
 pub mod copy;
 mod device;
 mod driver;
@@ -52,6 +53,7 @@ mod resource;
 mod size;
 mod stream;
 
+pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};
 pub use driver::{check, current_driver, driver_in_context};
 pub use erased::{AnyResource, DeviceResourceRef, HostResourceRef, ResourceRef};

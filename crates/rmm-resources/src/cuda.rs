@@ -7,7 +7,7 @@ use rmm_core::{
     driver_in_context,
 };
 
-use crate::check_alignment;
+use crate::{check_alignment, driver_for_freeing};
 
 /// Device memory from `cudaMalloc`, given back with `cudaFree`.
 ///
@@ -66,7 +66,7 @@ unsafe impl SyncResource for CudaMemoryResource {
         if layout.size() == 0 {
             return;
         }
-        if let Ok((driver, _)) = driver_in_context() {
+        if let Ok(driver) = driver_for_freeing() {
             // SAFETY: by the caller's contract the memory came from `cuMemAlloc_v2` and is not freed yet.
             let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
         }

@@ -12,7 +12,7 @@ use rmm_sys::{
     CuMemPoolProps,
 };
 
-use crate::check_alignment;
+use crate::{check_alignment, driver_for_freeing};
 
 /// Device memory from a pool of the driver's, in stream order (`cudaMallocAsync`, `cudaFreeAsync`).
 ///
@@ -243,7 +243,7 @@ unsafe impl Resource for CudaAsyncMemoryResource {
         if layout.size() == 0 {
             return;
         }
-        if let Ok((driver, _)) = driver_in_context() {
+        if let Ok(driver) = driver_for_freeing() {
             // SAFETY: by the caller's contract the memory came from this pool and is not freed yet, and all uses are ordered
             // before this place on the stream.
             let _stays_allocated = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };

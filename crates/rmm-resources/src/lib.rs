@@ -21,7 +21,8 @@ pub use current::{
 
 use std::alloc::Layout;
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error, current_driver, driver_in_context};
+use rmm_sys::Driver;
 
 /// The driver aligns everything to 256 bytes; more can not be asked of it.
 fn check_alignment(resource: &'static str, layout: Layout) -> Result<(), Error> {
@@ -31,4 +32,10 @@ fn check_alignment(resource: &'static str, layout: Layout) -> Result<(), Error> 
     let message =
         format!("alignment {} is above the driver's {CUDA_ALLOCATION_ALIGNMENT}", layout.align());
     Err(Error::invalid_argument(resource, message).with_layout(layout))
+}
+
+/// The driver, for freeing: an address and a stream's handle say themselves which device they mean, so memory is not lost because
+/// no context could be made current.
+fn driver_for_freeing() -> Result<&'static Driver, Error> {
+    driver_in_context().map(|(driver, _)| driver).or_else(|_| current_driver())
 }

@@ -1,7 +1,7 @@
 //! Describing a machine.
 #![forbid(unsafe_code)]
 
-use rmm_sys::CuDeviceAttribute;
+use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::current;
 use crate::device::{Device, default_attributes};
@@ -83,20 +83,28 @@ impl MachineBuilder {
     /// Builds the machine.
     ///
     /// # Panics
-    /// If the system refuses to reserve addresses: per device eight times its memory, and twice the host memory.
+    /// If the system refuses to reserve addresses: per device eight times its memory, and twice the host memory. See
+    /// [`try_build`](Self::try_build).
     pub fn build(self) -> Machine {
+        self.try_build().expect("the system has addresses for the machine's memory")
+    }
+
+    /// Builds the machine, if the system has addresses enough.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` if it refuses to reserve them, because their number is limited (`ulimit -v`) or another program, such
+    /// as a memory checker, needs them.
+    pub fn try_build(self) -> Result<Machine, CuResult> {
         let mut attributes = default_attributes();
         attributes.extend(self.attributes);
         let device = |ordinal| {
             let name = format!("{} {ordinal}", self.name);
             Device::new(ordinal, name, self.memory, attributes.clone())
         };
-        let devices = (0..self.devices).map(device).collect::<Result<_, _>>();
-        let devices = devices.expect("there are addresses for the devices' memory");
-        let host =
-            HostMemory::new(self.host_memory).expect("there are addresses for the host memory");
+        let devices = (0..self.devices).map(device).collect::<Result<_, _>>()?;
+        let host = HostMemory::new(self.host_memory)?;
         let state =
             State::new(current::next_machine(), devices, host, self.schedule, self.driver_version);
-        Machine::from_state(state)
+        Ok(Machine::from_state(state))
     }
 }

@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::sync::Arc;
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error, SyncResource, driver_in_context};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, SyncResource};
 
 use super::PoolMemoryResource;
 use super::growth::Growth;
@@ -77,9 +77,10 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         }
         let hard = maximum_size.map_or(u64::MAX, |bytes| bytes as u64);
         let soft = soft_maximum_size.map_or(hard, |bytes| bytes as u64).min(hard);
-        let (_, context) = driver_in_context()?;
-        let shared =
-            Arc::new_cyclic(|this| Shared::new(Growth::new(soft, hard), context, this.clone()));
+        let context = Context::current()?;
+        let shared = Arc::new_cyclic(|this| {
+            Shared::new(Growth::new(initial_size as u64, soft, hard), context, this.clone())
+        });
         if initial_size > 0 {
             let layout = Layout::from_size_align(initial_size, CUDA_ALLOCATION_ALIGNMENT).map_err(
                 |error| {

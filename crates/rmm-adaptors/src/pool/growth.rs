@@ -12,14 +12,15 @@ const LARGEST_STEP: u64 = 256 << 20;
 /// The limits of a pool, and the size of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
+    initial_size: u64,
     soft_limit: u64,
     hard_limit: u64,
 }
 
 impl Growth {
-    /// Limits in bytes, the soft one not above the hard one.
-    pub(super) fn new(soft_limit: u64, hard_limit: u64) -> Self {
-        Self { soft_limit, hard_limit }
+    /// Sizes in bytes, the soft limit not above the hard one.
+    pub(super) fn new(initial_size: u64, soft_limit: u64, hard_limit: u64) -> Self {
+        Self { initial_size, soft_limit, hard_limit }
     }
 
     /// Up to here the pool grows before it makes a stream wait.
@@ -45,9 +46,10 @@ impl Growth {
         Some(needed.max(step).checked_next_multiple_of(PAGE).unwrap_or(needed).min(room))
     }
 
-    /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak` at once: half as much again.
-    pub(super) fn enough(peak: u64) -> u64 {
-        peak.saturating_add(peak / 2)
+    /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak` at once: half as much again,
+    /// but never less than it asked for at first, which may still come.
+    pub(super) fn enough(&self, peak: u64) -> u64 {
+        peak.saturating_add(peak / 2).saturating_add(self.initial_size)
     }
 
     /// What to try after upstream refused `refused` bytes: half, but never less than needed; `None` if it was no more.

@@ -152,6 +152,28 @@ impl Heap {
         unused
     }
 
+    /// Bytes of the longest run of free neighbours, whichever lists they are in: the most that waiting can make one block of.
+    /// Takes time in the number of all blocks.
+    pub(super) fn longest_free_run(&self) -> u64 {
+        let mut longest = 0;
+        for segment in self.segments.iter().flatten() {
+            let mut run = 0;
+            for id in self.blocks_from(segment.first) {
+                let node = self.nodes.get(id);
+                run = if matches!(node.state, State::Free(..)) { run + node.size } else { 0 };
+                longest = longest.max(run);
+            }
+        }
+        longest
+    }
+
+    /// Bytes of the segments that have no live block, whether what freed them is done or not.
+    pub(super) fn idle_bytes(&self) -> u64 {
+        let is_free = |&id: &NodeId| matches!(self.nodes.get(id).state, State::Free(..));
+        let is_idle = |segment: &&Segment| self.blocks_from(segment.first).all(|id| is_free(&id));
+        self.segments.iter().flatten().filter(is_idle).map(|segment| segment.size).sum()
+    }
+
     /// Takes a block of `size` bytes from a list, whoever freed it: the best fit among a few candidates.
     pub(super) fn take(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         let id = self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true)?;

@@ -28,9 +28,12 @@ const SEALS: usize = 32;
 /// How a stream can be sealed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sealing {
-    /// At any time, until it retires.
+    /// At any time, until it retires. So it is done late.
     Late,
-    /// Only during a call that was given the stream: so at every free.
+    /// At any time, but it is done at every free: the legacy default stream orders others by the work that is put on it, so
+    /// that an allocation there must not be all that stands between two of them.
+    Barrier,
+    /// Only during a call that was given the stream. So it is done at every free.
     AtFree,
     /// No more: it has retired.
     Never,
@@ -50,9 +53,13 @@ struct Seal {
 struct Slot {
     stream: Option<StreamId>,
     /// # Invariant
-    /// A stream that exists for as long as `sealing` is [`Sealing::Late`]: its retirement, which comes before its end, changes
-    /// that.
+    /// A stream that exists for as long as `sealing` is [`Sealing::Late`] or [`Sealing::Barrier`]: its retirement, which comes
+    /// before its end, changes that.
     handle: CuStream,
+    /// Whether the stream is done with all that it is ordered after when it is found idle.
+    idle_tells: bool,
+    /// Requests under way whose list this is: it must not become another stream's meanwhile.
+    pins: u32,
     sealing: Sealing,
     /// The point that blocks freed now get. Always above that of every seal.
     open: Point,
@@ -88,10 +95,12 @@ pub(super) struct Order {
 }
 
 impl Slot {
-    fn new(stream: Option<StreamId>, handle: CuStream, sealing: Sealing) -> Self {
+    fn new(stream: Option<StreamId>, handle: CuStream, sealing: Sealing, idle_tells: bool) -> Self {
         Self {
             stream,
             handle,
+            idle_tells,
+            pins: 0,
             sealing,
             open: 1,
             done: 0,
@@ -106,7 +115,7 @@ impl Slot {
 impl Order {
     pub(super) fn new() -> Self {
         Self {
-            slots: vec![Slot::new(None, CuStream::NULL, Sealing::Never)],
+            slots: vec![Slot::new(None, CuStream::NULL, Sealing::Never, false)],
             of_stream: HashMap::default(),
             last: None,
             spare_slots: Vec::new(),
@@ -133,8 +142,9 @@ impl Order {
         stream: StreamId,
         handle: CuStream,
         sealing: Sealing,
+        idle_tells: bool,
     ) -> (ListId, bool) {
-        let slot = Slot::new(Some(stream), handle, sealing);
+        let slot = Slot::new(Some(stream), handle, sealing, idle_tells);
         let (list, is_new) = if let Some(list) = self.spare_slots.pop() {
             // Points go on from where they were: nobody's frontier reaches beyond them.
             let open = self.slots[list.index()].open;
@@ -175,12 +185,34 @@ impl Order {
     /// The list's stream, if it can be sealed at any time: then it exists until [`retire`](Self::retire) is called for it.
     pub(super) fn late_handle(&self, list: ListId) -> Option<CuStream> {
         let slot = &self.slots[list.index()];
-        (slot.sealing == Sealing::Late).then_some(slot.handle)
+        matches!(slot.sealing, Sealing::Late | Sealing::Barrier).then_some(slot.handle)
+    }
+
+    /// Whether all that was freed on the list is done when its stream is found idle.
+    pub(super) fn idle_tells(&self, list: ListId) -> bool {
+        self.slots[list.index()].idle_tells
+    }
+
+    /// Keeps the list for its stream until it is [unpinned](Self::unpin) as often as it was pinned.
+    pub(super) fn pin(&mut self, list: ListId) {
+        self.slots[list.index()].pins += 1;
+    }
+
+    /// Undoes one [`pin`](Self::pin).
+    pub(super) fn unpin(&mut self, list: ListId) {
+        let slot = &mut self.slots[list.index()];
+        slot.pins = slot.pins.saturating_sub(1);
     }
 
     /// How many streams have a slot.
     pub(super) fn streams(&self) -> usize {
         self.of_stream.len()
+    }
+
+    /// The latest point that a block of the list may have.
+    pub(super) fn newest(&self, list: ListId) -> Point {
+        let slot = &self.slots[list.index()];
+        if slot.unsealed_frees > 0 { slot.open } else { slot.open - 1 }
     }
 
     /// Whether there is an event that covers everything freed on the list up to `point`.
@@ -198,6 +230,12 @@ impl Order {
         self.slots[list.index()].unsealed_frees > 0
     }
 
+    /// Notes that a block came to the list at its current point without a free, so that the point has to be sealed.
+    pub(super) fn note_rest(&mut self, list: ListId) {
+        let slot = &mut self.slots[list.index()];
+        slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
+    }
+
     /// Notes a free. Says whether the stream should be sealed now.
     pub(super) fn note_free(&mut self, list: ListId, bytes: u64) -> bool {
         let alone = self.of_stream.len() < 2;
@@ -205,7 +243,7 @@ impl Order {
         slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
         slot.unsealed_bytes = slot.unsealed_bytes.saturating_add(bytes);
         match slot.sealing {
-            Sealing::AtFree => true,
+            Sealing::AtFree | Sealing::Barrier => true,
             Sealing::Late => {
                 // With one stream alone nobody will ever ask.
                 !alone && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes >= SEAL_BYTES)
@@ -354,7 +392,8 @@ impl Order {
     /// Frees the slot of a stream that holds nothing: its list is empty, and no event of its is outstanding. A stream that
     /// comes back gets a new one.
     pub(super) fn recycle(&mut self, list: ListId) {
-        if self.slots[list.index()].seals.is_empty() && !self.spare_slots.contains(&list) {
+        let slot = &self.slots[list.index()];
+        if slot.seals.is_empty() && slot.pins == 0 && !self.spare_slots.contains(&list) {
             self.forget_stream(list);
             self.slots[list.index()].sealing = Sealing::Never;
             self.spare_slots.push(list);

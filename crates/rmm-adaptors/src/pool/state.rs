@@ -1,11 +1,9 @@
 //! All that a pool's lock protects: the heap, the order of streams, and where segments and live blocks are.
 
-#![forbid(unsafe_code)]
-
 use std::alloc::Layout;
 use std::collections::HashMap;
 
-use rmm_core::{DevicePtr, Exhaustion};
+use rmm_core::{DevicePtr, Exhaustion, SyncResource};
 
 use super::hash::BuildIdHasher;
 use super::heap::{Heap, ListId, NodeId, Point, SegmentId};
@@ -19,6 +17,15 @@ pub(super) struct Chunk {
     pub(super) layout: Layout,
 }
 
+impl Chunk {
+    /// Gives the memory back to the upstream that it came from.
+    pub(super) fn give_back(self, upstream: &dyn SyncResource) {
+        // SAFETY: the memory came from this upstream with this layout, and is in no heap any more. All use of it has completed:
+        // it was one clean block, or the whole device was waited for.
+        unsafe { upstream.deallocate_sync(self.base, self.layout) };
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) heap: Heap,
@@ -27,8 +34,12 @@ pub(super) struct State {
     chunks: Vec<Option<Chunk>>,
     /// By the address that was handed out.
     live: HashMap<u64, NodeId, BuildIdHasher>,
-    /// Bytes that somebody is asking upstream for at the moment, with the lock released.
+    /// Bytes that are being asked of upstream at the moment, with the lock released.
     pub(super) pending: u64,
+    /// Calls to upstream under way, with the lock released, that give memory back.
+    pub(super) returning: u32,
+    /// Calls to upstream that have ended so far.
+    pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
 }
 
@@ -40,6 +51,8 @@ impl State {
             chunks: Vec::new(),
             live: HashMap::default(),
             pending: 0,
+            returning: 0,
+            settled: 0,
             statistics: PoolStatistics::default(),
         }
     }
@@ -101,7 +114,13 @@ impl State {
         // What is left of the run was not used by the requester's stream before, but counts as if it were: at its newest point.
         let point: Point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };
         let order = &self.order;
-        self.heap.fuse(size, list, point, |other, freed| freed <= order.covered(list, other))
+        let node = self
+            .heap
+            .fuse(size, list, point, |other, freed| freed <= order.covered(list, other))?;
+        if list != ListId::CLEAN {
+            self.order.note_rest(list);
+        }
+        Some(node)
     }
 
     /// Moves what is known to be done to the clean list, where it merges, and frees the slots of streams that are gone.

@@ -23,7 +23,19 @@ pub(super) struct Observed {
     pub(super) first_failure: Option<String>,
 }
 
+/// Replays once and looks on. Everything is freed again, whatever happens.
 pub(super) fn observe<S: Subject>(
+    trace: &Trace,
+    player: &Player<'_>,
+    subject: &S,
+    progress: &dyn Fn(u64),
+) -> Result<Observed, Error> {
+    let observed = look_on(trace, player, subject, progress);
+    player.free_leftovers(subject);
+    observed
+}
+
+fn look_on<S: Subject>(
     trace: &Trace,
     player: &Player<'_>,
     subject: &S,
@@ -79,7 +91,6 @@ pub(super) fn observe<S: Subject>(
     }
     progress((trace.events.len() % CHUNK) as u64);
     observed.peak_reserved = subject.peak_reserved()?.unwrap_or(observed.peak_reserved);
-    player.free_leftovers(subject);
     Ok(observed)
 }
 

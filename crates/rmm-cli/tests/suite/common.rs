@@ -1,6 +1,8 @@
 //! Logs to read.
 
+use std::fs;
 use std::io::Write as _;
+use std::process::{Command, Output};
 
 use rmm_cli::trace::{self, Trace, TraceError};
 
@@ -27,4 +29,54 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
 /// `bytes` as a zstd file.
 pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).expect("writing to memory")
+}
+
+/// The program, with nothing in its environment that chooses a device.
+pub(crate) fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rmm"));
+    command.args(args).env_remove("RMM_DRIVER").env_remove("RMM_CUDA_LIBRARY");
+    command
+}
+
+/// Runs the program.
+pub(crate) fn rmm(args: &[&str]) -> Output {
+    program(args).output().expect("the program runs")
+}
+
+/// What a program wrote.
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// A folder for one test, with files to name on a command line.
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// An empty folder.
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    /// The path of a file in it, which need not exist.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).into_os_string().into_string().expect("UTF-8")
+    }
+
+    /// A log with these rows below the header; its path.
+    pub(crate) fn log(&self, name: &str, rows: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, format!("{HEADER}{rows}")).expect("written");
+        path
+    }
+
+    /// The names of the files in it, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).expect("there");
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.expect("readable").file_name().into_string().expect("UTF-8")
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
 }

@@ -4,11 +4,11 @@ use std::ffi::{c_int, c_uint};
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-use rmm_sys::{CuResult, CuStream, STREAM_NON_BLOCKING};
+use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use super::{StreamId, StreamRef};
 use crate::driver::{check, current_driver, driver_in_context};
-use crate::{CudaEvent, Error};
+use crate::{Context, CudaEvent, Error};
 
 bitflags::bitflags! {
     /// How a new stream behaves.
@@ -41,8 +41,8 @@ pub enum StreamLifetime {
     /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap to reuse as with a
     /// stream of this library.
     UntilDropped,
-    /// Only during the calls that it is given to: its owner may destroy it at any time in between, although blocks freed on
-    /// it are still pooled. Each free then records an event.
+    /// Only during the calls that it is given to, and for as long as a container is on it: its owner may destroy it at any time
+    /// in between, although blocks freed on it are still pooled. Each free then records an event.
     Unknown,
 }
 
@@ -85,15 +85,19 @@ struct Inner {
     /// calling thread's.
     id: StreamId,
     kind: StreamKind,
+    /// Where the stream was made or adopted. The default streams belong to whichever context is current when they are used.
+    context: Option<Context>,
+    /// Whether it never orders itself with the legacy default stream, for all that is known.
+    is_non_blocking: bool,
     /// Who must be told before the stream is destroyed.
     watchers: Mutex<Vec<Weak<dyn StreamWatcher>>>,
 }
 
 static LEGACY: LazyLock<CudaStream> = LazyLock::new(|| {
-    CudaStream::from_parts(CuStream::LEGACY, StreamId::legacy(), StreamKind::Legacy)
+    CudaStream::default_stream(CuStream::LEGACY, StreamId::legacy(), StreamKind::Legacy)
 });
 static PER_THREAD: LazyLock<CudaStream> = LazyLock::new(|| {
-    CudaStream::from_parts(CuStream::PER_THREAD, StreamId::next(), StreamKind::PerThread)
+    CudaStream::default_stream(CuStream::PER_THREAD, StreamId::next(), StreamKind::PerThread)
 });
 
 impl CudaStream {
@@ -113,13 +117,21 @@ impl CudaStream {
     /// If the driver refuses.
     #[doc(alias = "cudaStreamCreateWithPriority")]
     pub fn with_flags(flags: StreamFlags, priority: c_int) -> Result<Self, Error> {
-        let (driver, _) = driver_in_context()?;
+        let context = Context::current()?;
+        let driver = current_driver()?;
         let mut handle = CuStream::NULL;
         // SAFETY: `handle` may be written to.
         let code =
             unsafe { driver.cuStreamCreateWithPriority(&raw mut handle, flags.bits(), priority) };
         check("cuStreamCreateWithPriority", code)?;
-        Ok(Self::from_parts(handle, StreamId::next(), StreamKind::Owned))
+        Ok(Self::from_inner(Inner {
+            handle,
+            id: StreamId::next(),
+            kind: StreamKind::Owned,
+            context: Some(context),
+            is_non_blocking: flags.contains(StreamFlags::NON_BLOCKING),
+            watchers: Mutex::default(),
+        }))
     }
 
     /// The legacy default stream.
@@ -141,19 +153,41 @@ impl CudaStream {
     /// Each call makes a new identity: adopt a stream once and keep the result, since memory freed under one identity is, for
     /// another, memory of another stream.
     ///
+    /// # Errors
+    /// If there is no driver.
+    ///
     /// # Safety
     /// `handle` names an existing stream of the current context, and stays valid for as long as `lifetime` says.
     #[doc(alias = "rmm::cuda_stream_view")]
-    pub unsafe fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Self {
+    pub unsafe fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Result<Self, Error> {
         match handle {
-            CuStream::NULL | CuStream::LEGACY => Self::legacy(),
-            CuStream::PER_THREAD => Self::per_thread(),
-            _ => Self::from_parts(handle, StreamId::next(), StreamKind::Adopted(lifetime)),
+            CuStream::NULL | CuStream::LEGACY => Ok(Self::legacy()),
+            CuStream::PER_THREAD => Ok(Self::per_thread()),
+            _ => Ok(Self::from_inner(Inner {
+                handle,
+                id: StreamId::next(),
+                kind: StreamKind::Adopted(lifetime),
+                context: Some(Context::current()?),
+                is_non_blocking: false,
+                watchers: Mutex::default(),
+            })),
         }
     }
 
-    fn from_parts(handle: CuStream, id: StreamId, kind: StreamKind) -> Self {
-        Self { inner: Arc::new(Inner { handle, id, kind, watchers: Mutex::default() }) }
+    fn default_stream(handle: CuStream, id: StreamId, kind: StreamKind) -> Self {
+        let watchers = Mutex::default();
+        Self::from_inner(Inner {
+            handle,
+            id,
+            kind,
+            context: None,
+            is_non_blocking: false,
+            watchers,
+        })
+    }
+
+    fn from_inner(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
     }
 
     /// The stream, borrowed: what resources take.
@@ -185,6 +219,17 @@ impl CudaStream {
         self.inner.kind
     }
 
+    /// The context that the stream belongs to; `None` for the default streams, which belong to the current one.
+    pub fn context(&self) -> Option<Context> {
+        self.inner.context
+    }
+
+    /// Whether it is known never to order itself with the legacy default stream, so that nothing but its own work and the
+    /// events that it waits for can hold it up.
+    pub fn is_non_blocking(&self) -> bool {
+        self.inner.is_non_blocking
+    }
+
     /// Waits on this thread until all work of the stream is done.
     ///
     /// # Errors
@@ -194,7 +239,23 @@ impl CudaStream {
         self.as_ref().synchronize()
     }
 
+    /// Whether the calls on the stream with this handle are being recorded into a graph, or it is not known: then nothing
+    /// should be enqueued on it or asked of it behind the program's back.
+    ///
+    /// # Safety
+    /// The handle names a stream that exists now and until this call returns.
+    pub unsafe fn may_be_capturing_raw(handle: CuStream) -> bool {
+        let Ok(driver) = current_driver() else { return true };
+        let mut status = CuCaptureStatus::NONE;
+        // SAFETY: the stream exists, by the caller's contract, and `status` may be written to.
+        let code = unsafe { driver.cuStreamIsCapturing(handle, &raw mut status) };
+        code != CuResult::SUCCESS || status != CuCaptureStatus::NONE
+    }
+
     /// Whether all work of the stream with this handle is done. Never waits.
+    ///
+    /// Work that the stream would wait for if it had any, such as the legacy default stream's for a blocking stream, does not
+    /// count.
     ///
     /// # Errors
     /// If the driver refuses, or that work has failed.
@@ -228,7 +289,7 @@ impl Eq for CudaStream {}
 
 impl fmt::Debug for CudaStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { handle, id, kind, watchers: _ } = &*self.inner;
+        let Inner { handle, id, kind, .. } = &*self.inner;
         f.debug_struct("CudaStream")
             .field("id", id)
             .field("kind", kind)

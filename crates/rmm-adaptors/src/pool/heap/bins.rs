@@ -84,6 +84,11 @@ impl BinMap {
         Some(Bin(first * SECOND + self.second[first as usize].trailing_zeros()))
     }
 
+    /// The lowest bin that is not empty.
+    pub(super) fn lowest(&self) -> Option<Bin> {
+        self.at_or_above(Bin(0))
+    }
+
     /// The highest bin that is not empty.
     pub(super) fn highest(&self) -> Option<Bin> {
         let first = self.first.checked_ilog2()?;

@@ -99,12 +99,11 @@ impl FreeList {
         std::iter::successors(self.heads[bin.index()], |&id| nodes.get(id).next)
     }
 
-    /// All blocks, the largest bins first.
+    /// All blocks, the smallest bins first. Takes time in their number and no more.
     pub(super) fn iter<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = NodeId> + 'a {
-        self.heads
-            .iter()
-            .rev()
-            .flat_map(|&head| std::iter::successors(head, |&id| nodes.get(id).next))
+        let next = |&bin: &Bin| BinMap::next(bin).and_then(|bin| self.map.at_or_above(bin));
+        let bins = std::iter::successors(self.map.lowest(), next);
+        bins.flat_map(|bin| self.iter_bin(nodes, bin))
     }
 
     /// The largest block's bytes.

@@ -1,0 +1,162 @@
+//! Lists of calls that were checked once, so that a timed loop need not check them again.
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+
+use rmm_cli::trace::{Action, Trace};
+
+use crate::protocol::{Op, RandomOps};
+
+/// The alignment of all blocks.
+const ALIGNMENT: usize = 256;
+
+/// One call, ready to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Call {
+    Allocate { slot: usize, stream: usize, layout: Layout },
+    Free { slot: usize, stream: usize, layout: Layout },
+}
+
+/// Calls that leave nothing behind.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// # Invariant
+    /// An allocation's slot is empty; a free's slot holds a block of its layout; at the end all slots are empty. Slots and
+    /// streams are below `slots` and `streams`.
+    calls: Vec<Call>,
+    slots: usize,
+    streams: usize,
+}
+
+impl Program {
+    /// Makes a random list of the protocol ready.
+    ///
+    /// # Errors
+    /// If a size is too large for this machine.
+    pub fn random(ops: RandomOps) -> Result<Self, String> {
+        let mut builder = Builder::default();
+        for Op { is_allocation, slot, size, stream } in ops.build() {
+            builder.add(is_allocation, slot, size, stream)?;
+        }
+        Ok(builder.finish())
+    }
+
+    /// Makes a recorded trace ready. What it leaves allocated is freed at its end, and what failed when it was recorded is
+    /// left out.
+    ///
+    /// # Errors
+    /// If a size is too large for this machine.
+    pub fn recorded(trace: &Trace) -> Result<Self, String> {
+        let mut builder = Builder::default();
+        let bytes = |size: u64| {
+            usize::try_from(size).map_err(|_| format!("{size} bytes are too many for this machine"))
+        };
+        for event in &trace.events {
+            let stream = event.stream as usize;
+            match event.action {
+                Action::Allocate { block, size } => {
+                    builder.add(true, block as usize, bytes(size)?, stream)?;
+                }
+                Action::Free { block, size } => {
+                    builder.add(false, block as usize, bytes(size)?, stream)?;
+                }
+                Action::AllocateFailure { .. } => {}
+            }
+        }
+        Ok(builder.finish())
+    }
+
+    /// How many calls it makes.
+    pub fn calls(&self) -> u64 {
+        self.list().len() as u64
+    }
+
+    pub(crate) fn list(&self) -> &[Call] {
+        &self.calls
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    pub(crate) fn streams(&self) -> usize {
+        self.streams
+    }
+}
+
+/// Keeps the invariant of [`Program::calls`].
+#[derive(Default)]
+struct Builder {
+    calls: Vec<Call>,
+    /// Index: a slot. The layout and the last stream of the block that is there.
+    live: Vec<Option<(Layout, usize)>>,
+    streams: usize,
+}
+
+impl Builder {
+    fn add(
+        &mut self,
+        is_allocation: bool,
+        slot: usize,
+        size: usize,
+        stream: usize,
+    ) -> Result<(), String> {
+        let layout = Layout::from_size_align(size, ALIGNMENT)
+            .map_err(|error| format!("{size} bytes: {error}"))?;
+        if slot >= self.live.len() {
+            self.live.resize(slot + 1, None);
+        }
+        self.streams = self.streams.max(stream + 1);
+        match (is_allocation, self.live[slot]) {
+            (true, None) => {
+                self.live[slot] = Some((layout, stream));
+                self.calls.push(Call::Allocate { slot, stream, layout });
+                Ok(())
+            }
+            (false, Some((allocated, _))) if allocated == layout => {
+                self.live[slot] = None;
+                self.calls.push(Call::Free { slot, stream, layout });
+                Ok(())
+            }
+            _ => Err(format!("slot {slot} can not be used so: {} bytes", layout.size())),
+        }
+    }
+
+    fn finish(mut self) -> Program {
+        for (slot, live) in self.live.iter().enumerate() {
+            if let Some((layout, stream)) = *live {
+                self.calls.push(Call::Free { slot, stream, layout });
+            }
+        }
+        Program { calls: self.calls, slots: self.live.len(), streams: self.streams }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_that_leaves_blocks_is_completed() {
+        let log = "Thread,Time,Action,Pointer,Size,Stream\n1,0,allocate,0x10,64,a\n1,0,allocate,0x20,32,b\n\
+                   1,0,allocate failure,(nil),99,b\n1,0,free,0x10,64,b\n";
+        let trace = rmm_cli::trace::read_from("log", log.as_bytes()).unwrap();
+        let program = Program::recorded(&trace).unwrap();
+        assert_eq!((program.calls(), program.slots(), program.streams()), (4, 2, 2));
+        let last = program.list().last();
+        assert!(
+            matches!(last, Some(Call::Free { slot: 1, stream: 1, layout }) if layout.size() == 32)
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let mut builder = Builder::default();
+        builder.add(true, 0, 64, 0).unwrap();
+        assert!(builder.add(true, 0, 64, 0).is_err(), "the slot is taken");
+        assert!(builder.add(false, 0, 32, 0).is_err(), "another size");
+        assert!(builder.add(false, 1, 64, 0).is_err(), "nothing is there");
+        assert!(builder.add(true, 1, usize::MAX, 0).is_err(), "no such layout");
+    }
+}

@@ -1,0 +1,58 @@
+//! What every benchmark starts with: settings, a device, resources.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use criterion::Criterion;
+use rmm_adaptors::PoolMemoryResource;
+use rmm_cli::args::DeviceChoice;
+use rmm_cli::device::OpenDevice;
+use rmm_core::Error;
+use rmm_resources::CudaMemoryResource;
+
+/// Bytes that a pool starts with, so that it does not grow while it is timed.
+const POOL_BYTES: usize = 16 << 30;
+
+/// Runs benchmarks on the device that is chosen by `RMM_DRIVER`, and says which that is.
+///
+/// The settings make a run short; the command line changes them.
+pub fn run(
+    benchmarks: impl FnOnce(&mut Criterion, &OpenDevice) -> Result<(), Box<dyn std::error::Error>>,
+) -> ExitCode {
+    let mut criterion = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(500))
+        .configure_from_args();
+    let outcome = OpenDevice::open(DeviceChoice::Auto).map_err(Into::into).and_then(|device| {
+        say(&format!("benchmarks run on: {}", device.name));
+        if device.is_software() {
+            say("this is the software device: its times say nothing about a GPU's");
+        }
+        benchmarks(&mut criterion, &device)
+    });
+    criterion.final_summary();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("the benchmarks stopped: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A pool large enough for every random list, over the driver's plain allocations.
+///
+/// # Errors
+/// If the device does not have the memory.
+pub fn warm_pool() -> Result<PoolMemoryResource<CudaMemoryResource>, Error> {
+    PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(POOL_BYTES).build()
+}
+
+fn say(line: &str) {
+    // Where even this can not be written, the exit status still says it.
+    writeln!(io::stderr(), "{line}").ok();
+}

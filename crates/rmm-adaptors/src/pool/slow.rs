@@ -1,0 +1,366 @@
+//! The steps of an allocation that cost a driver call, in their order: polling, growth to the soft limit, a wait on the stream,
+//! growth to the hard limit, a wait on the host, giving back.
+
+use std::alloc::Layout;
+use std::sync::{MutexGuard, PoisonError};
+
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CudaStream, Device, Error, StreamRef, SyncResource};
+
+use super::growth::Growth;
+use super::heap::{ListId, NodeId};
+use super::shared::Shared;
+use super::state::{Chunk, State};
+
+/// How often a request is tried again because other threads' calls to upstream have ended meanwhile. They may have left
+/// something over, or freed it in turn; a limit keeps threads from waking each other for ever.
+const RETRIES: u32 = 4;
+
+/// A request on its way through the steps.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) upstream: &'a dyn SyncResource,
+    /// The stream whose work will use the memory; `None` if anybody may, at once.
+    pub(super) stream: Option<StreamRef<'a>>,
+    /// The stream's list, or the clean one.
+    pub(super) list: ListId,
+    pub(super) layout: Layout,
+    /// Bytes, a multiple of the granule, with room for the alignment.
+    pub(super) size: u64,
+}
+
+/// The block, or why there is none, with the lock that was held.
+pub(super) type Outcome<'s, E> = (MutexGuard<'s, State>, Result<NodeId, E>);
+
+/// A call to upstream under way, with the lock released: counted for the others, whatever becomes of it.
+struct Underway<'s> {
+    shared: &'s Shared,
+    pending: u64,
+    returning: u32,
+}
+
+impl<'s> Underway<'s> {
+    fn start(
+        shared: &'s Shared,
+        mut state: MutexGuard<'s, State>,
+        pending: u64,
+        returning: u32,
+    ) -> Self {
+        state.pending += pending;
+        state.returning += returning;
+        drop(state);
+        Self { shared, pending, returning }
+    }
+
+    /// Takes the lock again and ends the call in one step.
+    fn settle(mut self) -> MutexGuard<'s, State> {
+        let mut state = self.shared.lock();
+        self.end(&mut state);
+        state
+    }
+
+    fn end(&mut self, state: &mut State) {
+        state.pending -= std::mem::take(&mut self.pending);
+        state.returning -= std::mem::take(&mut self.returning);
+        state.settled += 1;
+        self.shared.settled.notify_all();
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if self.pending > 0 || self.returning > 0 {
+            // Upstream has panicked.
+            let mut state = self.shared.lock();
+            self.end(&mut state);
+        }
+    }
+}
+
+impl Shared {
+    #[cold]
+    pub(super) fn allocate_slowly<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+    ) -> Outcome<'s, Error> {
+        if request.size > self.growth.hard_limit() {
+            let error = self.exhausted(&state, request, None);
+            return (state, Err(error));
+        }
+        let _context = match self.context.enter() {
+            Ok(context) => context,
+            Err(error) => return (state, Err(error)),
+        };
+        // The lock is released now and then: the list must stay the stream's.
+        state.order.pin(request.list);
+        let (mut state, outcome) = self.try_steps(state, request);
+        state.order.unpin(request.list);
+        (state, outcome)
+    }
+
+    fn try_steps<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+    ) -> Outcome<'s, Error> {
+        let mut retries = 0;
+        loop {
+            let settled = state.settled;
+            let (guard, outcome) = self.steps(state, request);
+            state = guard;
+            let error = match outcome {
+                Ok(node) => return (state, Ok(node)),
+                Err(error) => error,
+            };
+            let limit = self.growth.hard_limit();
+            let fits_but_for_others = state.heap.reserved().saturating_add(request.size) <= limit
+                && (state.heap.reserved() + state.pending).saturating_add(request.size) > limit;
+            let others_are_underway = state.pending > 0 || state.returning > 0;
+            let has_changed = state.settled != settled;
+            if !fits_but_for_others {
+                retries += 1;
+                if retries > RETRIES || !(others_are_underway || has_changed) {
+                    let error = self.exhausted(&state, request, error);
+                    return (state, Err(error));
+                }
+            }
+            while state.settled == settled && (state.pending > 0 || state.returning > 0) {
+                state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// All steps once. The error is upstream's, if there was one.
+    fn steps<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+    ) -> Outcome<'s, Option<Error>> {
+        let Request { list, size, .. } = request;
+        Self::poll_others(&mut state, list);
+        state.clean_all();
+        if let Some(node) = state.take_known(list, size).or_else(|| state.take_fused(list, size)) {
+            return (state, Ok(node));
+        }
+        state = self.give_back_surplus(state, request);
+        let (guard, grown) = self.grow(state, request, self.growth.soft_limit());
+        state = guard;
+        let soft_error = match grown {
+            Ok(node) => return (state, Ok(node)),
+            Err(error) => error,
+        };
+        if let Some(node) = Self::take_by_waiting(&mut state, request) {
+            return (state, Ok(node));
+        }
+        if self.growth.soft_limit() < self.growth.hard_limit() {
+            let (guard, grown) = self.grow(state, request, self.growth.hard_limit());
+            state = guard;
+            if let Ok(node) = grown {
+                return (state, Ok(node));
+            }
+        }
+        let (guard, taken) = self.take_after_device_wait(state, request);
+        state = guard;
+        if let Some(node) = taken {
+            return (state, Ok(node));
+        }
+        let (state, grown) = self.give_back_and_grow(state, request);
+        (state, grown.map_err(|error| error.or(soft_error)))
+    }
+
+    /// Gives unused pieces back if growth would leave the pool with much more than the program has ever used: a program whose
+    /// requests grow would otherwise stack up pieces that are each too small. Never waits for work; what is still in use stays.
+    fn give_back_surplus<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+    ) -> MutexGuard<'s, State> {
+        let peak = state.statistics.peak_live_bytes.max(state.heap.live() + request.size);
+        let enough = self.growth.enough(peak);
+        let held = |state: &State| state.heap.reserved() + state.pending + request.size;
+        if held(&state) <= enough {
+            return state;
+        }
+        // The others' were asked about just now.
+        if request.list != ListId::CLEAN {
+            Self::poll(&mut state, request.list);
+        }
+        state.clean_all();
+        let mut chunks = Vec::new();
+        for (segment, _) in state.heap.unused_segments() {
+            if held(&state) <= enough {
+                break;
+            }
+            chunks.extend(state.remove_chunk(segment));
+        }
+        self.give_back(state, request.upstream, &chunks)
+    }
+
+    /// Asks upstream for more, with the lock released meanwhile, and takes the block out of it. `None` as the error means
+    /// that the limit leaves no room.
+    fn grow<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+        limit: u64,
+    ) -> Outcome<'s, Option<Error>> {
+        let held = state.heap.reserved() + state.pending;
+        let Some(mut bytes) = Growth::chunk_size(held, request.size, limit) else {
+            return (state, Err(None));
+        };
+        loop {
+            let layout = usize::try_from(bytes)
+                .ok()
+                .and_then(|bytes| Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT).ok());
+            let Some(layout) = layout else { return (state, Err(None)) };
+            let underway = Underway::start(self, state, bytes, 0);
+            let grown = request.upstream.allocate_sync(layout);
+            state = underway.settle();
+            match grown {
+                Ok(base) => {
+                    state.add_chunk(Chunk { base, layout });
+                    let taken = state.take_known(request.list, request.size);
+                    return (state, taken.ok_or(None));
+                }
+                Err(error) if !error.is_out_of_memory() => return (state, Err(Some(error))),
+                Err(error) => match Growth::smaller(bytes, request.size) {
+                    Some(smaller) => bytes = smaller,
+                    None => return (state, Err(Some(error))),
+                },
+            }
+        }
+    }
+
+    /// Makes the stream wait for others, those with the most free memory first, until it gets a block.
+    fn take_by_waiting(state: &mut State, request: Request<'_>) -> Option<NodeId> {
+        let stream = request.stream?;
+        // SAFETY: the stream is borrowed.
+        if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
+            return None;
+        }
+        let mut others: Vec<ListId> = state
+            .order
+            .lists()
+            .filter(|&other| other != request.list && !state.heap.is_empty(other))
+            .collect();
+        others
+            .sort_by_key(|&other| (std::cmp::Reverse(state.heap.free_bytes(other)), other.index()));
+        for &other in &others {
+            // The point of a block that fits.
+            if let Some(point) = state.heap.point_of_fit(other, request.size)
+                && Self::wait_for(state, request.list, stream, other, point)
+                && let Some(node) = state.take_known(request.list, request.size)
+            {
+                return Some(node);
+            }
+        }
+        // A run of neighbours may be long enough, if the stream waits for all of their owners.
+        if state.heap.longest_free_run() < request.size {
+            return None;
+        }
+        for &other in &others {
+            let newest = state.order.newest(other);
+            Self::wait_for(state, request.list, stream, other, newest);
+        }
+        state.take_fused(request.list, request.size)
+    }
+
+    /// Makes the stream with list `list` wait for another's up to `point`. Says whether it is ordered after it now.
+    fn wait_for(
+        state: &mut State,
+        list: ListId,
+        stream: StreamRef<'_>,
+        other: ListId,
+        point: u64,
+    ) -> bool {
+        if state.order.covered(list, other) >= point {
+            return true;
+        }
+        if !state.order.is_sealed_up_to(other, point) && Self::seal_late(state, other).is_err() {
+            return false;
+        }
+        state.order.wait(list, other, point, |event| stream.wait(event)).is_ok()
+    }
+
+    /// Waits on this thread until the device has done everything, after which all free memory is clean and merged. Does
+    /// nothing if that can not help.
+    fn take_after_device_wait<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+    ) -> (MutexGuard<'s, State>, Option<NodeId>) {
+        let can_merge = state.heap.longest_free_run() >= request.size;
+        let can_give_back =
+            state.heap.idle_bytes() > 0 && self.could_grow_without_idle(&state, request);
+        if !can_merge && !can_give_back {
+            return (state, None);
+        }
+        let cut = state.order.cut();
+        state.statistics.host_waits += 1;
+        drop(state);
+        let waited = Device::synchronize_current();
+        state = self.lock();
+        if waited.is_ok() {
+            state.order.finish_cut(&cut);
+            state.clean_all();
+        }
+        let taken = state
+            .take_known(request.list, request.size)
+            .or_else(|| state.take_fused(request.list, request.size));
+        (state, taken)
+    }
+
+    /// Whether the limit would leave room for the request if everything idle were given back.
+    fn could_grow_without_idle(&self, state: &State, request: Request<'_>) -> bool {
+        let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
+        Growth::chunk_size(held, request.size, self.growth.hard_limit()).is_some()
+    }
+
+    /// Gives every unused piece back to upstream and asks for one that is large enough.
+    fn give_back_and_grow<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+    ) -> Outcome<'s, Option<Error>> {
+        let unused = state.heap.unused_segments();
+        if unused.is_empty() || !self.could_grow_without_idle(&state, request) {
+            return (state, Err(None));
+        }
+        let chunks: Vec<Chunk> =
+            unused.into_iter().filter_map(|(segment, _)| state.remove_chunk(segment)).collect();
+        let state = self.give_back(state, request.upstream, &chunks);
+        self.grow(state, request, self.growth.hard_limit())
+    }
+
+    /// Gives memory back upstream, with the lock released meanwhile.
+    pub(super) fn give_back<'s>(
+        &'s self,
+        state: MutexGuard<'s, State>,
+        upstream: &dyn SyncResource,
+        chunks: &[Chunk],
+    ) -> MutexGuard<'s, State> {
+        if chunks.is_empty() {
+            return state;
+        }
+        let underway = Underway::start(self, state, 0, 1);
+        for chunk in chunks {
+            chunk.give_back(upstream);
+        }
+        underway.settle()
+    }
+
+    #[cold]
+    fn exhausted(&self, state: &State, request: Request<'_>, upstream: Option<Error>) -> Error {
+        let limit = Some(self.growth.hard_limit()).filter(|&limit| limit != u64::MAX);
+        let mut error = match upstream {
+            Some(error) if !error.is_out_of_memory() => return error,
+            Some(error) => Error::out_of_memory("pool").with_source(error),
+            None => Error::out_of_memory("pool"),
+        };
+        error = error.with_layout(request.layout).with_exhaustion(state.exhaustion(limit));
+        match request.stream {
+            Some(stream) => error.with_stream(stream.id()),
+            None => error,
+        }
+    }
+}

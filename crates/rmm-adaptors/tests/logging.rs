@@ -1,0 +1,229 @@
+//! The log of allocations: its lines, its threads, and a writer that fails.
+
+use std::alloc::Layout;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rmm_adaptors::LoggingResourceAdaptor;
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef, SyncResource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::Machine;
+
+/// What was written, for everybody to read.
+#[derive(Clone, Debug, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Page {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("no writer panics").clone()).expect("UTF-8")
+    }
+
+    /// The rows below the header, by their fields.
+    fn rows(&self) -> Vec<[String; 6]> {
+        let text = self.text();
+        assert!(text.ends_with('\n'), "{text:?}");
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("Thread,Time,Action,Pointer,Size,Stream"));
+        let fields = |line: &str| {
+            let fields: Vec<String> = line.split(',').map(str::to_owned).collect();
+            fields.try_into().unwrap_or_else(|_| panic!("six fields: {line}"))
+        };
+        lines.map(fields).collect()
+    }
+
+    /// The rows without thread and time.
+    fn calls(&self) -> Vec<String> {
+        self.rows().into_iter().map(|[_, _, rest @ ..]| rest.join(",")).collect()
+    }
+}
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no writer panics").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+type Logged = LoggingResourceAdaptor<CudaMemoryResource>;
+
+fn logged() -> (Logged, Page) {
+    let page = Page::default();
+    (
+        Logged::to_writer(CudaMemoryResource::new(), page.clone())
+            .expect("memory takes the header"),
+        page,
+    )
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).expect("a small size")
+}
+
+fn free(resource: &Logged, stream: StreamRef<'_>, pointer: DevicePtr, bytes: usize) {
+    // SAFETY: every test allocates the block with this layout, and uses it for nothing.
+    unsafe { resource.deallocate(stream, pointer, layout(bytes)) }
+}
+
+/// `HH:MM:SS.uuuuuu`.
+fn is_time_of_day(text: &str) -> bool {
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '9' } else { c }).collect();
+    let number = |range: std::ops::Range<usize>| text[range].parse::<u32>().expect("digits");
+    shape == "99:99:99.999999" && number(0..2) < 24 && number(3..5) < 60 && number(6..8) < 60
+}
+
+#[test]
+fn a_stream_s_calls_are_logged_with_its_handle() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (resource, page) = logged();
+    let stream = CudaStream::new().unwrap();
+    let pointer = resource.allocate(stream.as_ref(), layout(1000)).unwrap();
+    free(&resource, stream.as_ref(), pointer, 1000);
+    let (address, handle) = (pointer.0, stream.as_raw().addr());
+    assert_eq!(
+        page.calls(),
+        [
+            format!("allocate,{address:#x},1000,{handle:#x}"),
+            format!("free,{address:#x},1000,{handle:#x}"),
+        ]
+    );
+    for [thread, time, ..] in page.rows() {
+        assert!(thread.parse::<u64>().is_ok_and(|thread| thread > 0), "{thread}");
+        assert!(is_time_of_day(&time), "{time}");
+    }
+}
+
+#[test]
+fn a_failure_is_logged_without_an_address() {
+    let machine = Machine::builder().memory(1 << 20).build();
+    let _entered = machine.enter();
+    let (resource, page) = logged();
+    let stream = CudaStream::new().unwrap();
+    let error = resource.allocate(stream.as_ref(), layout(1 << 30)).unwrap_err();
+    assert!(error.is_out_of_memory());
+    resource.allocate_sync(layout(2 << 30)).unwrap_err();
+    let handle = stream.as_raw().addr();
+    assert_eq!(
+        page.calls(),
+        [
+            format!("allocate failure,(nil),1073741824,{handle:#x}"),
+            "allocate failure,(nil),2147483648,0".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn calls_without_a_stream_and_without_bytes_are_logged() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (resource, page) = logged();
+    let pointer = resource.allocate_sync(layout(1)).unwrap();
+    // SAFETY: allocated just now with this layout, and not used.
+    unsafe { resource.deallocate_sync(pointer, layout(1)) };
+    let nothing = resource.allocate_sync(layout(0)).unwrap();
+    // SAFETY: as above.
+    unsafe { resource.deallocate_sync(nothing, layout(0)) };
+    let address = pointer.0;
+    assert_eq!(
+        page.calls(),
+        [
+            format!("allocate,{address:#x},1,0"),
+            format!("free,{address:#x},1,0"),
+            "allocate,(nil),0,0".to_owned(),
+            "free,(nil),0,0".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn a_thread_keeps_its_number_and_another_has_another() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (resource, page) = logged();
+    let pair = |resource: &Logged| {
+        let _entered = machine.enter();
+        let pointer = resource.allocate(StreamRef::legacy(), layout(64)).unwrap();
+        free(resource, StreamRef::legacy(), pointer, 64);
+    };
+    let clone = resource.clone();
+    pair(&resource);
+    thread::scope(|scope| scope.spawn(|| pair(&clone)).join().unwrap());
+    pair(&resource);
+    let threads: Vec<String> = page.rows().into_iter().map(|[thread, ..]| thread).collect();
+    let [first, second] = [&threads[0], &threads[2]];
+    assert_ne!(first, second);
+    assert_eq!(threads, [first, first, second, second, first, first].map(String::as_str));
+}
+
+#[test]
+fn lines_of_many_threads_stay_whole() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (resource, page) = logged();
+    thread::scope(|scope| {
+        for bytes in 1..=4 {
+            let (resource, machine) = (&resource, &machine);
+            scope.spawn(move || {
+                let _entered = machine.enter();
+                for _ in 0..100 {
+                    let pointer = resource.allocate(StreamRef::legacy(), layout(bytes)).unwrap();
+                    free(resource, StreamRef::legacy(), pointer, bytes);
+                }
+            });
+        }
+    });
+    let rows = page.rows();
+    assert_eq!(rows.len(), 800);
+    // An address that is handed out again was logged as free before.
+    let mut live = std::collections::HashSet::new();
+    for [_, _, action, pointer, ..] in rows {
+        match action.as_str() {
+            "allocate" => assert!(live.insert(pointer), "handed out twice"),
+            "free" => assert!(live.remove(&pointer), "freed twice"),
+            other => panic!("{other}"),
+        }
+    }
+    assert!(live.is_empty());
+}
+
+/// Has room for so many bytes.
+struct Narrow(usize);
+
+impl Write for Narrow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        if taken == 0 { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(taken) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::StorageFull))
+    }
+}
+
+#[test]
+fn a_writer_that_fails_costs_lines_and_no_memory() {
+    // What the driver hands out memory in.
+    const PAGE: usize = 2 << 20;
+    let machine = Machine::builder().memory(64 << 20).build();
+    let _entered = machine.enter();
+    Logged::to_writer(CudaMemoryResource::new(), Narrow(10)).unwrap_err();
+    // Room for the header and one line.
+    let resource = Logged::to_writer(CudaMemoryResource::new(), Narrow(39 + 60)).unwrap();
+    let blocks: Vec<DevicePtr> =
+        (0..10).map(|_| resource.allocate_sync(layout(PAGE)).unwrap()).collect();
+    assert_eq!(machine.memory_in_use(0), 10 * PAGE);
+    for block in blocks {
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { resource.deallocate_sync(block, layout(PAGE)) };
+    }
+    assert_eq!(machine.memory_in_use(0), 0, "every block was freed");
+    assert!((18..20).contains(&resource.lost_lines()), "{}", resource.lost_lines());
+    resource.flush().unwrap_err();
+    drop(resource);
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}

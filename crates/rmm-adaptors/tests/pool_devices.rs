@@ -1,0 +1,128 @@
+//! The pool and other devices: what belongs elsewhere is refused, and nothing depends on which device is current.
+
+use std::alloc::Layout;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{
+    CudaStream, Device, DeviceGuard, DevicePtr, ErrorKind, Resource, StreamFlags, StreamRef,
+};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_sim::{Kernel, Machine, Schedule};
+
+const MIB: usize = 1 << 20;
+
+type Pool = PoolMemoryResource<CudaMemoryResource>;
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).expect("a size")
+}
+
+fn free(pool: &impl Resource, stream: StreamRef<'_>, pointer: DevicePtr, bytes: usize) {
+    // SAFETY: every test allocates the block with this layout, and orders its uses before.
+    unsafe { pool.deallocate(stream, pointer, layout(bytes)) }
+}
+
+fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+fn two_devices() -> Machine {
+    Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Adversarial).build()
+}
+
+fn second_device() -> DeviceGuard {
+    Device::new(1).and_then(Device::make_current).expect("two devices")
+}
+
+fn keep_busy(machine: &Machine, stream: &CudaStream) {
+    for _ in 0..5 {
+        machine.launch(stream.as_raw(), Kernel::new("busy", |_| {})).expect("a launch");
+    }
+}
+
+#[test]
+fn a_stream_of_another_device_is_refused() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let _second = second_device();
+    let foreign = stream();
+    for stream in [foreign.as_ref(), StreamRef::legacy(), StreamRef::per_thread()] {
+        let error = pool.allocate(stream, layout(MIB)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{stream:?}");
+    }
+    assert_eq!(machine.memory_in_use(1), 0);
+}
+
+#[test]
+fn memory_freed_on_a_stream_of_another_device_is_waited_for() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
+    let own = stream();
+    let block = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
+    {
+        let _second = second_device();
+        let foreign = stream();
+        keep_busy(&machine, &foreign);
+        free(&pool, foreign.as_ref(), block, 2 * MIB);
+        assert!(foreign.as_ref().is_idle().unwrap());
+    }
+    let again = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
+    assert_eq!(block, again);
+    free(&pool, own.as_ref(), again, 2 * MIB);
+}
+
+#[test]
+fn a_pool_grows_on_its_own_device() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let own = stream();
+    let _second = second_device();
+    let block = pool.allocate(own.as_ref(), layout(MIB)).unwrap();
+    assert_eq!((machine.memory_in_use(0), machine.memory_in_use(1)), (2 * MIB, 0));
+    free(&pool, own.as_ref(), block, MIB);
+}
+
+#[test]
+fn a_stream_may_end_while_another_device_is_current() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new())
+        .initial_size(4 * MIB)
+        .maximum_size(4 * MIB)
+        .build()
+        .unwrap();
+    let (first, second) = (stream(), stream());
+    let block = pool.allocate(first.as_ref(), layout(2 * MIB)).unwrap();
+    keep_busy(&machine, &first);
+    free(&pool, first.as_ref(), block, 2 * MIB);
+    {
+        let _second = second_device();
+        drop(first);
+    }
+    let whole = pool.allocate(second.as_ref(), layout(4 * MIB)).unwrap();
+    assert_eq!(pool.statistics().host_waits, 0, "the stream was sealed before it went");
+    free(&pool, second.as_ref(), whole, 4 * MIB);
+}
+
+#[test]
+fn a_pool_may_end_while_another_device_is_current() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let pool =
+        PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(MIB)).unwrap();
+    let write = Kernel::new("write", move |memory| memory.write(block, &[1; 8]).expect("memory"));
+    machine.launch(stream.as_raw(), write.writes(block, 8)).unwrap();
+    free(&pool, stream.as_ref(), block, MIB);
+    {
+        let _second = second_device();
+        drop(pool);
+    }
+    machine.run_all();
+    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    assert_eq!(machine.memory_in_use(0), 0);
+}

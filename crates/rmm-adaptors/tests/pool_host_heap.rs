@@ -1,0 +1,163 @@
+//! Once its books have grown to the program's needs, the pool's fast path asks for no host memory.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Barrier;
+use std::thread;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Machine, Schedule};
+
+/// The system's allocator, with the requests of each thread counted.
+struct Counting;
+
+thread_local! {
+    static REQUESTS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is ending is not looked at any more.
+    let _ended = REQUESTS.try_with(|requests| requests.set(requests.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn requests() -> u64 {
+    REQUESTS.with(Cell::get)
+}
+
+type Pool = PoolMemoryResource<CudaMemoryResource>;
+
+/// Blocks of a mix that are live at once.
+const LIVE: usize = 64;
+
+fn pool() -> Pool {
+    Pool::builder(CudaMemoryResource::new()).initial_size(256 << 20).build().expect("a pool")
+}
+
+fn streams(number: usize) -> Vec<CudaStream> {
+    (0..number)
+        .map(|_| CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream"))
+        .collect()
+}
+
+/// What a run of a mix saw.
+#[derive(Debug, Default)]
+struct Seen {
+    steps: u32,
+    /// Steps in which the driver was called: the software one asks for host memory itself.
+    with_driver: u32,
+    /// Requests for host memory in the other steps.
+    requests: u64,
+}
+
+/// Frees and allocates blocks of many sizes, on each stream in turn, again and again.
+fn mix(machine: &Machine, pool: &Pool, streams: &[CudaStream], rounds: u32) -> Seen {
+    let mut seen = Seen::default();
+    let mut live = [(DevicePtr::NULL, Layout::new::<()>()); LIVE];
+    let mut step = |round: u32, index: usize, is_last: bool| {
+        let stream = streams[index % streams.len()].as_ref();
+        let (block, old) = live[index];
+        // Sizes from 256 bytes to 1 MiB, other ones in each of eight rounds.
+        let bytes = (256usize << ((index * 7 + round as usize % 8) % 12)) + index * 8;
+        let new = Layout::from_size_align(bytes, 256).expect("a small size");
+        let (calls, before) = (machine.calls(), requests());
+        if old.size() > 0 {
+            // SAFETY: the table's blocks were allocated with these layouts; nothing uses them.
+            unsafe { pool.deallocate(stream, block, old) };
+        }
+        let allocated = if is_last { Ok(DevicePtr::NULL) } else { pool.allocate(stream, new) };
+        let asked = requests() - before;
+        seen.steps += 1;
+        if machine.calls() == calls {
+            seen.requests += asked;
+        } else {
+            seen.with_driver += 1;
+        }
+        live[index] =
+            (allocated.expect("there is room"), if is_last { Layout::new::<()>() } else { new });
+    };
+    for round in 0..rounds {
+        (0..LIVE).for_each(|index| step(round, index, round + 1 == rounds));
+    }
+    seen
+}
+
+fn assert_free_of_requests(seen: &Seen) {
+    assert_eq!(seen.requests, 0, "{seen:?}");
+    assert!(seen.with_driver * 10 < seen.steps, "the fast path is the usual one: {seen:?}");
+}
+
+#[test]
+fn on_one_stream() {
+    let machine = Machine::builder().schedule(Schedule::Eager).build();
+    let _entered = machine.enter();
+    let (pool, streams) = (pool(), streams(1));
+    assert!(mix(&machine, &pool, &streams, 40).requests > 0, "the books grow at first");
+    let seen = mix(&machine, &pool, &streams, 40);
+    assert_free_of_requests(&seen);
+    assert_eq!(seen.with_driver, 0, "one stream alone needs no events");
+}
+
+#[test]
+fn on_several_streams() {
+    let machine = Machine::builder().schedule(Schedule::Eager).build();
+    let _entered = machine.enter();
+    let (pool, streams) = (pool(), streams(8));
+    mix(&machine, &pool, &streams, 80);
+    assert_free_of_requests(&mix(&machine, &pool, &streams, 80));
+}
+
+#[test]
+fn on_several_threads_with_streams_of_their_own() {
+    const THREADS: usize = 4;
+    const RUNS: usize = 20;
+    let machine = Machine::builder().schedule(Schedule::Eager).build();
+    let _entered = machine.enter();
+    let (pool, start) = (pool(), Barrier::new(THREADS));
+    let seen: Vec<Seen> = thread::scope(|scope| {
+        let work = || {
+            let _entered = machine.enter();
+            let streams = streams(1);
+            mix(&machine, &pool, &streams, 80);
+            start.wait();
+            (0..RUNS).map(|_| mix(&machine, &pool, &streams, 40)).collect::<Vec<Seen>>()
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    // How the threads' blocks lie among each other differs from run to run, so the books may still grow, by doubling: now and
+    // then, and never with the calls.
+    let requests: u64 = seen.iter().map(|seen| seen.requests).sum();
+    assert!(
+        requests < 16,
+        "{requests} in {} steps",
+        seen.iter().map(|seen| seen.steps).sum::<u32>()
+    );
+    let quiet = seen.iter().filter(|seen| seen.requests == 0).count();
+    assert!(quiet > THREADS * RUNS / 2, "{quiet} of {} runs without a request", seen.len());
+    assert!(seen.iter().all(|seen| seen.with_driver < seen.steps), "{seen:?}");
+}

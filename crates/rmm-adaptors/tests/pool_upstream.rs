@@ -1,0 +1,274 @@
+//! The pool and an upstream that is slow, full, or panics: other threads are neither starved nor refused for nothing.
+
+use std::alloc::Layout;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags, SyncResource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Kernel, Machine, Schedule};
+
+const MIB: usize = 1 << 20;
+
+type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+/// The driver's plain allocations, with something that happens once in the middle of a call.
+#[derive(Clone, Default)]
+struct Hooked {
+    on_allocate: Hook,
+    on_deallocate: Hook,
+    allocations: Arc<AtomicUsize>,
+    /// Whether nothing can be had any more.
+    is_full: bool,
+}
+
+impl fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooked")
+    }
+}
+
+fn run(hook: &Hook) {
+    let hook = hook.lock().expect("no panic with the lock held").take();
+    if let Some(hook) = hook {
+        hook();
+    }
+}
+
+// SAFETY: every call goes to `CudaMemoryResource`, which keeps the contract.
+unsafe impl SyncResource for Hooked {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocations.fetch_add(1, Ordering::Relaxed);
+        run(&self.on_allocate);
+        if self.is_full {
+            return Err(Error::out_of_memory("full").with_layout(layout));
+        }
+        CudaMemoryResource::new().allocate_sync(layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        run(&self.on_deallocate);
+        // SAFETY: the caller's contract is the same.
+        unsafe { CudaMemoryResource::new().deallocate_sync(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        "hooked"
+    }
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).expect("a size")
+}
+
+fn free(pool: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
+    // SAFETY: every test allocates the block with this layout, and orders its uses before.
+    unsafe { pool.deallocate(stream.as_ref(), pointer, layout(bytes)) }
+}
+
+fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+fn set(hook: &Hook, run: impl FnOnce() + Send + 'static) {
+    *hook.lock().expect("no panic with the lock held") = Some(Box::new(run));
+}
+
+fn write(machine: &Machine, stream: &CudaStream, pointer: DevicePtr, tag: u64) {
+    let kernel = Kernel::new("write", move |memory| {
+        memory.write(pointer, &tag.to_le_bytes()).expect("memory");
+    });
+    machine.launch(stream.as_raw(), kernel.writes(pointer, 8)).expect("a launch");
+}
+
+#[test]
+fn a_streams_list_stays_its_own_while_it_waits_for_upstream() {
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let upstream = Hooked::default();
+    let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
+    // So many busy streams that idle ones are forgotten when another comes.
+    let others: Vec<CudaStream> = (0..31).map(|_| stream()).collect();
+    for other in &others {
+        let block = pool.allocate(other.as_ref(), layout(256)).unwrap();
+        (0..4).for_each(|_| write(&machine, other, block, 1));
+        free(&pool, other, block, 256);
+    }
+    let (waiting, newcomer) = (stream(), stream());
+    let _most = pool.allocate(waiting.as_ref(), layout(2 * MIB - 31 * 256)).unwrap();
+    let size = 256 * 1024;
+    {
+        // While `waiting` is upstream, a new stream comes, uses a block, and frees it with its work still to be done.
+        let (pool, machine) = (pool.clone(), machine.clone());
+        set(&upstream.on_allocate, move || {
+            let newcomers = thread::spawn(move || {
+                let _entered = machine.enter();
+                let block = pool.allocate(newcomer.as_ref(), layout(size)).expect("memory");
+                write(&machine, &newcomer, block, 11);
+                free(&pool, &newcomer, block, size);
+            });
+            newcomers.join().expect("no panic");
+        });
+    }
+    let block = pool.allocate(waiting.as_ref(), layout(size)).unwrap();
+    write(&machine, &waiting, block, 22);
+    waiting.synchronize().unwrap();
+    machine.run_all();
+    let mut found = [0; 8];
+    machine.read(block, &mut found).unwrap();
+    assert_eq!(u64::from_le_bytes(found), 22, "another stream's earlier work came after");
+}
+
+#[test]
+fn threads_that_find_upstream_full_do_not_keep_each_other_at_it() {
+    const THREADS: usize = 16;
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let upstream = Hooked { is_full: true, ..Hooked::default() };
+    let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let _entered = machine.enter();
+                let error = pool.allocate(stream().as_ref(), layout(4 * MIB)).unwrap_err();
+                assert!(error.is_out_of_memory());
+            });
+        }
+    });
+    // Each asks for 4 MiB once in each of a few attempts.
+    assert!(upstream.allocations.load(Ordering::Relaxed) <= THREADS * 5);
+    assert_eq!(pool.statistics().host_waits, 0, "there was nothing to wait for");
+}
+
+#[test]
+fn a_panic_of_upstream_leaves_the_pool_usable() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let upstream = Hooked::default();
+    let pool = PoolMemoryResource::builder(upstream.clone()).maximum_size(4 * MIB).build().unwrap();
+    let stream = stream();
+    set(&upstream.on_allocate, || panic!("upstream"));
+    let allocate = std::panic::AssertUnwindSafe(|| pool.allocate(stream.as_ref(), layout(4 * MIB)));
+    assert!(std::panic::catch_unwind(allocate).is_err());
+    let block = pool.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+    free(&pool, &stream, block, 4 * MIB);
+}
+
+#[test]
+fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
+    let machine = Machine::builder().memory(16 * MIB).build();
+    let _entered = machine.enter();
+    let upstream = Hooked::default();
+    let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
+    let own = stream();
+    let blocks: Vec<DevicePtr> =
+        (0..8).map(|_| pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap()).collect();
+    for block in blocks {
+        free(&pool, &own, block, 2 * MIB);
+    }
+    own.synchronize().unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    {
+        let (pool, machine) = (pool.clone(), machine.clone());
+        set(&upstream.on_deallocate, move || {
+            // The other thread's request comes now; it ends after this call has returned, so nobody waits for it here.
+            let other = thread::spawn(move || {
+                let _entered = machine.enter();
+                pool.allocate(stream().as_ref(), layout(256)).map(|_| ())
+            });
+            sender.send(other).expect("the test goes on");
+        });
+    }
+    // All pieces are given back for one that fits.
+    let large = pool.allocate(own.as_ref(), layout(12 * MIB)).unwrap();
+    let other = receiver.recv().unwrap().join().unwrap();
+    assert!(other.is_ok(), "{other:?}");
+    free(&pool, &own, large, 12 * MIB);
+}
+
+#[test]
+fn a_request_above_the_limit_costs_the_pool_nothing() {
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(4 * MIB)
+        .maximum_size(8 * MIB)
+        .build()
+        .unwrap();
+    let (busy, other) = (stream(), stream());
+    let block = pool.allocate(busy.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &busy, block, 1);
+    free(&pool, &busy, block, MIB);
+    let calls = machine.calls();
+    assert!(pool.allocate(other.as_ref(), layout(16 * MIB)).unwrap_err().is_out_of_memory());
+    assert_eq!(machine.calls(), calls, "no wait and nothing given back can make it fit");
+}
+
+#[test]
+fn what_was_asked_for_at_first_is_kept() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(8 * MIB)
+        .build()
+        .unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(10 * MIB)).unwrap();
+    assert_eq!(pool.statistics().upstream_frees, 0);
+    free(&pool, &stream, block, 10 * MIB);
+}
+
+#[test]
+fn what_is_left_of_a_fused_block_can_be_given_back() {
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(4 * MIB)
+        .build()
+        .unwrap();
+    let (own, other) = (stream(), stream());
+    let block = pool.allocate(own.as_ref(), layout(MIB)).unwrap();
+    (0..3).for_each(|_| write(&machine, &own, block, 1));
+    free(&pool, &own, block, MIB);
+    let large = pool.allocate(other.as_ref(), layout(8 * MIB)).unwrap(); // asks what `own` has done, and seals it
+    let fused = pool.allocate(own.as_ref(), layout(3 * MIB + MIB / 2)).unwrap();
+    assert_eq!(block, fused, "its own block and a clean one");
+    own.synchronize().unwrap();
+    free(&pool, &other, fused, 3 * MIB + MIB / 2);
+    free(&pool, &other, large, 8 * MIB);
+    drop(own);
+    machine.run_all();
+    assert_eq!(pool.trim(0), 12 << 20);
+    assert_eq!(pool.reserved_bytes(), 0);
+}
+
+/// The number of streams that a pool has books for.
+fn books(pool: &impl fmt::Debug) -> usize {
+    format!("{pool:?}").matches("Slot {").count()
+}
+
+#[test]
+fn streams_that_come_and_go_leave_nothing_behind() {
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .maximum_size(2 * MIB)
+        .build()
+        .unwrap();
+    let freed = AtomicU64::new(0);
+    for _ in 0..200 {
+        for _ in 0..2 {
+            let stream = stream();
+            let block = pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap();
+            write(&machine, &stream, block, 1);
+            free(&pool, &stream, block, 2 * MIB);
+            freed.fetch_add(1, Ordering::Relaxed);
+        }
+        machine.run_all();
+    }
+    assert!(books(&pool) < 80, "{} streams are remembered", books(&pool));
+    assert_eq!(pool.statistics().frees, freed.into_inner());
+}

@@ -1,0 +1,233 @@
+//! `rmm replay` on the software device: what it prints and writes, and its exit status.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::common::{Folder, rmm, text};
+
+/// Two blocks on two streams, one of which is never freed.
+const TINY: &str = "\
+    1,00:00:00.000001,allocate,0x100,1000,0\n\
+    1,00:00:00.000002,allocate,0x800,300,0x7f01\n\
+    1,00:00:00.000003,free,0x100,1000,0\n";
+
+/// More than any device has.
+const HUGE: &str = "\
+    1,0,allocate,0x100,64,0\n\
+    1,0,allocate,0x800,70368744177664,0\n\
+    1,0,free,0x800,70368744177664,0\n\
+    1,0,free,0x100,64,0\n";
+
+fn replay(args: &[&str]) -> Output {
+    rmm(&[&["replay", "--device", "sim"], args].concat())
+}
+
+fn succeeds(args: &[&str]) -> Output {
+    let output = replay(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+    output
+}
+
+/// The JSON that a replay writes.
+fn json(folder: &Folder, args: &[&str]) -> Value {
+    let path = folder.path("out.json");
+    succeeds(&[args, &["--json", &path]].concat());
+    serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON")
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> =
+        value.as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn a_replay_prints_a_table_and_says_where_it_ran() {
+    let folder = Folder::new();
+    let output = succeeds(&[&folder.log("tiny.csv", TINY)]);
+    assert!(text(&output.stdout).contains("tiny.csv"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("pool"), "{}", text(&output.stdout));
+    let notice = "rmm: on the software device: its times say nothing about a GPU's\n";
+    assert_eq!(text(&output.stderr), notice);
+    assert_eq!(folder.names(), ["tiny.csv"], "nothing is written unasked");
+}
+
+#[test]
+fn the_json_has_these_names_and_no_others() {
+    let folder = Folder::new();
+    let report = json(&folder, &[&folder.log("tiny.csv", TINY), "--repeat", "3"]);
+    assert_eq!(keys(&report), ["device", "rmm_version", "software_device", "traces"]);
+    assert_eq!(report["software_device"], true);
+    let trace = &report["traces"][0];
+    assert_eq!(
+        keys(trace),
+        ["events", "file", "peak_live_bytes", "resources", "streams", "threads"]
+    );
+    let facts = ["events", "peak_live_bytes", "streams", "threads"].map(|key| trace[key].as_u64());
+    assert_eq!(facts, [3, 1536, 2, 1].map(Some));
+    let pool = &trace["resources"][0];
+    assert_eq!(
+        keys(pool),
+        [
+            "cold_ns_per_op",
+            "driver_calls",
+            "events",
+            "failures",
+            "first_failure",
+            "leaked_blocks",
+            "leaked_bytes",
+            "peak_live_bytes",
+            "peak_reserved_bytes",
+            "repeats",
+            "reserved_over_live",
+            "resource",
+            "stream_waits",
+            "warm_ns_per_op",
+        ]
+    );
+    let counts =
+        ["events", "failures", "leaked_blocks", "leaked_bytes", "peak_live_bytes", "repeats"]
+            .map(|key| pool[key].as_u64());
+    assert_eq!(counts, [3, 0, 1, 512, 1536, 3].map(Some));
+    assert_eq!(pool["first_failure"], Value::Null);
+    assert!(pool["warm_ns_per_op"].as_f64().is_some_and(|nanos| nanos > 0.0));
+}
+
+#[test]
+fn one_replay_has_no_warm_time() {
+    let folder = Folder::new();
+    let report = json(&folder, &[&folder.log("tiny.csv", TINY), "--repeat", "1"]);
+    let pool = &report["traces"][0]["resources"][0];
+    assert_eq!(pool["warm_ns_per_op"], Value::Null);
+    assert!(pool["cold_ns_per_op"].as_f64().is_some_and(|nanos| nanos > 0.0));
+}
+
+#[test]
+fn resources_are_replayed_in_the_order_of_the_command_line() {
+    let folder = Folder::new();
+    let path = folder.log("tiny.csv", TINY);
+    let report = json(&folder, &[&path, "--resource", "pool,cuda-async,cuda"]);
+    let resources = report["traces"][0]["resources"].as_array().expect("a list");
+    let names: Vec<_> = resources.iter().map(|resource| resource["resource"].as_str()).collect();
+    assert_eq!(names, [Some("pool"), Some("cuda-async"), Some("cuda")]);
+    for resource in resources {
+        assert_eq!(resource["failures"], 0, "{resource}");
+        assert!(resource["driver_calls"].as_u64() > Some(0), "{resource}");
+        assert!(resource["reserved_over_live"].as_f64() >= Some(1.0), "{resource}");
+    }
+}
+
+#[test]
+fn a_report_is_one_page_that_needs_nothing_else() {
+    let folder = Folder::new();
+    let (log, page) = (folder.log("tiny.csv", TINY), folder.path("report.html"));
+    succeeds(&[&log, "--report", &page]);
+    assert_eq!(folder.names(), ["report.html", "tiny.csv"]);
+    let html = fs::read_to_string(page).expect("written");
+    assert!(html.contains(&format!("<title>rmm replay: {log}</title>")), "the title");
+    assert!(html.contains("<svg") && html.trim_end().ends_with("</html>"), "a whole page");
+    for outside in ["<script", "<link", "src=", "@import"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn recorded_threads_may_become_threads() {
+    let folder = Folder::new();
+    let path = folder.log(
+        "threads.csv",
+        "7,0,allocate,0x100,1000,0\n9,0,allocate,0x800,1000,1\n9,0,free,0x100,1000,1\n\
+         8,0,allocate,0x100,5000,2\n7,0,free,0x800,1000,0\n9,0,free,0x100,5000,0\n",
+    );
+    for threads in [&[][..], &["--threads", "as-recorded"]] {
+        let all = ["--resource", "pool,cuda-async,cuda"];
+        let report = json(&folder, &[&[path.as_str()], &all[..], threads].concat());
+        let trace = &report["traces"][0];
+        assert_eq!((&trace["threads"], &trace["streams"]), (&3.into(), &3.into()));
+        for resource in trace["resources"].as_array().expect("a list") {
+            assert_eq!((&resource["failures"], &resource["leaked_blocks"]), (&0.into(), &0.into()));
+            assert_eq!(resource["events"], 6);
+        }
+    }
+}
+
+#[test]
+fn recorded_failures_are_not_repeated() {
+    let folder = Folder::new();
+    let path = folder.log(
+        "failed.csv",
+        "1,0,allocate,0x100,64,0\n1,0,allocate failure,(nil),70368744177664,0\n1,0,free,0x100,64,0\n",
+    );
+    let report = json(&folder, &[&path]);
+    let pool = &report["traces"][0]["resources"][0];
+    assert_eq!((&pool["events"], &pool["failures"]), (&3.into(), &0.into()));
+}
+
+#[test]
+fn what_the_device_can_not_give_is_exit_status_1_and_named() {
+    let folder = Folder::new();
+    let (log, out) = (folder.log("huge.csv", HUGE), folder.path("out.json"));
+    let output =
+        replay(&[&log, "--repeat", "2", "--resource", "pool,cuda-async,cuda", "--json", &out]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("line 3"), "{}", text(&output.stdout));
+    let report: Value = serde_json::from_slice(&fs::read(out).expect("written")).expect("JSON");
+    for resource in report["traces"][0]["resources"].as_array().expect("a list") {
+        // Once to look on, and twice against the clock.
+        assert_eq!(resource["failures"], 3, "{resource}");
+        let first = resource["first_failure"].as_str().unwrap_or_default();
+        assert!(first.starts_with("line 3: "), "{resource}");
+        assert_eq!(resource["peak_live_bytes"], 256, "what was not had was not live: {resource}");
+    }
+}
+
+#[test]
+fn bad_input_is_exit_status_2_and_writes_nothing() {
+    let folder = Folder::new();
+    let good = folder.log("good.csv", TINY);
+    let bad = folder.log("bad.csv", "1,0,free,0x10,64,0\n");
+    let (json, page) = (folder.path("out.json"), folder.path("out.html"));
+    let missing = folder.path("missing.csv");
+    for (args, complaint) in [
+        (&[good.as_str(), bad.as_str()][..], "bad.csv:2: "),
+        (&[missing.as_str(), good.as_str()], "missing.csv"),
+        (&[folder.path("").as_str(), good.as_str()], "rmm: "),
+    ] {
+        let output = replay(&[args, &["--json", &json, "--report", &page]].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert_eq!(text(&output.stdout), "", "{args:?}");
+        let messages = text(&output.stderr);
+        assert!(messages.contains(complaint), "{args:?}: {messages}");
+        assert_eq!(messages.lines().count(), 1, "{args:?}: {messages}");
+        assert_eq!(folder.names(), ["bad.csv", "good.csv"], "{args:?}");
+    }
+}
+
+#[test]
+fn a_file_that_can_not_be_written_is_exit_status_2_and_the_result_is_shown() {
+    let folder = Folder::new();
+    let log = folder.log("tiny.csv", TINY);
+    let out = folder.path("missing/out.json");
+    let output = replay(&[&log, "--json", &out]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stdout).contains("tiny.csv"), "the work is not lost");
+    let complaint = format!("cannot write {out}: ");
+    assert!(text(&output.stderr).contains(&complaint), "{}", text(&output.stderr));
+    assert_eq!(folder.names(), ["tiny.csv"]);
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_exit_status_2() {
+    let folder = Folder::new();
+    let log = folder.log("tiny.csv", TINY);
+    let output = super::common::program(&["replay", &log, "--device", "0"])
+        .env("RMM_CUDA_LIBRARY", "/nonexistent")
+        .output()
+        .expect("the program runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "");
+    assert!(text(&output.stderr).contains("/nonexistent"), "{}", text(&output.stderr));
+}

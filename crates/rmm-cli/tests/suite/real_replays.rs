@@ -1,0 +1,48 @@
+//! The recorded traces on the software device: all succeeds, and the pool holds no more memory than others do.
+
+use std::path::Path;
+
+use rmm_cli::args::{DeviceChoice, ResourceKind};
+use rmm_cli::device::OpenDevice;
+use rmm_cli::replay::{Options, replay};
+use rmm_cli::trace;
+
+/// Replays a trace; `most` is what RMM's pool reserves on it, as a multiple of the peak of live bytes.
+fn replay_whole(name: &str, peak_live: u64, most: f64) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/traces");
+    let trace = trace::read(&folder.join(name).with_extension("csv.gz")).expect(name);
+    let device = OpenDevice::open(DeviceChoice::Software).expect("always there");
+    let options = Options { repeat: 1, threads: None };
+    let result =
+        replay(&device, &trace, ResourceKind::Pool, options, &|_| {}).expect("it can be made");
+    assert_eq!(result.events, trace.events.len() as u64);
+    assert_eq!((result.failures, &result.first_failure), (0, &None), "{name}");
+    assert_eq!(result.peak_live_bytes, peak_live, "{name}");
+    assert_eq!(result.peak_live_bytes, trace.peak_live_aligned, "{name}");
+    assert!(
+        result.reserved_over_live >= 1.0 && result.reserved_over_live <= most,
+        "{name}: {} bytes reserved for {peak_live} are {:.3}, above {most}",
+        result.peak_reserved_bytes,
+        result.reserved_over_live
+    );
+}
+
+#[test]
+fn gpt2_train() {
+    replay_whole("gpt2-train", 9_418_272_512, 2.10);
+}
+
+#[test]
+fn resnet_train() {
+    replay_whole("resnet-train", 3_796_272_384, 1.92);
+}
+
+#[test]
+fn gnn_train() {
+    replay_whole("gnn-train", 5_199_111_680, 1.82);
+}
+
+#[test]
+fn etl_streams() {
+    replay_whole("etl-streams", 233_004_544, 3.35);
+}

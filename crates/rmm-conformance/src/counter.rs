@@ -1,0 +1,63 @@
+//! A word of device memory in which kernels count what is wrong.
+
+use std::alloc::Layout;
+
+use rmm_core::{CudaStream, DevicePtr, SyncResource, copy};
+use rmm_resources::CudaMemoryResource;
+
+use crate::failure::ensure;
+use crate::{Failure, Outcome};
+
+/// Counts the words that [`Block::check`](crate::Block::check) finds wrong. Its memory comes from the driver itself, not from the
+/// resource that is checked.
+///
+/// Make it before slow kernels are launched, and drop it after: getting its memory may wait for the device, giving it back does.
+#[derive(Debug)]
+pub struct Counter {
+    /// # Invariant
+    /// One word from `CudaMemoryResource`.
+    pointer: DevicePtr,
+}
+
+const WORD: Layout = Layout::new::<u32>();
+
+impl Counter {
+    /// A counter at zero, which every stream may use. Waits for the stream.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn new(stream: &CudaStream) -> Result<Self, Failure> {
+        let counter = Self { pointer: CudaMemoryResource::new().allocate_sync(WORD)? };
+        // SAFETY: the word was allocated just now, and nothing else uses it yet.
+        unsafe { copy::fill(counter.pointer, 0, WORD.size(), stream.as_ref()) }?;
+        stream.synchronize()?;
+        Ok(counter)
+    }
+
+    /// Where the word is.
+    pub fn pointer(&self) -> DevicePtr {
+        self.pointer
+    }
+
+    /// Waits for the stream and fails if anything wrong was counted so far; `what` says what it means.
+    ///
+    /// # Errors
+    /// If there is, or work on the device has failed.
+    #[track_caller]
+    pub fn expect_none(&self, stream: &CudaStream, what: &str) -> Outcome {
+        let mut word = [0u8; 4];
+        let (target, source) = (word.as_mut_ptr().cast(), self.pointer);
+        // SAFETY: `word` stays until the synchronization below; the word on the device is this counter's.
+        unsafe { copy::device_to_host(target, source, WORD.size(), stream.as_ref()) }?;
+        stream.synchronize()?;
+        let errors = u32::from_ne_bytes(word);
+        ensure(errors == 0, || format!("{what}: {errors} words are wrong"))
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` from an equal resource with this layout; giving it back waits for all kernels that count.
+        unsafe { CudaMemoryResource::new().deallocate_sync(self.pointer, WORD) };
+    }
+}

@@ -1,0 +1,135 @@
+//! Where checks run: a GPU, or the software device.
+
+use rmm_core::{Device, DeviceGuard, Error};
+use rmm_sim::{Entered, Machine, Schedule};
+
+use crate::failure::ensure;
+use crate::{Failure, Outcome};
+
+/// Memory of the software device, in bytes.
+const SOFTWARE_MEMORY: usize = 4 << 30;
+
+/// A device that checks can run on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The system's GPU of this number.
+    Gpu(usize),
+    /// A new software device whose work runs at times drawn by the seed in `RMM_SIM_SEED`.
+    Seeded,
+    /// A new software device that runs nothing before it must.
+    Adversarial,
+}
+
+impl Place {
+    /// The places that `RMM_DRIVER` and `RMM_TEST_DEVICE` choose.
+    ///
+    /// # Errors
+    /// If one of them has a value that means nothing.
+    pub fn selected() -> Result<Vec<Self>, Failure> {
+        match variable("RMM_DRIVER").as_str() {
+            "cuda" => {
+                let wish = variable("RMM_TEST_DEVICE");
+                let number = if wish.is_empty() { Ok(0) } else { wish.parse() };
+                let number = number.map_err(|error| {
+                    Failure::new(format!("RMM_TEST_DEVICE is {wish:?}: {error}"))
+                })?;
+                Ok(vec![Self::Gpu(number)])
+            }
+            "" | "sim" => Ok(vec![Self::Seeded, Self::Adversarial]),
+            other => {
+                Err(Failure::new(format!("RMM_DRIVER is {other:?}; expected \"sim\" or \"cuda\"")))
+            }
+        }
+    }
+}
+
+/// An environment variable without the space around it; empty if it is not set.
+pub(crate) fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default().trim().to_owned()
+}
+
+/// A device, current on the thread that opened it for as long as this lives.
+#[derive(Debug)]
+pub struct Environment {
+    handle: DeviceHandle,
+    _current: Current,
+}
+
+/// What another thread needs to use the same device.
+#[derive(Clone, Debug)]
+pub enum DeviceHandle {
+    /// The software device.
+    Software(Machine),
+    /// A GPU.
+    Gpu(Device),
+}
+
+/// Keeps the device current on a thread.
+#[derive(Debug)]
+#[must_use = "the device is current only while the guard lives"]
+pub enum Current {
+    /// The software device.
+    Software(Entered),
+    /// A GPU.
+    Gpu(DeviceGuard),
+}
+
+impl Environment {
+    /// Opens the device and makes it current.
+    ///
+    /// # Errors
+    /// If there is no driver or no such GPU; the text says why.
+    pub fn open(place: Place) -> Result<Self, Failure> {
+        let machine = || Machine::builder().memory(SOFTWARE_MEMORY);
+        let handle = match place {
+            Place::Gpu(number) => DeviceHandle::Gpu(Device::new(number)?),
+            Place::Seeded => DeviceHandle::Software(machine().build()),
+            Place::Adversarial => {
+                DeviceHandle::Software(machine().schedule(Schedule::Adversarial).build())
+            }
+        };
+        let current = handle.make_current()?;
+        Ok(Self { handle, _current: current })
+    }
+
+    /// For other threads.
+    pub fn handle(&self) -> &DeviceHandle {
+        &self.handle
+    }
+
+    /// The device's name.
+    ///
+    /// # Errors
+    /// If the driver refuses to tell.
+    pub fn device_name(&self) -> Result<String, Error> {
+        Device::current()?.name()
+    }
+
+    /// To be called when a check has passed and has dropped all that it made: work did not fail, and (where the device can tell)
+    /// none of it touched memory after its end, and nothing is left allocated.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn verify(&self) -> Outcome {
+        Device::synchronize_current()?;
+        let DeviceHandle::Software(machine) = &self.handle else { return Ok(()) };
+        machine.run_all();
+        let violations = machine.violations();
+        ensure(violations.is_empty(), || format!("the device saw misuse: {violations:?}"))?;
+        let leaks = machine.leaks();
+        ensure(leaks.is_empty(), || format!("left behind: {leaks:?}"))
+    }
+}
+
+impl DeviceHandle {
+    /// Makes the device current on the calling thread.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn make_current(&self) -> Result<Current, Error> {
+        match self {
+            Self::Software(machine) => Ok(Current::Software(machine.enter())),
+            Self::Gpu(device) => device.make_current().map(Current::Gpu),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Kernels that fill and check memory: real ones on a GPU, simulated ones on the software device.
+
+mod module;
+mod simulated;
+
+use rmm_core::{DevicePtr, StreamRef, driver_in_context};
+use rmm_sim::Machine;
+
+use crate::{DeviceHandle, Failure, Outcome};
+use module::Module;
+
+/// The kernels of a device. Word `i` of a block that was filled with `first_value` is `first_value + i`, wrapping.
+#[derive(Debug)]
+pub struct Kernels(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Software(Machine),
+    Gpu(Module),
+}
+
+impl Kernels {
+    /// The kernels for the device, which is current.
+    ///
+    /// # Errors
+    /// If the driver refuses the code.
+    pub fn load(device: &DeviceHandle) -> Result<Self, Failure> {
+        Ok(Self(match device {
+            DeviceHandle::Software(machine) => Kind::Software(machine.clone()),
+            DeviceHandle::Gpu(_) => Kind::Gpu(Module::load()?),
+        }))
+    }
+
+    /// Enqueues a kernel that spins for `spin_cycles` of the device's clock and then fills `words` words. The software device
+    /// does not spin: when it runs is up to its schedule.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    ///
+    /// # Safety
+    /// `pointer` names memory of the device, for so many 4-byte words, whose other uses are ordered with this place on the stream.
+    pub unsafe fn fill(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        words: u32,
+        first_value: u32,
+        spin_cycles: u64,
+    ) -> Outcome {
+        driver_in_context()?;
+        match &self.0 {
+            Kind::Software(machine) => {
+                Ok(machine.launch(stream.as_raw(), simulated::fill(pointer, words, first_value))?)
+            }
+            // SAFETY: the caller's contract.
+            Kind::Gpu(module) => unsafe {
+                module.fill(stream, pointer, words, first_value, spin_cycles)
+            },
+        }
+    }
+
+    /// Enqueues a kernel that adds to the word at `errors` the number of words that differ from what [`fill`](Self::fill) writes.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    ///
+    /// # Safety
+    /// As for [`fill`](Self::fill); `errors` names one aligned word of the device's memory that only such kernels use meanwhile.
+    pub unsafe fn check(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        words: u32,
+        first_value: u32,
+        errors: DevicePtr,
+    ) -> Outcome {
+        driver_in_context()?;
+        match &self.0 {
+            Kind::Software(machine) => {
+                let kernel = simulated::check(pointer, words, first_value, errors);
+                Ok(machine.launch(stream.as_raw(), kernel)?)
+            }
+            // SAFETY: the caller's contract.
+            Kind::Gpu(module) => unsafe {
+                module.check(stream, pointer, words, first_value, errors)
+            },
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! One conformance suite for every memory resource, run on the software device and on a GPU from the same source.
+//!
+//! The [checks](suite) are functions over any resource; what they check is the contract in the documentation of
+//! [`rmm_core`](rmm_core#stream-order), by its clauses. They look at the contents of memory, written and read by
+//! [kernels](Kernels) on the device, so an order that is missing shows as words that somebody else wrote.
+//!
+//! A [`Cell`] is where, on which stream and over which resource a check runs. The environment chooses them:
+//!
+//! | variable | values | without it |
+//! |---|---|---|
+//! | `RMM_DRIVER` | `cuda`: the system's driver; `sim` | `sim` |
+//! | `RMM_TEST_DEVICE` | the GPU's number | 0 |
+//! | `RMM_TEST_STREAM` | `legacy`, `per-thread`, `non-blocking` | each of them |
+//! | `RMM_TEST_RESOURCE` | `pool`, `cuda-async`, `cuda` | each of them |
+//! | `RMM_SIM_SEED` | the software device's seed | 0 |
+
+mod block;
+mod counter;
+mod environment;
+mod failure;
+mod kernel;
+mod matrix;
+mod random;
+mod subject;
+pub mod suite;
+
+pub use block::Block;
+pub use counter::Counter;
+pub use environment::{Current, DeviceHandle, Environment, Place};
+pub use failure::{Failure, Outcome};
+pub use kernel::Kernels;
+pub use matrix::{Cell, ResourceChoice, StreamChoice, run_in};
+pub use random::Random;
+pub use subject::Subject;

@@ -1,0 +1,79 @@
+//! What happens when there is no memory left.
+
+use std::alloc::Layout;
+
+use rmm_core::{Error, Resource};
+
+use crate::failure::ensure;
+use crate::{Failure, Outcome, Subject};
+
+/// The error of `allocate`: a request that can not be served is out of memory, says how much was asked for, and changes nothing:
+/// everything is usable afterwards. A resource with a limit serves requests up to it, again and again, in whatever sizes.
+///
+/// # Errors
+/// What is wrong.
+pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+    let errors = subject.counter()?;
+    let before = subject.allocate(subject.stream(), 1000)?;
+    before.fill(17, 0)?;
+    refused(subject, subject.too_much())?;
+    if subject.capacity().is_some() {
+        // What a driver says of a size that no address space has is its own; a limit of the resource's comes first.
+        refused(subject, isize::MAX.unsigned_abs() - 255)?;
+    }
+    before.check(17, &errors)?;
+    errors.expect_none(subject.stream(), "a refused request changed a live block")?;
+    drop(before);
+    super::memory_is_usable(subject)?;
+
+    let Some(capacity) = subject.capacity() else { return Ok(()) };
+    let eighth = u32::try_from(capacity / 32).map_err(Failure::new)?;
+    for words in [eighth, 8 * eighth, 2 * eighth, 8 * eighth] {
+        let mut live = Vec::new();
+        let other = subject.other_stream()?;
+        let last = loop {
+            let stream = if live.len() % 2 == 0 { subject.stream() } else { &other };
+            match subject.allocate(stream, words) {
+                Ok(block) => {
+                    block.fill(words, 0)?;
+                    live.push(block);
+                }
+                Err(error) => break error,
+            }
+        };
+        is_out_of_memory(&last)?;
+        let held = live.len() * usize::try_from(words).map_err(Failure::new)? * 4;
+        ensure(held == capacity, || {
+            format!("{held} bytes of {capacity} could be had in blocks of {words} words: {last}")
+        })?;
+        for block in &live {
+            block.check(words, &errors)?;
+        }
+        errors.expect_none(subject.stream(), "blocks up to the limit share memory")?;
+        errors.expect_none(&other, "blocks up to the limit share memory")?;
+    }
+    Ok(())
+}
+
+fn refused<R: Resource>(subject: &Subject<'_, R>, bytes: usize) -> Outcome {
+    let layout = Layout::from_size_align(bytes, 256).map_err(Failure::new)?;
+    let (resource, stream) = (subject.resource(), subject.stream().as_ref());
+    for outcome in [resource.allocate(stream, layout), resource.allocate_sync(layout)] {
+        match outcome {
+            Ok(pointer) => {
+                return Err(Failure::new(format!("{bytes} bytes are said to be at {pointer:?}")));
+            }
+            Err(error) => {
+                is_out_of_memory(&error)?;
+                ensure(error.requested() == Some(bytes), || {
+                    format!("the error does not say that {bytes} bytes were asked for: {error}")
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_out_of_memory(error: &Error) -> Outcome {
+    ensure(error.is_out_of_memory(), || format!("the refusal is no out-of-memory error: {error}"))
+}

@@ -1,0 +1,49 @@
+//! Equality, and resources whose type is forgotten.
+
+use std::alloc::Layout;
+
+use rmm_adaptors::LoggingResourceAdaptor;
+use rmm_core::{AnyResource, DeviceResource, DeviceResourceRef, Resource, SyncResource};
+
+use crate::failure::ensure;
+use crate::{Failure, Outcome, Subject};
+
+/// Clause 4: memory may be freed by a resource that is equal to the one it came from: a clone, or either one with its type
+/// forgotten. Erasure keeps equality, the name and the type.
+///
+/// # Errors
+/// What is wrong.
+pub fn equality_and_erasure_keep_the_resource<R: DeviceResource>(
+    subject: &Subject<'_, R>,
+) -> Outcome {
+    let original = subject.resource();
+    let clone = original.clone();
+    let any: AnyResource = AnyResource::of(original);
+    let twice: AnyResource = AnyResource::new(any.clone());
+    let borrowed = DeviceResourceRef::new(original);
+    ensure(*original == clone, || "a clone is not equal to its original".into())?;
+    ensure(any == AnyResource::new(clone.clone()), || "erasure forgets equality".into())?;
+    ensure(any == twice, || "erasing twice makes another resource".into())?;
+    ensure(twice.downcast_ref::<R>() == Some(original), || "the type is lost".into())?;
+    let names = [any.name(), twice.name(), borrowed.name()];
+    ensure(names == [original.name(); 3], || format!("the name is lost: {names:?}"))?;
+    let wrapped = LoggingResourceAdaptor::to_writer(original.clone(), std::io::sink())?;
+    ensure(any != AnyResource::new(wrapped), || "a wrapper is taken for what it wraps".into())?;
+
+    let ways: [&dyn Resource; 5] = [original, &clone, &any, &twice, &borrowed];
+    let (stream, other) = (subject.stream(), subject.other_stream()?);
+    let layout = Layout::from_size_align(3000, 256).map_err(Failure::new)?;
+    for (place, from) in ways.iter().enumerate() {
+        let to = ways[(place + 1) % ways.len()];
+        let ordered = from.allocate(stream.as_ref(), layout)?;
+        let elsewhere = from.allocate(other.as_ref(), layout)?;
+        let at_once = from.allocate_sync(layout)?;
+        // SAFETY: allocated just now with this layout from an equal resource, and not used.
+        unsafe { to.deallocate(stream.as_ref(), ordered, layout) };
+        // SAFETY: as above.
+        unsafe { to.deallocate(other.as_ref(), elsewhere, layout) };
+        // SAFETY: as above.
+        unsafe { to.deallocate_sync(at_once, layout) };
+    }
+    Ok(())
+}

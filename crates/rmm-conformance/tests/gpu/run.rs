@@ -1,0 +1,66 @@
+//! Running a check in every cell.
+
+use std::io::Write;
+use std::sync::Once;
+
+use rmm_conformance::{Cell, Environment, Outcome};
+
+/// Defines a test for each check of the suite, over pools of at most `$capacity` bytes and the resources without a limit.
+macro_rules! conformance {
+    ($capacity:expr; $($check:ident),* $(,)?) => {$(
+        #[test]
+        fn $check() {
+            use rmm_adaptors::PoolMemoryResource;
+            use rmm_conformance::{ResourceChoice, suite};
+            use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+
+            crate::run::in_every_cell(|cell| match cell.resource {
+                ResourceChoice::Pool => {
+                    let pool = || {
+                        let upstream = CudaMemoryResource::new();
+                        PoolMemoryResource::builder(upstream).maximum_size($capacity).build()
+                    };
+                    cell.run(Some($capacity), pool, |subject| suite::$check(subject))
+                }
+                ResourceChoice::CudaAsync => {
+                    cell.run(None, CudaAsyncMemoryResource::new, |subject| suite::$check(subject))
+                }
+                ResourceChoice::Cuda => {
+                    let cuda = || Ok(CudaMemoryResource::new());
+                    cell.run(None, cuda, |subject| suite::$check(subject))
+                }
+            });
+        }
+    )*};
+}
+pub(crate) use conformance;
+
+/// Runs `check` in every cell that the environment chooses, and panics with all that is wrong.
+#[track_caller]
+pub(crate) fn in_every_cell(check: impl Fn(&Cell) -> Outcome) {
+    let cells = match Cell::selected() {
+        Ok(cells) => cells,
+        Err(failure) => panic!("{failure}"),
+    };
+    let mut failures = Vec::new();
+    for cell in cells {
+        announce(cell);
+        if let Err(failure) = check(&cell) {
+            failures.push(format!("{cell}: {failure}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Says once on which device this is. That it can not be opened is for the check to say.
+fn announce(cell: Cell) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if let Ok(environment) = Environment::open(cell.place)
+            && let Ok(name) = environment.device_name()
+        {
+            // Not by `println!`, which the test runner keeps to itself.
+            let _unseen = writeln!(std::io::stderr(), "conformance suite on: {name}");
+        }
+    });
+}

@@ -1,0 +1,26 @@
+//! Checks that need some room.
+
+use crate::run::conformance;
+
+/// Bytes for checks that hold many blocks.
+const ROOM: usize = 64 << 20;
+/// Bytes for checks that use them all.
+const LITTLE_ROOM: usize = 8 << 20;
+
+conformance! { ROOM;
+    alignments_are_honoured,
+    buffers_hold_their_bytes,
+    buffers_move_between_streams,
+    current_resource_serves_containers,
+    equality_and_erasure_keep_the_resource,
+    live_blocks_never_overlap,
+    logs_name_each_allocation_and_its_free,
+    memory_is_usable,
+    threads_share_a_resource,
+    vectors_hold_their_elements,
+    zero_bytes_are_free,
+}
+
+conformance! { LITTLE_ROOM;
+    exhaustion_is_an_error_and_passes,
+}

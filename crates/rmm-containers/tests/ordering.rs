@@ -1,0 +1,206 @@
+//! Containers on several streams, threads and devices: safe code can not make one owner's work meet another's.
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_containers::{DeviceBuffer, DeviceUVector};
+use rmm_core::{CudaStream, Device, DevicePtr, ErrorKind, StreamFlags, StreamRef};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sys::CuResult;
+
+type Pool = PoolMemoryResource<CudaMemoryResource>;
+
+/// Nothing runs before somebody waits for it.
+fn machine(devices: usize) -> Machine {
+    Machine::builder().devices(devices).memory(64 << 20).schedule(Schedule::Adversarial).build()
+}
+
+fn pool() -> Pool {
+    Pool::builder(CudaMemoryResource::new()).build().expect("a pool")
+}
+
+fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+fn first_byte(machine: &Machine, pointer: DevicePtr) -> u8 {
+    let mut byte = [0];
+    machine.read(pointer, &mut byte).expect("device memory");
+    byte[0]
+}
+
+#[test]
+fn a_buffer_on_the_per_thread_stream_may_go_to_another_thread_and_come_back() {
+    let machine = machine(1);
+    let _entered = machine.enter();
+    let pool = pool();
+    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let buffer = std::thread::scope(|scope| {
+        let filled = scope.spawn(|| {
+            let _entered = machine.enter();
+            buffer.fill(7).unwrap();
+            buffer
+        });
+        filled.join().unwrap()
+    });
+    let pointer = buffer.as_ptr();
+    drop(buffer);
+    let mut next = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    assert_eq!(next.as_ptr(), pointer);
+    next.fill(9).unwrap();
+    CudaStream::per_thread().synchronize().unwrap();
+    machine.run_all();
+    assert_eq!(first_byte(&machine, pointer), 9, "the other thread's fill came after");
+}
+
+#[test]
+fn a_clone_made_by_another_thread_reads_before_the_source_is_freed() {
+    let machine = machine(1);
+    let _entered = machine.enter();
+    let pool = pool();
+    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    buffer.fill(7).unwrap();
+    let other = stream();
+    let copy = std::thread::scope(|scope| {
+        let cloned = scope.spawn(|| {
+            let _entered = machine.enter();
+            buffer.try_clone(&other).unwrap()
+        });
+        cloned.join().unwrap()
+    });
+    let pointer = buffer.as_ptr();
+    drop(buffer);
+    let mut next = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    assert_eq!(next.as_ptr(), pointer);
+    next.fill(9).unwrap();
+    CudaStream::per_thread().synchronize().unwrap();
+    machine.run_all();
+    assert_eq!(first_byte(&machine, copy.as_ptr()), 7, "the clone read what the next owner wrote");
+}
+
+#[test]
+fn a_clone_on_another_stream_reads_before_the_source_is_written_again() {
+    let machine = machine(1);
+    let _entered = machine.enter();
+    let pool = pool();
+    let (own, other) = (stream(), stream());
+    let mut buffer = DeviceBuffer::uninit(1000, &own, &pool).unwrap();
+    buffer.fill(7).unwrap();
+    let copy = buffer.try_clone(&other).unwrap();
+    buffer.fill(9).unwrap();
+    own.synchronize().unwrap();
+    machine.run_all();
+    assert_eq!(first_byte(&machine, copy.as_ptr()), 7);
+    assert_eq!(first_byte(&machine, buffer.as_ptr()), 9);
+}
+
+#[test]
+fn another_stream_is_ordered_whatever_device_is_current() {
+    let machine = machine(2);
+    let _entered = machine.enter();
+    let pool = pool();
+    let other = stream();
+    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::legacy(), &pool).unwrap();
+    buffer.fill(7).unwrap();
+    {
+        let _second = Device::new(1).unwrap().make_current().unwrap();
+        buffer.set_stream(&other).unwrap();
+    }
+    buffer.fill(9).unwrap();
+    other.synchronize().unwrap();
+    machine.run_all();
+    assert_eq!(
+        first_byte(&machine, buffer.as_ptr()),
+        9,
+        "the fill on the former stream came after"
+    );
+}
+
+#[test]
+fn the_last_owner_of_a_pool_may_go_while_another_device_is_current() {
+    let machine = machine(2);
+    let _entered = machine.enter();
+    let pool =
+        PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
+    let stream = stream();
+    let mut buffer = DeviceBuffer::uninit(1000, &stream, &pool).unwrap();
+    drop(pool);
+    buffer.fill(3).unwrap();
+    {
+        let _second = Device::new(1).unwrap().make_current().unwrap();
+        drop(buffer);
+    }
+    machine.run_all();
+    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    assert_eq!(machine.memory_in_use(0), 0);
+}
+
+#[test]
+fn growing_keeps_the_contents_and_the_old_memory_until_it_is_read() {
+    let machine = machine(1);
+    let _entered = machine.enter();
+    let pool = pool();
+    let stream = stream();
+    let mut buffer = DeviceBuffer::from_slice(b"contents", &stream, &pool).unwrap();
+    let before = buffer.as_ptr();
+    buffer.reserve(4000).unwrap();
+    assert_ne!(buffer.as_ptr(), before);
+    // The old memory is free for the next owner, whose fill comes after the copy.
+    let mut next = DeviceBuffer::uninit(8, &stream, &pool).unwrap();
+    assert_eq!(next.as_ptr(), before);
+    next.fill(0).unwrap();
+    assert_eq!(buffer.to_vec(&stream).unwrap(), b"contents");
+    buffer.resize(3).unwrap();
+    buffer.shrink_to_fit().unwrap();
+    assert_eq!((buffer.len(), buffer.capacity()), (3, 3));
+    assert_eq!(buffer.to_vec(&stream).unwrap(), b"con");
+}
+
+#[test]
+fn a_copy_that_can_not_be_waited_for_is_waited_for_otherwise() {
+    let machine = machine(1);
+    let _entered = machine.enter();
+    let stream = stream();
+    let mut buffer = DeviceBuffer::uninit(8, &stream, &pool()).unwrap();
+    buffer.fill(5).unwrap();
+    machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::UNKNOWN));
+    let error = buffer.copy_to_slice(&mut [0; 8], &stream).unwrap_err();
+    assert_eq!(error.code(), Some(CuResult::UNKNOWN));
+    assert!(stream.as_ref().is_idle().unwrap(), "the borrow has ended, and the copy has not");
+}
+
+#[test]
+fn elements_are_aligned_as_their_type_asks() {
+    #[derive(Clone, Copy)]
+    #[repr(C, align(1024))]
+    struct Page([u8; 1024]);
+    // SAFETY: bytes without padding.
+    unsafe impl bytemuck::Zeroable for Page {}
+    // SAFETY: as above; every bit pattern is a value.
+    unsafe impl bytemuck::Pod for Page {}
+
+    let machine = machine(1);
+    let _entered = machine.enter();
+    let (stream, pool) = (stream(), pool());
+    let _before = DeviceBuffer::uninit(1, &stream, &pool).unwrap();
+    let pages = DeviceUVector::from_slice_in(&[Page([7; 1024])], &stream, &pool).unwrap();
+    assert_eq!(pages.as_ptr().0 % 1024, 0);
+    assert_eq!(pages.to_vec(&stream).unwrap()[0].0, [7; 1024]);
+}
+
+#[test]
+fn sizes_and_ranges_are_checked() {
+    let machine = machine(1);
+    let _entered = machine.enter();
+    let (stream, pool) = (stream(), pool());
+    let too_many = DeviceUVector::<u64>::uninit(usize::MAX / 4, &stream, &pool).unwrap_err();
+    assert_eq!(too_many.kind(), ErrorKind::InvalidArgument);
+    let crooked = DeviceBuffer::uninit_aligned(8, 3, &stream, &pool).unwrap_err();
+    assert_eq!(crooked.kind(), ErrorKind::InvalidArgument);
+    let mut vector = DeviceUVector::from_slice_in(&[1u32, 2], &stream, &pool).unwrap();
+    assert_eq!(vector.copy_from_slice(&[1, 2, 3]).unwrap_err().kind(), ErrorKind::OutOfRange);
+    vector.resize(0).unwrap();
+    assert!(vector.is_empty());
+    let empty = DeviceUVector::<u32>::uninit(0, &stream, &pool).unwrap();
+    assert_eq!(empty.as_ptr(), DevicePtr::NULL);
+    assert_eq!(empty.to_vec(&stream).unwrap(), []);
+}
