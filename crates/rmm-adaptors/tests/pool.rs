@@ -188,8 +188,11 @@ fn what_is_left_of_a_fused_block_is_not_free_for_all() {
     let (a, b, c, d) = (stream(), stream(), stream(), stream());
     let [first, second] =
         [&a, &b].map(|stream| pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap());
-    keep_busy(&machine, &a);
-    keep_busy(&machine, &b);
+    // More work than is done while the pool asks how far it is.
+    for _ in 0..10 {
+        keep_busy(&machine, &a);
+        keep_busy(&machine, &b);
+    }
     free(&pool, &a, first, 2 * MIB);
     free(&pool, &b, second, 2 * MIB);
     // c waits for both and gets a run of both. What is left was b's, and only c is ordered after b.

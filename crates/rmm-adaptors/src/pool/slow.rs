@@ -91,6 +91,7 @@ impl Shared {
             Ok(context) => context,
             Err(error) => return (state, Err(error)),
         };
+        state.statistics.slow_allocations += 1;
         // The lock is released now and then: the list must stay the stream's.
         state.order.pin(request.list);
         let (mut state, outcome) = self.try_steps(state, request);

@@ -10,6 +10,8 @@ use rmm_core::{DevicePtr, StreamId};
 pub struct PoolStatistics {
     /// Blocks handed out.
     pub allocations: u64,
+    /// Of these, requests that no block known to be free would serve, so that the pool had to merge, ask, grow or wait.
+    pub slow_allocations: u64,
     /// Blocks taken back.
     pub frees: u64,
     /// Frees of addresses that are not those of live blocks. Each is a bug in the program.

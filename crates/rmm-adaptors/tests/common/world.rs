@@ -4,14 +4,19 @@ use std::alloc::Layout;
 
 use proptest::prelude::*;
 use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, SyncResource};
+use rmm_core::{
+    CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamKind, SyncResource,
+};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
 
 use crate::tags::{self, Wrong};
 
-/// Streams that a program uses.
-pub(crate) const STREAMS: usize = 4;
+/// Streams that a program uses: non-blocking ones, blocking ones, and the two default streams.
+pub(crate) const STREAMS: usize = 7;
+const FIRST_BLOCKING: usize = 3;
+const LEGACY: usize = 5;
+const PER_THREAD: usize = 6;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -27,7 +32,8 @@ pub(crate) enum Op {
     Free {
         which: usize,
     },
-    /// Frees on another stream than that of the last use, which waits first.
+    /// Frees on another stream than that of the last use, which waits first; unless the two order themselves, as the legacy
+    /// default stream and blocking streams do.
     FreeElsewhere {
         which: usize,
         stream: usize,
@@ -87,6 +93,23 @@ pub(crate) fn new_stream() -> Result<CudaStream, Error> {
     CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)
 }
 
+/// The stream at a place among the streams.
+fn stream_at(place: usize) -> Result<CudaStream, Error> {
+    match place {
+        LEGACY => Ok(CudaStream::legacy()),
+        PER_THREAD => Ok(CudaStream::per_thread()),
+        FIRST_BLOCKING.. => CudaStream::new(),
+        _ => new_stream(),
+    }
+}
+
+/// Whether work on one is ordered after work on the other without anybody's doing.
+fn order_themselves(first: &CudaStream, second: &CudaStream) -> bool {
+    let is_legacy = |stream: &CudaStream| stream.kind() == StreamKind::Legacy;
+    (is_legacy(first) && !second.is_non_blocking())
+        || (is_legacy(second) && !first.is_non_blocking())
+}
+
 /// Has `second` wait for all that `first` has to do so far.
 pub(crate) fn order(first: &CudaStream, second: &CudaStream) -> Result<(), Error> {
     let event = CudaEvent::new()?;
@@ -101,7 +124,7 @@ impl World {
         Self {
             machine: machine.clone(),
             pool: builder.maximum_size(limit).build().expect("a pool"),
-            streams: (0..STREAMS).map(|_| new_stream().expect("a stream")).collect(),
+            streams: (0..STREAMS).map(|place| stream_at(place).expect("a stream")).collect(),
             live: Vec::new(),
             next_tag: 1,
             wrong: Wrong::default(),
@@ -122,7 +145,7 @@ impl World {
             Op::Free { which } => self.free(which, None),
             Op::FreeElsewhere { which, stream } => self.free(which, Some(stream)),
             Op::Replace { stream } => {
-                if let Some(new) = self.asked(new_stream()) {
+                if let Some(new) = self.asked(stream_at(stream)) {
                     self.streams[stream] = new;
                 }
             }
@@ -168,6 +191,12 @@ impl World {
             self.live.swap_remove(which % self.live.len());
         if let Some(other) = elsewhere {
             let other = self.streams[other].clone();
+            if order_themselves(&stream, &other) {
+                tags::check(&self.machine, &stream, pointer, layout.size(), tag, &self.wrong);
+                // SAFETY: allocated with this layout; what is enqueued on `other` from now on comes after all uses, on `stream`.
+                unsafe { self.pool.deallocate(other.as_ref(), pointer, layout) };
+                return;
+            }
             let ordered = order(&stream, &other);
             if self.asked(ordered).is_some() {
                 stream = other;
