@@ -1,18 +1,15 @@
 //! Threads that share a pool: blocks that are handed from thread to thread, and default streams that end with their thread.
 
-#[path = "common/tags.rs"]
-mod tags;
-
 use std::alloc::Layout;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
+use crate::tags::Wrong;
 use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
 use rmm_core::{CudaEvent, CudaStream, Device, DevicePtr, Error, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
-use tags::Wrong;
 
 type Pool = PoolMemoryResource<CudaMemoryResource>;
 
@@ -60,12 +57,12 @@ impl Shop<'_> {
     fn allocate(&self, stream: &CudaStream, bytes: usize, tag: u64) -> Result<Block, Error> {
         let layout = Layout::from_size_align(bytes, 256).expect("a small size");
         let pointer = self.pool.allocate(stream.as_ref(), layout)?;
-        tags::write(self.machine, stream, pointer, bytes, tag);
+        crate::tags::write(self.machine, stream, pointer, bytes, tag);
         Ok(Block { pointer, layout, tag })
     }
 
     fn free(&self, stream: &CudaStream, Block { pointer, layout, tag }: Block) {
-        tags::check(self.machine, stream, pointer, layout.size(), tag, self.wrong);
+        crate::tags::check(self.machine, stream, pointer, layout.size(), tag, self.wrong);
         // SAFETY: allocated with this layout; all uses are on this stream or ordered before it by an event.
         unsafe { self.pool.deallocate(stream.as_ref(), pointer, layout) };
     }
@@ -103,7 +100,13 @@ fn work(
                 shop.free(&stream, block);
                 continue;
             }
-            tags::write(shop.machine, &stream, block.pointer, block.layout.size(), block.tag);
+            crate::tags::write(
+                shop.machine,
+                &stream,
+                block.pointer,
+                block.layout.size(),
+                block.tag,
+            );
             let used = CudaEvent::new().expect("an event");
             used.record(stream.as_ref()).expect("it is of this device");
             if let Err(mpsc::TrySendError::Full(parcel)) = out.try_send(Parcel { block, used }) {

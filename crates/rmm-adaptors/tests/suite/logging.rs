@@ -1,6 +1,5 @@
 //! The log of allocations: its lines, its threads, and a writer that fails.
 
-use std::alloc::Layout;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -8,6 +7,8 @@ use std::thread;
 use rmm_adaptors::LoggingResourceAdaptor;
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef, SyncResource};
 use rmm_resources::CudaMemoryResource;
+
+use crate::short::{free, layout};
 use rmm_sim::Machine;
 
 /// What was written, for everybody to read.
@@ -57,15 +58,6 @@ fn logged() -> (Logged, Page) {
             .expect("memory takes the header"),
         page,
     )
-}
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 256).expect("a small size")
-}
-
-fn free(resource: &Logged, stream: StreamRef<'_>, pointer: DevicePtr, bytes: usize) {
-    // SAFETY: every test allocates the block with this layout, and uses it for nothing.
-    unsafe { resource.deallocate(stream, pointer, layout(bytes)) }
 }
 
 /// `HH:MM:SS.uuuuuu`.

@@ -4,38 +4,18 @@ use std::alloc::Layout;
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{
-    AnyResource, CudaStream, DeviceAccessible, DevicePtr, ErrorKind, Resource, StreamFlags,
-    StreamRef, SyncResource,
+    AnyResource, CudaStream, DeviceAccessible, DevicePtr, ErrorKind, Resource, StreamRef,
+    SyncResource,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
-const MIB: usize = 1 << 20;
-
-type Pool = PoolMemoryResource<CudaMemoryResource>;
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 256).expect("a size")
-}
-
-fn free(pool: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
-    // SAFETY: every test allocates the block with this layout, and orders its uses before.
-    unsafe { pool.deallocate(stream.as_ref(), pointer, layout(bytes)) }
-}
-
-fn stream() -> CudaStream {
-    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
-}
+use crate::short::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
 /// A machine whose work never runs by itself: what is not ordered is not done.
 fn adversary() -> Machine {
     Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build()
-}
-
-/// Enqueues work, so that the stream is busy until somebody waits for it.
-fn keep_busy(machine: &Machine, stream: &CudaStream) {
-    machine.launch(stream.as_raw(), rmm_sim::Kernel::new("busy", |_| {})).expect("a launch");
 }
 
 #[test]
@@ -358,19 +338,6 @@ fn zero_bytes_touch_nothing() {
         pool.statistics(),
         Pool::builder(CudaMemoryResource::new()).build().unwrap().statistics()
     );
-}
-
-fn write(machine: &Machine, stream: &CudaStream, pointer: DevicePtr, tag: u64) {
-    let kernel = rmm_sim::Kernel::new("write", move |memory| {
-        memory.write(pointer, &tag.to_le_bytes()).expect("declared memory");
-    });
-    machine.launch(stream.as_raw(), kernel.writes(pointer, 8)).expect("a launch");
-}
-
-fn read(machine: &Machine, pointer: DevicePtr) -> u64 {
-    let mut bytes = [0; 8];
-    machine.read(pointer, &mut bytes).expect("device memory");
-    u64::from_le_bytes(bytes)
 }
 
 /// The legacy default stream is ordered with blocking streams by itself, but only where there is work on it.

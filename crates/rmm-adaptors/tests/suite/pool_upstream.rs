@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
-use rmm_sim::{Kernel, Machine, Schedule};
 
-const MIB: usize = 1 << 20;
+use crate::short::{MIB, free, layout, stream, write};
+use rmm_sim::{Machine, Schedule};
 
 type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
@@ -60,28 +60,8 @@ unsafe impl SyncResource for Hooked {
     }
 }
 
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 256).expect("a size")
-}
-
-fn free(pool: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
-    // SAFETY: every test allocates the block with this layout, and orders its uses before.
-    unsafe { pool.deallocate(stream.as_ref(), pointer, layout(bytes)) }
-}
-
-fn stream() -> CudaStream {
-    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
-}
-
 fn set(hook: &Hook, run: impl FnOnce() + Send + 'static) {
     *hook.lock().expect("no panic with the lock held") = Some(Box::new(run));
-}
-
-fn write(machine: &Machine, stream: &CudaStream, pointer: DevicePtr, tag: u64) {
-    let kernel = Kernel::new("write", move |memory| {
-        memory.write(pointer, &tag.to_le_bytes()).expect("memory");
-    });
-    machine.launch(stream.as_raw(), kernel.writes(pointer, 8)).expect("a launch");
 }
 
 #[test]

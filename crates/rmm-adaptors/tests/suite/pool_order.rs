@@ -1,14 +1,9 @@
 //! No block is handed out while another stream may still use it: random programs on several streams, in which each block is
 //! written when it is allocated and read back, in stream order, just before it is freed.
 
-#[path = "common/tags.rs"]
-mod tags;
-#[path = "common/world.rs"]
-mod world;
-
+use crate::world::{Op, World, base_seed, ops};
 use proptest::prelude::*;
 use rmm_sim::{Machine, Schedule};
-use world::{Op, World, base_seed, ops};
 
 fn run(ops: &[Op], schedule: Schedule, limit: usize) {
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();

@@ -1,17 +1,12 @@
 //! A pool whose driver calls fail: no block is shared, nothing is lost, and it works again afterwards.
 
-#[path = "common/tags.rs"]
-mod tags;
-#[path = "common/world.rs"]
-mod world;
-
 use std::alloc::Layout;
 
+use crate::world::{Op, World, base_seed, new_stream, ops};
 use proptest::prelude::*;
 use rmm_core::Resource;
 use rmm_sim::{Fault, LeakKind, Machine, Schedule, TraceEntry};
 use rmm_sys::CuResult;
-use world::{Op, World, base_seed, new_stream, ops};
 
 /// The calls by which a pool learns about order, grows and waits.
 const CALLS: [&str; 7] = [

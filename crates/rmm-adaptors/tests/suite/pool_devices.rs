@@ -1,30 +1,11 @@
 //! The pool and other devices: what belongs elsewhere is refused, and nothing depends on which device is current.
 
-use std::alloc::Layout;
-
 use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{
-    CudaStream, Device, DeviceGuard, DevicePtr, ErrorKind, Resource, StreamFlags, StreamRef,
-};
+use rmm_core::{CudaStream, Device, DeviceGuard, ErrorKind, Resource, StreamRef};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+
+use crate::short::{MIB, Pool, free, layout, stream};
 use rmm_sim::{Kernel, Machine, Schedule};
-
-const MIB: usize = 1 << 20;
-
-type Pool = PoolMemoryResource<CudaMemoryResource>;
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 256).expect("a size")
-}
-
-fn free(pool: &impl Resource, stream: StreamRef<'_>, pointer: DevicePtr, bytes: usize) {
-    // SAFETY: every test allocates the block with this layout, and orders its uses before.
-    unsafe { pool.deallocate(stream, pointer, layout(bytes)) }
-}
-
-fn stream() -> CudaStream {
-    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
-}
 
 fn two_devices() -> Machine {
     Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Adversarial).build()
@@ -34,7 +15,7 @@ fn second_device() -> DeviceGuard {
     Device::new(1).and_then(Device::make_current).expect("two devices")
 }
 
-fn keep_busy(machine: &Machine, stream: &CudaStream) {
+fn keep_busy_for_long(machine: &Machine, stream: &CudaStream) {
     for _ in 0..5 {
         machine.launch(stream.as_raw(), Kernel::new("busy", |_| {})).expect("a launch");
     }
@@ -64,7 +45,7 @@ fn memory_freed_on_a_stream_of_another_device_is_waited_for() {
     {
         let _second = second_device();
         let foreign = stream();
-        keep_busy(&machine, &foreign);
+        keep_busy_for_long(&machine, &foreign);
         free(&pool, foreign.as_ref(), block, 2 * MIB);
         assert!(foreign.as_ref().is_idle().unwrap());
     }
@@ -96,7 +77,7 @@ fn a_stream_may_end_while_another_device_is_current() {
         .unwrap();
     let (first, second) = (stream(), stream());
     let block = pool.allocate(first.as_ref(), layout(2 * MIB)).unwrap();
-    keep_busy(&machine, &first);
+    keep_busy_for_long(&machine, &first);
     free(&pool, first.as_ref(), block, 2 * MIB);
     {
         let _second = second_device();

@@ -1,0 +1,22 @@
+//! The adaptors on the software device. One program, so that what the tests share is written once.
+
+#[path = "suite/logging.rs"]
+mod logging;
+#[path = "suite/pool.rs"]
+mod pool;
+#[path = "suite/pool_devices.rs"]
+mod pool_devices;
+#[path = "suite/pool_faults.rs"]
+mod pool_faults;
+#[path = "suite/pool_order.rs"]
+mod pool_order;
+#[path = "suite/pool_threads.rs"]
+mod pool_threads;
+#[path = "suite/pool_upstream.rs"]
+mod pool_upstream;
+#[path = "suite/short.rs"]
+mod short;
+#[path = "suite/tags.rs"]
+mod tags;
+#[path = "suite/world.rs"]
+mod world;

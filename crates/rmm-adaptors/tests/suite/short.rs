@@ -1,0 +1,51 @@
+//! Short words for what most tests do.
+
+use std::alloc::Layout;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags, StreamRef};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Kernel, Machine};
+
+pub(crate) const MIB: usize = 1 << 20;
+
+pub(crate) type Pool = PoolMemoryResource<CudaMemoryResource>;
+
+pub(crate) fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).expect("a size")
+}
+
+pub(crate) fn free<'a>(
+    resource: &impl Resource,
+    stream: impl Into<StreamRef<'a>>,
+    pointer: DevicePtr,
+    bytes: usize,
+) {
+    // SAFETY: every test allocates the block with this layout, and orders its uses before.
+    unsafe { resource.deallocate(stream.into(), pointer, layout(bytes)) }
+}
+
+/// A non-blocking stream.
+pub(crate) fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+/// Enqueues work, so that the stream is busy until somebody waits for it.
+pub(crate) fn keep_busy(machine: &Machine, stream: &CudaStream) {
+    machine.launch(stream.as_raw(), Kernel::new("busy", |_| {})).expect("a launch");
+}
+
+/// Enqueues a write of `tag` to the block's first bytes.
+pub(crate) fn write(machine: &Machine, stream: &CudaStream, pointer: DevicePtr, tag: u64) {
+    let kernel = Kernel::new("write", move |memory| {
+        memory.write(pointer, &tag.to_le_bytes()).expect("declared memory");
+    });
+    machine.launch(stream.as_raw(), kernel.writes(pointer, 8)).expect("a launch");
+}
+
+/// The block's first bytes as they are now.
+pub(crate) fn read(machine: &Machine, pointer: DevicePtr) -> u64 {
+    let mut bytes = [0; 8];
+    machine.read(pointer, &mut bytes).expect("device memory");
+    u64::from_le_bytes(bytes)
+}
