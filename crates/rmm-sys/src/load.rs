@@ -83,7 +83,10 @@ impl Driver {
 fn open(path: &Path) -> Result<libloading::Library, String> {
     // SAFETY: loading runs the library's initialisers. The library is the system's CUDA driver, or the one that the
     // user names in its place, whose initialisers are theirs to vouch for.
-    unsafe { libloading::Library::new(OsString::from(path)) }.map_err(|error| error.to_string())
+    unsafe { libloading::Library::new(OsString::from(path)) }.map_err(|error| {
+        // What the system's loader said is the cause of the library's own, shorter text.
+        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
+    })
 }
 
 fn table_of(library: libloading::Library, path: &Path) -> Result<Driver, LoadError> {
