@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rmm_core::{DevicePtr, Error, HasProperty, Property, Resource, StreamRef, SyncResource};
+use rmm_core::{
+    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
+    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+};
 use rmm_sys::CuStream;
 
 /// The first line of a log.
@@ -231,6 +234,17 @@ unsafe impl<U: SyncResource> SyncResource for LoggingResourceAdaptor<U> {
     fn name(&self) -> &'static str {
         "logging"
     }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        self.upstream.properties(claims);
+    }
+
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Some(&self.upstream)
+    }
 }
 
 // SAFETY: as above.
@@ -250,3 +264,17 @@ unsafe impl<U: Resource> Resource for LoggingResourceAdaptor<U> {
 
 // SAFETY: the memory is the upstream's.
 unsafe impl<P: Property, U: HasProperty<P>> HasProperty<P> for LoggingResourceAdaptor<U> {}
+
+impl<P: PropertyWithValue, U: HasPropertyValue<P>> HasPropertyValue<P>
+    for LoggingResourceAdaptor<U>
+{
+    fn property_value(&self) -> P::Value {
+        self.upstream.property_value()
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<U: HasMemoryKind> HasMemoryKind for LoggingResourceAdaptor<U> {
+    const KIND: MemoryKind = U::KIND;
+    const CAPS: MemoryCaps = U::CAPS;
+}

@@ -13,7 +13,10 @@ mod statistics;
 use std::alloc::Layout;
 use std::sync::Arc;
 
-use rmm_core::{DevicePtr, Error, HasProperty, Property, Resource, StreamRef, SyncResource};
+use rmm_core::{
+    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
+    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+};
 
 pub use builder::PoolMemoryResourceBuilder;
 use shared::Shared;
@@ -168,6 +171,17 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
     fn name(&self) -> &'static str {
         "pool"
     }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        self.inner.upstream.properties(claims);
+    }
+
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Some(&self.inner.upstream)
+    }
 }
 
 // SAFETY: as above, and a block that was freed on one stream is handed to another only as `Order::covered` allows: when the
@@ -191,4 +205,18 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
 unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P>
     for PoolMemoryResource<U>
 {
+}
+
+impl<P: PropertyWithValue, U: SyncResource + HasPropertyValue<P>> HasPropertyValue<P>
+    for PoolMemoryResource<U>
+{
+    fn property_value(&self) -> P::Value {
+        self.inner.upstream.property_value()
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for PoolMemoryResource<U> {
+    const KIND: MemoryKind = U::KIND;
+    const CAPS: MemoryCaps = U::CAPS;
 }

@@ -47,23 +47,39 @@ mod driver;
 mod erased;
 mod error;
 mod event;
+mod memory_kind;
 pub mod per_device;
 mod property;
 mod resource;
+mod resource_view;
 mod size;
 mod stream;
+mod stream_bound;
+mod synchronized;
 
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};
 pub use driver::{check, current_driver, driver_in_context};
-pub use erased::{AnyResource, DeviceResourceRef, HostResourceRef, ResourceRef};
+pub use erased::{
+    AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
+    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
+    SyncResourceRef,
+};
 pub use error::{Error, ErrorKind, Exhaustion};
 pub use event::CudaEvent;
-pub use property::{DeviceAccessible, HasProperty, HostAccessible, Property};
-pub use resource::{DeviceResource, Resource, SyncResource};
+pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};
+pub use property::{
+    Claims, ClaimsOf, Contains, DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible,
+    HostDeviceAccessible, Members, Property, PropertyId, PropertySet, PropertyWithValue,
+    SatisfiedBy,
+};
+pub use resource::{DeviceResource, Erasable, Introspect, Resource, Stack, SyncResource};
+pub use resource_view::ResourceView;
 pub use rmm_sys::CuDevicePtr as DevicePtr;
 pub use size::{CUDA_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes};
 pub use stream::{
     CudaStream, RetiringStream, StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef,
     StreamWatcher,
 };
+pub use stream_bound::StreamBound;
+pub use synchronized::Synchronized;

@@ -1,11 +1,25 @@
 //! What memory can do, as types.
 
+mod claims;
+mod set;
+
 use std::fmt::Debug;
+
+pub use claims::{Claims, ClaimsOf, PropertyId};
+pub(crate) use claims::{has, list, value};
+pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy};
 
 /// A property that a resource's memory may have: a marker type. Users may add their own.
 pub trait Property: Debug + Copy + Send + Sync + 'static {
     /// The property's name, for messages.
     const NAME: &'static str;
+}
+
+/// A property that is more than yes or no: each resource that has it has a value of it.
+#[doc(alias = "cuda::property_with_value")]
+pub trait PropertyWithValue: Property {
+    /// What there is to know.
+    type Value: 'static;
 }
 
 /// Work on the device may read and write the memory.
@@ -28,21 +42,47 @@ impl Property for HostAccessible {
 
 /// A type whose memory has the property `P`.
 ///
+/// A resource that claims a property here tells of it at run time too, in [`SyncResource::properties`](crate::SyncResource::properties).
+///
 /// # Safety
 /// All memory that the type hands out has the property for as long as it is allocated: code that relies on it touches the
 /// memory without asking again.
 #[doc(alias = "cuda::has_property")]
 #[diagnostic::on_unimplemented(
     message = "the memory of `{Self}` is not known to have the property `{P}`",
+    label = "needs memory with the property `{P}`",
     note = "a resource claims what its memory can do by implementing `HasProperty`"
 )]
 pub unsafe trait HasProperty<P: Property> {}
+
+/// A type that knows the value of a property of its memory.
+///
+/// ```
+/// use rmm_core::{HasPropertyValue, MemoryKind};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let resource = CudaMemoryResource::new();
+/// let kind = HasPropertyValue::<MemoryKind>::property_value(&resource);
+/// assert_eq!(kind, MemoryKind::Device);
+/// ```
+#[doc(alias = "cuda::has_property_with")]
+#[doc(alias = "cuda::get_property")]
+pub trait HasPropertyValue<P: PropertyWithValue>: HasProperty<P> {
+    /// The value.
+    fn property_value(&self) -> P::Value;
+}
 
 /// Forwards every property through pointers to a resource.
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
         // SAFETY: it is the same resource, and so the same memory.
         unsafe impl<P: Property, R: HasProperty<P> + ?Sized> HasProperty<P> for $pointer {}
+
+        impl<P: PropertyWithValue, R: HasPropertyValue<P> + ?Sized> HasPropertyValue<P> for $pointer {
+            fn property_value(&self) -> P::Value {
+                (**self).property_value()
+            }
+        }
     )*};
 }
 

@@ -1,17 +1,24 @@
 //! The two concepts of a memory resource.
 
+mod introspect;
+mod pointers;
+
 use std::alloc::Layout;
 use std::fmt::Debug;
 
-use crate::{DeviceAccessible, DevicePtr, Error, HasProperty, StreamRef};
+use crate::{Claims, DeviceAccessible, DevicePtr, Error, HasProperty, StreamRef};
+
+pub use introspect::{Erasable, Introspect, Stack};
 
 /// A source of memory that is usable on every stream when a call returns.
 ///
 /// # Safety
 /// An implementation keeps the contract in the [crate's documentation](crate#stream-order): memory that it hands out is not
-/// handed out again, nor given back, before it is freed; it lies in one piece, aligned as asked for.
+/// handed out again, nor given back, before it is freed; it lies in one piece, aligned as asked for. What it tells in
+/// [`properties`](Self::properties) is true of all memory that it hands out, as [`HasProperty`] demands.
 #[doc(alias = "cuda::mr::synchronous_resource")]
-pub unsafe trait SyncResource: Debug + Send + Sync {
+#[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
+pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     /// Allocates memory that every stream may use at return.
     ///
     /// # Errors
@@ -27,6 +34,42 @@ pub unsafe trait SyncResource: Debug + Send + Sync {
 
     /// The resource's name, for messages and logs: short, lowercase, such as `pool`.
     fn name(&self) -> &'static str;
+
+    /// Tells what the memory can do: everything that the type claims by [`HasProperty`]. An adaptor has its upstream tell.
+    ///
+    /// [`Introspect`] asks. What is told lets a resource whose type is forgotten get its properties back, so what is not told here
+    /// is lost then; [`Introspect::tells_of`] checks it.
+    ///
+    /// ```
+    /// # use rmm_core::{Claims, DeviceAccessible, HasProperty};
+    /// # struct MyResource;
+    /// # unsafe impl HasProperty<DeviceAccessible> for MyResource {}
+    /// # impl MyResource {
+    /// fn properties(&self, claims: &mut Claims<'_>) {
+    ///     claims.of(self).has::<DeviceAccessible>();
+    /// }
+    /// # }
+    /// ```
+    #[doc(alias = "get_property")]
+    #[doc(alias = "forward_property")]
+    fn properties(&self, _claims: &mut Claims<'_>) {}
+
+    /// The resource that this one takes its memory from, if it is over another.
+    #[doc(alias = "get_upstream_resource")]
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        None
+    }
+
+    /// The resource that this one is, if it is only a pointer to it: a `Box`, or a resource whose type is forgotten.
+    fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        None
+    }
 }
 
 /// A source of memory in stream order.
@@ -67,38 +110,3 @@ impl<R: Resource + HasProperty<DeviceAccessible> + Clone + PartialEq + 'static> 
     for R
 {
 }
-
-/// Implements both traits for pointers to a resource.
-macro_rules! forward {
-    ($($pointer:ty),*) => {$(
-        // SAFETY: every call goes to the resource behind the pointer, which keeps the contract.
-        unsafe impl<R: SyncResource + ?Sized> SyncResource for $pointer {
-            fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-                (**self).allocate_sync(layout)
-            }
-
-            unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-                // SAFETY: the caller's contract is the same.
-                unsafe { (**self).deallocate_sync(pointer, layout) }
-            }
-
-            fn name(&self) -> &'static str {
-                (**self).name()
-            }
-        }
-
-        // SAFETY: as above.
-        unsafe impl<R: Resource + ?Sized> Resource for $pointer {
-            fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-                (**self).allocate(stream, layout)
-            }
-
-            unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-                // SAFETY: the caller's contract is the same.
-                unsafe { (**self).deallocate(stream, pointer, layout) }
-            }
-        }
-    )*};
-}
-
-forward!(&R, Box<R>, std::sync::Arc<R>);

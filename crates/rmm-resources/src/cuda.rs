@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource, check,
-    driver_in_context,
+    Claims, DeviceAccessible, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
+    MemoryKind, Resource, StreamRef, SyncResource, check, driver_in_context,
 };
 
 use crate::{check_alignment, driver_for_freeing};
@@ -75,6 +75,10 @@ unsafe impl SyncResource for CudaMemoryResource {
     fn name(&self) -> &'static str {
         "cuda"
     }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>().knows::<MemoryKind>();
+    }
 }
 
 // SAFETY: `cuMemAlloc_v2` returns memory that every stream may use at once, and `cuMemFree_v2` waits until the device has
@@ -93,3 +97,17 @@ unsafe impl Resource for CudaMemoryResource {
 
 // SAFETY: `cuMemAlloc_v2` returns device memory.
 unsafe impl HasProperty<DeviceAccessible> for CudaMemoryResource {}
+
+// SAFETY: as above.
+unsafe impl HasProperty<MemoryKind> for CudaMemoryResource {}
+
+impl HasPropertyValue<MemoryKind> for CudaMemoryResource {
+    fn property_value(&self) -> MemoryKind {
+        Self::KIND
+    }
+}
+
+// SAFETY: as above.
+unsafe impl HasMemoryKind for CudaMemoryResource {
+    const KIND: MemoryKind = MemoryKind::Device;
+}

@@ -4,8 +4,9 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    Device, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource,
-    check, current_driver, driver_in_context,
+    Claims, Device, DeviceAccessible, DevicePtr, Error, HasMemoryKind, HasProperty,
+    HasPropertyValue, MemoryKind, Resource, StreamRef, SyncResource, check, current_driver,
+    driver_in_context,
 };
 use rmm_sys::{
     CuDeviceAttribute, CuMemLocation, CuMemLocationType, CuMemPool, CuMemPoolAttribute,
@@ -218,6 +219,10 @@ unsafe impl SyncResource for CudaAsyncMemoryResource {
     fn name(&self) -> &'static str {
         "cuda-async"
     }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>().knows::<MemoryKind>();
+    }
 }
 
 // SAFETY: the driver keeps the contract of stream order for its own pools.
@@ -253,3 +258,17 @@ unsafe impl Resource for CudaAsyncMemoryResource {
 
 // SAFETY: the pool is made at a device's location.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncMemoryResource {}
+
+// SAFETY: as above.
+unsafe impl HasProperty<MemoryKind> for CudaAsyncMemoryResource {}
+
+impl HasPropertyValue<MemoryKind> for CudaAsyncMemoryResource {
+    fn property_value(&self) -> MemoryKind {
+        Self::KIND
+    }
+}
+
+// SAFETY: as above.
+unsafe impl HasMemoryKind for CudaAsyncMemoryResource {
+    const KIND: MemoryKind = MemoryKind::Device;
+}

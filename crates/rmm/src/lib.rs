@@ -42,7 +42,7 @@ pub use rmm_resources::*;
 pub mod prelude {
     pub use crate::{
         AnyResource, CudaAsyncMemoryResource, CudaEvent, CudaMemoryResource, CudaStream,
-        DeviceBuffer, DeviceUVector, LoggingResourceAdaptor, PoolMemoryResource, Resource,
-        ResourceRef, StreamRef, SyncResource,
+        DeviceBuffer, DeviceUVector, Introspect, LoggingResourceAdaptor, PoolMemoryResource,
+        Resource, ResourceRef, StreamRef, SyncResource,
     };
 }

@@ -3,13 +3,16 @@
 use std::alloc::Layout;
 
 use rmm_adaptors::LoggingResourceAdaptor;
-use rmm_core::{AnyResource, DeviceResource, DeviceResourceRef, Resource, SyncResource};
+use rmm_core::{
+    AnyResource, DeviceAccessible, DeviceAsyncResourceRef, DeviceResource, Introspect, Resource,
+    SyncResource,
+};
 
 use crate::failure::ensure;
 use crate::{Failure, Outcome, Subject};
 
 /// Clause 4: memory may be freed by a resource that is equal to the one it came from: a clone, or either one with its type
-/// forgotten. Erasure keeps equality, the name and the type.
+/// forgotten. Erasure keeps equality, the name, the type and what the memory can do, through a wrapper too.
 ///
 /// # Errors
 /// What is wrong.
@@ -20,7 +23,7 @@ pub fn equality_and_erasure_keep_the_resource<R: DeviceResource>(
     let clone = original.clone();
     let any: AnyResource = AnyResource::of(original);
     let twice: AnyResource = AnyResource::new(any.clone());
-    let borrowed = DeviceResourceRef::new(original);
+    let borrowed = DeviceAsyncResourceRef::new(original);
     ensure(*original == clone, || "a clone is not equal to its original".into())?;
     ensure(any == AnyResource::new(clone.clone()), || "erasure forgets equality".into())?;
     ensure(any == twice, || "erasing twice makes another resource".into())?;
@@ -28,7 +31,13 @@ pub fn equality_and_erasure_keep_the_resource<R: DeviceResource>(
     let names = [any.name(), twice.name(), borrowed.name()];
     ensure(names == [original.name(); 3], || format!("the name is lost: {names:?}"))?;
     let wrapped = LoggingResourceAdaptor::to_writer(original.clone(), std::io::sink())?;
-    ensure(any != AnyResource::new(wrapped), || "a wrapper is taken for what it wraps".into())?;
+    ensure(original.tells_of::<DeviceAccessible>(), || {
+        "a property that the type claims is not told at run time".into()
+    })?;
+    ensure(wrapped.find::<R>() == Some(original), || "a wrapper hides what it wraps".into())?;
+    let wrapped: AnyResource = AnyResource::new(wrapped);
+    ensure(any != wrapped, || "a wrapper is taken for what it wraps".into())?;
+    ensure(wrapped.find::<R>() == Some(original), || "an erased wrapper hides it".into())?;
 
     let ways: [&dyn Resource; 5] = [original, &clone, &any, &twice, &borrowed];
     let (stream, other) = (subject.stream(), subject.other_stream()?);

@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamFlags, StreamRef,
-    SyncResource, copy,
+    Claims, CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamFlags,
+    StreamRef, SyncResource, copy,
 };
 use rmm_resources::CudaMemoryResource;
 
@@ -222,6 +222,10 @@ unsafe impl SyncResource for Broken {
 
     fn name(&self) -> &'static str {
         "broken"
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>();
     }
 }
 

@@ -1,0 +1,109 @@
+//! What it costs to forget a resource's type, and to keep a handle to a stream.
+
+use std::alloc::Layout;
+use std::error::Error;
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use criterion::Criterion;
+use rmm_benches::setup;
+use rmm_cli::device::OpenDevice;
+use rmm_core::{
+    AnyResource, AnySyncResource, Claims, CudaStream, DeviceAccessible, DeviceAsyncResourceRef,
+    DevicePtr, HasProperty, Resource, StreamRef, SyncResource, Synchronized,
+};
+
+/// A resource that does nothing, so that only the way to it is timed. Nobody uses its memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Nothing;
+
+// SAFETY: it hands out an address that is no memory, which the benchmarks do not touch.
+unsafe impl SyncResource for Nothing {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, rmm_core::Error> {
+        Ok(DevicePtr(black_box(layout.size() as u64)))
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, _layout: Layout) {
+        black_box(pointer);
+    }
+
+    fn name(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>();
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Resource for Nothing {
+    fn allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, rmm_core::Error> {
+        self.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.deallocate_sync(pointer, layout) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl HasProperty<DeviceAccessible> for Nothing {}
+
+fn main() -> ExitCode {
+    setup::run(|criterion, _: &OpenDevice| {
+        let stream = CudaStream::new()?;
+        pairs(criterion, &stream)?;
+        criterion.bench_function("stream/clone_and_drop", |bencher| {
+            bencher.iter(|| drop(black_box(&stream).clone()));
+        });
+        Ok(())
+    })
+}
+
+fn pairs(criterion: &mut Criterion, stream: &CudaStream) -> Result<(), Box<dyn Error>> {
+    let layout = Layout::from_size_align(4096, 256)?;
+    let any: AnyResource = AnyResource::new(Nothing);
+    let borrowed = DeviceAsyncResourceRef::new(&any);
+    let any_sync: AnySyncResource = AnySyncResource::new(Nothing);
+    let adapted = Synchronized::new(any_sync.clone());
+    pair(criterion, "erased/direct", &Nothing, stream, layout);
+    pair(criterion, "erased/any", &any, stream, layout);
+    pair(criterion, "erased/ref", &borrowed, stream, layout);
+    pair_sync(criterion, "erased/direct_sync", &Nothing, layout);
+    pair_sync(criterion, "erased/any_sync", &any_sync, layout);
+    pair_sync(criterion, "erased/synchronized_any_sync", &adapted, layout);
+    criterion.bench_function("erased/any_clone_and_drop", |bencher| {
+        bencher.iter(|| drop(black_box(&any).clone()));
+    });
+    Ok(())
+}
+
+fn pair(
+    criterion: &mut Criterion,
+    name: &str,
+    resource: &impl Resource,
+    stream: &CudaStream,
+    layout: Layout,
+) {
+    criterion.bench_function(name, |bencher| {
+        bencher.iter(|| {
+            let (resource, layout) = (black_box(resource), black_box(layout));
+            let pointer = resource.allocate(stream.as_ref(), layout).expect("it never fails");
+            // SAFETY: allocated above with this layout, and not used.
+            unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+        });
+    });
+}
+
+fn pair_sync(criterion: &mut Criterion, name: &str, resource: &impl SyncResource, layout: Layout) {
+    criterion.bench_function(name, |bencher| {
+        bencher.iter(|| {
+            let (resource, layout) = (black_box(resource), black_box(layout));
+            let pointer = resource.allocate_sync(layout).expect("it never fails");
+            // SAFETY: allocated above with this layout, and not used.
+            unsafe { resource.deallocate_sync(pointer, layout) };
+        });
+    });
+}

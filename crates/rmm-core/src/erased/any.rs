@@ -1,0 +1,158 @@
+//! Owned resources in stream order.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::{Shared, behind_pointers, delegate_resource, delegate_sync};
+use crate::{
+    Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible, HostDeviceAccessible,
+    Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy, SyncResourceRef,
+};
+
+/// An owned resource of any type, whose memory has every property in the set `S`. Clones are the same resource.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{AnyResource, SyncResource};
+/// use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let plain: AnyResource = AnyResource::new(CudaMemoryResource::new());
+/// let pooled: AnyResource = AnyResource::new(CudaAsyncMemoryResource::new()?);
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// for resource in [&plain, &pooled] {
+///     let pointer = resource.allocate_sync(layout)?;
+///     // SAFETY: allocated above with this layout, and not used.
+///     unsafe { resource.deallocate_sync(pointer, layout) };
+/// }
+/// // Equal means that memory from one may be freed by the other; the type can be found again.
+/// assert_eq!(pooled, pooled.clone());
+/// assert_ne!(plain, pooled);
+/// assert_eq!(plain.downcast_ref(), Some(&CudaMemoryResource::new()));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// What the type knows of the memory can be made less, which costs nothing, and more, which asks the resource:
+///
+/// ```
+/// use rmm_core::{AnyResource, DeviceAccessible, HostAccessible};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
+/// let some = device.narrow::<()>();
+/// let device = some.try_widen::<DeviceAccessible>().expect("it is the device's");
+/// let refused = device.try_widen::<HostAccessible>().expect_err("the host can not read it");
+/// assert!(refused.is_equal(&CudaMemoryResource::new())); // given back as it was
+/// ```
+#[doc(alias = "cuda::mr::any_resource")]
+#[doc(alias = "make_any_resource")]
+pub struct AnyResource<S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// Its memory has every property in `S`.
+    shared: Shared,
+    set: PhantomData<S>,
+}
+
+impl<S: PropertySet> AnyResource<S> {
+    /// Takes the resource in.
+    pub fn new<R>(resource: R) -> Self
+    where
+        R: Resource + PartialEq + 'static,
+        S: SatisfiedBy<R>,
+    {
+        // An `AnyResource` is itself a resource; wrapping it again would only add a step to every call.
+        let known = behind_pointers::<Shared>(&resource).cloned();
+        Self::from_shared(known.unwrap_or_else(|| Shared(Arc::new(resource))))
+    }
+
+    /// A handle to the same resource: the resource's own clone, taken in.
+    pub fn of<R>(resource: &R) -> Self
+    where
+        R: Resource + Clone + PartialEq + 'static,
+        S: SatisfiedBy<R>,
+    {
+        Self::new(resource.clone())
+    }
+
+    fn from_shared(shared: Shared) -> Self {
+        Self { shared, set: PhantomData }
+    }
+
+    pub(super) fn into_shared(self) -> Shared {
+        self.shared
+    }
+
+    /// The resource, if it is of this type.
+    #[doc(alias = "cuda::mr::resource_cast")]
+    pub fn downcast_ref<R: 'static>(&self) -> Option<&R> {
+        (*self.shared.0).as_any().downcast_ref()
+    }
+
+    /// The resource, borrowed.
+    pub fn as_ref(&self) -> ResourceRef<'_, S> {
+        ResourceRef::from_erased(&*self.shared.0)
+    }
+
+    /// The resource, known to have the properties of a smaller set.
+    #[must_use]
+    pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnyResource<T> {
+        AnyResource::from_shared(self.shared)
+    }
+
+    /// The resource, known to have the properties of another set, if it tells of all of them.
+    ///
+    /// # Errors
+    /// The resource as it was, if one is missing.
+    #[doc(alias = "cuda::mr::dynamic_resource_cast")]
+    pub fn try_widen<T: PropertySet>(self) -> Result<AnyResource<T>, Self> {
+        if self.has_all::<T>() { Ok(AnyResource::from_shared(self.shared)) } else { Err(self) }
+    }
+
+    /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
+        self.shared.0.equals(other.into().as_any())
+    }
+}
+
+impl<S: PropertySet> Clone for AnyResource<S> {
+    fn clone(&self) -> Self {
+        Self::from_shared(self.shared.clone())
+    }
+}
+
+impl<S: PropertySet> PartialEq for AnyResource<S> {
+    /// Whether memory from one may be freed by the other.
+    fn eq(&self, other: &Self) -> bool {
+        self.shared.0.equals((*other.shared.0).as_any())
+    }
+}
+
+impl<S: PropertySet> Eq for AnyResource<S> {}
+
+impl<S: PropertySet> fmt::Debug for AnyResource<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyResource").field(&self.shared.0).finish()
+    }
+}
+
+impl From<AnyResource<HostDeviceAccessible>> for AnyResource<DeviceAccessible> {
+    fn from(both: AnyResource<HostDeviceAccessible>) -> Self {
+        both.narrow()
+    }
+}
+
+impl From<AnyResource<HostDeviceAccessible>> for AnyResource<HostAccessible> {
+    fn from(both: AnyResource<HostDeviceAccessible>) -> Self {
+        both.narrow()
+    }
+}
+
+delegate_sync!([S: PropertySet] AnyResource<S>, |this| this.shared, pointee of S);
+delegate_resource!([S: PropertySet] AnyResource<S>, |this| *this.shared.0);
+
+// SAFETY: only a resource with every property in the set is ever taken in.
+unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for AnyResource<S> {}

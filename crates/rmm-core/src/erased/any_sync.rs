@@ -1,0 +1,125 @@
+//! Owned resources without stream order.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::{Shared, SharedSync, behind_pointers, delegate_sync};
+use crate::{
+    AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
+    HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, SyncResource,
+    SyncResourceRef,
+};
+
+/// An owned resource of any type, as [`AnyResource`], of which only the synchronous calls are known.
+///
+/// ```
+/// use rmm_core::{AnyResource, AnySyncResource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let ordered: AnyResource = AnyResource::new(CudaMemoryResource::new());
+/// let synchronous: AnySyncResource = ordered.clone().into();
+/// assert!(synchronous.is_equal(&ordered));
+/// assert_eq!(synchronous.downcast_ref(), Some(&CudaMemoryResource::new()));
+/// ```
+#[doc(alias = "cuda::mr::any_synchronous_resource")]
+#[doc(alias = "make_any_synchronous_resource")]
+pub struct AnySyncResource<S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// Its memory has every property in `S`.
+    shared: SharedSync,
+    set: PhantomData<S>,
+}
+
+impl<S: PropertySet> AnySyncResource<S> {
+    /// Takes the resource in.
+    pub fn new<R>(resource: R) -> Self
+    where
+        R: SyncResource + PartialEq + 'static,
+        S: SatisfiedBy<R>,
+    {
+        let ordered =
+            behind_pointers::<Shared>(&resource).map(|Shared(inner)| SharedSync(inner.clone()));
+        let known = ordered.or_else(|| behind_pointers::<SharedSync>(&resource).cloned());
+        Self::from_shared(known.unwrap_or_else(|| SharedSync(Arc::new(resource))))
+    }
+
+    fn from_shared(shared: SharedSync) -> Self {
+        Self { shared, set: PhantomData }
+    }
+
+    /// The resource, if it is of this type.
+    #[doc(alias = "cuda::mr::resource_cast")]
+    pub fn downcast_ref<R: 'static>(&self) -> Option<&R> {
+        (*self.shared.0).as_any().downcast_ref()
+    }
+
+    /// The resource, borrowed.
+    pub fn as_ref(&self) -> SyncResourceRef<'_, S> {
+        SyncResourceRef::from_erased(&*self.shared.0)
+    }
+
+    /// The resource, known to have the properties of a smaller set.
+    #[must_use]
+    pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnySyncResource<T> {
+        AnySyncResource::from_shared(self.shared)
+    }
+
+    /// The resource, known to have the properties of another set, if it tells of all of them.
+    ///
+    /// # Errors
+    /// The resource as it was, if one is missing.
+    #[doc(alias = "cuda::mr::dynamic_resource_cast")]
+    pub fn try_widen<T: PropertySet>(self) -> Result<AnySyncResource<T>, Self> {
+        if self.has_all::<T>() { Ok(AnySyncResource::from_shared(self.shared)) } else { Err(self) }
+    }
+
+    /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
+        self.shared.0.equals(other.into().as_any())
+    }
+}
+
+impl<S: PropertySet> Clone for AnySyncResource<S> {
+    fn clone(&self) -> Self {
+        Self::from_shared(self.shared.clone())
+    }
+}
+
+impl<S: PropertySet> PartialEq for AnySyncResource<S> {
+    /// Whether memory from one may be freed by the other.
+    fn eq(&self, other: &Self) -> bool {
+        self.shared.0.equals((*other.shared.0).as_any())
+    }
+}
+
+impl<S: PropertySet> Eq for AnySyncResource<S> {}
+
+impl<S: PropertySet> fmt::Debug for AnySyncResource<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnySyncResource").field(&self.shared.0).finish()
+    }
+}
+
+impl<S: PropertySet, T: SatisfiedBy<AnyResource<S>>> From<AnyResource<S>> for AnySyncResource<T> {
+    fn from(ordered: AnyResource<S>) -> Self {
+        Self::from_shared(SharedSync(ordered.into_shared().0))
+    }
+}
+
+impl From<AnySyncResource<HostDeviceAccessible>> for AnySyncResource<DeviceAccessible> {
+    fn from(both: AnySyncResource<HostDeviceAccessible>) -> Self {
+        both.narrow()
+    }
+}
+
+impl From<AnySyncResource<HostDeviceAccessible>> for AnySyncResource<HostAccessible> {
+    fn from(both: AnySyncResource<HostDeviceAccessible>) -> Self {
+        both.narrow()
+    }
+}
+
+delegate_sync!([S: PropertySet] AnySyncResource<S>, |this| this.shared, pointee of S);
+
+// SAFETY: only a resource with every property in the set is ever taken in.
+unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for AnySyncResource<S> {}

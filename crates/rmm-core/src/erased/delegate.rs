@@ -1,0 +1,88 @@
+//! Every call of a resource whose type is forgotten goes to the one inside.
+
+/// Implements `SyncResource` for a type by that of `$target`, an expression of the value `$this`.
+///
+/// The tail says what the type is and knows: `pointee`, a pointer to `$target`, or `pointee of S`, one that still knows the property
+/// set `S` of it.
+macro_rules! delegate_sync {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, pointee $(of $set:ident)?) => {
+        // SAFETY: every call goes to the one resource inside, which keeps the contract; what else is told of its memory was checked
+        // when it was taken in.
+        unsafe impl<$($generics)*> $crate::SyncResource for $type {
+            fn allocate_sync(
+                &self,
+                layout: std::alloc::Layout,
+            ) -> Result<$crate::DevicePtr, $crate::Error> {
+                let $this = self;
+                $target.allocate_sync(layout)
+            }
+
+            unsafe fn deallocate_sync(
+                &self,
+                pointer: $crate::DevicePtr,
+                layout: std::alloc::Layout,
+            ) {
+                let $this = self;
+                // SAFETY: the caller's contract is the same.
+                unsafe { $target.deallocate_sync(pointer, layout) }
+            }
+
+            fn name(&self) -> &'static str {
+                let $this = self;
+                $target.name()
+            }
+
+            fn properties(&self, claims: &mut $crate::Claims<'_>) {
+                let $this = self;
+                $target.properties(claims);
+                $(claims.every_one_of::<$set>();)?
+            }
+
+            fn upstream_resource(&self) -> Option<&(dyn $crate::SyncResource + 'static)>
+            where
+                Self: 'static,
+            {
+                let $this = self;
+                $target.upstream_resource()
+            }
+
+            fn pointee(&self) -> Option<&(dyn $crate::SyncResource + 'static)>
+            where
+                Self: 'static,
+            {
+                let $this = self;
+                Some($target.as_dyn())
+            }
+        }
+    };
+}
+
+/// Implements `Resource` for a type by that of `$target`.
+macro_rules! delegate_resource {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr) => {
+        // SAFETY: every call goes to the one resource inside, which keeps the contract.
+        unsafe impl<$($generics)*> $crate::Resource for $type {
+            fn allocate(
+                &self,
+                stream: $crate::StreamRef<'_>,
+                layout: std::alloc::Layout,
+            ) -> Result<$crate::DevicePtr, $crate::Error> {
+                let $this = self;
+                $target.allocate(stream, layout)
+            }
+
+            unsafe fn deallocate(
+                &self,
+                stream: $crate::StreamRef<'_>,
+                pointer: $crate::DevicePtr,
+                layout: std::alloc::Layout,
+            ) {
+                let $this = self;
+                // SAFETY: the caller's contract is the same.
+                unsafe { $target.deallocate(stream, pointer, layout) }
+            }
+        }
+    };
+}
+
+pub(super) use {delegate_resource, delegate_sync};

@@ -1,0 +1,155 @@
+//! Borrowed resources in stream order.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{Erased, delegate_resource, delegate_sync, innermost};
+use crate::{
+    Contains, DeviceAccessible, Error, HasProperty, HostAccessible, HostDeviceAccessible,
+    Introspect, Property, PropertySet, Resource, SatisfiedBy, SyncResource, SyncResourceRef,
+};
+
+/// A borrowed resource of any type, whose memory has every property in the set `S`. Copying it costs nothing.
+///
+/// The resource's type has to borrow nothing, so that the reference can be asked for it.
+///
+/// ```
+/// use rmm_core::{DeviceAsyncResourceRef, SyncResource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let resource = CudaMemoryResource::new();
+/// let borrowed = DeviceAsyncResourceRef::new(&resource);
+/// assert_eq!(borrowed.name(), "cuda");
+/// assert_eq!(borrowed.downcast_ref(), Some(&resource));
+/// ```
+///
+/// A resource that lacks a property does not become one:
+///
+/// ```compile_fail,E0277
+/// use rmm_core::HostAsyncResourceRef;
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let resource = CudaMemoryResource::new();
+/// let borrowed = HostAsyncResourceRef::new(&resource);
+/// ```
+#[doc(alias = "cuda::mr::resource_ref")]
+#[derive(Clone, Copy)]
+pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// Its memory has every property in `S`.
+    resource: &'a dyn Erased,
+    set: PhantomData<S>,
+}
+
+impl<'a, S: PropertySet> ResourceRef<'a, S> {
+    /// Borrows the resource; what is inside, if it is an [`AnyResource`](crate::AnyResource).
+    pub fn new<R>(resource: &'a R) -> Self
+    where
+        R: Resource + PartialEq + 'static,
+        S: SatisfiedBy<R>,
+    {
+        Self::from_erased(innermost(resource))
+    }
+
+    /// Borrows a resource that may not be there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is not.
+    #[doc(alias = "rmm::to_device_async_resource_ref_checked")]
+    pub fn new_checked<R>(resource: Option<&'a R>) -> Result<Self, Error>
+    where
+        R: Resource + PartialEq + 'static,
+        S: SatisfiedBy<R>,
+    {
+        resource
+            .map(Self::new)
+            .ok_or_else(|| Error::invalid_argument("resource reference", "there is no resource"))
+    }
+
+    pub(super) fn from_erased(resource: &'a dyn Erased) -> Self {
+        Self { resource, set: PhantomData }
+    }
+
+    pub(super) fn erased(self) -> &'a dyn Erased {
+        self.resource
+    }
+
+    /// The resource, if it is of this type.
+    #[doc(alias = "cuda::mr::resource_cast")]
+    pub fn downcast_ref<R: 'static>(self) -> Option<&'a R> {
+        self.resource.as_any().downcast_ref()
+    }
+
+    /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
+    pub fn find<T: 'static>(self) -> Option<&'a T> {
+        self.resource.find()
+    }
+
+    /// The resource that this one takes its memory from, if it is over another.
+    pub fn upstream(self) -> Option<&'a (dyn SyncResource + 'static)> {
+        self.resource.upstream_resource()
+    }
+
+    /// The resource, known to have the properties of a smaller set.
+    #[must_use]
+    pub fn narrow<T: SatisfiedBy<Self>>(self) -> ResourceRef<'a, T> {
+        ResourceRef::from_erased(self.resource)
+    }
+
+    /// The resource, known to have the properties of another set, if it tells of all of them.
+    ///
+    /// # Errors
+    /// The reference as it was, if one is missing.
+    #[doc(alias = "cuda::mr::dynamic_resource_cast")]
+    pub fn try_widen<T: PropertySet>(self) -> Result<ResourceRef<'a, T>, Self> {
+        if self.has_all::<T>() { Ok(ResourceRef::from_erased(self.resource)) } else { Err(self) }
+    }
+
+    /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
+        self.resource.equals(other.into().as_any())
+    }
+}
+
+impl<S: PropertySet> PartialEq for ResourceRef<'_, S> {
+    /// Whether memory from one may be freed by the other.
+    fn eq(&self, other: &Self) -> bool {
+        self.resource.equals(other.resource.as_any())
+    }
+}
+
+impl<S: PropertySet> Eq for ResourceRef<'_, S> {}
+
+impl<'a, S, R> From<&'a R> for ResourceRef<'a, S>
+where
+    S: SatisfiedBy<R>,
+    R: Resource + PartialEq + 'static,
+{
+    fn from(resource: &'a R) -> Self {
+        Self::new(resource)
+    }
+}
+
+impl<'a> From<ResourceRef<'a, HostDeviceAccessible>> for ResourceRef<'a, DeviceAccessible> {
+    fn from(both: ResourceRef<'a, HostDeviceAccessible>) -> Self {
+        both.narrow()
+    }
+}
+
+impl<'a> From<ResourceRef<'a, HostDeviceAccessible>> for ResourceRef<'a, HostAccessible> {
+    fn from(both: ResourceRef<'a, HostDeviceAccessible>) -> Self {
+        both.narrow()
+    }
+}
+
+impl<S: PropertySet> fmt::Debug for ResourceRef<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ResourceRef").field(&self.resource).finish()
+    }
+}
+
+delegate_sync!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource, pointee of S);
+delegate_resource!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource);
+
+// SAFETY: only a resource with every property in the set is ever borrowed.
+unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for ResourceRef<'_, S> {}

@@ -1,0 +1,142 @@
+//! Borrowed resources without stream order.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{ErasedSync, delegate_sync, innermost_sync};
+use crate::{
+    Contains, DeviceAccessible, HasProperty, HostAccessible, HostDeviceAccessible, Introspect,
+    Property, PropertySet, ResourceRef, SatisfiedBy, SyncResource,
+};
+
+/// A borrowed resource of any type, as [`ResourceRef`], of which only the synchronous calls are known.
+///
+/// ```
+/// use rmm_core::{DeviceAsyncResourceRef, DeviceResourceRef};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let resource = CudaMemoryResource::new();
+/// let ordered = DeviceAsyncResourceRef::new(&resource);
+/// let synchronous: DeviceResourceRef<'_> = ordered.into();
+/// assert!(synchronous.is_equal(&resource));
+/// ```
+#[doc(alias = "cuda::mr::synchronous_resource_ref")]
+#[derive(Clone, Copy)]
+pub struct SyncResourceRef<'a, S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// Its memory has every property in `S`.
+    resource: &'a dyn ErasedSync,
+    set: PhantomData<S>,
+}
+
+impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
+    /// Borrows the resource; what is inside, if it is an [`AnySyncResource`](crate::AnySyncResource).
+    pub fn new<R>(resource: &'a R) -> Self
+    where
+        R: SyncResource + PartialEq + 'static,
+        S: SatisfiedBy<R>,
+    {
+        Self::from_erased(innermost_sync(resource))
+    }
+
+    pub(super) fn from_erased(resource: &'a dyn ErasedSync) -> Self {
+        Self { resource, set: PhantomData }
+    }
+
+    pub(super) fn as_any(self) -> &'a dyn Any {
+        self.resource.as_any()
+    }
+
+    /// The resource, if it is of this type.
+    #[doc(alias = "cuda::mr::resource_cast")]
+    pub fn downcast_ref<R: 'static>(self) -> Option<&'a R> {
+        self.resource.as_any().downcast_ref()
+    }
+
+    /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
+    pub fn find<T: 'static>(self) -> Option<&'a T> {
+        self.resource.find()
+    }
+
+    /// The resource that this one takes its memory from, if it is over another.
+    pub fn upstream(self) -> Option<&'a (dyn SyncResource + 'static)> {
+        self.resource.upstream_resource()
+    }
+
+    /// The resource, known to have the properties of a smaller set.
+    #[must_use]
+    pub fn narrow<T: SatisfiedBy<Self>>(self) -> SyncResourceRef<'a, T> {
+        SyncResourceRef::from_erased(self.resource)
+    }
+
+    /// The resource, known to have the properties of another set, if it tells of all of them.
+    ///
+    /// # Errors
+    /// The reference as it was, if one is missing.
+    #[doc(alias = "cuda::mr::dynamic_resource_cast")]
+    pub fn try_widen<T: PropertySet>(self) -> Result<SyncResourceRef<'a, T>, Self> {
+        if self.has_all::<T>() {
+            Ok(SyncResourceRef::from_erased(self.resource))
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
+        self.resource.equals(other.into().as_any())
+    }
+}
+
+impl<S: PropertySet> PartialEq for SyncResourceRef<'_, S> {
+    /// Whether memory from one may be freed by the other.
+    fn eq(&self, other: &Self) -> bool {
+        self.resource.equals(other.resource.as_any())
+    }
+}
+
+impl<S: PropertySet> Eq for SyncResourceRef<'_, S> {}
+
+impl<'a, S, R> From<&'a R> for SyncResourceRef<'a, S>
+where
+    S: SatisfiedBy<R>,
+    R: SyncResource + PartialEq + 'static,
+{
+    fn from(resource: &'a R) -> Self {
+        Self::new(resource)
+    }
+}
+
+impl<'a, S, T> From<ResourceRef<'a, S>> for SyncResourceRef<'a, T>
+where
+    S: PropertySet,
+    T: SatisfiedBy<ResourceRef<'a, S>>,
+{
+    fn from(ordered: ResourceRef<'a, S>) -> Self {
+        Self::from_erased(ordered.erased())
+    }
+}
+
+impl<'a> From<SyncResourceRef<'a, HostDeviceAccessible>> for SyncResourceRef<'a, DeviceAccessible> {
+    fn from(both: SyncResourceRef<'a, HostDeviceAccessible>) -> Self {
+        both.narrow()
+    }
+}
+
+impl<'a> From<SyncResourceRef<'a, HostDeviceAccessible>> for SyncResourceRef<'a, HostAccessible> {
+    fn from(both: SyncResourceRef<'a, HostDeviceAccessible>) -> Self {
+        both.narrow()
+    }
+}
+
+impl<S: PropertySet> fmt::Debug for SyncResourceRef<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SyncResourceRef").field(&self.resource).finish()
+    }
+}
+
+delegate_sync!([S: PropertySet] SyncResourceRef<'_, S>, |this| this.resource, pointee of S);
+
+// SAFETY: only a resource with every property in the set is ever borrowed.
+unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for SyncResourceRef<'_, S> {}

@@ -1,0 +1,120 @@
+//! Sets of properties.
+
+use std::fmt::Debug;
+
+use super::{DeviceAccessible, HasProperty, HostAccessible, Property, PropertyId};
+
+/// A set of properties, as a type: what [`AnyResource`](crate::AnyResource) and its kin still know of a resource's memory.
+///
+/// Every [`Property`] is a set of one, `()` is the empty set, and [`HostDeviceAccessible`] is the set of the two that this crate
+/// defines. [`property_set!`](crate::property_set) makes more.
+#[doc(alias = "cuda::mr::properties_list")]
+pub trait PropertySet: Debug + Copy + Send + Sync + 'static {
+    /// Names every property in the set.
+    fn members(members: &mut Members<'_>);
+}
+
+/// A set that the property `P` is in.
+///
+/// # Safety
+/// [`SatisfiedBy`] is implemented for types that have `P` only, and [`PropertySet::members`] names `P`.
+#[diagnostic::on_unimplemented(
+    message = "the property `{P}` is not in the set `{Self}`",
+    note = "a set only narrows at compile time; `try_widen` asks for more at run time"
+)]
+pub unsafe trait Contains<P: Property>: PropertySet {}
+
+/// A set whose every property the memory of `R` has.
+///
+/// # Safety
+/// `R` has every property that the set contains.
+#[diagnostic::on_unimplemented(
+    message = "the memory of `{R}` is not known to have every property of `{Self}`",
+    label = "needs memory with every property of `{Self}`"
+)]
+pub unsafe trait SatisfiedBy<R: ?Sized>: PropertySet {}
+
+/// Takes the names of a set's properties.
+#[expect(missing_debug_implementations, reason = "a closure has nothing to show")]
+pub struct Members<'m>(&'m mut dyn FnMut(PropertyId));
+
+impl<'m> Members<'m> {
+    pub(crate) fn new(visit: &'m mut dyn FnMut(PropertyId)) -> Self {
+        Self(visit)
+    }
+
+    /// The property `P` is in the set.
+    pub fn add<P: Property>(&mut self) -> &mut Self {
+        (self.0)(PropertyId::of::<P>());
+        self
+    }
+}
+
+impl<P: Property> PropertySet for P {
+    fn members(members: &mut Members<'_>) {
+        members.add::<P>();
+    }
+}
+
+// SAFETY: the blanket implementation of `SatisfiedBy` below asks for `P`, and `members` names it.
+unsafe impl<P: Property> Contains<P> for P {}
+
+// SAFETY: the set is the one property that `R` has.
+unsafe impl<P: Property, R: HasProperty<P> + ?Sized> SatisfiedBy<R> for P {}
+
+impl PropertySet for () {
+    fn members(_members: &mut Members<'_>) {}
+}
+
+// SAFETY: there is nothing to satisfy.
+unsafe impl<R: ?Sized> SatisfiedBy<R> for () {}
+
+/// Defines a type that is a set of properties.
+///
+/// ```
+/// use rmm_core::{AnyResource, DeviceAccessible, HasProperty, Property};
+///
+/// #[derive(Clone, Copy, Debug)]
+/// struct Exportable;
+/// impl Property for Exportable {
+///     const NAME: &'static str = "exportable";
+/// }
+///
+/// rmm_core::property_set! {
+///     /// What our transport asks for.
+///     pub struct Transportable = [DeviceAccessible, Exportable];
+/// }
+///
+/// fn send<R: HasProperty<Exportable>>(_: &R) {}
+/// fn send_erased(resource: &AnyResource<Transportable>) {
+///     send(resource); // the type still knows
+/// }
+/// ```
+#[macro_export]
+macro_rules! property_set {
+    ($(#[$meta:meta])* $visible:vis struct $name:ident = [$($property:path),+ $(,)?];) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        $visible struct $name;
+
+        impl $crate::PropertySet for $name {
+            fn members(members: &mut $crate::Members<'_>) {
+                $(members.add::<$property>();)+
+            }
+        }
+
+        $(
+            // SAFETY: the implementation of `SatisfiedBy` asks for this property, and `members` names it: all three are written from
+            // one list.
+            unsafe impl $crate::Contains<$property> for $name {}
+        )+
+
+        // SAFETY: the bounds are the set's properties.
+        unsafe impl<R: ?Sized $(+ $crate::HasProperty<$property>)+> $crate::SatisfiedBy<R> for $name {}
+    };
+}
+
+property_set! {
+    /// The host and the device may both read and write the memory: the set of [`HostAccessible`] and [`DeviceAccessible`].
+    pub struct HostDeviceAccessible = [HostAccessible, DeviceAccessible];
+}

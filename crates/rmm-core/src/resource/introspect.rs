@@ -1,0 +1,151 @@
+//! Questions to a resource, whether its type is known or not.
+
+use std::any::Any;
+
+use super::SyncResource;
+use crate::property::{self, Members};
+use crate::{
+    DeviceAccessible, HostAccessible, MemoryCaps, Property, PropertyId, PropertySet,
+    PropertyWithValue, SatisfiedBy,
+};
+
+/// A resource seen without its type. Every resource has this; it is not for implementing.
+pub trait Erasable {
+    /// The resource as a value of any type.
+    fn as_any(&self) -> &(dyn Any + 'static)
+    where
+        Self: 'static;
+
+    /// The resource as one of any type.
+    fn as_dyn(&self) -> &(dyn SyncResource + 'static)
+    where
+        Self: 'static;
+}
+
+impl<R: SyncResource> Erasable for R {
+    fn as_any(&self) -> &(dyn Any + 'static)
+    where
+        Self: 'static,
+    {
+        self
+    }
+
+    fn as_dyn(&self) -> &(dyn SyncResource + 'static)
+    where
+        Self: 'static,
+    {
+        self
+    }
+}
+
+/// What can be asked of every resource, also after its type is forgotten and through any stack of adaptors.
+///
+/// ```
+/// use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
+/// use rmm_core::{AnyResource, DeviceAccessible, HostAccessible, Introspect, MemoryKind};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+/// let erased: AnyResource = AnyResource::new(pool);
+/// let logged: AnyResource = AnyResource::new(LoggingResourceAdaptor::to_writer(erased, std::io::sink())?);
+///
+/// assert!(logged.has_property::<DeviceAccessible>());
+/// assert!(!logged.has_property::<HostAccessible>());
+/// assert_eq!(logged.try_property::<MemoryKind>(), Some(MemoryKind::Device));
+/// let pool = logged.find::<PoolMemoryResource<CudaMemoryResource>>().expect("it is in the stack");
+/// assert_eq!(pool.statistics().allocations, 0);
+/// let names: Vec<&str> = logged.stack().map(|resource| resource.name()).collect();
+/// assert_eq!(names, ["logging", "pool", "cuda"]);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Introspect: SyncResource {
+    /// Whether the memory has the property `P`.
+    #[doc(alias = "cuda::mr::try_get_property")]
+    fn has_property<P: Property>(&self) -> bool {
+        property::has(PropertyId::of::<P>(), |claims| self.properties(claims))
+    }
+
+    /// The value of the property `P`, if the memory has it.
+    #[doc(alias = "cuda::mr::try_get_property")]
+    fn try_property<P: PropertyWithValue>(&self) -> Option<P::Value> {
+        property::value::<P>(|claims| self.properties(claims))
+    }
+
+    /// Every property of the memory, each once.
+    fn property_list(&self) -> Vec<PropertyId> {
+        property::list(|claims| self.properties(claims))
+    }
+
+    /// Who may read and write the memory: the bits [`HOST_ACCESSIBLE`](MemoryCaps::HOST_ACCESSIBLE) and
+    /// [`DEVICE_ACCESSIBLE`](MemoryCaps::DEVICE_ACCESSIBLE).
+    #[doc(alias = "cuda::mr::dynamic_accessibility_property")]
+    fn accessibility(&self) -> MemoryCaps {
+        let mut caps = MemoryCaps::empty();
+        caps.set(MemoryCaps::HOST_ACCESSIBLE, self.has_property::<HostAccessible>());
+        caps.set(MemoryCaps::DEVICE_ACCESSIBLE, self.has_property::<DeviceAccessible>());
+        caps
+    }
+
+    /// Whether the memory has every property in the set `S`, as told at run time.
+    fn has_all<S: PropertySet>(&self) -> bool {
+        let mut all = true;
+        S::members(&mut Members::new(&mut |id| {
+            all = all && property::has(id, |claims| self.properties(claims));
+        }));
+        all
+    }
+
+    /// Whether the resource tells at run time of what its type claims: `true`, unless its author forgot to. For tests of resources.
+    fn tells_of<S: SatisfiedBy<Self>>(&self) -> bool {
+        self.has_all::<S>()
+    }
+
+    /// The resource of type `T` in the stack that starts here: this one, or the one that it takes its memory from, and so on.
+    #[doc(alias = "cuda::mr::resource_cast")]
+    fn find<T: 'static>(&self) -> Option<&T>
+    where
+        Self: 'static,
+    {
+        let mut next = Some(self.as_dyn());
+        while let Some(resource) = next {
+            if let Some(found) = resource.as_any().downcast_ref() {
+                return Some(found);
+            }
+            next = resource.pointee().or_else(|| resource.upstream_resource());
+        }
+        None
+    }
+
+    /// This resource, the one that it takes its memory from, and so on down. Pointers are seen through.
+    fn stack(&self) -> Stack<'_>
+    where
+        Self: 'static,
+    {
+        Stack(Some(self.as_dyn()))
+    }
+}
+
+impl<R: SyncResource + ?Sized> Introspect for R {}
+
+/// The resources of a stack, from the top.
+#[derive(Clone, Debug)]
+pub struct Stack<'a>(Option<&'a (dyn SyncResource + 'static)>);
+
+impl<'a> Iterator for Stack<'a> {
+    type Item = &'a (dyn SyncResource + 'static);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut resource = self.0?;
+        while let Some(inner) = resource.pointee() {
+            resource = inner;
+        }
+        self.0 = resource.upstream_resource();
+        Some(resource)
+    }
+}
+
+impl std::iter::FusedIterator for Stack<'_> {}

@@ -1,0 +1,59 @@
+//! Pointers to a resource are resources: the same one.
+
+use std::alloc::Layout;
+
+use super::{Resource, SyncResource};
+use crate::{Claims, DevicePtr, Error, StreamRef};
+
+/// Implements both traits for pointers to a resource.
+macro_rules! forward {
+    ($($pointer:ty),*) => {$(
+        // SAFETY: every call goes to the resource behind the pointer, which keeps the contract.
+        unsafe impl<R: SyncResource + ?Sized> SyncResource for $pointer {
+            fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+                (**self).allocate_sync(layout)
+            }
+
+            unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+                // SAFETY: the caller's contract is the same.
+                unsafe { (**self).deallocate_sync(pointer, layout) }
+            }
+
+            fn name(&self) -> &'static str {
+                (**self).name()
+            }
+
+            fn properties(&self, claims: &mut Claims<'_>) {
+                (**self).properties(claims);
+            }
+
+            fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+            where
+                Self: 'static,
+            {
+                (**self).upstream_resource()
+            }
+
+            fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>
+            where
+                Self: 'static,
+            {
+                Some((**self).as_dyn())
+            }
+        }
+
+        // SAFETY: as above.
+        unsafe impl<R: Resource + ?Sized> Resource for $pointer {
+            fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+                (**self).allocate(stream, layout)
+            }
+
+            unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+                // SAFETY: the caller's contract is the same.
+                unsafe { (**self).deallocate(stream, pointer, layout) }
+            }
+        }
+    )*};
+}
+
+forward!(&R, Box<R>, std::sync::Arc<R>);

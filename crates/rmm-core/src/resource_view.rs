@@ -1,0 +1,112 @@
+//! Borrowed resources known by what their memory can do, in bits.
+
+use std::alloc::Layout;
+use std::fmt;
+
+use crate::{
+    Claims, DevicePtr, Error, HasMemoryKind, Introspect, MemoryCaps, MemoryKind, SyncResource,
+};
+
+/// A borrowed resource whose memory can do `CAPS`, which are bits of [`MemoryCaps`]: the view of the CUDA `<memory_resource>`
+/// proposal.
+///
+/// Unlike with [`SyncResourceRef`](crate::SyncResourceRef), what is known is a number, so that libraries can compute with it. A view
+/// of less comes from a view of more, checked when it is compiled:
+///
+/// ```
+/// use rmm_core::{MemoryCaps, ResourceView};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// const DEVICE: u32 = MemoryCaps::DEVICE_ACCESSIBLE.bits();
+/// const FIXED: u32 = DEVICE | MemoryCaps::RESIDENT.bits();
+///
+/// let resource = CudaMemoryResource::new();
+/// let fixed = ResourceView::<FIXED>::new(&resource);
+/// let device: ResourceView<'_, DEVICE> = fixed.narrow();
+/// assert_eq!(device.caps(), MemoryCaps::DEVICE_ACCESSIBLE);
+/// ```
+///
+/// The other way does not compile, and neither does a view of what the resource's memory can not do:
+///
+/// ```compile_fail,E0080
+/// # use rmm_core::{MemoryCaps, ResourceView};
+/// # use rmm_resources::CudaMemoryResource;
+/// let resource = CudaMemoryResource::new();
+/// let view = ResourceView::<{ MemoryCaps::HOST_ACCESSIBLE.bits() }>::new(&resource);
+/// ```
+#[doc(alias = "cuda::resource_view")]
+#[derive(Clone, Copy)]
+pub struct ResourceView<'a, const CAPS: u32> {
+    /// # Invariant
+    /// Its memory can do `CAPS`.
+    resource: &'a dyn SyncResource,
+}
+
+impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
+    /// Views a resource. What its kind of memory can not do is refused by the compiler.
+    pub fn new<R: SyncResource + HasMemoryKind>(resource: &'a R) -> Self {
+        const {
+            assert!(
+                R::CAPS.bits() & CAPS == CAPS,
+                "the resource's kind of memory can not do all that the view promises"
+            );
+        }
+        Self { resource }
+    }
+
+    /// Views a resource whose kind is only known at run time, if its memory can do `CAPS`.
+    pub fn try_new(resource: &'a dyn SyncResource) -> Option<Self> {
+        let kind = resource.try_property::<MemoryKind>()?;
+        (kind.caps().bits() & CAPS == CAPS).then_some(Self { resource })
+    }
+
+    /// A view that promises less. One that would promise more is refused by the compiler.
+    #[must_use]
+    pub fn narrow<const LESS: u32>(self) -> ResourceView<'a, LESS> {
+        const {
+            assert!(
+                LESS & CAPS == LESS,
+                "a view can not promise more than the one it is made from"
+            );
+        }
+        ResourceView { resource: self.resource }
+    }
+
+    /// What is promised.
+    pub const fn caps(self) -> MemoryCaps {
+        MemoryCaps::from_bits_retain(CAPS)
+    }
+}
+
+impl<const CAPS: u32> fmt::Debug for ResourceView<'_, CAPS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ResourceView").field(&self.caps()).field(&self.resource).finish()
+    }
+}
+
+// SAFETY: every call goes to the one resource behind the reference, which keeps the contract.
+unsafe impl<const CAPS: u32> SyncResource for ResourceView<'_, CAPS> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.resource.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.resource.deallocate_sync(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        self.resource.name()
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        self.resource.properties(claims);
+    }
+
+    fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Some(self.resource)
+    }
+}

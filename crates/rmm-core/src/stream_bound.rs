@@ -1,0 +1,124 @@
+//! A resource with its stream fixed.
+
+use std::alloc::Layout;
+
+use crate::{
+    Claims, CudaStream, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
+    MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+};
+
+/// A resource that allocates on one stream, for code that knows nothing of streams.
+///
+/// [`allocate`](Self::allocate) and [`deallocate`](Self::deallocate) are in the stream's order. As a [`SyncResource`] it waits for
+/// the stream after it has allocated, so that the memory may be used by every stream, as that contract asks.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{CudaStream, StreamBound};
+/// use rmm_resources::CudaAsyncMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let stream = CudaStream::new()?;
+/// let bound = StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone());
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let pointer = bound.allocate(layout)?; // on `stream`
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { bound.deallocate(pointer, layout) };
+/// assert_eq!(bound.stream(), stream.as_ref());
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cuda::stream_bound_memory_resource")]
+#[doc(alias = "cuda::stream_context")]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamBound<R> {
+    resource: R,
+    stream: CudaStream,
+}
+
+impl<R: Resource> StreamBound<R> {
+    /// Binds the resource to the stream.
+    pub fn new(resource: R, stream: CudaStream) -> Self {
+        Self { resource, stream }
+    }
+
+    /// The stream.
+    #[doc(alias = "get_context")]
+    pub fn stream(&self) -> StreamRef<'_> {
+        self.stream.as_ref()
+    }
+
+    /// The resource.
+    pub fn upstream(&self) -> &R {
+        &self.resource
+    }
+
+    /// Allocates memory for use by work enqueued on the stream from now on.
+    ///
+    /// # Errors
+    /// As [`Resource::allocate`].
+    pub fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.resource.allocate(self.stream.as_ref(), layout)
+    }
+
+    /// Gives memory back once the work enqueued on the stream so far is done.
+    ///
+    /// # Safety
+    /// As [`Resource::deallocate`] on the stream.
+    pub unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.resource.deallocate(self.stream.as_ref(), pointer, layout) }
+    }
+}
+
+// SAFETY: the resource keeps its contract in the stream's order, and a wait for the stream makes memory usable on every other.
+unsafe impl<R: Resource> SyncResource for StreamBound<R> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        let pointer = self.allocate(layout)?;
+        if layout.size() > 0
+            && let Err(error) = self.stream.synchronize()
+        {
+            // SAFETY: allocated just now with this layout on this stream, and not used.
+            unsafe { self.deallocate(pointer, layout) };
+            return Err(error.with_layout(layout));
+        }
+        Ok(pointer)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract: all uses have completed, so they are ordered before anything.
+        unsafe { self.deallocate(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        "stream-bound"
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        self.resource.properties(claims);
+    }
+
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Some(&self.resource)
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<P: Property, R: HasProperty<P>> HasProperty<P> for StreamBound<R> {}
+
+impl<P: PropertyWithValue, R: HasPropertyValue<P>> HasPropertyValue<P> for StreamBound<R> {
+    fn property_value(&self) -> P::Value {
+        self.resource.property_value()
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<R: HasMemoryKind> HasMemoryKind for StreamBound<R> {
+    const KIND: MemoryKind = R::KIND;
+    const CAPS: MemoryCaps = R::CAPS;
+}

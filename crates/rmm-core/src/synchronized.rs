@@ -1,0 +1,107 @@
+//! Stream order for resources that have none.
+
+use std::alloc::Layout;
+
+use crate::{
+    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
+    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+};
+
+/// Makes a [`Resource`] of any [`SyncResource`]: it waits for the stream before it frees.
+///
+/// Memory that is freed on a stream that can not be waited for, because it is being captured or its device is lost, stays
+/// allocated: the device may still use it. Two are equal if their upstreams are.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{AnySyncResource, CudaStream, Resource, Synchronized};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let plain: AnySyncResource = AnySyncResource::new(CudaMemoryResource::new()); // no stream order
+/// let ordered = Synchronized::new(plain);
+/// let stream = CudaStream::new()?;
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let pointer = ordered.allocate(stream.as_ref(), layout)?;
+/// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+/// unsafe { ordered.deallocate(stream.as_ref(), pointer, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cuda::mr::synchronous_resource_adapter")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Synchronized<R> {
+    resource: R,
+}
+
+impl<R> Synchronized<R> {
+    /// Takes the resource in.
+    pub const fn new(resource: R) -> Self {
+        Self { resource }
+    }
+
+    /// The resource without stream order.
+    #[doc(alias = "upstream_resource")]
+    pub const fn upstream(&self) -> &R {
+        &self.resource
+    }
+}
+
+// SAFETY: every call goes to the upstream, which keeps the contract.
+unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.resource.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.resource.deallocate_sync(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        "synchronized"
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        self.resource.properties(claims);
+    }
+
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Some(&self.resource)
+    }
+}
+
+// SAFETY: memory that every stream may use may be used by one, and it is freed only when the stream has done all that is ordered
+// before the free.
+unsafe impl<R: SyncResource> Resource for Synchronized<R> {
+    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.resource.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() == 0 || stream.synchronize().is_ok() {
+            // SAFETY: the caller's contract, and all uses, which are ordered before this place on the stream, have completed.
+            unsafe { self.resource.deallocate_sync(pointer, layout) }
+        }
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<P: Property, R: HasProperty<P>> HasProperty<P> for Synchronized<R> {}
+
+impl<P: PropertyWithValue, R: HasPropertyValue<P>> HasPropertyValue<P> for Synchronized<R> {
+    fn property_value(&self) -> P::Value {
+        self.resource.property_value()
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<R: HasMemoryKind> HasMemoryKind for Synchronized<R> {
+    const KIND: MemoryKind = R::KIND;
+    const CAPS: MemoryCaps = R::CAPS;
+}

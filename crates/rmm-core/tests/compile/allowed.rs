@@ -1,0 +1,11 @@
+//! What the refused programs would be if they were right.
+
+use rmm_core::{DeviceAsyncResourceRef, MemoryCaps, ResourceView};
+use rmm_resources::CudaMemoryResource;
+
+fn main() {
+    const DEVICE: u32 = MemoryCaps::DEVICE_ACCESSIBLE.bits();
+    let resource = CudaMemoryResource::new();
+    let _device = DeviceAsyncResourceRef::new(&resource);
+    let _view = ResourceView::<DEVICE>::new(&resource).narrow::<0>();
+}

@@ -1,0 +1,14 @@
+//! Properties, equality and types of resources after they are erased.
+
+#[path = "concepts/adapters.rs"]
+mod adapters;
+#[path = "concepts/equality.rs"]
+mod equality;
+#[path = "concepts/heap.rs"]
+mod heap;
+#[path = "concepts/messages.rs"]
+mod messages;
+#[path = "concepts/properties.rs"]
+mod properties;
+#[path = "concepts/views.rs"]
+mod views;

@@ -1,0 +1,73 @@
+//! Stream order for resources without, and a stream for code without.
+
+use std::alloc::Layout;
+
+use rmm_core::{
+    AnyResource, CudaStream, HostDeviceAccessible, Resource, StreamBound, SyncResource,
+    Synchronized, copy,
+};
+use rmm_resources::CudaAsyncMemoryResource;
+
+use rmm_sim::{Machine, Schedule};
+
+use crate::heap::SyncHeap;
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, 64).expect("a valid layout")
+}
+
+#[test]
+fn a_synchronized_resource_waits_for_the_stream_before_it_frees() -> Result<(), rmm_core::Error> {
+    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let stream = CudaStream::new()?;
+    let heap = SyncHeap::new(0);
+    let ordered = AnyResource::<HostDeviceAccessible>::new(Synchronized::new(heap.clone()));
+    let pointer = ordered.allocate(stream.as_ref(), layout(64))?;
+    assert_eq!(heap.live(), 64);
+
+    // Work is left on the stream, which the software device runs only when somebody waits.
+    let target = CudaAsyncMemoryResource::new()?;
+    let memory = target.allocate(stream.as_ref(), layout(64))?;
+    for _ in 0..8 {
+        // SAFETY: the memory was allocated on this stream and has 64 bytes.
+        unsafe { copy::fill(memory, 0, 64, stream.as_ref()) }?;
+    }
+    assert!(!stream.as_ref().is_idle()?);
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { ordered.deallocate(stream.as_ref(), pointer, layout(64)) };
+    assert!(stream.as_ref().is_idle()?, "it did not wait");
+    assert_eq!(heap.live(), 0);
+    // SAFETY: as above.
+    unsafe { target.deallocate(stream.as_ref(), memory, layout(64)) };
+    Ok(())
+}
+
+#[test]
+fn zero_bytes_wait_for_nothing() -> Result<(), rmm_core::Error> {
+    // No device is there that could be waited for.
+    let ordered = Synchronized::new(SyncHeap::new(0));
+    let stream = rmm_core::StreamRef::legacy();
+    let pointer = ordered.allocate(stream, layout(0))?;
+    assert_eq!(pointer, rmm_core::DevicePtr::NULL);
+    // SAFETY: allocated above with this layout.
+    unsafe { ordered.deallocate(stream, pointer, layout(0)) };
+    Ok(())
+}
+
+#[test]
+fn a_bound_resource_gives_memory_for_every_stream() -> Result<(), rmm_core::Error> {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
+    let bound = StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone());
+    let pointer = bound.allocate_sync(layout(64))?;
+    // SAFETY: the memory has 64 bytes; the allocation has completed, so that any stream may use it.
+    unsafe { copy::fill(pointer, 0, 64, other.as_ref()) }?;
+    other.synchronize()?;
+    // SAFETY: allocated above with this layout, and the use of it has completed.
+    unsafe { bound.deallocate_sync(pointer, layout(64)) };
+    assert_eq!(bound, bound.clone());
+    assert_ne!(bound, StreamBound::new(bound.upstream().clone(), other));
+    Ok(())
+}

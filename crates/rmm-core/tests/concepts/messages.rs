@@ -1,0 +1,21 @@
+//! What must not compile does not, and says why in words that help.
+
+use std::process::Command;
+
+/// Messages are worded by the compiler, so they are compared for one version of it.
+const TOOLCHAIN: &str = "rustc 1.95.";
+
+#[test]
+fn compiler_messages_name_what_is_missing() {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(rustc).arg("--version").output().expect("the compiler is there");
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    if !version.starts_with(TOOLCHAIN) || version.contains("nightly") {
+        println!("skipped: the messages are those of {TOOLCHAIN}x, this is {version}");
+        return;
+    }
+    let cases = trybuild::TestCases::new();
+    // A case that passes makes it build and not only check: some of the refusals come when constants are computed.
+    cases.pass("tests/compile/allowed.rs");
+    cases.compile_fail("tests/compile/refused/*.rs");
+}

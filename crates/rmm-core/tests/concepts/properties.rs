@@ -1,0 +1,118 @@
+//! Sets of properties narrow for free, widen at run time, and are told through any stack.
+
+use std::sync::Arc;
+
+use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
+use rmm_core::{
+    AnyResource, AnySyncResource, DeviceAccessible, DeviceAsyncResourceRef, DeviceResourceRef,
+    HasProperty, HasPropertyValue, HostAccessible, HostAsyncResourceRef, HostDeviceAccessible,
+    HostDeviceAsyncResourceRef, HostResourceRef, Introspect, MemoryCaps, MemoryKind, SyncResource,
+    SyncResourceRef, Synchronized,
+};
+use rmm_resources::CudaMemoryResource;
+
+use crate::heap::{NumaNode, Silent, SyncHeap};
+
+rmm_core::property_set! {
+    /// What the host may touch, on a node that is known.
+    struct HostOnNode = [HostAccessible, NumaNode];
+}
+
+fn asks_for_host(resource: &impl HasProperty<HostAccessible>) -> &impl HasProperty<HostAccessible> {
+    resource
+}
+
+#[test]
+fn a_set_narrows_to_each_of_its_members_and_widens_back() {
+    let heap = Synchronized::new(SyncHeap::new(0));
+    let both = AnyResource::<HostDeviceAccessible>::new(heap.clone());
+    asks_for_host(&both);
+    let host: AnyResource<HostAccessible> = both.clone().into();
+    let device: AnyResource<DeviceAccessible> = both.into();
+    let both = device.try_widen::<HostDeviceAccessible>().expect("the heap tells of both");
+    asks_for_host(&both);
+    let nothing = host.narrow::<()>();
+    let on_node = nothing.try_widen::<HostOnNode>().expect("the heap tells of its node");
+    assert!(on_node.is_equal(&heap));
+}
+
+#[test]
+fn widening_to_what_is_missing_gives_the_resource_back() {
+    let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
+    let device = device.try_widen::<HostDeviceAccessible>().expect_err("the host can not read it");
+    assert_eq!(device.downcast_ref(), Some(&CudaMemoryResource::new()));
+    let device = AnySyncResource::<DeviceAccessible>::from(device);
+    let device = device.try_widen::<HostAccessible>().expect_err("the host can not read it");
+    let borrowed = device.as_ref();
+    assert_eq!(borrowed.try_widen::<HostOnNode>(), Err(borrowed));
+}
+
+#[test]
+fn references_convert_as_in_rmm() {
+    let heap = Synchronized::new(SyncHeap::new(0));
+    let both = HostDeviceAsyncResourceRef::new(&heap);
+    let device: DeviceAsyncResourceRef<'_> = both.into();
+    let host: HostAsyncResourceRef<'_> = both.into();
+    let device_sync: DeviceResourceRef<'_> = both.into();
+    let host_sync: HostResourceRef<'_> = host.into();
+    assert!(device.is_equal(host));
+    assert!(device_sync.is_equal(host_sync.narrow()));
+    let again = device.try_widen::<HostDeviceAccessible>().expect("the heap tells of both");
+    assert_eq!(again, both);
+    assert!(DeviceAsyncResourceRef::new_checked(None::<&CudaMemoryResource>).is_err());
+}
+
+#[test]
+fn values_are_told_through_a_stack_of_erased_resources() {
+    let heap = SyncHeap::new(3);
+    assert_eq!(heap.property_value(), 3);
+    let erased = AnySyncResource::<HostDeviceAccessible>::new(heap.clone());
+    let logged = LoggingResourceAdaptor::to_writer(Arc::new(erased), std::io::sink())
+        .expect("a sink takes everything");
+    let stack = AnyResource::<HostDeviceAccessible>::new(Synchronized::new(logged));
+    assert_eq!(stack.try_property::<NumaNode>(), Some(3));
+    assert_eq!(stack.as_ref().try_property::<NumaNode>(), Some(3));
+    assert_eq!(stack.try_property::<MemoryKind>(), None);
+    let names: Vec<&str> = stack.property_list().iter().map(|property| property.name()).collect();
+    assert_eq!(names, ["host-accessible", "device-accessible", "numa-node"]);
+    assert_eq!(stack.accessibility(), MemoryCaps::HOST_ACCESSIBLE | MemoryCaps::DEVICE_ACCESSIBLE);
+    let layers: Vec<&str> = stack.stack().map(SyncResource::name).collect();
+    assert_eq!(layers, ["synchronized", "logging", "sync-heap"]);
+    assert_eq!(stack.find::<SyncHeap>(), Some(&heap));
+    assert_eq!(stack.as_ref().find::<SyncHeap>(), Some(&heap));
+    assert!(stack.find::<CudaMemoryResource>().is_none());
+}
+
+#[test]
+fn a_pool_is_found_below_an_erased_resource_below_a_logger() {
+    type Pool = PoolMemoryResource<CudaMemoryResource>;
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().expect("no memory is asked for");
+    let erased: AnyResource = AnyResource::of(&pool);
+    assert_eq!(erased.find::<Pool>(), Some(&pool));
+    assert_eq!(erased.find(), Some(&CudaMemoryResource::new()));
+    let logged = LoggingResourceAdaptor::to_writer(erased, std::io::sink()).expect("a sink");
+    assert_eq!(logged.find::<Pool>(), Some(&pool));
+    let logged: AnyResource = AnyResource::new(logged);
+    assert_eq!(logged.find::<Pool>(), Some(&pool));
+    let upstream = logged.upstream_resource().expect("a logger is over another resource");
+    assert_eq!(upstream.name(), "pool");
+    assert_eq!(logged.try_property::<MemoryKind>(), Some(MemoryKind::Device));
+}
+
+#[test]
+fn resources_tell_at_run_time_what_their_types_claim() {
+    let heap = SyncHeap::new(0);
+    assert!(heap.tells_of::<HostDeviceAccessible>() && heap.tells_of::<NumaNode>());
+    let cuda = CudaMemoryResource::new();
+    assert!(cuda.tells_of::<DeviceAccessible>() && cuda.tells_of::<MemoryKind>());
+    assert!(!cuda.has_property::<HostAccessible>());
+    // One that forgot to tell is found out by the check; erased, it is still what the type says.
+    let silent = Silent(heap);
+    assert!(!silent.tells_of::<HostAccessible>());
+    assert!(AnyResource::<HostAccessible>::new(silent.clone()).has_property::<HostAccessible>());
+    let borrowed = SyncResourceRef::<HostAccessible>::new(&silent);
+    assert!(borrowed.has_property::<HostAccessible>());
+    assert!(!borrowed.narrow::<()>().has_property::<HostAccessible>());
+}
