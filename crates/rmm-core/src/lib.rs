@@ -3,7 +3,9 @@
 //! A [`SyncResource`] gives memory that every stream may use at once; a [`Resource`] gives it *in stream order*. Both
 //! are open to implementation: the resources that call the driver are in `rmm-resources`, the ones that divide memory
 //! up or watch others are in `rmm-adaptors`. [`ResourceRef`] and [`AnyResource`] forget which resource it is, and keep
-//! in their type what its memory can do ([`DeviceAccessible`], [`HostAccessible`]).
+//! in their type what its memory can do ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of such);
+//! [`SyncResourceRef`] and [`AnySyncResource`] do so for the synchronous concept. [`Introspect`] asks any resource for its
+//! properties and for what it is made of.
 //!
 //! # Stream order
 //!

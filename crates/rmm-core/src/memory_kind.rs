@@ -41,7 +41,6 @@ bitflags! {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryKind {
     /// The device's own (`cudaMalloc`).
-    #[doc(alias = "device_resource")]
     Device,
     /// Moves between host and device by itself (`cudaMallocManaged`).
     #[doc(alias = "unified")]

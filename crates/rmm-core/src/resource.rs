@@ -17,6 +17,8 @@ pub use introspect::{Erasable, Introspect, Stack};
 /// handed out again, nor given back, before it is freed; it lies in one piece, aligned as asked for. What it tells in
 /// [`properties`](Self::properties) is true of all memory that it hands out, as [`HasProperty`] demands.
 #[doc(alias = "cuda::mr::synchronous_resource")]
+#[doc(alias = "cuda::memory_resource")]
+#[doc(alias = "any_context")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
 pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     /// Allocates memory that every stream may use at return.
@@ -78,6 +80,7 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
 /// As [`SyncResource`], in stream order: memory handed out on a stream is free for use by work enqueued on it from now on, so
 /// whatever used it before is ordered before that.
 #[doc(alias = "cuda::mr::resource")]
+#[doc(alias = "cuda::stream_ordered_memory_resource")]
 #[doc(alias = "rmm::mr::device_memory_resource")]
 pub unsafe trait Resource: SyncResource {
     /// Allocates memory for use by work enqueued on `stream` from now on.

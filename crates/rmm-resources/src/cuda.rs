@@ -36,6 +36,7 @@ use crate::{check_alignment, driver_for_freeing};
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::cuda_memory_resource")]
+#[doc(alias = "cuda::device_resource")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CudaMemoryResource(());
 

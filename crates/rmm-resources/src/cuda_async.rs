@@ -39,6 +39,7 @@ use crate::{check_alignment, driver_for_freeing};
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::cuda_async_memory_resource")]
+#[doc(alias = "cuda::async_device_resource")]
 #[derive(Clone, Debug)]
 pub struct CudaAsyncMemoryResource {
     pool: Arc<Pool>,

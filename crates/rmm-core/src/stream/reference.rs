@@ -19,6 +19,7 @@ use crate::{CudaEvent, Error};
 /// send(rmm_core::StreamRef::per_thread());
 /// ```
 #[doc(alias = "cuda::stream_ref")]
+#[doc(alias = "cuda::stream_view")]
 #[doc(alias = "rmm::cuda_stream_view")]
 #[derive(Clone, Copy)]
 pub struct StreamRef<'a> {
