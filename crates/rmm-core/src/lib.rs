@@ -40,6 +40,7 @@
 //! # }
 //! ```
 
+mod capabilities;
 mod context;
 pub mod copy;
 mod device;
@@ -47,23 +48,35 @@ mod driver;
 mod erased;
 mod error;
 mod event;
+mod exit;
 pub mod per_device;
+mod prefetch;
 mod property;
 mod resource;
 mod size;
 mod stream;
+mod stream_pool;
+mod timed_event;
 
+pub use capabilities::Capabilities;
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};
-pub use driver::{check, current_driver, driver_in_context};
+pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
 pub use erased::{AnyResource, DeviceResourceRef, HostResourceRef, ResourceRef};
 pub use error::{Error, ErrorKind, Exhaustion};
 pub use event::CudaEvent;
+pub use exit::process_is_exiting;
+pub use prefetch::{PrefetchTarget, prefetch};
 pub use property::{DeviceAccessible, HasProperty, HostAccessible, Property};
 pub use resource::{DeviceResource, Resource, SyncResource};
 pub use rmm_sys::CuDevicePtr as DevicePtr;
-pub use size::{CUDA_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes};
+pub use size::{
+    CUDA_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes, is_aligned, is_pointer_aligned,
+    is_supported_alignment,
+};
 pub use stream::{
     CudaStream, RetiringStream, StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef,
-    StreamWatcher,
+    StreamWatcher, stream_priority_range,
 };
+pub use stream_pool::CudaStreamPool;
+pub use timed_event::TimedEvent;
