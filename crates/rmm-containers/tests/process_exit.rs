@@ -38,7 +38,10 @@ struct Kept {
     event: CudaEvent,
     stream: CudaStream,
     streams: CudaStreamPool,
+    /// The registry has it too.
     pool: Pool,
+    /// Nobody else has it.
+    own_pool: Pool,
 }
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
@@ -92,6 +95,7 @@ fn fill_every_place() -> Result<(), rmm_core::Error> {
         stream,
         streams,
         pool,
+        own_pool: Pool::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?,
     };
     *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
     Ok(())

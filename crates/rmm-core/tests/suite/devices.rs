@@ -1,6 +1,6 @@
 //! Devices, and which one is current.
 
-use rmm_core::{Device, Error, ErrorKind, MemoryInfo, SyncResource};
+use rmm_core::{Context, Device, Error, ErrorKind, MemoryInfo, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
@@ -44,9 +44,10 @@ fn a_share_of_the_free_memory_is_whole_granules_and_never_more_than_there_is() {
     let machine = Machine::builder().memory((1 << 30) + 1000).build();
     let _entered = machine.enter();
     let MemoryInfo { free, .. } = Device::memory_info().unwrap();
-    assert_eq!(Device::percent_of_free_memory(0).unwrap(), 0);
-    assert_eq!(Device::percent_of_free_memory(100).unwrap(), free / 256 * 256);
-    assert_eq!(Device::percent_of_free_memory(33).unwrap(), free * 33 / 100 / 256 * 256);
+    for percent in 0..=100 {
+        let share = Device::percent_of_free_memory(percent).unwrap();
+        assert_eq!(share, free * percent as usize / 100 / 256 * 256, "{percent}");
+    }
     let layout = Layout::from_size_align(free / 2, 256).unwrap();
     let taken = CudaMemoryResource::new().allocate_sync(layout).unwrap();
     let rest = Device::memory_info().unwrap().free;
@@ -92,6 +93,21 @@ fn guards_nest_and_restore_what_was_before() {
     assert_eq!(current(), 1);
     drop(outer);
     assert_eq!(current(), 0);
+}
+
+#[test]
+fn a_context_is_entered_and_left_whichever_is_current() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let first = Context::current().unwrap();
+    let _second = Device::new(1).unwrap().make_current().unwrap();
+    {
+        let _first = first.enter().unwrap();
+        assert_eq!(current(), 0);
+        let _again = first.enter().unwrap();
+        assert_eq!(current(), 0);
+    }
+    assert_eq!(current(), 1);
 }
 
 #[test]
