@@ -37,7 +37,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut steps = Steps::default();
     steps.run("formatting", cargo().args(["fmt", "--all", "--", "--check"]));
     steps.check("tidy", || tidy::check(&root));
-    steps.run("clippy", cargo().args(["clippy", "--all-targets", "--", "-D", "warnings"]));
+    steps.run(
+        "clippy",
+        cargo().args(["clippy", "--all-targets", "--all-features", "--", "-D", "warnings"]),
+    );
     for (package, command) in APART {
         let name = format!("{command} {package}");
         match metadata.member(package) {
@@ -46,8 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     test::add_steps(&args.test, &mut steps)?;
-    steps
-        .run("documentation", cargo().args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings"));
+    steps.run(
+        "documentation",
+        cargo().args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings"),
+    );
     add_readme_steps(&root, &mut steps);
     steps.finish()
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use rmm_core::{Device, Error};
-use rmm_sys::{CuDeviceAttribute, CuMemHandleType, Driver};
+use rmm_sys::{CuMemHandleType, Driver};
 use serde::Serialize;
 
 use crate::format;
@@ -198,9 +198,8 @@ impl DeviceFacts {
         let device = Device::new(ordinal)?;
         let _current = device.make_current()?;
         let memory = Device::memory_info()?;
-        // A driver does not know the attributes of newer ones: then the device can not do it.
-        let has = |attribute| device.attribute(attribute).unwrap_or(0);
-        let handle_types = has(CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES).cast_unsigned();
+        let can = device.capabilities()?;
+        let (major, minor) = can.compute_capability;
         let kinds = [
             (CuMemHandleType::POSIX_FILE_DESCRIPTOR, "file descriptor"),
             (CuMemHandleType::WIN32, "Windows handle"),
@@ -210,26 +209,22 @@ impl DeviceFacts {
         Ok(Self {
             ordinal,
             name: device.name()?,
-            compute_capability: format!(
-                "{}.{}",
-                has(CuDeviceAttribute::COMPUTE_CAPABILITY_MAJOR),
-                has(CuDeviceAttribute::COMPUTE_CAPABILITY_MINOR)
-            ),
+            compute_capability: format!("{major}.{minor}"),
             total_bytes: memory.total as u64,
             free_bytes: memory.free as u64,
             capabilities: Capabilities {
-                memory_pools: has(CuDeviceAttribute::MEMORY_POOLS_SUPPORTED) != 0,
+                memory_pools: can.memory_pools,
                 pool_handle_types: kinds
                     .iter()
-                    .filter(|(kind, _)| handle_types & kind.0 != 0)
-                    .map(|&(_, n)| n)
+                    .filter(|(kind, _)| can.pool_handle_types.0 & kind.0 != 0)
+                    .map(|&(_, name)| name)
                     .collect(),
-                virtual_memory: has(CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0,
-                managed_memory: has(CuDeviceAttribute::MANAGED_MEMORY) != 0,
-                concurrent_managed_access: has(CuDeviceAttribute::CONCURRENT_MANAGED_ACCESS) != 0,
-                pageable_memory_access: has(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS) != 0,
-                host_memory_pools: has(CuDeviceAttribute::HOST_MEMORY_POOLS_SUPPORTED) != 0,
-                ipc_events: has(CuDeviceAttribute::IPC_EVENT_SUPPORTED) != 0,
+                virtual_memory: can.virtual_memory,
+                managed_memory: can.managed_memory,
+                concurrent_managed_access: can.concurrent_managed_access,
+                pageable_memory_access: can.pageable_memory_access,
+                host_memory_pools: can.host_memory_pools,
+                ipc_events: can.ipc_events,
             },
         })
     }

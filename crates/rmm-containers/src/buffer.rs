@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaEvent, CudaStream, Device, DevicePtr,
-    DeviceResource, Error, Resource, StreamId, StreamRef, copy,
+    DeviceResource, Error, Resource, StreamId, StreamRef, copy, process_is_exiting,
 };
 
 /// Bytes in device memory, on a stream.
@@ -325,7 +325,8 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        if self.capacity == 0 {
+        // At the end of the process the system takes everything back, and the driver may be gone.
+        if self.capacity == 0 || process_is_exiting() {
             return;
         }
         let Ok(layout) = Layout::from_size_align(self.capacity, self.alignment) else { return };

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use rmm_sys::CuContext;
 
 use crate::Error;
-use crate::driver::{check, current_driver, driver_in_context};
+use crate::driver::{check, driver_for_drop, driver_in_context};
 
 /// A context that was current once: where streams, events and memory belong.
 ///
@@ -56,7 +56,7 @@ pub struct ContextGuard {
 impl Drop for ContextGuard {
     fn drop(&mut self) {
         if self.pushed
-            && let Ok(driver) = current_driver()
+            && let Some(driver) = driver_for_drop()
         {
             let mut popped = CuContext::NULL;
             // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing to restore.

@@ -5,8 +5,10 @@ use std::marker::PhantomData;
 
 use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuUuid};
 
-use crate::Error;
-use crate::driver::{check, current_driver, driver_in_context, init, retain_primary_context};
+use crate::driver::{
+    check, current_driver, driver_for_drop, driver_in_context, init, retain_primary_context,
+};
+use crate::{CUDA_ALLOCATION_ALIGNMENT, Error, align_down};
 
 /// A device, by its number.
 #[doc(alias = "rmm::cuda_device_id")]
@@ -36,6 +38,23 @@ impl Device {
         // SAFETY: `count` may be written to.
         check("cuDeviceGetCount", unsafe { driver.cuDeviceGetCount(&raw mut count) })?;
         Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// All devices, in the order of their numbers.
+    ///
+    /// ```
+    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
+    /// # let _entered = machine.enter();
+    /// let ordinals: Vec<usize> = rmm_core::Device::all()?.map(|device| device.ordinal()).collect();
+    /// assert_eq!(ordinals, [0, 1]);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no driver.
+    pub fn all() -> Result<impl ExactSizeIterator<Item = Self> + use<>, Error> {
+        let count = c_int::try_from(Self::count()?).unwrap_or(c_int::MAX);
+        Ok((0..count).map(|number| Self(CuDevice(number))))
     }
 
     /// The device with this number, from 0.
@@ -142,6 +161,55 @@ impl Device {
         Ok(MemoryInfo { free, total })
     }
 
+    /// `percent` hundredths of the current device's free memory, in bytes, rounded down to a multiple of 256: a size for a
+    /// pool that takes a share of what is there.
+    ///
+    /// ```
+    /// use rmm_core::{Device, ErrorKind};
+    ///
+    /// # let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
+    /// # let _entered = machine.enter();
+    /// assert_eq!(Device::percent_of_free_memory(50)?, 1 << 29);
+    /// assert_eq!(Device::percent_of_free_memory(101).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `percent` is above 100; whatever
+    /// [`memory_info`](Self::memory_info) reports.
+    #[doc(alias = "rmm::percent_of_free_device_memory")]
+    pub fn percent_of_free_memory(percent: u32) -> Result<usize, Error> {
+        let invalid = || {
+            let message = format!("{percent} percent is above 100");
+            Error::invalid_argument("Device::percent_of_free_memory", message)
+        };
+        if percent > 100 {
+            return Err(invalid());
+        }
+        let free = Self::memory_info()?.free;
+        // In 128 bits the product fits; as no more than `free` so does the share.
+        let share = usize::try_from(free as u128 * u128::from(percent) / 100);
+        share
+            .ok()
+            .and_then(|share| align_down(share, CUDA_ALLOCATION_ALIGNMENT))
+            .ok_or_else(invalid)
+    }
+
+    /// Whether work on this device can use the memory of `peer` directly, once access is enabled. A device is no peer of
+    /// itself.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaDeviceCanAccessPeer")]
+    pub fn can_access_peer(self, peer: Self) -> Result<bool, Error> {
+        let driver = current_driver()?;
+        let mut can = 0;
+        // SAFETY: `can` may be written to.
+        let code = unsafe { driver.cuDeviceCanAccessPeer(&raw mut can, self.0, peer.0) };
+        check("cuDeviceCanAccessPeer", code)?;
+        Ok(can != 0)
+    }
+
     /// Waits until all work on the current device is done.
     ///
     /// # Errors
@@ -177,7 +245,7 @@ pub struct DeviceGuard {
 
 impl Drop for DeviceGuard {
     fn drop(&mut self) {
-        if let Ok(driver) = current_driver() {
+        if let Some(driver) = driver_for_drop() {
             let mut popped = CuContext::NULL;
             // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing to restore.
             let _gone = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };

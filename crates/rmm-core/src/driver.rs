@@ -2,7 +2,7 @@
 
 use rmm_sys::{CuContext, CuDevice, CuResult, Driver};
 
-use crate::Error;
+use crate::{Error, exit};
 
 /// The process's driver.
 ///
@@ -10,6 +10,15 @@ use crate::Error;
 /// [`ErrorKind::DriverUnavailable`](crate::ErrorKind::DriverUnavailable) if there is none.
 pub fn current_driver() -> Result<&'static Driver, Error> {
     Ok(Driver::get()?)
+}
+
+/// The process's driver, for giving back what a value holds when it is dropped; `None` if there is nothing left to give
+/// back to: the process has no driver, or [is exiting](crate::process_is_exiting) and may have unloaded it.
+///
+/// Every `Drop` that would call the driver asks here first, and does nothing on `None`: the system takes back all that a
+/// process holds.
+pub fn driver_for_drop() -> Option<&'static Driver> {
+    if exit::process_is_exiting() { None } else { current_driver().ok() }
 }
 
 /// Turns the code that the driver function `function` returned into a result.
@@ -31,6 +40,7 @@ pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
 pub fn driver_in_context() -> Result<(&'static Driver, CuContext), Error> {
     let driver = current_driver()?;
     let context = current_context(driver)?;
+    exit::watch();
     if !context.is_null() {
         return Ok((driver, context));
     }
@@ -65,6 +75,13 @@ pub(crate) fn retain_primary_context(
     driver: &Driver,
     device: CuDevice,
 ) -> Result<CuContext, Error> {
+    let context = retain_after_start(driver, device)?;
+    exit::watch();
+    Ok(context)
+}
+
+/// Retains the context, starting the driver if nobody has.
+fn retain_after_start(driver: &Driver, device: CuDevice) -> Result<CuContext, Error> {
     let mut context = CuContext::NULL;
     // SAFETY: `context` may be written to.
     let code = unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut context, device) };

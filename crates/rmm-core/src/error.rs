@@ -58,6 +58,21 @@ pub struct Exhaustion {
 /// assert_eq!(error.to_string(), "out of memory: pool could not allocate 1.0 MiB (1048576 bytes, alignment 256)");
 /// # Ok::<(), std::alloc::LayoutError>(())
 /// ```
+///
+/// # RMM's exceptions
+///
+/// | RMM | here |
+/// |---|---|
+/// | `rmm::logic_error` | [`ErrorKind::InvalidArgument`] for a precondition that depends on arguments; the others are types here |
+/// | `rmm::cuda_error` | [`ErrorKind::Driver`], with the [`code`](Self::code); [`ErrorKind::DriverUnavailable`] and [`ErrorKind::Unsupported`] where the code says so |
+/// | `rmm::bad_alloc` | any kind, with what was [`requested`](Self::requested); [`ErrorKind::Driver`] where the driver refused for another reason than memory |
+/// | `rmm::out_of_memory` | [`ErrorKind::OutOfMemory`] |
+/// | `rmm::out_of_range` | [`ErrorKind::OutOfRange`] |
+/// | `rmm::invalid_argument` | [`ErrorKind::InvalidArgument`] |
+///
+/// A driver call that fails leaves no error behind for a later one to find: unlike the CUDA runtime the driver keeps none, apart
+/// from a context that a fault of the device has spoilt.
+#[doc(alias = "rmm::bad_alloc")]
 pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
@@ -170,6 +185,31 @@ impl Error {
     /// Whether the memory asked for could not be had, be it for the device or for a limit that was set.
     pub fn is_out_of_memory(&self) -> bool {
         self.0.kind == ErrorKind::OutOfMemory
+    }
+
+    /// Whether an argument can not be right, whatever the state of the program.
+    pub fn is_invalid_argument(&self) -> bool {
+        self.0.kind == ErrorKind::InvalidArgument
+    }
+
+    /// Whether an index or range lies beyond the end.
+    pub fn is_out_of_range(&self) -> bool {
+        self.0.kind == ErrorKind::OutOfRange
+    }
+
+    /// Whether the driver refused a call, for another reason than those of the other kinds.
+    pub fn is_driver(&self) -> bool {
+        self.0.kind == ErrorKind::Driver
+    }
+
+    /// Whether there is no driver to call, or no device.
+    pub fn is_driver_unavailable(&self) -> bool {
+        self.0.kind == ErrorKind::DriverUnavailable
+    }
+
+    /// Whether this driver or device can not do it.
+    pub fn is_unsupported(&self) -> bool {
+        self.0.kind == ErrorKind::Unsupported
     }
 
     /// Who failed: a resource's name, or the driver function.

@@ -1,11 +1,14 @@
 //! Events.
 
+use std::ffi::c_uint;
+
 use rmm_sys::{CuContext, CuEvent, CuResult, CuStream, EVENT_DISABLE_TIMING};
 
-use crate::driver::{check, current_driver, driver_in_context};
+use crate::driver::{check, current_driver, driver_for_drop, driver_in_context};
 use crate::{Error, StreamRef};
 
-/// A mark in a stream that others can wait for. It keeps no time, which makes it the cheapest kind.
+/// A mark in a stream that others can wait for. It keeps no time, which makes it the cheapest kind; see
+/// [`TimedEvent`](crate::TimedEvent) for one that does.
 ///
 /// A mark that was never [recorded](Self::record) counts as complete, as the driver has it: it proves nothing.
 ///
@@ -39,12 +42,15 @@ impl CudaEvent {
     /// If the driver refuses.
     #[doc(alias = "cudaEventCreateWithFlags")]
     pub fn new() -> Result<Self, Error> {
+        Self::with_flags(EVENT_DISABLE_TIMING)
+    }
+
+    /// A new event of the current context with the driver's own flags.
+    pub(crate) fn with_flags(flags: c_uint) -> Result<Self, Error> {
         let (driver, context) = driver_in_context()?;
         let mut handle = CuEvent::NULL;
         // SAFETY: `handle` may be written to.
-        check("cuEventCreate", unsafe {
-            driver.cuEventCreate(&raw mut handle, EVENT_DISABLE_TIMING)
-        })?;
+        check("cuEventCreate", unsafe { driver.cuEventCreate(&raw mut handle, flags) })?;
         Ok(Self { handle, context })
     }
 
@@ -114,7 +120,7 @@ impl CudaEvent {
 
 impl Drop for CudaEvent {
     fn drop(&mut self) {
-        if let Ok(driver) = current_driver() {
+        if let Some(driver) = driver_for_drop() {
             // SAFETY: `self.handle` is an event of ours, and this is its last use. Waits for it that are already
             // enqueued keep what they need. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuEventDestroy_v2(self.handle) };

@@ -42,6 +42,7 @@
 //! # }
 //! ```
 
+mod capabilities;
 mod context;
 pub mod copy;
 mod device;
@@ -49,19 +50,24 @@ mod driver;
 mod erased;
 mod error;
 mod event;
+mod exit;
 mod memory_kind;
 pub mod per_device;
+mod prefetch;
 mod property;
 mod resource;
 mod resource_view;
 mod size;
 mod stream;
 mod stream_bound;
+mod stream_pool;
 mod synchronized;
+mod timed_event;
 
+pub use capabilities::Capabilities;
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};
-pub use driver::{check, current_driver, driver_in_context};
+pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
 pub use erased::{
     AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
     HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
@@ -69,7 +75,9 @@ pub use erased::{
 };
 pub use error::{Error, ErrorKind, Exhaustion};
 pub use event::CudaEvent;
+pub use exit::process_is_exiting;
 pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};
+pub use prefetch::{PrefetchTarget, prefetch};
 pub use property::{
     Claims, ClaimsOf, Contains, DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible,
     HostDeviceAccessible, Members, Property, PropertyId, PropertySet, PropertyWithValue,
@@ -78,10 +86,15 @@ pub use property::{
 pub use resource::{DeviceResource, Erasable, Introspect, Resource, Stack, SyncResource};
 pub use resource_view::ResourceView;
 pub use rmm_sys::CuDevicePtr as DevicePtr;
-pub use size::{CUDA_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes};
+pub use size::{
+    CUDA_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes, is_aligned, is_pointer_aligned,
+    is_supported_alignment,
+};
 pub use stream::{
     CudaStream, RetiringStream, StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef,
-    StreamWatcher,
+    StreamWatcher, stream_priority_range,
 };
 pub use stream_bound::StreamBound;
+pub use stream_pool::CudaStreamPool;
 pub use synchronized::Synchronized;
+pub use timed_event::TimedEvent;

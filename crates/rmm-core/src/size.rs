@@ -1,5 +1,7 @@
 //! Sizes and alignments.
 
+use crate::DevicePtr;
+
 /// The alignment in bytes that every address from a CUDA allocator has, and the granule of the suballocators.
 #[doc(alias = "rmm::CUDA_ALLOCATION_ALIGNMENT")]
 #[doc(alias = "cuda::mr::default_cuda_malloc_alignment")]
@@ -34,6 +36,44 @@ pub const fn align_up(value: usize, alignment: usize) -> Option<usize> {
 #[doc(alias = "rmm::align_down")]
 pub const fn align_down(value: usize, alignment: usize) -> Option<usize> {
     if alignment.is_power_of_two() { Some(value & !(alignment - 1)) } else { None }
+}
+
+/// Whether memory can be asked for with this alignment at all: whether it is a power of two. What a resource honours may be less.
+///
+/// ```
+/// assert!(rmm_core::is_supported_alignment(256));
+/// assert!(!rmm_core::is_supported_alignment(0));
+/// assert!(!rmm_core::is_supported_alignment(3));
+/// ```
+#[doc(alias = "rmm::is_supported_alignment")]
+#[doc(alias = "rmm::is_pow2")]
+pub const fn is_supported_alignment(alignment: usize) -> bool {
+    alignment.is_power_of_two()
+}
+
+/// Whether `value` is a multiple of `alignment`, which is a power of two; of anything else nothing is.
+///
+/// ```
+/// assert!(rmm_core::is_aligned(512, 256));
+/// assert!(!rmm_core::is_aligned(511, 256));
+/// assert!(!rmm_core::is_aligned(6, 3));
+/// ```
+#[doc(alias = "rmm::is_aligned")]
+pub const fn is_aligned(value: usize, alignment: usize) -> bool {
+    alignment.is_power_of_two() && value & (alignment - 1) == 0
+}
+
+/// Whether an address is a multiple of `alignment`, as [`is_aligned`].
+///
+/// ```
+/// use rmm_core::{DevicePtr, is_pointer_aligned};
+///
+/// assert!(is_pointer_aligned(DevicePtr(0x1000), 256));
+/// assert!(!is_pointer_aligned(DevicePtr(0x1001), 256));
+/// ```
+#[doc(alias = "rmm::is_pointer_aligned")]
+pub const fn is_pointer_aligned(pointer: DevicePtr, alignment: usize) -> bool {
+    alignment.is_power_of_two() && pointer.0 & (alignment as u64 - 1) == 0
 }
 
 /// A number of bytes in the largest binary unit that keeps it at least 1.

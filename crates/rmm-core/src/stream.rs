@@ -5,10 +5,12 @@
 
 mod id;
 mod owned;
+mod priority;
 mod reference;
 
 pub use id::StreamId;
 pub use owned::{
     CudaStream, RetiringStream, StreamFlags, StreamKind, StreamLifetime, StreamWatcher,
 };
+pub use priority::stream_priority_range;
 pub use reference::StreamRef;

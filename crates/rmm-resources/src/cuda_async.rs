@@ -179,7 +179,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if let Ok(driver) = current_driver() {
+        if let Some(driver) = rmm_core::driver_for_drop() {
             // SAFETY: the pool exists, and this is its last use: whoever holds memory of it holds the resource too. A failure
             // means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuMemPoolDestroy(self.handle) };

@@ -34,6 +34,8 @@ pub use rmm_adaptors::{
     LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
     PoolStatistics,
 };
+#[cfg(feature = "allocator-api2")]
+pub use rmm_containers::HostAllocator;
 pub use rmm_containers::{DeviceBuffer, DeviceUVector};
 pub use rmm_core::*;
 pub use rmm_resources::*;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Context as _, Result};
 
 /// The folders that hold Rust code of ours.
-const FOLDERS: [&str; 3] = ["crates", "benches", "xtask"];
+const FOLDERS: [&str; 4] = ["crates", "consumers", "benches", "xtask"];
 
 /// One file of Rust code.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, Device, DevicePtr, Error, RetiringStream,
-    StreamKind, StreamLifetime, StreamRef, StreamWatcher, SyncResource,
+    StreamKind, StreamLifetime, StreamRef, StreamWatcher, SyncResource, process_is_exiting,
 };
 
 use super::growth::Growth;
@@ -212,6 +212,10 @@ impl Shared {
 
     /// Gives everything back: for the pool's end.
     pub(super) fn close(&self, upstream: &dyn SyncResource) {
+        // At the end of the process the system takes everything back, and the driver may be gone.
+        if process_is_exiting() {
+            return;
+        }
         // If the context can not be entered the driver or the context is gone. Then the calls below fail and do no harm.
         let _context = self.context.enter();
         // Whoever freed memory did so in stream order: the device may still be at work on it. If this fails the device is lost,

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use super::{StreamId, StreamRef};
-use crate::driver::{check, current_driver, driver_in_context};
+use crate::driver::{check, current_driver, driver_for_drop, driver_in_context};
 use crate::{Context, CudaEvent, Error};
 
 bitflags::bitflags! {
@@ -300,14 +300,14 @@ impl fmt::Debug for CudaStream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // At the end of the process nobody is told either: the stream is not destroyed, and to act would be to call the driver.
+        let Some(driver) = driver_for_drop() else { return };
         let watchers =
             std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
             watcher.stream_retires(&RetiringStream { inner: self });
         }
-        if self.kind == StreamKind::Owned
-            && let Ok(driver) = current_driver()
-        {
+        if self.kind == StreamKind::Owned {
             // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is its last use.
             // A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };

@@ -40,8 +40,9 @@ driver_calls! {
 
     fn cuDeviceGetUuid_v2(uuid: *mut CuUuid, device: CuDevice) by [] |session| {
         let device = session.device(device.0)?;
-        let mut bytes = *b"rmm-sim device  ";
-        bytes[15] = u8::try_from(device).unwrap_or(u8::MAX);
+        let mut bytes = *b"rmm-sim MMMMDDDD";
+        bytes[8..12].copy_from_slice(&session.state_machine().to_be_bytes());
+        bytes[12..].copy_from_slice(&u32::try_from(device).unwrap_or(u32::MAX).to_be_bytes());
         uuid.put(CuUuid { bytes })
     }
 

@@ -1,0 +1,43 @@
+//! Depends on the one crate, as most programs do, and leaves with a pool in the registry and a buffer of a thread.
+
+use std::cell::RefCell;
+use std::error::Error;
+use std::io::{Write as _, stdout};
+
+use rmm::prelude::*;
+use rmm::{CudaStreamPool, Device, StreamFlags, TimedEvent};
+
+thread_local! {
+    /// Dropped when the program has left `main`.
+    static KEPT: RefCell<Option<DeviceBuffer>> = const { RefCell::new(None) };
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(Device::percent_of_free_memory(25)?)
+        .maximum_size(Device::percent_of_free_memory(50)?)
+        .build()?;
+    rmm::set_current_device_resource(&pool)?;
+
+    let streams = CudaStreamPool::new(4, StreamFlags::NON_BLOCKING)?;
+    let (first, second) = (streams.get(), streams.get());
+    let (start, end) = (TimedEvent::new()?, TimedEvent::new()?);
+    start.record(first.as_ref())?;
+    let numbers: Vec<u32> = (0..10_000).collect();
+    let vector = DeviceUVector::<u32>::from_slice(&numbers, first)?;
+    assert_eq!(vector.to_vec(second)?, numbers);
+    end.record(second.as_ref())?;
+    start.synchronize()?;
+    end.synchronize()?;
+    end.elapsed_since(&start)?;
+    assert_eq!(pool.statistics().allocations, 1);
+
+    let refused = DeviceBuffer::uninit(1 << 30, first, &pool);
+    assert!(refused.is_err_and(|error| error.is_out_of_memory()));
+
+    KEPT.set(Some(DeviceBuffer::from_slice(b"kept", second, &pool)?));
+    writeln!(stdout(), "done")?;
+    Ok(())
+}

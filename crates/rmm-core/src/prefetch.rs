@@ -1,0 +1,82 @@
+//! Moving managed memory before it is used.
+
+use std::ffi::c_int;
+
+use rmm_sys::{CuMemLocation, CuMemLocationType, CuResult};
+
+use crate::driver::{check, driver_in_context};
+use crate::{Device, DevicePtr, Error, StreamRef};
+
+/// Where memory is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PrefetchTarget {
+    /// In the host's memory.
+    #[doc(alias = "cudaCpuDeviceId")]
+    Host,
+    /// In a device's memory.
+    Device(Device),
+}
+
+impl PrefetchTarget {
+    fn location(self) -> CuMemLocation {
+        match self {
+            Self::Host => CuMemLocation { kind: CuMemLocationType::HOST, id: 0 },
+            Self::Device(device) => CuMemLocation {
+                kind: CuMemLocationType::DEVICE,
+                id: c_int::try_from(device.ordinal()).unwrap_or(c_int::MAX),
+            },
+        }
+    }
+}
+
+/// Has `bytes` bytes of managed memory moved to `target` in the stream's order, before they are used there. It changes where the
+/// bytes are, never what they are.
+///
+/// It is advice, and where it can not be followed nothing happens: for a length of 0; on a current device without
+/// [concurrent managed access](crate::Capabilities::concurrent_managed_access), whose driver moves managed memory by itself; and
+/// for memory that is not managed and so does not move, which the driver can not tell from other arguments that it does not
+/// accept.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{CudaStream, Device, PrefetchTarget, SyncResource, prefetch};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let (resource, layout) = (CudaMemoryResource::new(), Layout::from_size_align(4096, 256)?);
+/// let stays = resource.allocate_sync(layout)?;
+/// let stream = CudaStream::new()?;
+/// // Written so for any resource: managed memory moves, and plain device memory stays where it is.
+/// prefetch(stays, layout.size(), PrefetchTarget::Device(Device::current()?), stream.as_ref())?;
+/// # // SAFETY: allocated above with this layout, and not used.
+/// # unsafe { resource.deallocate_sync(stays, layout) };
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older than CUDA 12.2; whatever else the driver reports.
+#[doc(alias = "rmm::prefetch")]
+#[doc(alias = "cudaMemPrefetchAsync")]
+pub fn prefetch(
+    pointer: DevicePtr,
+    bytes: usize,
+    target: PrefetchTarget,
+    stream: StreamRef<'_>,
+) -> Result<(), Error> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (driver, _) = driver_in_context()?;
+    if !Device::current()?.capabilities()?.concurrent_managed_access {
+        return Ok(());
+    }
+    // SAFETY: the driver checks the address itself and touches no memory that is not managed; the stream exists while it is
+    // borrowed.
+    let code = unsafe {
+        driver.cuMemPrefetchAsync_v2(pointer, bytes, target.location(), 0, stream.as_raw())
+    };
+    if code == CuResult::INVALID_VALUE { Ok(()) } else { check("cuMemPrefetchAsync_v2", code) }
+}

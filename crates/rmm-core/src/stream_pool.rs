@@ -1,0 +1,108 @@
+//! A fixed set of streams, handed out in turn.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{CudaStream, Error, StreamFlags};
+
+/// A fixed set of streams of one device, handed out in turn: for programs that want some streams and not their care.
+///
+/// A stream is not taken out of the pool, so two callers may get the same one; their work is then ordered, which is slower
+/// and never wrong. Any thread may ask. A clone of a stream stays valid when the pool is gone.
+///
+/// ```
+/// use rmm_core::{CudaStreamPool, StreamFlags};
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = CudaStreamPool::new(2, StreamFlags::NON_BLOCKING)?;
+/// let (first, second, third) = (pool.get(), pool.get(), pool.get());
+/// assert_ne!(first, second);
+/// assert_eq!(first, third);
+/// assert_eq!(pool.get_at(5), pool.get_at(1));
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+#[doc(alias = "rmm::cuda_stream_pool")]
+#[derive(Debug)]
+pub struct CudaStreamPool {
+    /// # Invariant
+    /// Not empty.
+    streams: Box<[CudaStream]>,
+    /// How many were handed out; it may wrap.
+    turn: AtomicUsize,
+}
+
+impl CudaStreamPool {
+    /// How many streams [`with_default_size`](Self::with_default_size) makes.
+    pub const DEFAULT_SIZE: usize = 16;
+
+    /// A pool of `size` new streams of the current device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `size` is 0; whatever the driver reports.
+    pub fn new(size: usize, flags: StreamFlags) -> Result<Self, Error> {
+        if size == 0 {
+            return Err(Error::invalid_argument("CudaStreamPool", "a pool of 0 streams"));
+        }
+        // Not reserved beforehand: the driver refuses before a size that is wrong by far takes the host's memory.
+        let streams = (0..size)
+            .map(|_| CudaStream::with_flags(flags, 0))
+            .collect::<Result<Vec<_>, _>>()?
+            .into_boxed_slice();
+        Ok(Self { streams, turn: AtomicUsize::new(0) })
+    }
+
+    /// A pool of [`DEFAULT_SIZE`](Self::DEFAULT_SIZE) new streams of the current device.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn with_default_size(flags: StreamFlags) -> Result<Self, Error> {
+        Self::new(Self::DEFAULT_SIZE, flags)
+    }
+
+    /// The stream whose turn it is.
+    #[doc(alias = "get_stream")]
+    pub fn get(&self) -> &CudaStream {
+        // Relaxed: nothing else is read by it. Where the count wraps one round may be cut short, which harms nobody.
+        self.get_at(self.turn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The stream with this number; numbers beyond the last start again at the first.
+    #[doc(alias = "get_stream")]
+    pub fn get_at(&self, index: usize) -> &CudaStream {
+        &self.streams[index % self.streams.len()]
+    }
+
+    /// How many streams there are: at least 1.
+    #[doc(alias = "get_pool_size")]
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether there are none, which never is so.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+}
+
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<CudaStreamPool>();
+};
+
+#[cfg(test)]
+mod tests {
+    //! The turn that no program reaches from outside.
+
+    use super::*;
+
+    #[test]
+    fn the_turn_goes_on_where_its_count_wraps() {
+        let machine = rmm_sim::Machine::new();
+        let _entered = machine.enter();
+        let mut pool = CudaStreamPool::new(3, StreamFlags::empty()).unwrap();
+        *pool.turn.get_mut() = usize::MAX;
+        assert_eq!(pool.get(), pool.get_at(usize::MAX));
+        assert_eq!(pool.get(), pool.get_at(0));
+        assert_eq!(pool.get(), pool.get_at(1));
+    }
+}

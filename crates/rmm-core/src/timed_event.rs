@@ -1,0 +1,95 @@
+//! Events that keep time.
+
+use std::time::Duration;
+
+use rmm_sys::EVENT_DEFAULT;
+
+use crate::driver::{check, current_driver};
+use crate::{CudaEvent, Error, StreamRef};
+
+/// A mark in a stream that knows when the device passed it. It costs more than a [`CudaEvent`], which it also is.
+///
+/// ```
+/// use rmm_core::{CudaStream, TimedEvent};
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let stream = CudaStream::new()?;
+/// let (start, end) = (TimedEvent::new()?, TimedEvent::new()?);
+/// start.record(stream.as_ref())?;
+/// // ... work ...
+/// end.record(stream.as_ref())?;
+/// end.synchronize()?;
+/// let elapsed = end.elapsed_since(&start)?;
+/// assert!(elapsed < std::time::Duration::from_secs(60));
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+#[doc(alias = "cudaEvent_t")]
+#[derive(Debug)]
+pub struct TimedEvent {
+    /// # Invariant
+    /// It keeps time.
+    event: CudaEvent,
+}
+
+impl TimedEvent {
+    /// A new event of the current context.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaEventCreate")]
+    pub fn new() -> Result<Self, Error> {
+        Ok(Self { event: CudaEvent::with_flags(EVENT_DEFAULT)? })
+    }
+
+    /// Marks the current end of `stream`, as [`CudaEvent::record`].
+    ///
+    /// # Errors
+    /// If the driver refuses, for example because the stream belongs to another context.
+    pub fn record(&self, stream: StreamRef<'_>) -> Result<(), Error> {
+        self.event.record(stream)
+    }
+
+    /// Waits on this thread until the device has passed the mark, as [`CudaEvent::synchronize`].
+    ///
+    /// # Errors
+    /// If the driver refuses, or the work before the mark has failed.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.event.synchronize()
+    }
+
+    /// The event without its time: for [`StreamRef::wait`].
+    pub fn as_event(&self) -> &CudaEvent {
+        &self.event
+    }
+
+    /// The time from when the device passed `earlier`'s mark until it passed this one. The device's clock ticks about every half
+    /// microsecond.
+    ///
+    /// Both have been recorded, on streams of one device, and are complete: [`synchronize`](Self::synchronize) with both, or with
+    /// this one if the two marks are on one stream.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the device passed this mark first;
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older than CUDA 12.8;
+    /// [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never recorded, or is not complete yet.
+    #[doc(alias = "cudaEventElapsedTime")]
+    pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
+        let driver = current_driver()?;
+        let mut milliseconds = 0.0;
+        let (start, end) = (earlier.event.as_raw(), self.event.as_raw());
+        // SAFETY: `milliseconds` may be written to, and both events exist while they are borrowed.
+        let code = unsafe { driver.cuEventElapsedTime_v2(&raw mut milliseconds, start, end) };
+        check("cuEventElapsedTime_v2", code)?;
+        Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).map_err(|error| {
+            let message =
+                format!("the event given as the earlier one came later: {milliseconds} ms");
+            Error::invalid_argument("TimedEvent::elapsed_since", message).with_source(error)
+        })
+    }
+}
+
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<TimedEvent>();
+};

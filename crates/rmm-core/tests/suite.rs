@@ -1,0 +1,22 @@
+//! The concepts on the software device. One program, so that what the tests share is written once.
+
+#[path = "suite/capabilities.rs"]
+mod capabilities;
+#[path = "suite/devices.rs"]
+mod devices;
+#[path = "suite/errors.rs"]
+mod errors;
+#[path = "suite/prefetch.rs"]
+mod prefetch;
+#[path = "suite/registry.rs"]
+mod registry;
+#[path = "suite/sizes.rs"]
+mod sizes;
+#[path = "suite/stream_pool.rs"]
+mod stream_pool;
+#[path = "suite/streams.rs"]
+mod streams;
+#[path = "suite/timed_events.rs"]
+mod timed_events;
+#[path = "suite/world.rs"]
+mod world;

@@ -1,0 +1,144 @@
+//! Devices, and which one is current.
+
+use rmm_core::{Context, Device, Error, ErrorKind, MemoryInfo, SyncResource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Fault, Machine};
+use rmm_sys::CuResult;
+
+use std::alloc::Layout;
+
+fn machine() -> Machine {
+    Machine::builder().devices(3).memory(1 << 30).build()
+}
+
+fn current() -> usize {
+    Device::current().expect("a device").ordinal()
+}
+
+#[test]
+fn all_devices_are_listed_in_order() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let all = Device::all().unwrap();
+    assert_eq!(all.len(), 3);
+    assert_eq!(all.map(Device::ordinal).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(Device::new(3).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(Device::new(usize::MAX).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn devices_of_different_machines_are_told_apart() {
+    let uuids = || {
+        let machine = machine();
+        machine
+            .scope(|| Device::all().unwrap().map(|d| d.uuid().unwrap().bytes).collect::<Vec<_>>())
+    };
+    let mut all = [uuids(), uuids()].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 6);
+}
+
+#[test]
+fn a_share_of_the_free_memory_is_whole_granules_and_never_more_than_there_is() {
+    let machine = Machine::builder().memory((1 << 30) + 1000).build();
+    let _entered = machine.enter();
+    let MemoryInfo { free, .. } = Device::memory_info().unwrap();
+    for percent in 0..=100 {
+        let share = Device::percent_of_free_memory(percent).unwrap();
+        assert_eq!(share, free * percent as usize / 100 / 256 * 256, "{percent}");
+    }
+    let layout = Layout::from_size_align(free / 2, 256).unwrap();
+    let taken = CudaMemoryResource::new().allocate_sync(layout).unwrap();
+    let rest = Device::memory_info().unwrap().free;
+    assert!(rest < free);
+    assert_eq!(Device::percent_of_free_memory(100).unwrap(), rest / 256 * 256);
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { CudaMemoryResource::new().deallocate_sync(taken, layout) };
+}
+
+#[test]
+fn that_memory_can_not_be_asked_for_is_told() {
+    let machine = machine();
+    let _entered = machine.enter();
+    Device::current().unwrap();
+    machine.fail(Fault::nth("cuMemGetInfo_v2", 1, CuResult::SYSTEM_NOT_READY));
+    let error = Device::percent_of_free_memory(50).unwrap_err();
+    assert_eq!((error.kind(), error.origin()), (ErrorKind::Driver, "cuMemGetInfo_v2"));
+}
+
+#[test]
+fn peers_are_the_other_devices() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let devices: Vec<Device> = Device::all().unwrap().collect();
+    assert!(devices[0].can_access_peer(devices[1]).unwrap());
+    assert!(!devices[1].can_access_peer(devices[1]).unwrap());
+    machine.fail(Fault::nth("cuDeviceCanAccessPeer", 1, CuResult::INVALID_DEVICE));
+    assert!(devices[0].can_access_peer(devices[1]).unwrap_err().is_driver());
+}
+
+#[test]
+fn guards_nest_and_restore_what_was_before() {
+    let machine = machine();
+    let _entered = machine.enter();
+    assert_eq!(current(), 0);
+    let outer = Device::new(1).unwrap().make_current().unwrap();
+    {
+        let _inner = Device::new(2).unwrap().make_current().unwrap();
+        assert_eq!(current(), 2);
+        let _same = Device::new(2).unwrap().make_current().unwrap();
+        assert_eq!(current(), 2);
+    }
+    assert_eq!(current(), 1);
+    drop(outer);
+    assert_eq!(current(), 0);
+}
+
+#[test]
+fn a_context_is_entered_and_left_whichever_is_current() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let first = Context::current().unwrap();
+    let _second = Device::new(1).unwrap().make_current().unwrap();
+    {
+        let _first = first.enter().unwrap();
+        assert_eq!(current(), 0);
+        let _again = first.enter().unwrap();
+        assert_eq!(current(), 0);
+    }
+    assert_eq!(current(), 1);
+}
+
+#[test]
+fn guards_restore_when_an_error_or_a_panic_leaves_their_scope() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let fail = || -> Result<(), Error> {
+        let _guard = Device::new(1)?.make_current()?;
+        Device::new(17)?;
+        Ok(())
+    };
+    assert!(fail().unwrap_err().is_invalid_argument());
+    assert_eq!(current(), 0);
+    let panicked = std::panic::catch_unwind(|| {
+        let _guard = Device::new(2).unwrap().make_current().unwrap();
+        panic!("leaves the scope");
+    });
+    assert!(panicked.is_err());
+    assert_eq!(current(), 0);
+}
+
+#[test]
+fn a_device_that_can_not_be_made_current_changes_nothing() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let device = Device::new(1).unwrap();
+    assert_eq!(current(), 0);
+    for function in ["cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2"] {
+        machine.fail(Fault::nth(function, 1, CuResult::SYSTEM_NOT_READY));
+        assert_eq!(device.make_current().unwrap_err().origin(), function);
+        assert_eq!(current(), 0);
+        machine.clear_faults();
+    }
+}

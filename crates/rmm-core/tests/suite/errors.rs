@@ -1,0 +1,163 @@
+//! What errors say.
+
+use std::alloc::Layout;
+use std::error::Error as _;
+
+use rmm_core::{Error, ErrorKind, Exhaustion, StreamRef};
+use rmm_sys::{CuResult, Driver};
+
+fn layout(size: usize, alignment: usize) -> Layout {
+    Layout::from_size_align(size, alignment).expect("a layout")
+}
+
+/// The kinds of which the error says that it is one.
+fn predicates(error: &Error) -> Vec<ErrorKind> {
+    [
+        (error.is_out_of_memory(), ErrorKind::OutOfMemory),
+        (error.is_invalid_argument(), ErrorKind::InvalidArgument),
+        (error.is_out_of_range(), ErrorKind::OutOfRange),
+        (error.is_driver(), ErrorKind::Driver),
+        (error.is_driver_unavailable(), ErrorKind::DriverUnavailable),
+        (error.is_unsupported(), ErrorKind::Unsupported),
+    ]
+    .into_iter()
+    .filter_map(|(is, kind)| is.then_some(kind))
+    .collect()
+}
+
+#[test]
+fn each_constructor_makes_its_kind_and_one_line() {
+    let cases = [
+        (
+            Error::out_of_memory("pool"),
+            ErrorKind::OutOfMemory,
+            "out of memory: pool could not allocate",
+        ),
+        (
+            Error::invalid_argument("pool", "a limit of 7"),
+            ErrorKind::InvalidArgument,
+            "invalid argument to pool: a limit of 7",
+        ),
+        (
+            Error::out_of_range("DeviceBuffer", "9 bytes of 8"),
+            ErrorKind::OutOfRange,
+            "out of range in DeviceBuffer: 9 bytes of 8",
+        ),
+        (
+            Error::unsupported("export", "no handles"),
+            ErrorKind::Unsupported,
+            "export is not supported here: no handles",
+        ),
+    ];
+    for (error, kind, line) in cases {
+        assert_eq!(error.kind(), kind);
+        assert_eq!(predicates(&error), [kind]);
+        assert_eq!(error.to_string(), line);
+        assert_eq!(error.code(), None);
+        assert!(error.source().is_none());
+    }
+}
+
+#[test]
+fn the_kind_of_a_drivers_error_follows_from_its_code() {
+    let cases = [
+        (CuResult::OUT_OF_MEMORY, ErrorKind::OutOfMemory),
+        (CuResult::NOT_SUPPORTED, ErrorKind::Unsupported),
+        (CuResult::NO_DEVICE, ErrorKind::DriverUnavailable),
+        (CuResult::STUB_LIBRARY, ErrorKind::DriverUnavailable),
+        (CuResult::INVALID_VALUE, ErrorKind::Driver),
+        (CuResult::DEINITIALIZED, ErrorKind::Driver),
+        (CuResult(54321), ErrorKind::Driver),
+    ];
+    for (code, kind) in cases {
+        let error = Error::driver("cuMemAlloc_v2", code);
+        assert_eq!(predicates(&error), [kind], "{code:?}");
+        assert_eq!((error.code(), error.origin()), (Some(code), "cuMemAlloc_v2"));
+        let line = error.to_string();
+        assert!(line.contains("cuMemAlloc_v2") && line.ends_with(&code.to_string()), "{line}");
+    }
+}
+
+// `rmm::bad_alloc`: an allocation that failed for another reason than memory.
+#[test]
+fn an_allocation_that_the_driver_refused_says_what_was_asked_for() {
+    let error =
+        Error::driver("cuMemAlloc_v2", CuResult::INVALID_CONTEXT).with_layout(layout(4096, 64));
+    assert!(error.is_driver() && !error.is_out_of_memory());
+    assert_eq!((error.requested(), error.alignment()), (Some(4096), Some(64)));
+    let line = error.to_string();
+    assert!(
+        line.starts_with("cuMemAlloc_v2 failed 4.0 KiB (4096 bytes, alignment 64): "),
+        "{line}"
+    );
+}
+
+#[test]
+fn what_was_asked_for_and_what_was_held_is_told() {
+    let stream = StreamRef::legacy().id();
+    let held = Exhaustion {
+        reserved: 4 << 20,
+        live: 3 << 20,
+        largest_free: 1 << 20,
+        limit: Some(4 << 20),
+    };
+    let error = Error::out_of_memory("pool")
+        .with_layout(layout(2 << 20, 256))
+        .with_stream(stream)
+        .with_exhaustion(held);
+    assert_eq!(error.stream(), Some(stream));
+    assert_eq!(error.exhaustion(), Some(held));
+    assert_eq!(
+        error.to_string(),
+        "out of memory: pool could not allocate 2.0 MiB (2097152 bytes, alignment 256) on stream legacy; \
+         4.0 MiB reserved, 3.0 MiB live, largest free block 1.0 MiB, limit 4.0 MiB"
+    );
+    let unlimited =
+        Error::out_of_memory("pool").with_exhaustion(Exhaustion { limit: None, ..held });
+    assert!(!unlimited.to_string().contains("limit"));
+}
+
+// RMM #1791: the cause of a failure was dropped on the way up.
+#[test]
+fn causes_are_kept_to_the_end_of_the_chain() {
+    let deepest = Error::driver("cuMemAlloc_v2", CuResult::OUT_OF_MEMORY);
+    let middle = Error::out_of_memory("cuda").with_source(deepest);
+    let error = Error::out_of_memory("pool").with_source(middle);
+    let middle = error.source().and_then(|source| source.downcast_ref::<Error>()).unwrap();
+    assert_eq!(middle.origin(), "cuda");
+    let deepest = middle.source().and_then(|source| source.downcast_ref::<Error>()).unwrap();
+    assert_eq!(deepest.code(), Some(CuResult::OUT_OF_MEMORY));
+    assert!(deepest.source().is_none());
+    assert!(
+        !error.to_string().contains("cuMemAlloc_v2"),
+        "a line tells of itself, not of its causes"
+    );
+}
+
+#[test]
+fn that_there_is_no_driver_is_an_error_of_its_own_and_says_why() {
+    // SAFETY: no symbol is found, so no address is called.
+    let missing = unsafe { Driver::from_symbols(|_| None) }.unwrap_err();
+    let why = missing.to_string();
+    let error = Error::from(missing);
+    assert_eq!(predicates(&error), [ErrorKind::DriverUnavailable]);
+    assert_eq!(error.to_string(), format!("no usable driver: {why}"));
+    assert_eq!(error.source().map(ToString::to_string), Some(why));
+}
+
+#[test]
+fn the_debug_form_tells_everything() {
+    let error = Error::driver("cuInit", CuResult::NO_DEVICE).with_layout(layout(8, 8));
+    let debug = format!("{error:?}");
+    for part in ["Error(", "DriverUnavailable", "cuInit", "layout"] {
+        assert!(debug.contains(part), "{part} in {debug}");
+    }
+}
+
+#[test]
+fn an_error_is_one_word_and_may_go_anywhere() {
+    fn goes_anywhere<T: std::error::Error + Send + Sync + 'static>() {}
+    goes_anywhere::<Error>();
+    assert_eq!(size_of::<Error>(), size_of::<usize>());
+    assert_eq!(size_of::<Result<(), Error>>(), size_of::<usize>());
+}

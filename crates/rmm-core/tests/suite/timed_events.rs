@@ -1,0 +1,72 @@
+//! Events that keep time.
+
+use std::time::Duration;
+
+use rmm_core::{CudaStream, StreamFlags, TimedEvent};
+use rmm_sim::{Kernel, Machine, Schedule};
+use rmm_sys::CuResult;
+
+fn work(machine: &Machine, stream: &CudaStream) {
+    machine.launch(stream.as_raw(), Kernel::new("work", |_| {})).expect("launched");
+}
+
+fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+#[test]
+fn time_passes_between_marks_around_work() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let stream = stream();
+    let marks = [(); 3].map(|()| TimedEvent::new().unwrap());
+    for mark in &marks {
+        mark.record(stream.as_ref()).unwrap();
+        work(&machine, &stream);
+    }
+    marks[2].synchronize().unwrap();
+    let [first, second] = [&marks[0], &marks[1]].map(|mark| marks[2].elapsed_since(mark).unwrap());
+    assert!(first >= second && second > Duration::ZERO, "{first:?} {second:?}");
+    assert_eq!(marks[0].elapsed_since(&marks[0]).unwrap(), Duration::ZERO);
+    assert!(marks[0].elapsed_since(&marks[2]).unwrap_err().is_invalid_argument());
+}
+
+#[test]
+fn marks_that_are_not_passed_or_not_made_have_no_time() {
+    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let stream = stream();
+    let (start, end) = (TimedEvent::new().unwrap(), TimedEvent::new().unwrap());
+    start.record(stream.as_ref()).unwrap();
+    assert!(end.elapsed_since(&start).unwrap_err().is_driver(), "never recorded");
+    work(&machine, &stream);
+    end.record(stream.as_ref()).unwrap();
+    assert_eq!(end.elapsed_since(&start).unwrap_err().code(), Some(CuResult::NOT_READY));
+    end.synchronize().unwrap();
+    assert!(end.elapsed_since(&start).is_ok());
+}
+
+#[test]
+fn it_orders_streams_as_every_event_does() {
+    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let (first, second) = (stream(), stream());
+    let mark = TimedEvent::new().unwrap();
+    work(&machine, &first);
+    mark.record(first.as_ref()).unwrap();
+    second.as_ref().wait(mark.as_event()).unwrap();
+    assert!(!mark.as_event().is_complete().unwrap());
+    second.synchronize().unwrap();
+    assert!(mark.as_event().is_complete().unwrap(), "what waits for it comes after it");
+}
+
+#[test]
+fn an_old_driver_does_not_support_it() {
+    let machine = Machine::builder().driver_version(12060).build();
+    let _entered = machine.enter();
+    let stream = stream();
+    let mark = TimedEvent::new().unwrap();
+    mark.record(stream.as_ref()).unwrap();
+    mark.synchronize().unwrap();
+    assert!(mark.elapsed_since(&mark).unwrap_err().is_unsupported());
+}

@@ -1,0 +1,9 @@
+//! What the tests ask of a software device.
+
+use rmm_sim::Machine;
+
+/// How often a driver function was called.
+pub(crate) fn calls_of(machine: &Machine, function: &str) -> u64 {
+    let counts = machine.call_counts();
+    counts.iter().find(|(name, _)| *name == function).map_or(0, |(_, count)| *count)
+}
