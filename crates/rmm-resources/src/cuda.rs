@@ -7,7 +7,7 @@ use rmm_core::{
     driver_in_context,
 };
 
-use crate::{check_alignment, driver_for_freeing};
+use crate::capability::{check_alignment, driver_for_freeing};
 
 /// Device memory from `cudaMalloc`, given back with `cudaFree`.
 ///
