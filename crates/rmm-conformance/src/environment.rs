@@ -2,6 +2,7 @@
 
 use rmm_core::{Device, DeviceGuard, Error};
 use rmm_sim::{Entered, Machine, Schedule};
+use rmm_sys::CuDeviceAttribute;
 
 use crate::failure::ensure;
 use crate::{Failure, Outcome};
@@ -80,7 +81,9 @@ impl Environment {
     /// # Errors
     /// If there is no driver or no such GPU; the text says why.
     pub fn open(place: Place) -> Result<Self, Failure> {
-        let machine = || Machine::builder().memory(SOFTWARE_MEMORY);
+        // The devices of the software machine use ordinary memory of the host, so that resources over it are checked too.
+        let pageable = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
+        let machine = || Machine::builder().memory(SOFTWARE_MEMORY).attribute(pageable, 1);
         let handle = match place {
             Place::Gpu(number) => DeviceHandle::Gpu(Device::new(number)?),
             Place::Seeded => DeviceHandle::Software(machine().build()),

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
-use rmm_core::{CudaStream, Device, DeviceResource, Error, StreamFlags};
+use rmm_core::{
+    CudaStream, Device, DeviceResource, Error, ErrorKind, StreamFlags, check, current_driver,
+};
+use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::environment::variable;
+use crate::failure::ensure;
 use crate::{Environment, Failure, Kernels, Outcome, Place, Subject};
 
 /// A kind of stream.
@@ -27,6 +31,20 @@ pub enum ResourceChoice {
     CudaAsync,
     /// `CudaMemoryResource`.
     Cuda,
+    /// `CudaAsyncViewMemoryResource` over the device's default pool.
+    CudaAsyncView,
+    /// `CudaAsyncManagedMemoryResource`.
+    CudaAsyncManaged,
+    /// `CudaAsyncPinnedMemoryResource`.
+    CudaAsyncPinned,
+    /// `ManagedMemoryResource`.
+    Managed,
+    /// `PinnedHostMemoryResource`.
+    Pinned,
+    /// `SystemMemoryResource`.
+    System,
+    /// `SamHeadroomMemoryResource`.
+    SamHeadroom,
 }
 
 /// Where, on which stream and over which resource a check runs.
@@ -61,9 +79,64 @@ impl StreamChoice {
 }
 
 impl ResourceChoice {
-    const ALL: [(&'static str, Self); 3] =
-        [("pool", Self::Pool), ("cuda-async", Self::CudaAsync), ("cuda", Self::Cuda)];
+    const ALL: [(&'static str, Self); 10] = [
+        ("pool", Self::Pool),
+        ("cuda-async", Self::CudaAsync),
+        ("cuda", Self::Cuda),
+        ("cuda-async-view", Self::CudaAsyncView),
+        ("cuda-async-managed", Self::CudaAsyncManaged),
+        ("cuda-async-pinned", Self::CudaAsyncPinned),
+        ("managed", Self::Managed),
+        ("pinned", Self::Pinned),
+        ("system", Self::System),
+        ("sam-headroom", Self::SamHeadroom),
+    ];
+
+    /// Whether the current device and its driver have what the resource needs, by the documentation of CUDA.
+    ///
+    /// # Errors
+    /// If the driver refuses to tell.
+    pub fn is_supported(self) -> Result<bool, Error> {
+        use CuDeviceAttribute as Attribute;
+        let device = Device::current()?;
+        let has = |attribute| match device.attribute(attribute) {
+            Ok(value) => Ok(value != 0),
+            // An attribute that is newer than the driver.
+            Err(error) if error.code() == Some(CuResult::INVALID_VALUE) => Ok(false),
+            Err(error) => Err(error),
+        };
+        Ok(match self {
+            Self::Pool | Self::Cuda => true,
+            Self::CudaAsync | Self::CudaAsyncView => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
+            Self::CudaAsyncManaged => {
+                has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
+            }
+            Self::CudaAsyncPinned => has(Attribute::HOST_MEMORY_POOLS_SUPPORTED)?,
+            Self::Managed => has(Attribute::MANAGED_MEMORY)?,
+            Self::Pinned => has(Attribute::UNIFIED_ADDRESSING)?,
+            Self::System => has(Attribute::PAGEABLE_MEMORY_ACCESS)?,
+            Self::SamHeadroom => {
+                has(Attribute::PAGEABLE_MEMORY_ACCESS)? && driver_version()? >= 12020
+            }
+        })
+    }
+
+    /// Whether its memory is the device's, so that it ends where the device's does.
+    fn is_on_device(self) -> bool {
+        matches!(self, Self::Pool | Self::Cuda | Self::CudaAsync | Self::CudaAsyncView)
+    }
 }
+
+fn driver_version() -> Result<i32, Error> {
+    let mut version = 0;
+    // SAFETY: `version` may be written to.
+    let code = unsafe { current_driver()?.cuDriverGetVersion(&raw mut version) };
+    check("cuDriverGetVersion", code)?;
+    Ok(version)
+}
+
+/// Bytes that no address space of a host has.
+const BEYOND_ADDRESSES: usize = 1 << 50;
 
 impl Cell {
     /// The cells that the environment chooses.
@@ -85,6 +158,9 @@ impl Cell {
     /// Runs a check over a resource that `make` makes, on a device opened for it. `capacity` are the bytes that the resource can
     /// hand out at once, if it has a limit of its own.
     ///
+    /// Where the device [lacks](ResourceChoice::is_supported) what the resource needs, the check is another one: that making the
+    /// resource is refused as unsupported.
+    ///
     /// # Errors
     /// What the check, or the [device](Environment::verify) after it, finds wrong.
     pub fn run<R: DeviceResource>(
@@ -93,7 +169,16 @@ impl Cell {
         make: impl FnOnce() -> Result<R, Error>,
         check: impl FnOnce(&Subject<'_, R>) -> Outcome,
     ) -> Outcome {
-        run_in(&Environment::open(self.place)?, self.stream, capacity, make, check)
+        let environment = Environment::open(self.place)?;
+        if !self.resource.is_supported()? {
+            refuses(make)?;
+            return environment.verify();
+        }
+        let too_much = match capacity {
+            None if !self.resource.is_on_device() => BEYOND_ADDRESSES,
+            limit => default_too_much(limit)?,
+        };
+        run_with(&environment, self.stream, (capacity, too_much), make, check)
     }
 }
 
@@ -115,14 +200,38 @@ pub fn run_in<R: DeviceResource>(
     make: impl FnOnce() -> Result<R, Error>,
     check: impl FnOnce(&Subject<'_, R>) -> Outcome,
 ) -> Outcome {
+    run_with(environment, stream, (capacity, default_too_much(capacity)?), make, check)
+}
+
+/// Bytes that a resource can never give: more than its limit, or than the device has.
+fn default_too_much(capacity: Option<usize>) -> Result<usize, Error> {
+    Ok(match capacity {
+        Some(capacity) => capacity.saturating_add(256),
+        None => Device::current()?.total_memory()?.saturating_mul(2),
+    })
+}
+
+/// That a resource is not made where it is not supported, and says why.
+fn refuses<R>(make: impl FnOnce() -> Result<R, Error>) -> Outcome {
+    match make() {
+        Ok(_) => Err(Failure::new("made, although the device lacks what it needs")),
+        Err(error) => ensure(error.kind() == ErrorKind::Unsupported, || {
+            format!("the refusal is not that it is unsupported: {error}")
+        }),
+    }
+}
+
+fn run_with<R: DeviceResource>(
+    environment: &Environment,
+    stream: StreamChoice,
+    (capacity, too_much): (Option<usize>, usize),
+    make: impl FnOnce() -> Result<R, Error>,
+    check: impl FnOnce(&Subject<'_, R>) -> Outcome,
+) -> Outcome {
     let device = environment.handle();
     let kernels = Kernels::load(device)?;
     {
         let resource = make()?;
-        let too_much = match capacity {
-            Some(capacity) => capacity.saturating_add(256),
-            None => Device::current()?.total_memory()?.saturating_mul(2),
-        };
         let subject = Subject {
             device,
             kernels: &kernels,

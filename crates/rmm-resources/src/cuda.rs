@@ -3,11 +3,12 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
-    MemoryKind, Resource, StreamRef, SyncResource, check, driver_in_context,
+    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Resource, StreamRef,
+    SyncResource, check, driver_in_context,
 };
 
-use crate::{check_alignment, driver_for_freeing};
+use crate::capability::{check_alignment, driver_for_freeing};
+use crate::kind::known_kind;
 
 /// Device memory from `cudaMalloc`, given back with `cudaFree`.
 ///
@@ -67,7 +68,7 @@ unsafe impl SyncResource for CudaMemoryResource {
         if layout.size() == 0 {
             return;
         }
-        if let Ok(driver) = driver_for_freeing() {
+        if let Some(driver) = driver_for_freeing() {
             // SAFETY: by the caller's contract the memory came from `cuMemAlloc_v2` and is not freed yet.
             let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
         }
@@ -99,16 +100,4 @@ unsafe impl Resource for CudaMemoryResource {
 // SAFETY: `cuMemAlloc_v2` returns device memory.
 unsafe impl HasProperty<DeviceAccessible> for CudaMemoryResource {}
 
-// SAFETY: as above.
-unsafe impl HasProperty<MemoryKind> for CudaMemoryResource {}
-
-impl HasPropertyValue<MemoryKind> for CudaMemoryResource {
-    fn property_value(&self) -> MemoryKind {
-        Self::KIND
-    }
-}
-
-// SAFETY: as above.
-unsafe impl HasMemoryKind for CudaMemoryResource {
-    const KIND: MemoryKind = MemoryKind::Device;
-}
+known_kind!(CudaMemoryResource, Device);

@@ -1,24 +1,39 @@
 //! `cudaMallocAsync`: the driver's own pool.
 
-use std::alloc::Layout;
+use std::ffi::{c_uint, c_ushort};
 use std::sync::Arc;
 
-use rmm_core::{
-    Claims, Device, DeviceAccessible, DevicePtr, Error, HasMemoryKind, HasProperty,
-    HasPropertyValue, MemoryKind, Resource, StreamRef, SyncResource, check, current_driver,
-    driver_in_context,
-};
+use rmm_core::{Device, DeviceAccessible, Error, HasProperty, MemoryKind};
 use rmm_sys::{
-    CuDeviceAttribute, CuMemLocation, CuMemLocationType, CuMemPool, CuMemPoolAttribute,
-    CuMemPoolProps,
+    CuDeviceAttribute, CuMemHandleType, CuMemPoolProps, MEM_POOL_CREATE_USAGE_HW_DECOMPRESS,
 };
 
-use crate::{check_alignment, driver_for_freeing};
+use crate::DriverPool;
+use crate::capability::{attribute, is_driver_since, lacking, require, require_driver};
+use crate::driver_pool::{on_device, pool_resource};
+use crate::kind::known_kind;
+
+bitflags::bitflags! {
+    /// What a pool can be exported to, for other processes.
+    #[doc(alias = "rmm::mr::cuda_async_memory_resource::allocation_handle_type")]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    pub struct ExportHandleTypes: c_uint {
+        /// A file descriptor, see `DriverPool::export_file_descriptor`.
+        const POSIX_FILE_DESCRIPTOR = CuMemHandleType::POSIX_FILE_DESCRIPTOR.0;
+        /// A Windows NT handle.
+        const WIN32 = CuMemHandleType::WIN32.0;
+        /// A Windows kernel-mode handle.
+        const WIN32_KMT = CuMemHandleType::WIN32_KMT.0;
+        /// A handle for the machines of one `NVLink` fabric.
+        const FABRIC = CuMemHandleType::FABRIC.0;
+    }
+}
 
 /// Device memory from a pool of the driver's, in stream order (`cudaMallocAsync`, `cudaFreeAsync`).
 ///
 /// Each value made by [`new`](Self::new) or [`builder`](Self::builder) has a driver pool of its own on the device that is
-/// current then, destroyed with the last clone. Clones are equal, others are not. Any thread may use it.
+/// current then, destroyed with the last clone. Clones are equal, others are not. Any thread may use it. Alignments above 256
+/// are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -42,7 +57,7 @@ use crate::{check_alignment, driver_for_freeing};
 #[doc(alias = "cuda::async_device_resource")]
 #[derive(Clone, Debug)]
 pub struct CudaAsyncMemoryResource {
-    pool: Arc<Pool>,
+    pool: Arc<DriverPool>,
 }
 
 /// What a new [`CudaAsyncMemoryResource`] should be.
@@ -50,17 +65,15 @@ pub struct CudaAsyncMemoryResource {
 #[must_use = "a builder does nothing until it is built"]
 pub struct CudaAsyncMemoryResourceBuilder {
     initial_size: usize,
+    maximum_size: usize,
     release_threshold: u64,
-}
-
-#[derive(Debug)]
-struct Pool {
-    /// # Invariant
-    /// A pool made by `cuMemPoolCreate`, destroyed only when this is dropped.
-    handle: CuMemPool,
+    handle_types: ExportHandleTypes,
+    hardware_decompress: bool,
 }
 
 impl CudaAsyncMemoryResource {
+    const NAME: &str = "cuda-async";
+
     /// A resource over a new driver pool of the current device, that keeps freed memory until the resource is dropped.
     ///
     /// # Errors
@@ -72,13 +85,13 @@ impl CudaAsyncMemoryResource {
 
     /// Options for a new resource.
     pub fn builder() -> CudaAsyncMemoryResourceBuilder {
-        CudaAsyncMemoryResourceBuilder { initial_size: 0, release_threshold: u64::MAX }
-    }
-
-    /// The driver's own value for the pool.
-    #[doc(alias = "pool_handle")]
-    pub fn as_raw(&self) -> CuMemPool {
-        self.pool.handle
+        CudaAsyncMemoryResourceBuilder {
+            initial_size: 0,
+            maximum_size: 0,
+            release_threshold: u64::MAX,
+            handle_types: ExportHandleTypes::empty(),
+            hardware_decompress: true,
+        }
     }
 
     /// Bytes that the pool holds now.
@@ -86,7 +99,7 @@ impl CudaAsyncMemoryResource {
     /// # Errors
     /// If the driver refuses.
     pub fn reserved_bytes(&self) -> Result<u64, Error> {
-        self.pool.attribute(CuMemPoolAttribute::RESERVED_MEM_CURRENT)
+        self.pool.reserved_bytes()
     }
 
     /// The most bytes that the pool has held.
@@ -94,7 +107,7 @@ impl CudaAsyncMemoryResource {
     /// # Errors
     /// If the driver refuses.
     pub fn peak_reserved_bytes(&self) -> Result<u64, Error> {
-        self.pool.attribute(CuMemPoolAttribute::RESERVED_MEM_HIGH)
+        self.pool.peak_reserved_bytes()
     }
 
     /// Gives freed memory back to the device until the pool holds no more than `keep` bytes, as far as it can.
@@ -103,9 +116,7 @@ impl CudaAsyncMemoryResource {
     /// If the driver refuses.
     #[doc(alias = "cudaMemPoolTrimTo")]
     pub fn trim(&self, keep: usize) -> Result<(), Error> {
-        let driver = current_driver()?;
-        // SAFETY: the pool exists, see `Pool::handle`.
-        check("cuMemPoolTrimTo", unsafe { driver.cuMemPoolTrimTo(self.pool.handle, keep) })
+        self.pool.trim(keep)
     }
 }
 
@@ -116,160 +127,85 @@ impl CudaAsyncMemoryResourceBuilder {
         self
     }
 
+    /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the default, for no limit. Needs a
+    /// driver of CUDA 12.2.
+    pub fn maximum_size(mut self, bytes: usize) -> Self {
+        self.maximum_size = bytes;
+        self
+    }
+
     /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by default.
     pub fn release_threshold(mut self, bytes: u64) -> Self {
         self.release_threshold = bytes;
         self
     }
 
+    /// What other processes may get the pool by; nothing by default.
+    pub fn export_handle_types(mut self, types: ExportHandleTypes) -> Self {
+        self.handle_types = types;
+        self
+    }
+
+    /// Whether the device's decompression engine should be able to use the memory: where the driver is of CUDA 12.8 or newer,
+    /// and the device has one. True by default.
+    pub fn hardware_decompress(mut self, wanted: bool) -> Self {
+        self.hardware_decompress = wanted;
+        self
+    }
+
     /// Makes the pool.
     ///
     /// # Errors
-    /// As [`CudaAsyncMemoryResource::new`], and [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
-    /// size can not be had.
+    /// As [`CudaAsyncMemoryResource::new`], [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
+    /// size can not be had, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device can not export pools
+    /// in one of the ways asked for, or the driver is too old for a maximum size.
     pub fn build(self) -> Result<CudaAsyncMemoryResource, Error> {
+        let name = CudaAsyncMemoryResource::NAME;
         let device = Device::current()?;
-        if device.attribute(CuDeviceAttribute::MEMORY_POOLS_SUPPORTED)? == 0 {
-            return Err(Error::unsupported(
-                "cuda-async",
-                format!("device {} has no memory pools", device.ordinal()),
-            ));
+        require(name, device, CuDeviceAttribute::MEMORY_POOLS_SUPPORTED, "has no memory pools")?;
+        self.check_handle_types(device)?;
+        let mut properties = CuMemPoolProps::pinned(on_device(device));
+        properties.handle_types = CuMemHandleType(self.handle_types.bits());
+        if self.maximum_size > 0 {
+            require_driver(name, 12020, "a maximum size of a pool")?;
+            properties.max_size = self.maximum_size;
         }
-        let driver = current_driver()?;
-        let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.as_raw().0 };
-        let properties = CuMemPoolProps::pinned(location);
-        let mut handle = CuMemPool::NULL;
-        // SAFETY: `handle` may be written to, and `properties` is a complete description.
-        let code = unsafe { driver.cuMemPoolCreate(&raw mut handle, &raw const properties) };
-        check("cuMemPoolCreate", code)?;
-        let resource = CudaAsyncMemoryResource { pool: Arc::new(Pool { handle }) };
+        properties.usage = self.usage()?;
+        // From here on the pool goes if a step fails.
+        let pool = DriverPool::create(&properties)?;
+        pool.set_release_threshold(self.release_threshold)?;
+        pool.prime(name, self.initial_size)?;
+        Ok(CudaAsyncMemoryResource { pool: Arc::new(pool) })
+    }
 
-        let mut threshold = self.release_threshold;
-        let attribute = CuMemPoolAttribute::RELEASE_THRESHOLD;
-        // SAFETY: the pool exists, and the attribute is a `u64`, which is what the pointer names.
-        let code =
-            unsafe { driver.cuMemPoolSetAttribute(handle, attribute, (&raw mut threshold).cast()) };
-        check("cuMemPoolSetAttribute", code)?;
-
-        if self.initial_size > 0 {
-            let layout = Layout::from_size_align(self.initial_size, 1).map_err(|error| {
-                Error::invalid_argument("cuda-async", "initial size is too large")
-                    .with_source(error)
-            })?;
-            let pointer = resource.allocate_sync(layout)?;
-            // SAFETY: allocated just now with this layout, and not used.
-            unsafe { resource.deallocate_sync(pointer, layout) };
+    fn usage(self) -> Result<c_ushort, Error> {
+        if self.hardware_decompress && is_driver_since(12080)? {
+            Ok(MEM_POOL_CREATE_USAGE_HW_DECOMPRESS)
+        } else {
+            Ok(0)
         }
-        Ok(resource)
+    }
+
+    fn check_handle_types(self, device: Device) -> Result<(), Error> {
+        if self.handle_types.is_empty() {
+            return Ok(());
+        }
+        let known = attribute(device, CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES)?;
+        let known = ExportHandleTypes::from_bits_retain(known.cast_unsigned());
+        let missing = self.handle_types.difference(known);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let what = format!("can not export pools to {missing:?}");
+        Err(lacking(CudaAsyncMemoryResource::NAME, device, &what))
     }
 }
 
-impl Pool {
-    fn attribute(&self, attribute: CuMemPoolAttribute) -> Result<u64, Error> {
-        let driver = current_driver()?;
-        let mut value = 0u64;
-        // SAFETY: the pool exists, and the attributes asked for here are `u64`s, which is what the pointer names.
-        let code = unsafe {
-            driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
-        };
-        check("cuMemPoolGetAttribute", code)?;
-        Ok(value)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        if let Some(driver) = rmm_core::driver_for_drop() {
-            // SAFETY: the pool exists, and this is its last use: whoever holds memory of it holds the resource too. A failure
-            // means that the driver is gone: nothing is left to free.
-            let _gone = unsafe { driver.cuMemPoolDestroy(self.handle) };
-        }
-    }
-}
-
-impl PartialEq for CudaAsyncMemoryResource {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.pool, &other.pool)
-    }
-}
-
-impl Eq for CudaAsyncMemoryResource {}
-
-// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, larger alignments
-// are refused, and the stream is synchronized before a call returns.
-unsafe impl SyncResource for CudaAsyncMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        let stream = StreamRef::legacy();
-        let pointer = self.allocate(stream, layout)?;
-        if let Err(error) = stream.synchronize() {
-            // SAFETY: allocated just now with this layout on this stream, and not used.
-            unsafe { self.deallocate(stream, pointer, layout) };
-            return Err(error);
-        }
-        Ok(pointer)
-    }
-
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        let stream = StreamRef::legacy();
-        // SAFETY: the caller's contract: all uses have completed, so they are ordered before anything.
-        unsafe { self.deallocate(stream, pointer, layout) };
-        // What other streams may do with the memory is the driver's to order; a failure here is reported by the next call.
-        let _reported_later = stream.synchronize();
-    }
-
-    fn name(&self) -> &'static str {
-        "cuda-async"
-    }
-
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().knows::<MemoryKind>();
-    }
-}
-
-// SAFETY: the driver keeps the contract of stream order for its own pools.
-unsafe impl Resource for CudaAsyncMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
-        check_alignment(self.name(), layout)?;
-        let (driver, _) = driver_in_context()?;
-        let mut pointer = DevicePtr::NULL;
-        let (bytes, pool) = (layout.size(), self.pool.handle);
-        // SAFETY: `pointer` may be written to, the pool exists, and so does the stream while it is borrowed.
-        let code = unsafe {
-            driver.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, pool, stream.as_raw())
-        };
-        check("cuMemAllocFromPoolAsync", code)
-            .map_err(|error| error.with_layout(layout).with_stream(stream.id()))?;
-        Ok(pointer)
-    }
-
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
-        if let Ok(driver) = driver_for_freeing() {
-            // SAFETY: by the caller's contract the memory came from this pool and is not freed yet, and all uses are ordered
-            // before this place on the stream.
-            let _stays_allocated = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };
-        }
-    }
-}
+pool_resource!(CudaAsyncMemoryResource, |claims| claims
+    .has::<DeviceAccessible>()
+    .knows::<MemoryKind>());
 
 // SAFETY: the pool is made at a device's location.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncMemoryResource {}
 
-// SAFETY: as above.
-unsafe impl HasProperty<MemoryKind> for CudaAsyncMemoryResource {}
-
-impl HasPropertyValue<MemoryKind> for CudaAsyncMemoryResource {
-    fn property_value(&self) -> MemoryKind {
-        Self::KIND
-    }
-}
-
-// SAFETY: as above.
-unsafe impl HasMemoryKind for CudaAsyncMemoryResource {
-    const KIND: MemoryKind = MemoryKind::Device;
-}
+known_kind!(CudaAsyncMemoryResource, Device);

@@ -1,41 +1,54 @@
-//! The resources that ask the driver for memory.
+//! The resources that ask the driver, or the program's own allocator, for memory.
 //!
-//! | resource | memory | stream order |
-//! |---|---|---|
-//! | [`CudaMemoryResource`] | device | no: `cudaMalloc` and `cudaFree`, which waits for the device |
-//! | [`CudaAsyncMemoryResource`] | device | the driver's own pool, `cudaMallocAsync` |
+//! | resource | memory | who may use it | stream order |
+//! |---|---|---|---|
+//! | [`CudaMemoryResource`] | device | devices | no: `cudaMalloc` and `cudaFree`, which waits for the device |
+//! | [`CudaAsyncMemoryResource`] | device | devices | a driver pool of its own, `cudaMallocAsync` |
+//! | [`CudaAsyncViewMemoryResource`] | device | devices | a driver pool that somebody else keeps |
+//! | [`ManagedMemoryResource`] | managed | devices and host | no: `cudaMallocManaged` |
+//! | [`CudaAsyncManagedMemoryResource`] | managed | devices and host | the driver's own pool of managed memory |
+//! | [`PinnedHostMemoryResource`] | pinned host | devices and host | no: `cudaHostAlloc` |
+//! | [`CudaAsyncPinnedMemoryResource`] | pinned host | devices and host | a driver pool of its own |
+//! | [`SystemMemoryResource`] | host | devices that can, and host | no: the global allocator |
+//! | [`SamHeadroomMemoryResource`] | host, better kept on the device | devices that can, and host | no: the global allocator |
+//! | [`HostMemoryResource`] | host | host | no: the global allocator |
+//!
+//! What a machine lacks is told when a resource is made: [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported), with the
+//! device and what it can not do. Resources over driver pools show the pool as a [`DriverPool`].
 //!
 //! And the resource that each device uses where a program names none: [`current_device_resource`],
 //! [`set_current_device_resource`]. Resources that divide memory up are in `rmm-adaptors`.
 
+mod capability;
 mod cuda;
 mod cuda_async;
+mod cuda_async_managed;
+mod cuda_async_pinned;
+mod cuda_async_view;
 mod current;
+mod driver_pool;
+mod host;
+mod host_block;
+mod kind;
+mod managed;
+mod pinned_host;
+mod sam_headroom;
+mod system;
 
 pub use cuda::CudaMemoryResource;
-pub use cuda_async::{CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder};
+pub use cuda_async::{CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, ExportHandleTypes};
+pub use cuda_async_managed::CudaAsyncManagedMemoryResource;
+pub use cuda_async_pinned::{CudaAsyncPinnedMemoryResource, CudaAsyncPinnedMemoryResourceBuilder};
+pub use cuda_async_view::CudaAsyncViewMemoryResource;
 pub use current::{
     current_device_resource, per_device_resource, reset_current_device_resource,
     reset_per_device_resource, set_current_device_resource, set_per_device_resource,
 };
-
-use std::alloc::Layout;
-
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error, current_driver, driver_in_context};
-use rmm_sys::Driver;
-
-/// The driver aligns everything to 256 bytes; more can not be asked of it.
-fn check_alignment(resource: &'static str, layout: Layout) -> Result<(), Error> {
-    if layout.align() <= CUDA_ALLOCATION_ALIGNMENT {
-        return Ok(());
-    }
-    let message =
-        format!("alignment {} is above the driver's {CUDA_ALLOCATION_ALIGNMENT}", layout.align());
-    Err(Error::invalid_argument(resource, message).with_layout(layout))
-}
-
-/// The driver, for freeing: an address and a stream's handle say themselves which device they mean, so memory is not lost because
-/// no context could be made current.
-fn driver_for_freeing() -> Result<&'static Driver, Error> {
-    driver_in_context().map(|(driver, _)| driver).or_else(|_| current_driver())
-}
+#[cfg(unix)]
+pub use driver_pool::ImportedPool;
+pub use driver_pool::{DriverPool, PoolReuse};
+pub use host::HostMemoryResource;
+pub use managed::ManagedMemoryResource;
+pub use pinned_host::{PinnedFlags, PinnedHostMemoryResource};
+pub use sam_headroom::SamHeadroomMemoryResource;
+pub use system::SystemMemoryResource;

@@ -6,6 +6,7 @@ use rmm_sys::CuResult;
 use crate::device::ALIGNMENT;
 use crate::event::{Point, Points};
 use crate::memory::{Allocation, Kind};
+use crate::pool::Medium;
 use crate::session::Session;
 use crate::state::State;
 use crate::stream::Work;
@@ -37,11 +38,14 @@ impl State {
 
     /// Gives back what is wholly free, as long as `keep` bytes stay. A destroyed pool without allocations goes.
     pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
-        let Self { pools, streams, devices, .. } = self;
+        let Self { pools, streams, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return };
         pool.tidy(|point| streams.is_complete(point));
         for (start, len) in pool.shrink(keep) {
-            devices[pool.device].give(start, len);
+            match pool.medium {
+                Medium::Device => devices[pool.device].give(start, len),
+                Medium::Managed | Medium::Host => host.give(start, len),
+            }
         }
         if pool.destroyed && pool.used() == 0 && pool.reserved() == 0 {
             pools.remove(&key);
@@ -67,14 +71,15 @@ impl State {
 
     /// Adds a segment to a pool that `len` bytes fit in.
     fn grow_pool(&mut self, key: u64, len: usize) -> bool {
-        let Self { pools, devices, .. } = self;
+        let Self { pools, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return false };
-        let device = &mut devices[pool.device];
+        let mut take = |size| match pool.medium {
+            Medium::Device => devices[pool.device].take(size),
+            Medium::Managed | Medium::Host => host.take(size).ok(),
+        };
         let sizes = pool.growth(len).unwrap_or_default();
-        let taken = sizes
-            .into_iter()
-            .filter(|&size| size > 0)
-            .find_map(|size| Some((device.take(size)?, size)));
+        let taken =
+            sizes.into_iter().filter(|&size| size > 0).find_map(|size| Some((take(size)?, size)));
         let Some((start, size)) = taken else { return false };
         pool.grow(start, size);
         true
@@ -133,8 +138,9 @@ impl Session<'_> {
         bytes: usize,
         stream: u64,
     ) -> Result<usize, CuResult> {
-        let device = self.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?.device;
-        if self.streams.get(stream).is_none_or(|stream| stream.device != device) || bytes == 0 {
+        let pool = self.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
+        let (device, medium) = (pool.device, pool.medium);
+        if self.streams.get(stream).is_none_or(|stream| !pool.serves(stream.device)) || bytes == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
@@ -155,7 +161,7 @@ impl Session<'_> {
             start = if fits { self.take_ordered(key, len, stream) } else { None };
         }
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
-        self.allocations.insert(start, bytes, Kind::Pool(key), device);
+        self.allocations.insert(start, bytes, Kind::Pool(key, medium), device);
         self.note(start);
         Ok(start)
     }
@@ -163,7 +169,7 @@ impl Session<'_> {
     /// Frees pool memory in the order of a stream.
     pub(crate) fn free_in_order(&mut self, start: usize, stream: u64) -> Result<(), CuResult> {
         let allocation = self.allocations.at(start).ok_or(CuResult::INVALID_VALUE)?;
-        let Kind::Pool(key) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
+        let Kind::Pool(key, _) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
         self.note(start);
         let point = self.enqueue(stream, Work::Release { allocation: allocation.id })?;
         self.allocations.forget(&allocation);
@@ -190,7 +196,7 @@ impl Session<'_> {
         self.allocations.bury(allocation.id);
         match allocation.kind {
             Kind::Device => self.devices[allocation.device].give(start, allocation.bytes),
-            Kind::Pool(key) => self.give_to_pool(key, &allocation, None),
+            Kind::Pool(key, _) => self.give_to_pool(key, &allocation, None),
             Kind::Managed | Kind::Pinned => self.host.give(start, allocation.bytes),
             Kind::Registered => {}
         }

@@ -68,7 +68,9 @@ impl MachineBuilder {
         self
     }
 
-    /// The value of an attribute of each device.
+    /// The value of an attribute of each device. With `PAGEABLE_MEMORY_ACCESS` at 1, devices use ordinary memory of the host
+    /// as it is; with `HOST_MEMORY_POOLS_SUPPORTED` at 0, there are no pools of host memory, and with
+    /// `HOST_NUMA_MEMORY_POOLS_SUPPORTED` at 1 there are some on NUMA node 0.
     pub fn attribute(mut self, attribute: CuDeviceAttribute, value: i32) -> Self {
         self.attributes.push((attribute, value));
         self
@@ -96,6 +98,10 @@ impl MachineBuilder {
     /// as a memory checker, needs them.
     pub fn try_build(self) -> Result<Machine, CuResult> {
         let mut attributes = default_attributes();
+        if self.driver_version < 13000 {
+            // An attribute that is newer than the driver, which therefore refuses to be asked for it.
+            attributes.remove(&CuDeviceAttribute::HOST_MEMORY_POOLS_SUPPORTED);
+        }
         attributes.extend(self.attributes);
         let device = |ordinal| {
             let name = format!("{} {ordinal}", self.name);

@@ -42,6 +42,8 @@ pub(crate) struct Device {
     pub(crate) legacy_stream: u64,
     pub(crate) default_pool: u64,
     pub(crate) current_pool: u64,
+    /// The default pool of managed memory.
+    pub(crate) managed_pool: u64,
     /// What streams made from now on wait for first (`cuCtxWaitEvent`).
     pub(crate) barrier: Points,
 }
@@ -75,6 +77,7 @@ impl Device {
             legacy_stream: 0,
             default_pool: 0,
             current_pool: 0,
+            managed_pool: 0,
             barrier: Points::default(),
         })
     }
@@ -188,7 +191,7 @@ pub(crate) fn default_attributes() -> BTreeMap<CuDeviceAttribute, i32> {
         (A::HOST_NUMA_ID, -1),
         (A::MEM_DECOMPRESS_ALGORITHM_MASK, 0),
         (A::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0),
-        (A::HOST_MEMORY_POOLS_SUPPORTED, 0),
+        (A::HOST_MEMORY_POOLS_SUPPORTED, 1),
     ])
 }
 

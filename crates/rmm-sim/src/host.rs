@@ -1,4 +1,4 @@
-//! Memory of the host that a machine hands out: pinned and managed memory.
+//! Memory of the host that a machine hands out: pinned and managed memory, by themselves and in pools.
 //!
 //! Both are plain memory that the host may touch, from one range of addresses per machine; what is freed becomes
 //! inaccessible, so touching it afterwards faults. Neither counts against a device's memory.

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use rmm_sys::CuResult;
+use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::current;
 use crate::mapping;
+use crate::pool::Medium;
 use crate::state::State;
 
 /// What an allocation is made of.
@@ -13,8 +14,8 @@ use crate::state::State;
 pub(crate) enum Kind {
     /// Device memory of its own.
     Device,
-    /// Device memory from the pool with this key.
-    Pool(u64),
+    /// From the pool with this key, made of this.
+    Pool(u64, Medium),
     Managed,
     Pinned,
     /// The program's own memory, registered.
@@ -34,8 +35,18 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
+    /// Whether it is managed memory, from a pool or not.
+    pub(crate) fn is_managed(&self) -> bool {
+        matches!(self.kind, Kind::Managed | Kind::Pool(_, Medium::Managed))
+    }
+
+    /// Whether it is memory of the host that stays there.
+    pub(crate) fn is_pinned(&self) -> bool {
+        matches!(self.kind, Kind::Pinned | Kind::Registered | Kind::Pool(_, Medium::Host))
+    }
+
     pub(crate) fn on_device_only(&self) -> bool {
-        matches!(self.kind, Kind::Device | Kind::Pool(_))
+        matches!(self.kind, Kind::Device | Kind::Pool(_, Medium::Device))
     }
 }
 
@@ -119,7 +130,7 @@ impl Place {
 /// Which memory an argument may name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// Memory that a device can use.
+    /// Memory that a device can use: where it reaches all memory of the host, that too.
     Device,
     /// Memory that the host can use.
     Host,
@@ -131,7 +142,8 @@ impl State {
     /// The range as a place that work may use.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if it does not lie within one live allocation or, on the host's side, in ordinary memory.
+    /// `INVALID_VALUE` if it does not lie within one live allocation or, on the host's side and where devices use pageable
+    /// memory, in ordinary memory.
     pub(crate) fn place(
         &self,
         address: usize,
@@ -146,7 +158,9 @@ impl State {
             Some(found) if side == Side::Host && found.on_device_only() => {
                 return Err(CuResult::INVALID_VALUE);
             }
-            None if side == Side::Device || address == 0 => return Err(CuResult::INVALID_VALUE),
+            None if address == 0 || side == Side::Device && !self.uses_pageable_memory() => {
+                return Err(CuResult::INVALID_VALUE);
+            }
             // Addresses that some machine hands out, but that are not (or no longer) allocated.
             None if current::is_simulated(address) => return Err(CuResult::INVALID_VALUE),
             None if self.allocations.overlaps(address, bytes) => {
@@ -155,6 +169,13 @@ impl State {
             Some(_) | None => {}
         }
         Ok(Place { address, bytes, allocation })
+    }
+
+    /// Whether ordinary memory of the host serves devices as it is.
+    pub(crate) fn uses_pageable_memory(&self) -> bool {
+        let attribute = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
+        !self.devices.is_empty()
+            && self.devices.iter().all(|device| device.attribute(attribute) == Some(1))
     }
 
     /// Whether the bytes of `place` are still there; notes a violation if they are not.

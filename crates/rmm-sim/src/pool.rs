@@ -36,9 +36,22 @@ pub(crate) struct Reuse {
     pub(crate) internal_dependencies: bool,
 }
 
+/// What a pool's memory is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Medium {
+    /// Memory of the device.
+    Device,
+    /// Managed memory, which host and device may touch; it does not count against the device's memory.
+    Managed,
+    /// Pinned memory of the host, for streams of every device.
+    Host,
+}
+
 #[derive(Debug)]
 pub(crate) struct Pool {
+    /// The device that it is on; the first one for memory of the host.
     pub(crate) device: usize,
+    pub(crate) medium: Medium,
     /// The most bytes that it may reserve; 0 for no limit.
     max_size: usize,
     /// The device's own, which can not be destroyed.
@@ -60,9 +73,10 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(device: usize, max_size: usize, is_default: bool) -> Self {
+    pub(crate) fn new(device: usize, medium: Medium, max_size: usize, is_default: bool) -> Self {
         Self {
             device,
+            medium,
             max_size,
             is_default,
             destroyed: false,
@@ -76,6 +90,16 @@ impl Pool {
             segments: BTreeMap::new(),
             free: BTreeMap::new(),
         }
+    }
+
+    /// Whether memory of the pool may be asked for, or freed, on a stream of `device`.
+    pub(crate) fn serves(&self, device: usize) -> bool {
+        self.medium == Medium::Host || self.device == device
+    }
+
+    /// Whether the pool's memory is the device's own, which it can not be kept from.
+    pub(crate) fn is_home(&self, device: usize) -> bool {
+        self.medium != Medium::Host && self.device == device
     }
 
     pub(crate) fn reserved(&self) -> usize {
@@ -225,7 +249,7 @@ mod tests {
 
     #[test]
     fn neighbours_of_different_streams_serve_one_request_together() {
-        let mut pool = Pool::new(0, 0, false);
+        let mut pool = Pool::new(0, Medium::Device, 0, false);
         pool.grow(0, 4096);
         let blocks = [0, 1024, 2048].map(|_| pool.take(1024, |_| true).unwrap().0);
         assert_eq!(blocks, [0, 1024, 2048]);

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::handle::Slots;
 use crate::host::HostMemory;
 use crate::memory::Allocations;
-use crate::pool::Pool;
+use crate::pool::{Medium, Pool};
 use crate::schedule::{Random, Schedule};
 use crate::stream::{Order, Streams};
 use crate::trace::TraceEntry;
@@ -92,11 +92,15 @@ impl State {
         };
         for device in 0..state.devices.len() {
             let stream = state.streams.create(device, Order::Legacy, 0);
-            let pool = state.next_key();
-            state.pools.insert(pool, Pool::new(device, 0, true));
-            state.pool_slots.insert(pool);
+            let [pool, managed] = [Medium::Device, Medium::Managed].map(|medium| {
+                let key = state.next_key();
+                state.pools.insert(key, Pool::new(device, medium, 0, true));
+                state.pool_slots.insert(key);
+                key
+            });
             let device = &mut state.devices[device];
-            (device.legacy_stream, device.default_pool, device.current_pool) = (stream, pool, pool);
+            (device.legacy_stream, device.managed_pool) = (stream, managed);
+            (device.default_pool, device.current_pool) = (pool, pool);
         }
         state
     }

@@ -3,7 +3,7 @@
 //! None of them is a Rust `enum`, because a newer driver may return a value that no list here has, and an `enum`
 //! with such a value would be undefined behaviour.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_ushort};
 
 macro_rules! integer_kinds {
     ($($(#[$doc:meta])* $type:ident($repr:ty) = $alias:literal {
@@ -268,3 +268,6 @@ pub const MEMHOSTALLOC_DEVICEMAP: c_uint = 2;
 /// `cuMemHostAlloc`: write-combined: fast to write, slow to read for the host.
 #[doc(alias = "CU_MEMHOSTALLOC_WRITECOMBINED")]
 pub const MEMHOSTALLOC_WRITECOMBINED: c_uint = 4;
+/// [`CuMemPoolProps::usage`](crate::CuMemPoolProps): the device's decompression engine should be able to use the memory.
+#[doc(alias = "CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS")]
+pub const MEM_POOL_CREATE_USAGE_HW_DECOMPRESS: c_ushort = 2;

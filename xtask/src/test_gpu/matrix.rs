@@ -11,7 +11,18 @@ use crate::error::Result;
 pub(super) const STREAMS: [&str; 3] = ["legacy", "per-thread", "non-blocking"];
 
 /// The resources, as the test program knows them.
-pub(super) const RESOURCES: [&str; 3] = ["pool", "cuda-async", "cuda"];
+pub(super) const RESOURCES: [&str; 10] = [
+    "pool",
+    "cuda-async",
+    "cuda",
+    "cuda-async-view",
+    "cuda-async-managed",
+    "cuda-async-pinned",
+    "managed",
+    "pinned",
+    "system",
+    "sam-headroom",
+];
 
 /// One run of the test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +105,7 @@ mod tests {
     #[test]
     fn each_combination_is_a_cell_of_its_own() {
         let cells = cells(&[0, 2]);
-        assert_eq!(cells.len(), 18);
+        assert_eq!(cells.len(), 2 * STREAMS.len() * RESOURCES.len());
         assert!(cells.iter().enumerate().all(|(index, cell)| !cells[..index].contains(cell)));
     }
 

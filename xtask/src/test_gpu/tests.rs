@@ -15,6 +15,9 @@ static SCRIPTS: Mutex<()> = Mutex::new(());
 const ONE_GPU: &str = r#"[ "$RMM_DRIVER" = cuda ] || exit 3; echo '{"driver":{},"devices":[{"ordinal":0,"name":"Test GPU"}]}'"#;
 const NO_DRIVER: &str = r#"echo '{"driver":null,"devices":[]}'; exit 1"#;
 
+/// Runs of the program on one GPU.
+const CELLS: usize = super::matrix::STREAMS.len() * super::matrix::RESOURCES.len();
+
 const PASSES: &str =
     "echo 'running 1 test'; echo 'test a ... ok'; echo; echo 'test result: ok. 1 passed'";
 
@@ -69,12 +72,12 @@ fn every_cell_runs_from_an_archive_with_its_own_settings() {
     let fixture = Fixture::new(ONE_GPU, &gpu);
     fixture.run(|args| args.rest = vec!["pool::".to_owned()]).unwrap();
     let ran = fs::read_to_string(log.path()).unwrap();
-    assert_eq!(ran.lines().count(), 9);
+    assert_eq!(ran.lines().count(), CELLS);
     assert!(
         ran.lines().any(|line| line == "cuda 0 per-thread cuda-async --test-threads=1 pool::"),
         "{ran}"
     );
-    assert_eq!(fixture.junit().matches("<testcase ").count(), 9);
+    assert_eq!(fixture.junit().matches("<testcase ").count(), CELLS);
 }
 
 #[test]
@@ -102,7 +105,7 @@ fn a_cell_that_crashes_fails_alone_and_is_reported() {
          echo 'running 1 test'; printf 'test a ... '; kill -ABRT $$; fi\n{PASSES}"
     );
     let fixture = Fixture::new(ONE_GPU, &gpu);
-    assert_eq!(message(fixture.run(|_| ())), "1 of 9 runs failed");
+    assert_eq!(message(fixture.run(|_| ())), format!("1 of {CELLS} runs failed"));
     let junit = fixture.junit();
     assert_eq!(junit.matches("<error ").count(), 1);
     assert!(junit.contains("signal: 6") && junit.contains("while `a` ran"), "{junit}");
@@ -114,14 +117,14 @@ fn a_failed_test_fails_the_run_and_its_text_is_in_the_results() {
                echo '---- a stdout ----'; echo '1 < 2 is wrong'; echo; echo 'failures:'; echo '    a'; echo; \
                echo 'test result: FAILED. 0 passed; 1 failed'; exit 101";
     let fixture = Fixture::new(ONE_GPU, gpu);
-    assert_eq!(message(fixture.run(|_| ())), "9 of 9 runs failed");
+    assert_eq!(message(fixture.run(|_| ())), format!("{CELLS} of {CELLS} runs failed"));
     assert!(fixture.junit().contains(">1 &lt; 2 is wrong</failure>"));
 }
 
 #[test]
 fn a_silent_program_fails() {
     let fixture = Fixture::new(ONE_GPU, "exit 0");
-    assert_eq!(message(fixture.run(|_| ())), "9 of 9 runs failed");
+    assert_eq!(message(fixture.run(|_| ())), format!("{CELLS} of {CELLS} runs failed"));
 }
 
 #[test]

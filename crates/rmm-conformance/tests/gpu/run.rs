@@ -12,7 +12,12 @@ macro_rules! conformance {
         fn $check() {
             use rmm_adaptors::PoolMemoryResource;
             use rmm_conformance::{ResourceChoice, suite};
-            use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+            use rmm_resources::{
+                CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource,
+                CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
+                ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
+                SystemMemoryResource,
+            };
 
             crate::run::in_every_cell(|cell| match cell.resource {
                 ResourceChoice::Pool => {
@@ -28,6 +33,35 @@ macro_rules! conformance {
                 ResourceChoice::Cuda => {
                     let cuda = || Ok(CudaMemoryResource::new());
                     cell.run(None, cuda, |subject| suite::$check(subject))
+                }
+                ResourceChoice::CudaAsyncView => {
+                    let view = || {
+                        CudaAsyncViewMemoryResource::of_default_pool(rmm_core::Device::current()?)
+                    };
+                    cell.run(None, view, |subject| suite::$check(subject))
+                }
+                ResourceChoice::CudaAsyncManaged => {
+                    let managed = CudaAsyncManagedMemoryResource::new;
+                    cell.run(None, managed, |subject| suite::$check(subject))
+                }
+                ResourceChoice::CudaAsyncPinned => {
+                    let pinned = CudaAsyncPinnedMemoryResource::new;
+                    cell.run(None, pinned, |subject| suite::$check(subject))
+                }
+                ResourceChoice::Managed => {
+                    let managed = || Ok(ManagedMemoryResource::new());
+                    cell.run(None, managed, |subject| suite::$check(subject))
+                }
+                ResourceChoice::Pinned => {
+                    let pinned = || Ok(PinnedHostMemoryResource::new());
+                    cell.run(None, pinned, |subject| suite::$check(subject))
+                }
+                ResourceChoice::System => {
+                    cell.run(None, SystemMemoryResource::new, |subject| suite::$check(subject))
+                }
+                ResourceChoice::SamHeadroom => {
+                    let sam = || SamHeadroomMemoryResource::new(1 << 30);
+                    cell.run(None, sam, |subject| suite::$check(subject))
                 }
             });
         }

@@ -15,7 +15,7 @@ use crate::stream::Work;
 
 impl Session<'_> {
     /// # Errors
-    /// `INVALID_VALUE` unless the range is managed memory, `INVALID_DEVICE` for a place that does not exist.
+    /// `INVALID_VALUE` unless the range is managed memory (or ordinary memory that devices use), `INVALID_DEVICE` for a place that does not exist.
     fn check_managed(
         &self,
         start: CuDevicePtr,
@@ -23,8 +23,7 @@ impl Session<'_> {
         location: CuMemLocation,
     ) -> Result<(), CuResult> {
         let place = self.place(address(start), bytes, Side::Device)?;
-        if bytes == 0 || place.allocation.is_none_or(|allocation| allocation.kind != Kind::Managed)
-        {
+        if bytes == 0 || place.allocation.is_some_and(|allocation| !allocation.is_managed()) {
             return Err(CuResult::INVALID_VALUE);
         }
         match location.kind {
@@ -55,7 +54,7 @@ driver_calls! {
         if start == CuDevicePtr::NULL {
             return Ok(());
         }
-        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(_) | Kind::Managed))
+        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(..) | Kind::Managed))
     }
 
     fn cuMemAllocManaged(result: *mut CuDevicePtr, bytes: usize, flags: c_uint) by [] |session| {
@@ -106,7 +105,7 @@ driver_calls! {
     fn cuMemHostGetDevicePointer_v2(device: *mut CuDevicePtr, host: *mut c_void, flags: c_uint) by [host] |session| {
         let address = host.address();
         let known = session.allocations.containing(address);
-        if flags != 0 || known.is_none_or(|allocation| !matches!(allocation.kind, Kind::Pinned | Kind::Registered)) {
+        if flags != 0 || known.is_none_or(|allocation| !allocation.is_pinned()) {
             return Err(CuResult::INVALID_VALUE);
         }
         device.put(pointer(address))
@@ -122,8 +121,7 @@ driver_calls! {
                 unsafe { data.put_as(session.context_handle(allocation.device)) }
             }
             CuPointerAttribute::MEMORY_TYPE => {
-                let host = matches!(allocation.kind, Kind::Pinned | Kind::Registered);
-                let kind = if host { CuMemoryType::HOST } else { CuMemoryType::DEVICE };
+                let kind = if allocation.is_pinned() { CuMemoryType::HOST } else { CuMemoryType::DEVICE };
                 // SAFETY: this attribute is a `c_uint`.
                 unsafe { data.put_as(kind) }
             }
@@ -137,7 +135,7 @@ driver_calls! {
             }
             CuPointerAttribute::IS_MANAGED => {
                 // SAFETY: this attribute is a `c_int`.
-                unsafe { data.put_as(c_int::from(allocation.kind == Kind::Managed)) }
+                unsafe { data.put_as(c_int::from(allocation.is_managed())) }
             }
             CuPointerAttribute::DEVICE_ORDINAL => {
                 // SAFETY: this attribute is a `c_int`.
@@ -152,7 +150,7 @@ driver_calls! {
                 unsafe { data.put_as(allocation.bytes) }
             }
             CuPointerAttribute::MEMPOOL_HANDLE => {
-                let Kind::Pool(key) = allocation.kind else {
+                let Kind::Pool(key, _) = allocation.kind else {
                     // SAFETY: this attribute is a `CuMemPool`.
                     return unsafe { data.put_as(CuMemPool::NULL) };
                 };

@@ -1,28 +1,54 @@
 //! Memory pools, and memory in stream order.
 
 use rmm_sys::{
-    CuDevice, CuDevicePtr, CuMemAllocationType, CuMemHandleType, CuMemLocation, CuMemLocationType,
-    CuMemPool, CuMemPoolProps, CuResult, CuStream,
+    CuDevice, CuDeviceAttribute, CuDevicePtr, CuMemAllocationType, CuMemHandleType, CuMemLocation,
+    CuMemLocationType, CuMemPool, CuMemPoolProps, CuResult, CuStream,
 };
 
 use crate::call::{address, driver_calls, pointer};
 use crate::handle::{self, Kind};
-use crate::pool::Pool;
+use crate::pool::{Medium, Pool};
 use crate::session::Session;
 
 impl Session<'_> {
-    /// The device of a location that pools of this kind exist for.
-    fn pool_device(
+    /// The device and the medium of the pools at a location.
+    fn pool_home(
         &self,
         location: CuMemLocation,
         kind: CuMemAllocationType,
-    ) -> Result<usize, CuResult> {
+    ) -> Result<(usize, Medium), CuResult> {
+        // Memory of the host is the whole machine's; that it exists at all is told by its first device.
+        let host =
+            |attribute| match self.devices.first().and_then(|first| first.attribute(attribute)) {
+                Some(1) => Ok((0, Medium::Host)),
+                _ => Err(CuResult::NOT_SUPPORTED),
+            };
         match (location.kind, kind) {
-            (CuMemLocationType::DEVICE, CuMemAllocationType::PINNED) => self.device(location.id),
+            (CuMemLocationType::DEVICE, CuMemAllocationType::PINNED) => {
+                Ok((self.device(location.id)?, Medium::Device))
+            }
+            (CuMemLocationType::DEVICE, CuMemAllocationType::MANAGED) => {
+                Ok((self.device(location.id)?, Medium::Managed))
+            }
+            (CuMemLocationType::HOST, CuMemAllocationType::PINNED) => {
+                host(CuDeviceAttribute::HOST_MEMORY_POOLS_SUPPORTED)
+            }
+            (CuMemLocationType::HOST_NUMA, CuMemAllocationType::PINNED) if location.id == 0 => {
+                host(CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED)
+            }
             (CuMemLocationType::INVALID, _) | (_, CuMemAllocationType::INVALID) => {
                 Err(CuResult::INVALID_VALUE)
             }
             _ => Err(CuResult::NOT_SUPPORTED),
+        }
+    }
+
+    /// A device's default pool of a medium.
+    fn default_pool(&self, device: usize, medium: Medium) -> Result<u64, CuResult> {
+        match medium {
+            Medium::Device => Ok(self.devices[device].default_pool),
+            Medium::Managed => Ok(self.devices[device].managed_pool),
+            Medium::Host => Err(CuResult::NOT_SUPPORTED),
         }
     }
 }
@@ -54,12 +80,12 @@ driver_calls! {
     fn cuMemPoolCreate(pool: *mut CuMemPool, properties: *const CuMemPoolProps) by [] |session| {
         pool.required()?;
         let properties = properties.get(0)?;
-        let device = session.pool_device(properties.location, properties.kind)?;
+        let (device, medium) = session.pool_home(properties.location, properties.kind)?;
         if properties.handle_types != CuMemHandleType::NONE {
             return Err(CuResult::NOT_SUPPORTED);
         }
         let key = session.next_key();
-        session.pools.insert(key, Pool::new(device, properties.max_size, false));
+        session.pools.insert(key, Pool::new(device, medium, properties.max_size, false));
         let slot = session.pool_slots.insert(key);
         pool.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
     }
@@ -99,7 +125,7 @@ driver_calls! {
     fn cuDeviceSetMemPool(device: CuDevice, pool: CuMemPool) by [pool] |session| {
         let device = session.device(device.0)?;
         let key = session.pool(pool)?;
-        if session.pools.get(&key).is_none_or(|pool| pool.device != device) {
+        if session.pools.get(&key).is_none_or(|pool| pool.medium != Medium::Device || pool.device != device) {
             return Err(CuResult::INVALID_VALUE);
         }
         session.devices[device].current_pool = key;
@@ -107,12 +133,17 @@ driver_calls! {
     }
 
     fn cuMemGetDefaultMemPool(pool: *mut CuMemPool, location: *mut CuMemLocation, kind: CuMemAllocationType) by [] |session| {
-        let device = session.pool_device(location.get()?, kind)?;
-        pool.put(session.pool_handle(session.devices[device].default_pool))
+        let (device, medium) = session.pool_home(location.get()?, kind)?;
+        let key = session.default_pool(device, medium)?;
+        pool.put(session.pool_handle(key))
     }
 
     fn cuMemGetMemPool(pool: *mut CuMemPool, location: *mut CuMemLocation, kind: CuMemAllocationType) by [] |session| {
-        let device = session.pool_device(location.get()?, kind)?;
-        pool.put(session.pool_handle(session.devices[device].current_pool))
+        let (device, medium) = session.pool_home(location.get()?, kind)?;
+        let key = match medium {
+            Medium::Device => session.devices[device].current_pool,
+            Medium::Managed | Medium::Host => session.default_pool(device, medium)?,
+        };
+        pool.put(session.pool_handle(key))
     }
 }

@@ -67,7 +67,7 @@ driver_calls! {
             let device = session.device(location.id)?;
             let pool = session.pools.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
             // A device can not be kept from its own memory.
-            if device == pool.device && flags != CuMemAccessFlags::READ_WRITE {
+            if pool.is_home(device) && flags != CuMemAccessFlags::READ_WRITE {
                 return Err(CuResult::INVALID_DEVICE);
             }
             pool.access.insert(device, flags.0);
@@ -83,7 +83,7 @@ driver_calls! {
         }
         let device = session.device(location.id)?;
         let pool = session.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
-        let own = if device == pool.device { CuMemAccessFlags::READ_WRITE } else { CuMemAccessFlags::NONE };
+        let own = if pool.is_home(device) { CuMemAccessFlags::READ_WRITE } else { CuMemAccessFlags::NONE };
         access.put(pool.access.get(&device).map_or(own, |&flags| CuMemAccessFlags(flags)))
     }
 }

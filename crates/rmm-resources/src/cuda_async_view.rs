@@ -1,0 +1,91 @@
+//! A driver's pool that somebody else keeps.
+
+use std::sync::Arc;
+
+use rmm_core::{Device, DeviceAccessible, Error, HasProperty, check, current_driver};
+use rmm_sys::{CuDeviceAttribute, CuMemPool};
+
+use crate::DriverPool;
+use crate::capability::require;
+use crate::driver_pool::pool_resource;
+
+/// Device memory from a pool of the driver's that somebody else keeps: a device's default one, or one that another library made.
+///
+/// The pool is not destroyed with the resource. Two are equal if they are over the same pool. Any thread may use it. Alignments
+/// above 256 are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{CudaStream, Device, Resource};
+/// use rmm_resources::CudaAsyncViewMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource = CudaAsyncViewMemoryResource::of_default_pool(Device::current()?)?;
+/// let stream = CudaStream::new()?;
+/// let layout = Layout::from_size_align(4096, 256)?;
+/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// assert!(resource.pool().used_bytes()? >= 4096);
+/// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::cuda_async_view_memory_resource")]
+#[derive(Clone, Debug)]
+pub struct CudaAsyncViewMemoryResource {
+    pool: Arc<DriverPool>,
+}
+
+impl CudaAsyncViewMemoryResource {
+    const NAME: &str = "cuda-async-view";
+
+    /// A resource over a device's default pool, which lives as long as the process, and which `cudaMallocAsync` takes memory from
+    /// unless the program has set another one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no memory pools; whatever the driver
+    /// refuses.
+    #[doc(alias = "cudaDeviceGetDefaultMemPool")]
+    pub fn of_default_pool(device: Device) -> Result<Self, Error> {
+        require_pools(device)?;
+        let driver = current_driver()?;
+        let mut pool = CuMemPool::NULL;
+        // SAFETY: `pool` may be written to.
+        let code = unsafe { driver.cuDeviceGetDefaultMemPool(&raw mut pool, device.as_raw()) };
+        check("cuDeviceGetDefaultMemPool", code)?;
+        // SAFETY: a default pool can not be destroyed.
+        let pool = unsafe { DriverPool::borrowed(pool) };
+        Ok(Self { pool: Arc::new(pool) })
+    }
+
+    /// A resource over a pool.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for the null handle, and
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device has no memory pools.
+    ///
+    /// # Safety
+    /// The pool exists until this value, its clones and all memory from them are gone; new memory may be allocated from it (it is
+    /// not an imported one); and the current device may use its memory, now and later.
+    pub unsafe fn from_raw(pool: CuMemPool) -> Result<Self, Error> {
+        if pool.is_null() {
+            return Err(Error::invalid_argument(Self::NAME, "the pool's handle is null"));
+        }
+        require_pools(Device::current()?)?;
+        // SAFETY: the caller's contract.
+        let pool = unsafe { DriverPool::borrowed(pool) };
+        Ok(Self { pool: Arc::new(pool) })
+    }
+}
+
+fn require_pools(device: Device) -> Result<(), Error> {
+    let needed = CuDeviceAttribute::MEMORY_POOLS_SUPPORTED;
+    require(CudaAsyncViewMemoryResource::NAME, device, needed, "has no memory pools")
+}
+
+pool_resource!(CudaAsyncViewMemoryResource, |claims| claims.has::<DeviceAccessible>());
+
+// SAFETY: a default pool is its device's, and who gave another one has promised it.
+unsafe impl HasProperty<DeviceAccessible> for CudaAsyncViewMemoryResource {}

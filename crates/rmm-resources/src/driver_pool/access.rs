@@ -1,0 +1,77 @@
+//! Which devices may use a pool's memory.
+
+use rmm_core::{Device, Error, check, current_driver};
+use rmm_sys::{CuMemAccessDesc, CuMemAccessFlags};
+
+use super::{DriverPool, on_device};
+
+impl DriverPool {
+    /// What a device may do with memory of the pool: all of it, now and later.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaMemPoolGetAccess")]
+    pub fn access(&self, device: Device) -> Result<CuMemAccessFlags, Error> {
+        let driver = current_driver()?;
+        let mut flags = CuMemAccessFlags::NONE;
+        let mut location = on_device(device);
+        // SAFETY: both may be written to, and the pool exists.
+        let code =
+            unsafe { driver.cuMemPoolGetAccess(&raw mut flags, self.handle, &raw mut location) };
+        check("cuMemPoolGetAccess", code)?;
+        Ok(flags)
+    }
+
+    /// Lets devices read and write memory of the pool: what is handed out already, and what will be. A pool on a device is
+    /// that device's from the start.
+    ///
+    /// ```
+    /// use rmm_core::Device;
+    /// use rmm_resources::CudaAsyncMemoryResource;
+    /// use rmm_sys::CuMemAccessFlags;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
+    /// # let _entered = machine.enter();
+    /// let resource = CudaAsyncMemoryResource::new()?;
+    /// let other = Device::new(1)?;
+    /// assert_eq!(resource.pool().access(other)?, CuMemAccessFlags::NONE);
+    /// resource.pool().grant_access(&[other])?;
+    /// assert_eq!(resource.pool().access(other)?, CuMemAccessFlags::READ_WRITE);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the driver refuses: one of the devices can not reach the pool's.
+    #[doc(alias = "cudaMemPoolSetAccess")]
+    pub fn grant_access(&self, devices: &[Device]) -> Result<(), Error> {
+        self.set_access(devices, CuMemAccessFlags::READ_WRITE)
+    }
+
+    /// Keeps devices from memory of the pool again.
+    ///
+    /// # Errors
+    /// If the driver refuses, as it does for the pool's own device.
+    ///
+    /// # Safety
+    /// No work on these devices uses memory of the pool from now on, also not by way of a resource that says that its memory is
+    /// [device-accessible](rmm_core::DeviceAccessible).
+    pub unsafe fn revoke_access(&self, devices: &[Device]) -> Result<(), Error> {
+        self.set_access(devices, CuMemAccessFlags::NONE)
+    }
+
+    fn set_access(&self, devices: &[Device], flags: CuMemAccessFlags) -> Result<(), Error> {
+        if devices.is_empty() {
+            return Ok(());
+        }
+        let driver = current_driver()?;
+        let access: Vec<CuMemAccessDesc> = devices
+            .iter()
+            .map(|&device| CuMemAccessDesc { location: on_device(device), flags })
+            .collect();
+        // SAFETY: the pool exists, and the pointer names so many descriptions.
+        let code = unsafe { driver.cuMemPoolSetAccess(self.handle, access.as_ptr(), access.len()) };
+        check("cuMemPoolSetAccess", code)
+    }
+}

@@ -1,0 +1,79 @@
+//! The traits of a resource over a driver's pool, written once.
+
+/// Implements the resource traits and equality for a type with a field `pool: Arc<DriverPool>` and a constant `NAME`.
+macro_rules! pool_resource {
+    ($resource:ty, |$claims:ident| $told:expr) => {
+        impl $resource {
+            /// The driver's pool: what it holds, and how it is set up.
+            pub fn pool(&self) -> &$crate::DriverPool {
+                &self.pool
+            }
+
+            /// The driver's own value for the pool.
+            #[doc(alias = "pool_handle")]
+            pub fn as_raw(&self) -> rmm_sys::CuMemPool {
+                self.pool.as_raw()
+            }
+        }
+
+        impl PartialEq for $resource {
+            /// Whether they allocate from the same pool of the driver's.
+            fn eq(&self, other: &Self) -> bool {
+                self.pool == other.pool
+            }
+        }
+
+        impl Eq for $resource {}
+
+        // SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, larger
+        // alignments are refused, and the stream is synchronized before a call returns.
+        unsafe impl rmm_core::SyncResource for $resource {
+            fn allocate_sync(
+                &self,
+                layout: std::alloc::Layout,
+            ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
+                self.pool.allocate_sync(Self::NAME, layout)
+            }
+
+            unsafe fn deallocate_sync(
+                &self,
+                pointer: rmm_core::DevicePtr,
+                layout: std::alloc::Layout,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { self.pool.deallocate_sync(pointer, layout) }
+            }
+
+            fn name(&self) -> &'static str {
+                Self::NAME
+            }
+
+            fn properties(&self, claims: &mut rmm_core::Claims<'_>) {
+                let $claims = claims.of(self);
+                $told;
+            }
+        }
+
+        // SAFETY: the driver keeps the contract of stream order for its own pools.
+        unsafe impl rmm_core::Resource for $resource {
+            fn allocate(
+                &self,
+                stream: rmm_core::StreamRef<'_>,
+                layout: std::alloc::Layout,
+            ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
+                self.pool.allocate(Self::NAME, stream, layout)
+            }
+
+            unsafe fn deallocate(
+                &self,
+                stream: rmm_core::StreamRef<'_>,
+                pointer: rmm_core::DevicePtr,
+                layout: std::alloc::Layout,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { self.pool.deallocate(stream, pointer, layout) }
+            }
+        }
+    };
+}
+pub(crate) use pool_resource;

@@ -1,0 +1,114 @@
+//! `cudaMallocManaged`.
+
+use std::alloc::Layout;
+
+use rmm_core::{
+    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
+    StreamRef, SyncResource, check, driver_in_context,
+};
+use rmm_sys::MEM_ATTACH_GLOBAL;
+
+use crate::capability::{check_alignment, driver_for_freeing, is_done};
+use crate::kind::known_kind;
+
+/// Managed memory from `cudaMallocManaged`, which moves between the host and the devices as they touch it.
+///
+/// Every stream of every device may use it, and so may the host. There may be more of it than a device has memory. On devices
+/// whose attribute `CONCURRENT_MANAGED_ACCESS` is 0 (on Windows, and before Pascal) the host must not touch it while any work
+/// runs on the device.
+///
+/// Alignments above 256 are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). It has no state,
+/// so any two are equal: memory from one may be freed by another. Any thread may use it.
+///
+/// Allocating ignores the stream. Freeing in stream order waits for the stream first; if that fails, because the stream is being
+/// captured or its work has failed, the memory stays allocated.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{DeviceResourceRef, HostResourceRef, SyncResource};
+/// use rmm_resources::ManagedMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource = ManagedMemoryResource::new();
+/// let (on_device, on_host) = (DeviceResourceRef::new(&resource), HostResourceRef::new(&resource));
+/// let layout = Layout::from_size_align(1 << 20, 256)?;
+/// let pointer = on_device.allocate_sync(layout)?;
+/// assert_eq!(pointer.0 % 256, 0);
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { on_host.deallocate_sync(pointer, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::managed_memory_resource")]
+#[doc(alias = "cuda::unified_resource")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ManagedMemoryResource(());
+
+impl ManagedMemoryResource {
+    const NAME: &str = "managed";
+
+    /// The resource. Calls nothing.
+    pub const fn new() -> Self {
+        Self(())
+    }
+}
+
+// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, and larger
+// alignments are refused.
+unsafe impl SyncResource for ManagedMemoryResource {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        check_alignment(Self::NAME, layout)?;
+        let (driver, _) = driver_in_context()?;
+        let mut pointer = DevicePtr::NULL;
+        let (bytes, flags) = (layout.size(), MEM_ATTACH_GLOBAL);
+        // SAFETY: `pointer` may be written to.
+        let code = unsafe { driver.cuMemAllocManaged(&raw mut pointer, bytes, flags) };
+        check("cuMemAllocManaged", code).map_err(|error| error.with_layout(layout))?;
+        Ok(pointer)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        if let Some(driver) = driver_for_freeing() {
+            // SAFETY: by the caller's contract the memory came from `cuMemAllocManaged` and is not freed yet.
+            let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>().knows::<MemoryKind>();
+    }
+}
+
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
+// done.
+unsafe impl Resource for ManagedMemoryResource {
+    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 && is_done(stream) {
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            unsafe { self.deallocate_sync(pointer, layout) }
+        }
+    }
+}
+
+// SAFETY: the memory is attached globally: to every device.
+unsafe impl HasProperty<DeviceAccessible> for ManagedMemoryResource {}
+// SAFETY: managed memory is the host's too.
+unsafe impl HasProperty<HostAccessible> for ManagedMemoryResource {}
+
+known_kind!(ManagedMemoryResource, Managed);

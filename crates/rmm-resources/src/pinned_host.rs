@@ -1,0 +1,194 @@
+//! `cudaHostAlloc`.
+
+use std::alloc::Layout;
+use std::ffi::{c_uint, c_void};
+
+use rmm_core::{
+    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
+    StreamRef, SyncResource, check, driver_in_context,
+};
+use rmm_sys::{Driver, MEMHOSTALLOC_DEVICEMAP, MEMHOSTALLOC_PORTABLE, MEMHOSTALLOC_WRITECOMBINED};
+
+use crate::capability::{check_alignment, driver_for_freeing, is_done};
+use crate::kind::known_kind;
+
+bitflags::bitflags! {
+    /// How [`PinnedHostMemoryResource`] pins memory.
+    ///
+    /// ```
+    /// use rmm_resources::PinnedFlags;
+    ///
+    /// assert_eq!(PinnedFlags::default(), PinnedFlags::PORTABLE | PinnedFlags::MAPPED);
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    pub struct PinnedFlags: c_uint {
+        /// Pinned for the contexts of every device.
+        #[doc(alias = "cudaHostAllocPortable")]
+        const PORTABLE = MEMHOSTALLOC_PORTABLE;
+        /// Mapped into the devices' address space.
+        #[doc(alias = "cudaHostAllocMapped")]
+        const MAPPED = MEMHOSTALLOC_DEVICEMAP;
+        /// Past the host's caches: fast for the host to write in order, very slow for it to read.
+        #[doc(alias = "cudaHostAllocWriteCombined")]
+        const WRITE_COMBINED = MEMHOSTALLOC_WRITECOMBINED;
+    }
+}
+
+impl Default for PinnedFlags {
+    /// Portable and mapped.
+    fn default() -> Self {
+        Self::PORTABLE | Self::MAPPED
+    }
+}
+
+/// Pinned memory of the host from `cudaHostAlloc`: it stays where it is, devices use it over the bus, and copies to and from it are
+/// truly asynchronous.
+///
+/// Host and devices use it by one address. Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). Any two are equal, whatever their flags: memory from one
+/// may be freed by another. Any thread may use it.
+///
+/// Allocating ignores the stream. Freeing in stream order waits for the stream first; if that fails, because the stream is being
+/// captured or its work has failed, the memory stays allocated. Both are slow for
+/// large blocks: put a pool above it.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{HostResourceRef, SyncResource};
+/// use rmm_resources::PinnedHostMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource = PinnedHostMemoryResource::new();
+/// let on_host = HostResourceRef::new(&resource);
+/// let layout = Layout::array::<u32>(1000)?;
+/// let pointer = on_host.allocate_sync(layout)?;
+/// let block: *mut u32 = std::ptr::with_exposed_provenance_mut(usize::try_from(pointer.0)?);
+/// // SAFETY: the block is of 1000 words that nobody else uses.
+/// unsafe { block.write(7) };
+/// // SAFETY: as above, and it was written to just now.
+/// assert_eq!(unsafe { block.read() }, 7);
+/// // SAFETY: allocated above with this layout, and not used any more.
+/// unsafe { on_host.deallocate_sync(pointer, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::pinned_host_memory_resource")]
+#[doc(alias = "cuda::pinned_resource")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PinnedHostMemoryResource {
+    flags: PinnedFlags,
+}
+
+impl PinnedHostMemoryResource {
+    const NAME: &str = "pinned";
+
+    /// The resource, with the default flags. Calls nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The resource, with these flags. Calls nothing.
+    pub const fn with_flags(flags: PinnedFlags) -> Self {
+        Self { flags }
+    }
+
+    /// How it pins memory.
+    pub fn flags(&self) -> PinnedFlags {
+        self.flags
+    }
+}
+
+impl PartialEq for PinnedHostMemoryResource {
+    /// Always: every one frees memory in the same way.
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for PinnedHostMemoryResource {}
+
+/// The address that the device knows the block by, if that is the host's too and is aligned as asked for.
+fn common_address(driver: &Driver, block: *mut c_void, layout: Layout) -> Result<DevicePtr, Error> {
+    let mut pointer = DevicePtr::NULL;
+    // SAFETY: `pointer` may be written to, and the block was pinned by the caller.
+    let code = unsafe { driver.cuMemHostGetDevicePointer_v2(&raw mut pointer, block, 0) };
+    check("cuMemHostGetDevicePointer_v2", code)?;
+    let address = block.expose_provenance();
+    if pointer.0 != address as u64 {
+        let message = "host and device know the memory by different addresses";
+        return Err(Error::unsupported(PinnedHostMemoryResource::NAME, message));
+    }
+    if !address.is_multiple_of(layout.align()) {
+        let message = format!("the driver gave the address {address:#x}");
+        return Err(Error::unsupported(PinnedHostMemoryResource::NAME, message));
+    }
+    Ok(pointer)
+}
+
+// SAFETY: the driver hands out each piece of memory once until it is freed; that devices reach it by this address and that it is
+// aligned is looked at.
+unsafe impl SyncResource for PinnedHostMemoryResource {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        check_alignment(Self::NAME, layout)?;
+        let (driver, _) = driver_in_context()?;
+        let mut block: *mut c_void = std::ptr::null_mut();
+        let (bytes, flags) = (layout.size(), self.flags.bits());
+        // SAFETY: `block` may be written to.
+        let code = unsafe { driver.cuMemHostAlloc(&raw mut block, bytes, flags) };
+        check("cuMemHostAlloc", code).map_err(|error| error.with_layout(layout))?;
+        common_address(driver, block, layout).map_err(|error| {
+            // SAFETY: allocated just now, and not used.
+            let _stays_allocated = unsafe { driver.cuMemFreeHost(block) };
+            error.with_layout(layout)
+        })
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // An address that came from `cuMemHostAlloc` fits.
+        let Ok(address) = usize::try_from(pointer.0) else { return };
+        if layout.size() == 0 {
+            return;
+        }
+        if let Some(driver) = driver_for_freeing() {
+            let block: *mut c_void = std::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: by the caller's contract the memory came from `cuMemHostAlloc`, is not freed yet, and all uses have
+            // completed.
+            let _stays_allocated = unsafe { driver.cuMemFreeHost(block) };
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>().knows::<MemoryKind>();
+    }
+}
+
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
+// done.
+unsafe impl Resource for PinnedHostMemoryResource {
+    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 && is_done(stream) {
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            unsafe { self.deallocate_sync(pointer, layout) }
+        }
+    }
+}
+
+// SAFETY: the driver has told the device's address of each block.
+unsafe impl HasProperty<DeviceAccessible> for PinnedHostMemoryResource {}
+// SAFETY: it is memory of the host, by the host's address.
+unsafe impl HasProperty<HostAccessible> for PinnedHostMemoryResource {}
+
+known_kind!(PinnedHostMemoryResource, Pinned);

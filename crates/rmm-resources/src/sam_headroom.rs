@@ -1,0 +1,157 @@
+//! Ordinary memory of the host, kept on the device as far as there is room.
+
+use std::alloc::Layout;
+
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, Claims, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
+    HostAccessible, Resource, StreamRef, SyncResource, align_down, check, current_driver,
+    driver_in_context,
+};
+use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
+
+use crate::SystemMemoryResource;
+use crate::capability::{is_done, require_driver};
+
+/// Memory as from [`SystemMemoryResource`], of which the driver is advised to keep the first part on the device and the rest on the
+/// host, so that so many bytes of the device stay free: the headroom, for what must have device memory.
+///
+/// Each allocation asks the device for its free memory `f`. With a headroom `h`, the first `min(bytes, f - h)` bytes, rounded
+/// down to 256, are better kept on the current device, and the others on the host. Advice is not a reservation: memory
+/// takes its place when it is first touched. It is withdrawn when the memory is freed, because the system may hand out the same
+/// addresses again.
+///
+/// Alignment, stream order and threads are as with [`SystemMemoryResource`]. Two are equal if their headrooms are.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::SyncResource;
+/// use rmm_resources::SamHeadroomMemoryResource;
+/// # use rmm_sys::CuDeviceAttribute;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let can = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
+/// # let machine = rmm_sim::Machine::builder().attribute(can, 1).build();
+/// # let _entered = machine.enter();
+/// let resource = SamHeadroomMemoryResource::new(1 << 30)?;
+/// let layout = Layout::from_size_align(1 << 20, 256)?;
+/// let pointer = resource.allocate_sync(layout)?;
+/// assert_eq!(pointer.0 % 256, 0);
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { resource.deallocate_sync(pointer, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::sam_headroom_memory_resource")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SamHeadroomMemoryResource {
+    system: SystemMemoryResource,
+    headroom: usize,
+}
+
+impl SamHeadroomMemoryResource {
+    const NAME: &str = "sam-headroom";
+
+    /// A resource that leaves `headroom` bytes of the device free.
+    ///
+    /// # Errors
+    /// As [`SystemMemoryResource::new`], and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older
+    /// than CUDA 12.2.
+    pub fn new(headroom: usize) -> Result<Self, Error> {
+        let system = SystemMemoryResource::for_resource(Self::NAME)?;
+        require_driver(Self::NAME, 12020, "advice on where memory is kept")?;
+        Ok(Self { system, headroom })
+    }
+
+    /// The bytes of the device that it leaves free.
+    pub fn headroom(&self) -> usize {
+        self.headroom
+    }
+
+    /// Tells the driver where to keep the block's parts.
+    fn place(self, pointer: DevicePtr, bytes: usize) -> Result<(), Error> {
+        let device = Device::current()?.as_raw();
+        let room = Device::memory_info()?.free.saturating_sub(self.headroom);
+        let on_device = align_down(room.min(bytes), CUDA_ALLOCATION_ALIGNMENT).unwrap_or(0);
+        let rest = DevicePtr(pointer.0 + on_device as u64);
+        let set = CuMemAdvise::SET_PREFERRED_LOCATION;
+        advise(pointer, on_device, set, at_device(device))?;
+        advise(rest, bytes - on_device, set, AT_HOST)
+    }
+}
+
+const AT_HOST: CuMemLocation = CuMemLocation { kind: CuMemLocationType::HOST, id: 0 };
+
+fn at_device(device: CuDevice) -> CuMemLocation {
+    CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.0 }
+}
+
+/// Advises the driver on a part of a live block.
+fn advise(
+    start: DevicePtr,
+    bytes: usize,
+    advice: CuMemAdvise,
+    location: CuMemLocation,
+) -> Result<(), Error> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (driver, _) = driver_in_context()?;
+    // SAFETY: takes no pointer that is read or written through; the range is the caller's.
+    check("cuMemAdvise_v2", unsafe { driver.cuMemAdvise_v2(start, bytes, advice, location) })
+}
+
+// SAFETY: the memory is that of `SystemMemoryResource`; where it is kept changes nothing about who may use it.
+unsafe impl SyncResource for SamHeadroomMemoryResource {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        let pointer = self.system.allocate_sync(layout)?;
+        if let Err(error) = self.place(pointer, layout.size()) {
+            // SAFETY: allocated just now with this layout, and not used.
+            unsafe { self.system.deallocate_sync(pointer, layout) };
+            return Err(error.with_layout(layout));
+        }
+        Ok(pointer)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        if let Ok(driver) = current_driver() {
+            let unset = CuMemAdvise::UNSET_PREFERRED_LOCATION;
+            // SAFETY: takes no pointer that is read or written through. Advice that stays costs speed, nothing else.
+            let _stays = unsafe { driver.cuMemAdvise_v2(pointer, layout.size(), unset, AT_HOST) };
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.system.deallocate_sync(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>();
+    }
+}
+
+// SAFETY: as above, and memory is freed when the work that used it is done.
+unsafe impl Resource for SamHeadroomMemoryResource {
+    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 && is_done(stream) {
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            unsafe { self.deallocate_sync(pointer, layout) }
+        }
+    }
+}
+
+// SAFETY: the memory is that of `SystemMemoryResource`.
+unsafe impl HasProperty<DeviceAccessible> for SamHeadroomMemoryResource {}
+// SAFETY: as above.
+unsafe impl HasProperty<HostAccessible> for SamHeadroomMemoryResource {}

@@ -1,0 +1,22 @@
+//! The base resources on the software device. One program, so that what the tests share is written once.
+
+#[path = "suite/allocator.rs"]
+mod allocator;
+#[path = "suite/cuda_async.rs"]
+mod cuda_async;
+#[path = "suite/driver_pool.rs"]
+mod driver_pool;
+#[path = "suite/every.rs"]
+mod every;
+#[path = "suite/faults.rs"]
+mod faults;
+#[path = "suite/host.rs"]
+mod host;
+#[path = "suite/pinned.rs"]
+mod pinned;
+#[path = "suite/short.rs"]
+mod short;
+#[path = "suite/system.rs"]
+mod system;
+#[path = "suite/unsupported.rs"]
+mod unsupported;

@@ -1,0 +1,41 @@
+//! A global allocator that counts, thread by thread, the bytes of large blocks: what resources take from it and give back.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// From here on a block counts; what the tests need for themselves is smaller.
+const LARGE: usize = 3 << 20;
+
+thread_local! {
+    static LIVE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Bytes of large blocks that this thread has allocated and not freed.
+pub(crate) fn live() -> usize {
+    LIVE.with(Cell::get)
+}
+
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+// SAFETY: every call goes to the system's allocator with the same layout.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's contract.
+        let block = unsafe { System.alloc(layout) };
+        if layout.size() >= LARGE && !block.is_null() {
+            LIVE.with(|live| live.set(live.get() + layout.size()));
+        }
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if layout.size() >= LARGE {
+            LIVE.with(|live| live.set(live.get().wrapping_sub(layout.size())));
+        }
+        // SAFETY: the caller's contract.
+        unsafe { System.dealloc(block, layout) }
+    }
+}

@@ -1,0 +1,102 @@
+//! Resources over pools of the driver's: what they are made with.
+
+use rmm_core::{Device, Resource, SyncResource};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource,
+};
+use rmm_sim::Machine;
+use rmm_sys::{CuDeviceAttribute, CuMemAccessFlags};
+
+use crate::short::{MIB, layout, lazy, stream};
+
+#[test]
+fn a_pool_takes_its_initial_size_and_keeps_to_its_maximum() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncMemoryResource::builder()
+        .initial_size(32 * MIB)
+        .maximum_size(64 * MIB)
+        .hardware_decompress(false)
+        .build()
+        .unwrap();
+    assert_eq!(resource.reserved_bytes().unwrap(), 32 << 20);
+    let error = resource.allocate_sync(layout(65 * MIB, 256)).unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
+    let pointer = resource.allocate_sync(layout(60 * MIB, 256)).unwrap();
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { resource.deallocate_sync(pointer, layout(60 * MIB, 256)) };
+    drop(resource);
+    assert_eq!(machine.memory_in_use(0), 0);
+}
+
+#[test]
+fn the_last_clone_destroys_the_pool_and_a_view_does_not() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let clone = resource.clone();
+    // SAFETY: the pool lives longer than the view.
+    let view = unsafe { CudaAsyncViewMemoryResource::from_raw(resource.as_raw()) }.unwrap();
+    drop(view);
+    drop(resource);
+    assert_eq!(machine.leaks().len(), 1, "the clone keeps it");
+    drop(clone);
+    assert_eq!(machine.leaks().len(), 0);
+}
+
+#[test]
+fn a_view_allocates_from_the_pool_that_it_is_over() {
+    let machine = Machine::builder().devices(2).build();
+    let _entered = machine.enter();
+    let _current = Device::new(1).unwrap().make_current().unwrap();
+    let view = CudaAsyncViewMemoryResource::of_default_pool(Device::new(1).unwrap()).unwrap();
+    let stream = stream();
+    let asked = layout(MIB, 256);
+    let pointer = view.allocate(stream.as_ref(), asked).unwrap();
+    assert_eq!(view.pool().used_bytes().unwrap(), 1 << 20);
+    assert_eq!(machine.memory_in_use(0), 0);
+    // SAFETY: allocated above with this layout; its only stream is this one.
+    unsafe { view.deallocate(stream.as_ref(), pointer, asked) };
+    assert_eq!(view.pool().used_bytes().unwrap(), 0);
+}
+
+#[test]
+fn the_managed_pool_s_threshold_is_set_only_if_asked_for() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let left_alone = CudaAsyncManagedMemoryResource::with_release_threshold(None).unwrap();
+    assert_eq!(left_alone.pool().release_threshold().unwrap(), 0);
+    let set = CudaAsyncManagedMemoryResource::new().unwrap();
+    assert_eq!(set, left_alone);
+    assert_eq!(left_alone.pool().release_threshold().unwrap(), u64::MAX);
+    let chosen = CudaAsyncManagedMemoryResource::with_release_threshold(Some(5)).unwrap();
+    assert_eq!(chosen.pool().release_threshold().unwrap(), 5);
+}
+
+#[test]
+fn every_device_may_use_a_pinned_pool() {
+    let machine =
+        lazy().devices(3).attribute(CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1).build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncPinnedMemoryResource::builder()
+        .initial_size(MIB)
+        .release_threshold(1 << 40)
+        .build()
+        .unwrap();
+    assert!(resource.pool().reserved_bytes().unwrap() >= 1 << 20);
+    assert_eq!(resource.pool().release_threshold().unwrap(), 1 << 40);
+    assert_eq!(machine.memory_in_use(0), 0, "it is not the device's memory");
+    let on_node = CudaAsyncPinnedMemoryResource::builder().numa_node(0).build().unwrap();
+    for number in 0..3 {
+        let device = Device::new(number).unwrap();
+        for pool in [resource.pool(), on_node.pool()] {
+            assert_eq!(pool.access(device).unwrap(), CuMemAccessFlags::READ_WRITE);
+        }
+        let _current = device.make_current().unwrap();
+        let (stream, asked) = (stream(), layout(1000, 256));
+        let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+        // SAFETY: allocated above with this layout; its only stream is this one.
+        unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+    }
+}

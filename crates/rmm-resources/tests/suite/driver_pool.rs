@@ -1,0 +1,99 @@
+//! Pools of the driver's: their attributes, and who may use them.
+
+use rmm_core::{Device, ErrorKind, Resource, SyncResource};
+use rmm_resources::{CudaAsyncMemoryResource, ImportedPool, PoolReuse};
+use rmm_sys::CuMemAccessFlags;
+
+use crate::short::{MIB, layout, lazy, stream};
+
+#[test]
+fn counters_follow_what_is_allocated() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let pool = resource.pool();
+    let (stream, asked) = (stream(), layout(MIB, 256));
+    let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+    assert_eq!(pool.used_bytes().unwrap(), 1 << 20);
+    // SAFETY: allocated above with this layout; its only stream is this one.
+    unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+    assert_eq!((pool.used_bytes().unwrap(), pool.peak_used_bytes().unwrap()), (0, 1 << 20));
+    stream.synchronize().unwrap();
+    assert!(pool.reserved_bytes().unwrap() >= 1 << 20, "nothing is given back by itself");
+    resource.trim(0).unwrap();
+    assert_eq!(pool.reserved_bytes().unwrap(), 0);
+    assert_eq!(pool.peak_reserved_bytes().unwrap(), resource.peak_reserved_bytes().unwrap());
+    assert!(pool.peak_reserved_bytes().unwrap() >= 1 << 20);
+    pool.reset_peaks().unwrap();
+    assert_eq!((pool.peak_used_bytes().unwrap(), pool.peak_reserved_bytes().unwrap()), (0, 0));
+}
+
+#[test]
+fn the_threshold_decides_what_is_kept() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncMemoryResource::builder().release_threshold(0).build().unwrap();
+    let use_some = || {
+        let pointer = resource.allocate_sync(layout(MIB, 256)).unwrap();
+        // SAFETY: allocated just now with this layout, and not used.
+        unsafe { resource.deallocate_sync(pointer, layout(MIB, 256)) };
+        resource.reserved_bytes().unwrap()
+    };
+    assert_eq!(use_some(), 0);
+    resource.pool().set_release_threshold(u64::MAX).unwrap();
+    assert_eq!(resource.pool().release_threshold().unwrap(), u64::MAX);
+    assert!(use_some() > 0);
+}
+
+#[test]
+fn reuse_is_read_back_as_it_was_set() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let pool = resource.pool();
+    assert_eq!(pool.reuse().unwrap(), PoolReuse::all());
+    for bits in 0..8 {
+        let reuse = PoolReuse::from_bits(bits).unwrap();
+        pool.set_reuse(reuse).unwrap();
+        assert_eq!(pool.reuse().unwrap(), reuse);
+    }
+}
+
+#[test]
+fn access_is_granted_and_taken() {
+    let machine = lazy().devices(3).build();
+    let _entered = machine.enter();
+    let [own, other, third] = [0, 1, 2].map(|number| Device::new(number).unwrap());
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let pool = resource.pool();
+    let access = |device| pool.access(device).unwrap();
+    let (none, all) = (CuMemAccessFlags::NONE, CuMemAccessFlags::READ_WRITE);
+    assert_eq!([own, other, third].map(access), [all, none, none]);
+    pool.grant_access(&[]).unwrap();
+    pool.grant_access(&[other, third]).unwrap();
+    assert_eq!([own, other, third].map(access), [all; 3]);
+    // SAFETY: no work uses the pool.
+    unsafe { pool.revoke_access(&[third]) }.unwrap();
+    assert_eq!([own, other, third].map(access), [all, all, none]);
+    // SAFETY: as above.
+    unsafe { pool.revoke_access(&[own]) }.unwrap_err();
+    assert_eq!(access(own), all);
+}
+
+#[test]
+fn a_device_that_does_not_export_says_so() {
+    use std::os::fd::AsFd;
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let pool = resource.pool();
+    let refused = pool.export_file_descriptor().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    let pointer = resource.allocate_sync(layout(MIB, 256)).unwrap();
+    let refused = pool.export_pointer(pointer).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { resource.deallocate_sync(pointer, layout(MIB, 256)) };
+    let refused = ImportedPool::from_file_descriptor(std::io::stdin().as_fd()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+}

@@ -1,0 +1,224 @@
+//! What every resource promises.
+
+use std::sync::atomic::Ordering;
+
+use rmm_core::{
+    AnyResource, DeviceAccessible, DevicePtr, Error, ErrorKind, HasProperty, HostAccessible,
+    Resource, SyncResource,
+};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
+};
+use rmm_sim::Machine;
+
+use crate::short::{MIB, calls, layout, peek, poke, stream, unified, write_later};
+
+type Make = fn() -> Result<Box<dyn Resource>, Error>;
+
+/// Every resource, by its name.
+const EVERY: [(&str, Make); 10] = [
+    ("cuda", || Ok(Box::new(CudaMemoryResource::new()))),
+    ("cuda-async", || Ok(Box::new(CudaAsyncMemoryResource::new()?))),
+    ("cuda-async-view", || {
+        let device = rmm_core::Device::current()?;
+        Ok(Box::new(CudaAsyncViewMemoryResource::of_default_pool(device)?))
+    }),
+    ("cuda-async-managed", || Ok(Box::new(CudaAsyncManagedMemoryResource::new()?))),
+    ("cuda-async-pinned", || Ok(Box::new(CudaAsyncPinnedMemoryResource::new()?))),
+    ("managed", || Ok(Box::new(ManagedMemoryResource::new()))),
+    ("pinned", || Ok(Box::new(PinnedHostMemoryResource::new()))),
+    ("system", || Ok(Box::new(SystemMemoryResource::new()?))),
+    ("sam-headroom", || Ok(Box::new(SamHeadroomMemoryResource::new(MIB)?))),
+    ("host", || Ok(Box::new(HostMemoryResource::new()))),
+];
+
+/// The resources whose memory only devices may use, and the one whose memory only the host may use.
+const DEVICE_ONLY: [&str; 3] = ["cuda", "cuda-async", "cuda-async-view"];
+const HOST_ONLY: &str = "host";
+/// Those that take memory from the program's own allocator, which honours every alignment.
+const OWN_ALLOCATOR: [&str; 3] = ["system", "sam-headroom", "host"];
+
+/// Runs a check over each resource, on a machine of its own, and looks for what is left behind.
+fn for_each(check: impl Fn(&str, &Machine, &dyn Resource)) {
+    for (name, make) in EVERY {
+        let machine = unified().build();
+        let _entered = machine.enter();
+        let resource = make().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(resource.name(), name);
+        check(name, &machine, &*resource);
+        drop(resource);
+        machine.run_all();
+        assert_eq!(machine.violations(), [""; 0], "{name}");
+        assert_eq!(machine.leaks().len(), 0, "{name}: {:?}", machine.leaks());
+    }
+}
+
+#[test]
+fn no_bytes_lie_at_the_null_address_and_reach_nobody() {
+    for_each(|name, machine, resource| {
+        let stream = stream();
+        let before = machine.calls();
+        for alignment in [1, 256, 1 << 16] {
+            let nothing = layout(0, alignment);
+            assert_eq!(resource.allocate_sync(nothing).unwrap(), DevicePtr::NULL, "{name}");
+            let pointer = resource.allocate(stream.as_ref(), nothing).unwrap();
+            assert_eq!(pointer, DevicePtr::NULL, "{name}");
+            // SAFETY: allocated above with this layout.
+            unsafe { resource.deallocate(stream.as_ref(), pointer, nothing) };
+            // SAFETY: as above.
+            unsafe { resource.deallocate_sync(pointer, nothing) };
+        }
+        assert_eq!(machine.calls(), before, "{name}");
+    });
+}
+
+#[test]
+fn alignments_are_honoured_or_refused() {
+    for_each(|name, _, resource| {
+        let stream = stream();
+        for shift in 0..=16 {
+            let asked = layout(1000, 1 << shift);
+            match resource.allocate(stream.as_ref(), asked) {
+                Ok(pointer) => {
+                    assert!(pointer.0 % (1 << shift) == 0 && pointer != DevicePtr::NULL, "{name}");
+                    // SAFETY: allocated just now with this layout, and not used.
+                    unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}: {error}");
+                    assert!(shift > 8 && !OWN_ALLOCATOR.contains(&name), "{name}: {error}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_no_address_space_has_is_out_of_memory() {
+    for_each(|name, _, resource| {
+        for (bytes, alignment) in
+            [(1 << 50, 256), (isize::MAX.unsigned_abs(), 1), (isize::MAX.unsigned_abs() - 255, 256)]
+        {
+            let asked = layout(bytes, alignment);
+            let error = resource.allocate_sync(asked).unwrap_err();
+            assert!(error.is_out_of_memory(), "{name}: {error}");
+            assert_eq!(error.requested(), Some(bytes), "{name}: {error}");
+        }
+    });
+}
+
+#[test]
+fn memory_freed_in_stream_order_is_written_to_by_the_work_before() {
+    for_each(|name, machine, resource| {
+        if name == HOST_ONLY {
+            return;
+        }
+        let stream = stream();
+        let pointer = resource.allocate(stream.as_ref(), layout(4096, 256)).unwrap();
+        let has_run = write_later(machine, &stream, pointer, 7);
+        assert!(!has_run.load(Ordering::Relaxed), "{name}: the stream is lazy");
+        // SAFETY: allocated above with this layout; its only stream is this one.
+        unsafe { resource.deallocate(stream.as_ref(), pointer, layout(4096, 256)) };
+        // Memory of a driver's pool stays mapped; other memory is gone when the call returns.
+        assert!(has_run.load(Ordering::Relaxed) || name.starts_with("cuda-async"), "{name}");
+    });
+}
+
+#[test]
+fn memory_that_the_host_may_use_is_the_host_s() {
+    for_each(|name, machine, resource| {
+        if DEVICE_ONLY.contains(&name) || name == HOST_ONLY {
+            return;
+        }
+        let stream = stream();
+        let pointer = resource.allocate(stream.as_ref(), layout(4096, 256)).unwrap();
+        stream.synchronize().unwrap();
+        poke(pointer, 3);
+        assert_eq!(peek(pointer), 3, "{name}");
+        let has_run = write_later(machine, &stream, pointer, 4);
+        stream.synchronize().unwrap();
+        assert!(has_run.load(Ordering::Relaxed));
+        assert_eq!(peek(pointer), 4, "{name}");
+        // SAFETY: allocated above with this layout, and all uses have completed.
+        unsafe { resource.deallocate_sync(pointer, layout(4096, 256)) };
+    });
+}
+
+#[test]
+fn nothing_is_called_nor_crashes_when_the_driver_is_gone() {
+    for (name, make) in EVERY {
+        let machine = unified().build();
+        let _entered = machine.enter();
+        let resource = make().unwrap();
+        let stream = stream();
+        let pointer = resource.allocate(stream.as_ref(), layout(4096, 256)).unwrap();
+        machine.kill();
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { resource.deallocate(stream.as_ref(), pointer, layout(4096, 256)) };
+        drop(resource);
+        if !DEVICE_ONLY.contains(&name) && !name.starts_with("cuda-async") && name != "pinned" {
+            // Not freed, since nobody can say that the work is done.
+            assert_eq!(calls(&machine, "cuMemFreeHost"), 0, "{name}");
+        }
+    }
+}
+
+/// Whether two resources are equal, and stay so when their type is erased.
+fn are_equal<R>(one: &R, other: &R) -> bool
+where
+    R: Resource + HasProperty<DeviceAccessible> + Clone + PartialEq + 'static,
+{
+    let (any, another): (AnyResource, AnyResource) = (AnyResource::of(one), AnyResource::of(other));
+    assert_eq!(any == another, one == other);
+    one == other
+}
+
+#[test]
+fn equal_means_that_one_frees_what_the_other_allocated() {
+    let machine = unified().devices(2).build();
+    let _entered = machine.enter();
+    assert!(are_equal(&ManagedMemoryResource::new(), &ManagedMemoryResource::default()));
+    let combined = PinnedHostMemoryResource::with_flags(rmm_resources::PinnedFlags::WRITE_COMBINED);
+    assert!(are_equal(&PinnedHostMemoryResource::new(), &combined));
+    let system = || SystemMemoryResource::new().unwrap();
+    assert!(are_equal(&system(), &system()));
+    let sam = |headroom| SamHeadroomMemoryResource::new(headroom).unwrap();
+    assert!(are_equal(&sam(1), &sam(1)));
+    assert!(!are_equal(&sam(1), &sam(2)));
+    assert_eq!(HostMemoryResource::new(), HostMemoryResource::default());
+
+    let pinned = CudaAsyncPinnedMemoryResource::new().unwrap();
+    assert!(are_equal(&pinned, &pinned.clone()));
+    assert!(!are_equal(&pinned, &CudaAsyncPinnedMemoryResource::new().unwrap()));
+    let managed = || CudaAsyncManagedMemoryResource::new().unwrap();
+    assert!(are_equal(&managed(), &managed()), "there is one pool");
+    let view = |number| {
+        let device = rmm_core::Device::new(number).unwrap();
+        CudaAsyncViewMemoryResource::of_default_pool(device).unwrap()
+    };
+    assert!(are_equal(&view(0), &view(0)));
+    assert!(!are_equal(&view(0), &view(1)));
+    let [first, second] = [0; 2].map(|_| CudaAsyncMemoryResource::new().unwrap());
+    assert!(!are_equal(&first, &second));
+    // SAFETY: the pool lives longer than the view.
+    let over = unsafe { CudaAsyncViewMemoryResource::from_raw(first.as_raw()) }.unwrap();
+    assert_eq!(over.pool(), first.pool());
+    assert_ne!(over.pool(), second.pool());
+}
+
+#[test]
+fn properties_are_in_the_type() {
+    fn on_both<R: HasProperty<DeviceAccessible> + HasProperty<HostAccessible>>() {}
+    fn on_devices<R: HasProperty<DeviceAccessible>>() {}
+    fn on_host<R: HasProperty<HostAccessible>>() {}
+    on_both::<ManagedMemoryResource>();
+    on_both::<PinnedHostMemoryResource>();
+    on_both::<SystemMemoryResource>();
+    on_both::<SamHeadroomMemoryResource>();
+    on_both::<CudaAsyncManagedMemoryResource>();
+    on_both::<CudaAsyncPinnedMemoryResource>();
+    on_devices::<CudaAsyncViewMemoryResource>();
+    on_host::<HostMemoryResource>();
+}

@@ -1,0 +1,79 @@
+//! Every driver call fails once: nothing is left behind, and the next attempt succeeds.
+
+use rmm_core::{Error, Resource};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
+    SamHeadroomMemoryResource, SystemMemoryResource,
+};
+use rmm_sim::Fault;
+use rmm_sys::CuResult;
+
+use crate::allocator::live;
+use crate::short::{MIB, layout, unified};
+
+/// Makes a resource and takes one block from it.
+fn attempt<R: Resource>(make: impl Fn() -> Result<R, Error>) -> Result<(), Error> {
+    let resource = make()?;
+    let asked = layout(4 * MIB, 256);
+    let pointer = resource.allocate_sync(asked)?;
+    // SAFETY: allocated just now with this layout, and not used.
+    unsafe { resource.deallocate_sync(pointer, asked) };
+    Ok(())
+}
+
+fn survives<R: Resource>(make: impl Fn() -> Result<R, Error>) {
+    let mut failures = 0;
+    for number in 1.. {
+        let machine = unified().build();
+        let _entered = machine.enter();
+        attempt(&make).expect("no fault yet");
+        let before = machine.calls();
+        machine.fail(Fault::any_call(number, CuResult::UNKNOWN));
+        let outcome = attempt(&make);
+        if machine.calls() - before < number {
+            outcome.expect("no call failed");
+            break;
+        }
+        failures += u32::from(outcome.is_err());
+        machine.clear_faults();
+        // A failure to free has nobody to be told to, and leaves the memory allocated.
+        if outcome.is_err() {
+            machine.run_all();
+            assert_eq!(machine.leaks().len(), 0, "call {number}: {:?}", machine.leaks());
+            assert_eq!(live(), 0, "call {number}");
+        }
+        attempt(&make).expect("the fault is over");
+    }
+    assert!(failures > 1);
+}
+
+#[test]
+fn a_failure_at_any_call_leaves_nothing_behind() {
+    survives(|| Ok(ManagedMemoryResource::new()));
+    survives(|| Ok(PinnedHostMemoryResource::new()));
+    survives(SystemMemoryResource::new);
+    survives(|| SamHeadroomMemoryResource::new((16 << 30) - MIB));
+    survives(|| CudaAsyncMemoryResource::builder().initial_size(MIB).build());
+    survives(|| CudaAsyncPinnedMemoryResource::builder().initial_size(MIB).build());
+    survives(CudaAsyncManagedMemoryResource::new);
+    survives(|| CudaAsyncViewMemoryResource::of_default_pool(rmm_core::Device::current()?));
+}
+
+#[test]
+fn a_pool_that_can_not_be_set_up_goes() {
+    for function in ["cuMemPoolSetAttribute", "cuMemAllocFromPoolAsync", "cuStreamSynchronize"] {
+        let machine = unified().build();
+        let _entered = machine.enter();
+        machine.fail(Fault::nth(function, 1, CuResult::UNKNOWN));
+        let failed = CudaAsyncMemoryResource::builder().initial_size(MIB).build().unwrap_err();
+        assert_eq!(failed.origin(), function);
+        machine.run_all();
+        assert_eq!(machine.leaks().len(), 0, "{function}");
+    }
+    let machine = unified().build();
+    let _entered = machine.enter();
+    machine.fail(Fault::nth("cuMemPoolSetAccess", 1, CuResult::UNKNOWN));
+    CudaAsyncPinnedMemoryResource::new().unwrap_err();
+    assert_eq!(machine.leaks().len(), 0);
+}

@@ -1,0 +1,69 @@
+//! Short words for what most tests do.
+
+use std::alloc::Layout;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rmm_core::{CudaStream, DevicePtr, StreamFlags};
+use rmm_sim::{Kernel, Machine, MachineBuilder, Schedule};
+use rmm_sys::CuDeviceAttribute;
+
+pub(crate) const MIB: usize = 1 << 20;
+
+pub(crate) fn layout(bytes: usize, alignment: usize) -> Layout {
+    Layout::from_size_align(bytes, alignment).expect("a layout")
+}
+
+/// A non-blocking stream.
+pub(crate) fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+/// A machine that runs nothing before it must.
+pub(crate) fn lazy() -> MachineBuilder {
+    Machine::builder().schedule(Schedule::Adversarial)
+}
+
+/// As [`lazy`], and its devices use ordinary memory of the host.
+pub(crate) fn unified() -> MachineBuilder {
+    lazy().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1)
+}
+
+/// Enqueues a kernel that writes `value` to the block's first byte; what is returned says whether it has run.
+pub(crate) fn write_later(
+    machine: &Machine,
+    stream: &CudaStream,
+    pointer: DevicePtr,
+    value: u8,
+) -> Arc<AtomicBool> {
+    let has_run = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_run);
+    let kernel = Kernel::new("write", move |memory| {
+        memory.write(pointer, &[value]).expect("declared memory");
+        flag.store(true, Ordering::Relaxed);
+    });
+    machine.launch(stream.as_raw(), kernel.writes(pointer, 1)).expect("a launch");
+    has_run
+}
+
+/// The block as the host sees it.
+pub(crate) fn on_host(pointer: DevicePtr) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(usize::try_from(pointer.0).expect("an address"))
+}
+
+/// Reads a byte as the host.
+pub(crate) fn peek(pointer: DevicePtr) -> u8 {
+    // SAFETY: the tests ask for live memory that the host may touch, and that no work uses meanwhile.
+    unsafe { on_host(pointer).read_volatile() }
+}
+
+/// Writes a byte as the host.
+pub(crate) fn poke(pointer: DevicePtr, value: u8) {
+    // SAFETY: as in `peek`.
+    unsafe { on_host(pointer).write_volatile(value) }
+}
+
+/// How often a driver function was called.
+pub(crate) fn calls(machine: &Machine, name: &str) -> u64 {
+    machine.call_counts().iter().find(|(known, _)| *known == name).map_or(0, |&(_, count)| count)
+}
