@@ -4,6 +4,7 @@ use std::alloc::Layout;
 use std::error::Error;
 use std::hint::black_box;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use criterion::Criterion;
 use rmm_benches::setup;
@@ -57,6 +58,11 @@ fn main() -> ExitCode {
         pairs(criterion, &stream)?;
         criterion.bench_function("stream/clone_and_drop", |bencher| {
             bencher.iter(|| drop(black_box(&stream).clone()));
+        });
+        // What a stream's handle is made of: on most machines two locked instructions are all of the time.
+        let count = Arc::new([0u64; 8]);
+        criterion.bench_function("stream/arc_clone_and_drop", |bencher| {
+            bencher.iter(|| drop(Arc::clone(black_box(&count))));
         });
         Ok(())
     })

@@ -130,3 +130,9 @@ fn a_resource_that_is_not_equal_to_itself_is_caught() {
     is_caught(fault, suite::current_resource_serves_containers, "not the current");
     is_caught(fault, suite::buffers_hold_their_bytes, "another resource");
 }
+
+#[test]
+fn a_resource_that_does_not_tell_what_its_type_claims_is_caught() {
+    let what = "not told at run time";
+    is_caught(Fault::TellsNothing, suite::equality_and_erasure_keep_the_resource, what);
+}

@@ -60,7 +60,16 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
         (kind.caps().bits() & CAPS == CAPS).then_some(Self { resource })
     }
 
-    /// A view that promises less. One that would promise more is refused by the compiler.
+    /// A view that promises less. One that would promise more is refused by the compiler:
+    ///
+    /// ```compile_fail,E0080
+    /// # use rmm_core::{MemoryCaps, ResourceView};
+    /// # use rmm_resources::CudaMemoryResource;
+    /// const DEVICE: u32 = MemoryCaps::DEVICE_ACCESSIBLE.bits();
+    /// # let resource = CudaMemoryResource::new();
+    /// let view = ResourceView::<DEVICE>::new(&resource);
+    /// let more = view.narrow::<{ DEVICE | MemoryCaps::HOST_ACCESSIBLE.bits() }>();
+    /// ```
     #[must_use]
     pub fn narrow<const LESS: u32>(self) -> ResourceView<'a, LESS> {
         const {

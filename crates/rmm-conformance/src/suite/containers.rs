@@ -1,7 +1,7 @@
 //! Containers over a resource.
 
 use rmm_containers::{DeviceBuffer, DeviceUVector};
-use rmm_core::{AnyResource, Device, DeviceResource};
+use rmm_core::{AnyResource, Device, DeviceResource, Introspect};
 
 use super::{BLOCK_WORDS, SLOW, take_over};
 use crate::failure::ensure;
@@ -35,6 +35,9 @@ pub fn buffers_hold_their_bytes<R: DeviceResource>(subject: &Subject<'_, R>) -> 
     let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(10_001).collect();
     let mut buffer = DeviceBuffer::from_slice(&bytes, stream, resource)?;
     ensure(*buffer.resource() == AnyResource::of(resource), || "another resource".into())?;
+    ensure(buffer.resource().find::<R>() == Some(resource), || {
+        "the resource's type is lost".into()
+    })?;
     ensure(buffer.to_vec(stream)? == bytes, || "bytes were lost on the way".into())?;
     buffer.resize(300_000)?;
     ensure(buffer.to_vec(stream)?[..10_001] == bytes, || "bytes were lost by growing".into())?;

@@ -32,6 +32,8 @@ pub(crate) enum Fault {
     HidesExhaustion,
     /// No two handles are equal.
     EqualsNobody,
+    /// What its type claims of its memory is not told at run time.
+    TellsNothing,
 }
 
 /// A resource over the driver's allocator, with a fault.
@@ -225,7 +227,9 @@ unsafe impl SyncResource for Broken {
     }
 
     fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
+        if self.fault != Fault::TellsNothing {
+            claims.of(self).has::<DeviceAccessible>();
+        }
     }
 }
 

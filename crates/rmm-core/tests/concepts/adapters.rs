@@ -57,16 +57,27 @@ fn zero_bytes_wait_for_nothing() -> Result<(), rmm_core::Error> {
 
 #[test]
 fn a_bound_resource_gives_memory_for_every_stream() -> Result<(), rmm_core::Error> {
-    let machine = Machine::new();
+    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
     let _entered = machine.enter();
     let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     let bound = StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone());
+    // Work is left on the stream, and the allocation comes after it.
+    let earlier = bound.allocate(layout(64))?;
+    for _ in 0..8 {
+        // SAFETY: the memory was allocated on this stream and has 64 bytes.
+        unsafe { copy::fill(earlier, 0, 64, stream.as_ref()) }?;
+    }
+    assert!(!stream.as_ref().is_idle()?);
     let pointer = bound.allocate_sync(layout(64))?;
+    assert!(stream.as_ref().is_idle()?, "it did not wait");
     // SAFETY: the memory has 64 bytes; the allocation has completed, so that any stream may use it.
     unsafe { copy::fill(pointer, 0, 64, other.as_ref()) }?;
     other.synchronize()?;
     // SAFETY: allocated above with this layout, and the use of it has completed.
     unsafe { bound.deallocate_sync(pointer, layout(64)) };
+    // SAFETY: allocated above with this layout on this stream.
+    unsafe { bound.deallocate(earlier, layout(64)) };
+    assert_eq!(machine.violations(), [""; 0]);
     assert_eq!(bound, bound.clone());
     assert_ne!(bound, StreamBound::new(bound.upstream().clone(), other));
     Ok(())

@@ -15,7 +15,7 @@ fn compiler_messages_name_what_is_missing() {
         return;
     }
     let cases = trybuild::TestCases::new();
-    // A case that passes makes it build and not only check: some of the refusals come when constants are computed.
+    // Where a message is meant to change, `TRYBUILD=overwrite` writes the new one.
     cases.pass("tests/compile/allowed.rs");
     cases.compile_fail("tests/compile/refused/*.rs");
 }
