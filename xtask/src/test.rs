@@ -77,7 +77,7 @@ pub(crate) fn add_steps(args: &Args, steps: &mut Steps) -> Result<()> {
             steps.run(name, &mut command);
         }
     }
-    steps.run("doctests", offline(&mut cargo()).args(["test", "--doc"]));
+    steps.run("doctests", offline(&mut cargo()).args(["test", "--doc", "--all-features"]));
     Ok(())
 }
 
