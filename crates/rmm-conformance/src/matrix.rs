@@ -121,9 +121,19 @@ impl ResourceChoice {
         })
     }
 
-    /// Whether its memory is the device's, so that it ends where the device's does.
-    fn is_on_device(self) -> bool {
-        matches!(self, Self::Pool | Self::Cuda | Self::CudaAsync | Self::CudaAsyncView)
+    /// Bytes that the resource can never give, if it may be asked for them.
+    fn too_much(self, place: Place) -> Result<Option<usize>, Error> {
+        Ok(match self {
+            Self::Pool | Self::Cuda | Self::CudaAsync | Self::CudaAsyncView => {
+                Some(twice_the_device()?)
+            }
+            // A GPU that is asked for more managed memory than it has can hang, and harm more than this program.
+            Self::Managed | Self::CudaAsyncManaged if matches!(place, Place::Gpu(_)) => None,
+            Self::Managed | Self::CudaAsyncManaged => Some(BEYOND_ADDRESSES),
+            Self::CudaAsyncPinned | Self::Pinned | Self::System | Self::SamHeadroom => {
+                Some(BEYOND_ADDRESSES)
+            }
+        })
     }
 }
 
@@ -175,8 +185,8 @@ impl Cell {
             return environment.verify();
         }
         let too_much = match capacity {
-            None if !self.resource.is_on_device() => BEYOND_ADDRESSES,
-            limit => default_too_much(limit)?,
+            Some(capacity) => Some(beyond(capacity)),
+            None => self.resource.too_much(self.place)?,
         };
         run_with(&environment, self.stream, (capacity, too_much), make, check)
     }
@@ -200,15 +210,21 @@ pub fn run_in<R: DeviceResource>(
     make: impl FnOnce() -> Result<R, Error>,
     check: impl FnOnce(&Subject<'_, R>) -> Outcome,
 ) -> Outcome {
-    run_with(environment, stream, (capacity, default_too_much(capacity)?), make, check)
+    let too_much = match capacity {
+        Some(capacity) => beyond(capacity),
+        None => twice_the_device()?,
+    };
+    run_with(environment, stream, (capacity, Some(too_much)), make, check)
 }
 
-/// Bytes that a resource can never give: more than its limit, or than the device has.
-fn default_too_much(capacity: Option<usize>) -> Result<usize, Error> {
-    Ok(match capacity {
-        Some(capacity) => capacity.saturating_add(256),
-        None => Device::current()?.total_memory()?.saturating_mul(2),
-    })
+/// Bytes that a resource of this capacity can never give.
+fn beyond(capacity: usize) -> usize {
+    capacity.saturating_add(256)
+}
+
+/// Bytes that a resource over device memory can never give.
+fn twice_the_device() -> Result<usize, Error> {
+    Ok(Device::current()?.total_memory()?.saturating_mul(2))
 }
 
 /// That a resource is not made where it is not supported, and says why.
@@ -224,7 +240,7 @@ fn refuses<R>(make: impl FnOnce() -> Result<R, Error>) -> Outcome {
 fn run_with<R: DeviceResource>(
     environment: &Environment,
     stream: StreamChoice,
-    (capacity, too_much): (Option<usize>, usize),
+    (capacity, too_much): (Option<usize>, Option<usize>),
     make: impl FnOnce() -> Result<R, Error>,
     check: impl FnOnce(&Subject<'_, R>) -> Outcome,
 ) -> Outcome {
@@ -255,4 +271,28 @@ fn choose<T: Copy>(name: &str, all: &[(&'static str, T)]) -> Result<Vec<T>, Fail
     let names: Vec<&str> = all.iter().map(|&(known, _)| known).collect();
     let unknown = || Failure::new(format!("{name} is {wish:?}; expected one of {names:?}"));
     Ok(vec![chosen.ok_or_else(unknown)?.1])
+}
+
+#[cfg(test)]
+mod tests {
+    //! What counts as a refusal.
+
+    use super::*;
+
+    #[test]
+    fn only_unsupported_is_a_refusal() {
+        assert_eq!(refuses::<()>(|| Err(Error::unsupported("system", "no"))), Ok(()));
+        assert!(refuses::<()>(|| Err(Error::out_of_memory("system"))).is_err());
+        assert!(refuses(|| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_device_is_known_by_what_it_lacks() {
+        let machine = rmm_sim::Machine::builder().driver_version(12010).build();
+        let _entered = machine.enter();
+        let supported = |(_, choice): &(&str, ResourceChoice)| choice.is_supported().unwrap();
+        let names: Vec<&str> =
+            ResourceChoice::ALL.iter().filter(|each| supported(each)).map(|each| each.0).collect();
+        assert_eq!(names, ["pool", "cuda-async", "cuda", "cuda-async-view", "managed", "pinned"]);
+    }
 }

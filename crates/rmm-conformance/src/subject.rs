@@ -13,7 +13,7 @@ pub struct Subject<'a, R> {
     pub(crate) stream: CudaStream,
     pub(crate) resource: &'a R,
     pub(crate) capacity: Option<usize>,
-    pub(crate) too_much: usize,
+    pub(crate) too_much: Option<usize>,
 }
 
 impl<'a, R: Resource> Subject<'a, R> {
@@ -58,8 +58,8 @@ impl<'a, R: Resource> Subject<'a, R> {
         self.capacity
     }
 
-    /// Bytes that the resource can never give.
-    pub fn too_much(&self) -> usize {
+    /// Bytes that the resource can never give, unless asking for them could harm the device.
+    pub fn too_much(&self) -> Option<usize> {
         self.too_much
     }
 

@@ -7,6 +7,7 @@ mod common;
 mod copies;
 mod events;
 mod faults;
+mod host_pools;
 mod memory;
 mod pools;
 mod streams;
