@@ -22,8 +22,11 @@ impl Failure {
 }
 
 /// Fails with `message` unless the condition holds.
+///
+/// # Errors
+/// A failure with the message if it does not hold.
 #[track_caller]
-pub(crate) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Outcome {
+pub fn ensure(holds: bool, message: impl FnOnce() -> String) -> Outcome {
     if holds { Ok(()) } else { Err(Failure::new(message())) }
 }
 

@@ -29,7 +29,7 @@ pub mod suite;
 pub use block::Block;
 pub use counter::Counter;
 pub use environment::{Current, DeviceHandle, Environment, Place};
-pub use failure::{Failure, Outcome};
+pub use failure::{Failure, Outcome, ensure};
 pub use kernel::Kernels;
 pub use matrix::{Cell, ResourceChoice, StreamChoice, run_in};
 pub use random::Random;

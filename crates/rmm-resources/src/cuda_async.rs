@@ -209,3 +209,21 @@ pool_resource!(CudaAsyncMemoryResource, |claims| claims
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncMemoryResource {}
 
 known_kind!(CudaAsyncMemoryResource, Device);
+
+#[cfg(test)]
+mod tests {
+    use rmm_core::SyncResource;
+
+    use super::*;
+
+    #[test]
+    fn decompression_is_asked_for_where_the_driver_knows_it() {
+        for (version, wanted, usage) in [(12070, true, 0), (12080, true, 2), (13000, false, 0)] {
+            let machine = rmm_sim::Machine::builder().driver_version(version).build();
+            let _entered = machine.enter();
+            let builder = CudaAsyncMemoryResource::builder().hardware_decompress(wanted);
+            assert_eq!(builder.usage().unwrap(), usage);
+            assert_eq!(builder.build().unwrap().name(), "cuda-async");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 /// From here on a block counts; what the tests need for themselves is smaller.
-const LARGE: usize = 3 << 20;
+pub(crate) const LARGE: usize = 3 << 20;
 
 thread_local! {
     static LIVE: Cell<usize> = const { Cell::new(0) };

@@ -11,8 +11,10 @@ use rmm_resources::{
     CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
     PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
 };
-use rmm_sim::Machine;
+use rmm_sim::{Fault, Machine};
+use rmm_sys::CuResult;
 
+use crate::allocator::{LARGE, live};
 use crate::short::{MIB, calls, layout, peek, poke, stream, unified, write_later};
 
 type Make = fn() -> Result<Box<dyn Resource>, Error>;
@@ -82,6 +84,10 @@ fn alignments_are_honoured_or_refused() {
             let asked = layout(1000, 1 << shift);
             match resource.allocate(stream.as_ref(), asked) {
                 Ok(pointer) => {
+                    assert!(
+                        shift <= 8 || OWN_ALLOCATOR.contains(&name),
+                        "{name} can not promise it"
+                    );
                     assert!(pointer.0 % (1 << shift) == 0 && pointer != DevicePtr::NULL, "{name}");
                     // SAFETY: allocated just now with this layout, and not used.
                     unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
@@ -98,9 +104,11 @@ fn alignments_are_honoured_or_refused() {
 #[test]
 fn what_no_address_space_has_is_out_of_memory() {
     for_each(|name, _, resource| {
-        for (bytes, alignment) in
-            [(1 << 50, 256), (isize::MAX.unsigned_abs(), 1), (isize::MAX.unsigned_abs() - 255, 256)]
-        {
+        for (bytes, alignment) in [
+            ((1 << 50) + 1, 1),
+            (isize::MAX.unsigned_abs(), 1),
+            (isize::MAX.unsigned_abs() - 255, 256),
+        ] {
             let asked = layout(bytes, alignment);
             let error = resource.allocate_sync(asked).unwrap_err();
             assert!(error.is_out_of_memory(), "{name}: {error}");
@@ -124,6 +132,27 @@ fn memory_freed_in_stream_order_is_written_to_by_the_work_before() {
         // Memory of a driver's pool stays mapped; other memory is gone when the call returns.
         assert!(has_run.load(Ordering::Relaxed) || name.starts_with("cuda-async"), "{name}");
     });
+}
+
+#[test]
+fn memory_of_a_stream_that_can_not_be_waited_for_is_not_handed_out_again() {
+    // The driver's pools order themselves, and `cudaFree` of device memory waits for the whole device.
+    for (name, make) in EVERY.into_iter().filter(|(name, _)| !name.starts_with("cuda")) {
+        let machine = unified().build();
+        let _entered = machine.enter();
+        let (resource, stream) = (make().unwrap(), stream());
+        let asked = layout(LARGE, 256);
+        let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+        let failure = CuResult::STREAM_CAPTURE_UNSUPPORTED;
+        machine.fail(Fault::nth("cuStreamSynchronize", 1, failure));
+        let is_live = || live() > 0 || machine.leaks().iter().any(|leak| leak.bytes == LARGE);
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+        assert!(is_live(), "{name}");
+        // SAFETY: as above; it was not freed, as was seen.
+        unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+        assert!(!is_live(), "{name}");
+    }
 }
 
 #[test]

@@ -2,10 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use rmm_core::{CudaStream, Resource, SyncResource};
+use rmm_core::{Resource, SyncResource};
 use rmm_resources::HostMemoryResource;
-use rmm_sim::{Fault, Kernel};
-use rmm_sys::CuResult;
+use rmm_sim::Kernel;
 
 use crate::allocator::live;
 use crate::short::{MIB, layout, lazy, peek, poke, stream};
@@ -39,20 +38,4 @@ fn freeing_in_stream_order_waits_for_the_stream() {
     // SAFETY: allocated above with this layout; its only stream is this one.
     unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
     assert!(has_run.load(Ordering::Relaxed));
-}
-
-#[test]
-fn memory_of_a_stream_that_can_not_be_waited_for_stays_allocated() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
-    let (resource, stream) = (HostMemoryResource::new(), CudaStream::new().unwrap());
-    let asked = layout(4 * MIB, 64);
-    let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
-    machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::STREAM_CAPTURE_UNSUPPORTED));
-    // SAFETY: allocated above with this layout, and not used.
-    unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
-    assert_eq!(live(), 4 * MIB);
-    // SAFETY: as above; it was not freed, as was seen.
-    unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
-    assert_eq!(live(), 0);
 }

@@ -3,6 +3,7 @@
 use rmm_sys::{
     CuDevice, CuDeviceAttribute, CuDevicePtr, CuMemAllocationType, CuMemHandleType, CuMemLocation,
     CuMemLocationType, CuMemPool, CuMemPoolProps, CuResult, CuStream,
+    MEM_POOL_CREATE_USAGE_HW_DECOMPRESS,
 };
 
 use crate::call::{address, driver_calls, pointer};
@@ -81,6 +82,14 @@ driver_calls! {
         pool.required()?;
         let properties = properties.get(0)?;
         let (device, medium) = session.pool_home(properties.location, properties.kind)?;
+        // Fields that a driver does not know lie where it wants zeros.
+        let (usage, limit) = (properties.usage, properties.max_size);
+        if usage & !MEM_POOL_CREATE_USAGE_HW_DECOMPRESS != 0
+            || usage != 0 && session.driver_version < 12080
+            || limit != 0 && session.driver_version < 12020
+        {
+            return Err(CuResult::INVALID_VALUE);
+        }
         if properties.handle_types != CuMemHandleType::NONE {
             return Err(CuResult::NOT_SUPPORTED);
         }
