@@ -21,13 +21,10 @@ pub unsafe fn host_to_device(
     bytes: usize,
     stream: StreamRef<'_>,
 ) -> Result<(), Error> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    let (driver, _) = driver_in_context()?;
+    // The driver reads through the address, so its provenance has to be exposed.
+    let source = DevicePtr(source.expose_provenance() as u64);
     // SAFETY: the caller's contract.
-    let code = unsafe { driver.cuMemcpyHtoDAsync_v2(target, source, bytes, stream.as_raw()) };
-    check("cuMemcpyHtoDAsync_v2", code)
+    unsafe { copy(target, source, bytes, stream) }
 }
 
 /// Copies `bytes` bytes from the device to the host.
@@ -44,13 +41,10 @@ pub unsafe fn device_to_host(
     bytes: usize,
     stream: StreamRef<'_>,
 ) -> Result<(), Error> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    let (driver, _) = driver_in_context()?;
+    // The driver writes through the address, so its provenance has to be exposed.
+    let target = DevicePtr(target.expose_provenance() as u64);
     // SAFETY: the caller's contract.
-    let code = unsafe { driver.cuMemcpyDtoHAsync_v2(target, source, bytes, stream.as_raw()) };
-    check("cuMemcpyDtoHAsync_v2", code)
+    unsafe { copy(target, source, bytes, stream) }
 }
 
 /// Copies `bytes` bytes within the device.
@@ -67,13 +61,29 @@ pub unsafe fn device_to_device(
     bytes: usize,
     stream: StreamRef<'_>,
 ) -> Result<(), Error> {
+    // SAFETY: the caller's contract.
+    unsafe { copy(target, source, bytes, stream) }
+}
+
+/// Copies between any two places: the driver finds out by the addresses where they are. The calls that say it beforehand
+/// refuse memory which the device can use but which lies elsewhere, such as that of a pool of host memory.
+///
+/// # Safety
+/// As the function that calls it.
+#[doc(alias = "cudaMemcpyDefault")]
+unsafe fn copy(
+    target: DevicePtr,
+    source: DevicePtr,
+    bytes: usize,
+    stream: StreamRef<'_>,
+) -> Result<(), Error> {
     if bytes == 0 {
         return Ok(());
     }
     let (driver, _) = driver_in_context()?;
     // SAFETY: the caller's contract.
-    let code = unsafe { driver.cuMemcpyDtoDAsync_v2(target, source, bytes, stream.as_raw()) };
-    check("cuMemcpyDtoDAsync_v2", code)
+    let code = unsafe { driver.cuMemcpyAsync(target, source, bytes, stream.as_raw()) };
+    check("cuMemcpyAsync", code)
 }
 
 /// Sets `bytes` bytes of the device's memory to `value`.
