@@ -45,6 +45,7 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     /// ```
     /// # use rmm_core::{Claims, DeviceAccessible, HasProperty};
     /// # struct MyResource;
+    /// # // SAFETY: no memory is ever handed out here.
     /// # unsafe impl HasProperty<DeviceAccessible> for MyResource {}
     /// # impl MyResource {
     /// fn properties(&self, claims: &mut Claims<'_>) {
