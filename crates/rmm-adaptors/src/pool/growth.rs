@@ -47,7 +47,7 @@ impl Growth {
     }
 
     /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak` at once: half as much again,
-    /// but never less than it asked for at first, which may still come.
+    /// and on top what it asked for at first, which may still come.
     pub(super) fn enough(&self, peak: u64) -> u64 {
         peak.saturating_add(peak / 2).saturating_add(self.initial_size)
     }

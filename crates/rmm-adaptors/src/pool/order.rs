@@ -204,6 +204,18 @@ impl Order {
         slot.pins = slot.pins.saturating_sub(1);
     }
 
+    /// Whether work has to be put on the list's stream before memory that is freed there is used again.
+    pub(super) fn is_barrier(&self, list: ListId) -> bool {
+        self.slots[list.index()].sealing == Sealing::Barrier
+    }
+
+    /// A list for blocks that no event can stand for: they are done once the whole device was waited for.
+    pub(super) fn add_lost(&mut self) -> ListId {
+        let lost = Slot { pins: 1, ..Slot::new(None, CuStream::NULL, Sealing::Never, false) };
+        self.slots.push(lost);
+        ListId(u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX))
+    }
+
     /// How many streams have a slot.
     pub(super) fn streams(&self) -> usize {
         self.of_stream.len()
@@ -243,8 +255,8 @@ impl Order {
         slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
         slot.unsealed_bytes = slot.unsealed_bytes.saturating_add(bytes);
         match slot.sealing {
-            Sealing::AtFree | Sealing::Barrier => true,
-            Sealing::Late => {
+            Sealing::AtFree => true,
+            Sealing::Late | Sealing::Barrier => {
                 // With one stream alone nobody will ever ask.
                 !alone && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes >= SEAL_BYTES)
             }

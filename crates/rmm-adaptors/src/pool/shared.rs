@@ -81,21 +81,28 @@ impl Shared {
             }
             return;
         };
+        if state.order.is_barrier(list) && !self.seal_at_free(&mut state, list, stream) {
+            // Nothing stands between the block's former uses and its next on this stream.
+            let unreachable = state.lost_list();
+            state.take_back(pointer, unreachable);
+            return;
+        }
         let Some(bytes) = state.take_back(pointer, list) else { return };
         if state.order.note_free(list, bytes) {
+            // If it fails the blocks stay this stream's own, until a later seal covers them.
             self.seal_at_free(&mut state, list, stream);
         }
     }
 
-    fn seal_at_free(&self, state: &mut State, list: ListId, stream: StreamRef<'_>) {
-        let Ok(_context) = self.context.enter() else { return };
+    /// Records an event on the stream; says whether there is one now.
+    fn seal_at_free(&self, state: &mut State, list: ListId, stream: StreamRef<'_>) -> bool {
+        let Ok(_context) = self.context.enter() else { return false };
         // SAFETY: the stream is borrowed.
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
-            return;
+            return false;
         }
         state.order.poll(list);
-        // If it fails the blocks stay this stream's own, until a later seal covers them.
-        let _stays_unknown = state.order.seal(list, |event| event.record(stream));
+        state.order.seal(list, |event| event.record(stream)).is_ok()
     }
 
     /// The list of a stream; a stream that is new to the pool gets one, and the pool gets to know when it retires.

@@ -140,7 +140,7 @@ impl Shared {
         let Request { list, size, .. } = request;
         Self::poll_others(&mut state, list);
         state.clean_all();
-        if let Some(node) = state.take_known(list, size).or_else(|| state.take_fused(list, size)) {
+        if let Some(node) = state.take_known_or_fused(list, size) {
             return (state, Ok(node));
         }
         state = self.give_back_surplus(state, request);
@@ -305,9 +305,7 @@ impl Shared {
             state.order.finish_cut(&cut);
             state.clean_all();
         }
-        let taken = state
-            .take_known(request.list, request.size)
-            .or_else(|| state.take_fused(request.list, request.size));
+        let taken = state.take_known_or_fused(request.list, request.size);
         (state, taken)
     }
 

@@ -34,6 +34,8 @@ pub(super) struct State {
     chunks: Vec<Option<Chunk>>,
     /// By the address that was handed out.
     live: HashMap<u64, NodeId, BuildIdHasher>,
+    /// The list of blocks that no event can stand for, once there was one.
+    lost: Option<ListId>,
     /// Bytes that are being asked of upstream at the moment, with the lock released.
     pub(super) pending: u64,
     /// Calls to upstream under way, with the lock released, that give memory back.
@@ -50,6 +52,7 @@ impl State {
             order: Order::new(),
             chunks: Vec::new(),
             live: HashMap::default(),
+            lost: None,
             pending: 0,
             returning: 0,
             settled: 0,
@@ -123,6 +126,11 @@ impl State {
         Some(node)
     }
 
+    /// Takes whatever can be had without asking anybody: a block, or else a run of neighbours.
+    pub(super) fn take_known_or_fused(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        self.take_known(list, size).or_else(|| self.take_fused(list, size))
+    }
+
     /// Moves what is known to be done to the clean list, where it merges, and frees the slots of streams that are gone.
     pub(super) fn clean_all(&mut self) {
         for list in self.order.lists() {
@@ -159,6 +167,14 @@ impl State {
         self.statistics.frees += 1;
         self.statistics.live_bytes = self.heap.live();
         Some(bytes)
+    }
+
+    /// The list of blocks that no event can stand for.
+    pub(super) fn lost_list(&mut self) -> ListId {
+        *self.lost.get_or_insert_with(|| {
+            self.heap.add_list();
+            self.order.add_lost()
+        })
     }
 
     /// What there is, for an error.
