@@ -3,8 +3,9 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaEvent, CudaStream, Device, DevicePtr,
-    DeviceResource, Error, Resource, StreamId, StreamRef, copy, process_is_exiting,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, Device, DevicePtr, DeviceResource,
+    Error, HasAllocationAlignment, HasResource, Resource, StreamId, StreamRef, copy,
+    process_is_exiting,
 };
 
 /// Bytes in device memory, on a stream.
@@ -178,7 +179,7 @@ impl DeviceBuffer {
             // The default stream of another thread can not be reached from this one.
             return Device::synchronize_current();
         }
-        order(own, stream)
+        stream.wait_for(own)
     }
 
     /// The buffer's stream, to enqueue more work on. If it was the default stream of another thread it is this thread's from
@@ -248,7 +249,7 @@ impl DeviceBuffer {
         unsafe { copy::device_to_device(copied.pointer, self.pointer, self.len, stream) }?;
         // The source may be written or freed on its own stream only after it was read.
         let own = self.stream.as_ref();
-        if own.id() != self.stream_id || order(stream, own).is_err() {
+        if own.id() != self.stream_id || own.wait_for(stream).is_err() {
             stream.synchronize()?;
         }
         Ok(copied)
@@ -323,6 +324,20 @@ impl DeviceBuffer {
     }
 }
 
+impl HasResource for DeviceBuffer {
+    type Resource = AnyResource;
+
+    fn memory_resource(&self) -> &AnyResource {
+        &self.resource
+    }
+}
+
+impl HasAllocationAlignment for DeviceBuffer {
+    fn allocation_alignment(&self) -> usize {
+        self.alignment
+    }
+}
+
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         // At the end of the process the system takes everything back, and the driver may be gone.
@@ -340,16 +355,6 @@ impl Drop for DeviceBuffer {
         // where that stream could not be reached from here, they have completed.
         unsafe { self.resource.deallocate(stream, self.pointer, layout) };
     }
-}
-
-/// Orders what was enqueued on `first` so far before what is enqueued on `second` from now on.
-fn order(first: StreamRef<'_>, second: StreamRef<'_>) -> Result<(), Error> {
-    if first == second {
-        return Ok(());
-    }
-    let event = CudaEvent::new()?;
-    event.record(first)?;
-    second.wait(&event)
 }
 
 /// Waits until a copy from or to borrowed host memory is done. If the stream can not be waited for, the whole device is: the

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use allocator_api2::alloc::{AllocError, Allocator};
-use rmm_core::{DevicePtr, HasProperty, HostAccessible, SyncResource};
+use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource};
 
 /// An allocator for collections of the host, over a resource whose memory the host may use: pinned or managed memory for a
 /// vector that both sides read.
@@ -63,6 +63,14 @@ impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
     /// The resource.
     #[doc(alias = "upstream_resource")]
     pub fn resource(&self) -> &R {
+        &self.resource
+    }
+}
+
+impl<R: SyncResource> HasResource for HostAllocator<R> {
+    type Resource = R;
+
+    fn memory_resource(&self) -> &R {
         &self.resource
     }
 }

@@ -2,7 +2,8 @@
 
 use bytemuck::Pod;
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, CudaStream, DevicePtr, DeviceResource, Error, StreamRef,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, CudaStream, DevicePtr, DeviceResource, Error,
+    HasAllocationAlignment, HasResource, StreamRef, allocation_alignment,
 };
 use rmm_resources::current_device_resource;
 use std::marker::PhantomData;
@@ -57,8 +58,42 @@ impl<T: Pod> DeviceUVector<T> {
         stream: impl Into<StreamRef<'a>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
-        let bytes = Self::bytes(len)?;
         let alignment = align_of::<T>().max(CUDA_ALLOCATION_ALIGNMENT);
+        Self::uninit_aligned(len, alignment, stream, resource)
+    }
+
+    /// A vector of `len` elements whose values are arbitrary, from `resource`, aligned as `alignment` asks for: a number of bytes, or
+    /// another container.
+    ///
+    /// ```
+    /// use rmm_containers::DeviceUVector;
+    /// use rmm_core::{CudaStream, HasResource};
+    /// use rmm_resources::CudaAsyncMemoryResource;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let (stream, resource) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
+    /// let first = DeviceUVector::<f32>::uninit_aligned(100, 64, &stream, &resource)?;
+    /// assert_eq!(first.alignment(), 64);
+    /// let like_it = DeviceUVector::<u8>::uninit_aligned(10, &first, &stream, first.memory_resource())?;
+    /// assert_eq!(like_it.alignment(), 64);
+    /// assert!(DeviceUVector::<f32>::uninit_aligned(100, 2, &stream, &resource).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit); [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) also if the alignment is no
+    /// power of two or less than the type's; the resource's error if it can not align so.
+    pub fn uninit_aligned<'a>(
+        len: usize,
+        alignment: impl HasAllocationAlignment,
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let bytes = Self::bytes(len)?;
+        let alignment = allocation_alignment::<T>(&alignment)?;
         let buffer = DeviceBuffer::uninit_aligned(bytes, alignment, stream, resource)?;
         Ok(Self { buffer, elements: PhantomData })
     }
@@ -121,6 +156,17 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.as_ptr()
     }
 
+    /// The alignment that the memory was asked for with, in bytes.
+    pub fn alignment(&self) -> usize {
+        self.buffer.alignment()
+    }
+
+    /// The resource that the memory came from.
+    #[doc(alias = "memory_resource")]
+    pub fn resource(&self) -> &AnyResource {
+        self.buffer.resource()
+    }
+
     /// The stream that the vector is on.
     pub fn stream(&self) -> &CudaStream {
         self.buffer.stream()
@@ -157,5 +203,19 @@ impl<T: Pod> DeviceUVector<T> {
     #[doc(alias = "release")]
     pub fn into_buffer(self) -> DeviceBuffer {
         self.buffer
+    }
+}
+
+impl<T> HasResource for DeviceUVector<T> {
+    type Resource = AnyResource;
+
+    fn memory_resource(&self) -> &AnyResource {
+        self.buffer.resource()
+    }
+}
+
+impl<T> HasAllocationAlignment for DeviceUVector<T> {
+    fn allocation_alignment(&self) -> usize {
+        self.buffer.alignment()
     }
 }

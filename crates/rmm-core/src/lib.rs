@@ -42,6 +42,7 @@
 //! # }
 //! ```
 
+mod alignment;
 mod capabilities;
 mod context;
 pub mod copy;
@@ -52,6 +53,7 @@ mod error;
 mod event;
 mod exit;
 mod memory_kind;
+mod memory_resource;
 pub mod per_device;
 mod prefetch;
 mod property;
@@ -64,6 +66,7 @@ mod stream_pool;
 mod synchronized;
 mod timed_event;
 
+pub use alignment::{HasAllocationAlignment, allocation_alignment};
 pub use capabilities::Capabilities;
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};
@@ -77,18 +80,21 @@ pub use error::{Error, ErrorKind, Exhaustion};
 pub use event::CudaEvent;
 pub use exit::process_is_exiting;
 pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};
+pub use memory_resource::{AnyContext, MemoryResource, StreamContext};
 pub use prefetch::{PrefetchTarget, prefetch};
 pub use property::{
     Claims, ClaimsOf, Contains, DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible,
     HostDeviceAccessible, Members, Property, PropertyId, PropertySet, PropertyWithValue,
     SatisfiedBy,
 };
-pub use resource::{DeviceResource, Erasable, Introspect, Resource, Stack, SyncResource};
+pub use resource::{
+    DeviceResource, Erasable, HasResource, Introspect, Resource, Stack, SyncResource,
+};
 pub use resource_view::ResourceView;
 pub use rmm_sys::CuDevicePtr as DevicePtr;
 pub use size::{
-    CUDA_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes, is_aligned, is_pointer_aligned,
-    is_supported_alignment,
+    CUDA_ALLOCATION_ALIGNMENT, HOST_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes,
+    is_aligned, is_pointer_aligned, is_supported_alignment, is_supported_base_resource_alignment,
 };
 pub use stream::{
     CudaStream, RetiringStream, StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef,

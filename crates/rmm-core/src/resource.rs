@@ -1,5 +1,6 @@
 //! The two concepts of a memory resource.
 
+mod has_resource;
 mod introspect;
 mod pointers;
 
@@ -8,6 +9,7 @@ use std::fmt::Debug;
 
 use crate::{Claims, DeviceAccessible, DevicePtr, Error, HasProperty, StreamRef};
 
+pub use has_resource::HasResource;
 pub use introspect::{Erasable, Introspect, Stack};
 
 /// A source of memory that is usable on every stream when a call returns.
@@ -17,8 +19,7 @@ pub use introspect::{Erasable, Introspect, Stack};
 /// handed out again, nor given back, before it is freed; it lies in one piece, aligned as asked for. What it tells in
 /// [`properties`](Self::properties) is true of all memory that it hands out, as [`HasProperty`] demands.
 #[doc(alias = "cuda::mr::synchronous_resource")]
-#[doc(alias = "cuda::memory_resource")]
-#[doc(alias = "any_context")]
+#[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
 pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     /// Allocates memory that every stream may use at return.

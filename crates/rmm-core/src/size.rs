@@ -7,6 +7,18 @@ use crate::DevicePtr;
 #[doc(alias = "cuda::mr::default_cuda_malloc_alignment")]
 pub const CUDA_ALLOCATION_ALIGNMENT: usize = 256;
 
+/// The alignment in bytes that the system's `malloc` gives at least: two machine words, 16 on a 64-bit system.
+///
+/// ```
+/// assert!(rmm_core::is_supported_alignment(rmm_core::HOST_ALLOCATION_ALIGNMENT));
+/// ```
+#[doc(alias = "cuda::mr::default_cuda_malloc_host_alignment")]
+#[doc(alias = "max_align_t")]
+pub const HOST_ALLOCATION_ALIGNMENT: usize = 2 * size_of::<usize>();
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+const _: () = assert!(HOST_ALLOCATION_ALIGNMENT == align_of::<libc::max_align_t>());
+
 /// The smallest multiple of `alignment` that is not below `value`, or `None` if `alignment` is no power of two or the
 /// result would not fit.
 ///
@@ -49,6 +61,17 @@ pub const fn align_down(value: usize, alignment: usize) -> Option<usize> {
 #[doc(alias = "rmm::is_pow2")]
 pub const fn is_supported_alignment(alignment: usize) -> bool {
     alignment.is_power_of_two()
+}
+
+/// Whether every base resource honours this alignment: whether it is a power of two of at most [`CUDA_ALLOCATION_ALIGNMENT`].
+///
+/// ```
+/// assert!(rmm_core::is_supported_base_resource_alignment(256));
+/// assert!(!rmm_core::is_supported_base_resource_alignment(512));
+/// ```
+#[doc(alias = "rmm::is_supported_base_resource_alignment")]
+pub const fn is_supported_base_resource_alignment(alignment: usize) -> bool {
+    is_supported_alignment(alignment) && alignment <= CUDA_ALLOCATION_ALIGNMENT
 }
 
 /// Whether `value` is a multiple of `alignment`, which is a power of two; of anything else nothing is.

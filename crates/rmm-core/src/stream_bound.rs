@@ -4,7 +4,8 @@ use std::alloc::Layout;
 
 use crate::{
     Claims, CudaStream, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
-    MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    MemoryKind, MemoryResource, Property, PropertyWithValue, Resource, StreamContext, StreamRef,
+    SyncResource,
 };
 
 /// A resource that allocates on one stream, for code that knows nothing of streams.
@@ -31,23 +32,21 @@ use crate::{
 /// # }
 /// ```
 #[doc(alias = "cuda::stream_bound_memory_resource")]
-#[doc(alias = "cuda::stream_context")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamBound<R> {
     resource: R,
-    stream: CudaStream,
+    context: StreamContext,
 }
 
 impl<R: Resource> StreamBound<R> {
     /// Binds the resource to the stream.
     pub fn new(resource: R, stream: CudaStream) -> Self {
-        Self { resource, stream }
+        Self { resource, context: stream.into() }
     }
 
     /// The stream.
-    #[doc(alias = "get_context")]
     pub fn stream(&self) -> StreamRef<'_> {
-        self.stream.as_ref()
+        self.context.stream()
     }
 
     /// The resource.
@@ -60,7 +59,7 @@ impl<R: Resource> StreamBound<R> {
     /// # Errors
     /// As [`Resource::allocate`].
     pub fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.resource.allocate(self.stream.as_ref(), layout)
+        self.resource.allocate(self.stream(), layout)
     }
 
     /// Gives memory back once the work enqueued on the stream so far is done.
@@ -69,7 +68,7 @@ impl<R: Resource> StreamBound<R> {
     /// As [`Resource::deallocate`] on the stream.
     pub unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { self.resource.deallocate(self.stream.as_ref(), pointer, layout) }
+        unsafe { self.resource.deallocate(self.stream(), pointer, layout) }
     }
 }
 
@@ -78,7 +77,7 @@ unsafe impl<R: Resource> SyncResource for StreamBound<R> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.allocate(layout)?;
         if layout.size() > 0
-            && let Err(error) = self.stream.synchronize()
+            && let Err(error) = self.stream().synchronize()
         {
             // SAFETY: allocated just now with this layout on this stream, and not used.
             unsafe { self.deallocate(pointer, layout) };
@@ -105,6 +104,22 @@ unsafe impl<R: Resource> SyncResource for StreamBound<R> {
         Self: 'static,
     {
         Some(&self.resource)
+    }
+}
+
+// SAFETY: the resource keeps its contract in the order of the stream, which is the context.
+unsafe impl<R: Resource> MemoryResource<StreamContext> for StreamBound<R> {
+    fn context(&self) -> &StreamContext {
+        &self.context
+    }
+
+    fn allocate_in_context(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate(layout)
+    }
+
+    unsafe fn deallocate_in_context(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.deallocate(pointer, layout) }
     }
 }
 

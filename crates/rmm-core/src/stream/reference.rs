@@ -7,12 +7,29 @@ use rmm_sys::CuStream;
 
 use super::{CudaStream, StreamId, StreamKind};
 use crate::driver::{check, driver_in_context};
-use crate::{CudaEvent, Error};
+use crate::{Context, CudaEvent, Device, Error, TimedEvent};
 
 /// A stream, borrowed: what resources and containers take. Copying costs nothing and calls nothing.
 ///
 /// It can not be sent to another thread, because [`per_thread`](Self::per_thread) means another stream there; send the
-/// [`CudaStream`] and borrow it anew.
+/// [`CudaStream`] and borrow it anew. Two are equal if they are the same stream, which the [id](Self::id) tells, not the handle.
+///
+/// ```
+/// use rmm_core::{CudaStream, StreamRef};
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let stream = CudaStream::new()?;
+/// let borrowed = StreamRef::from(&stream);
+/// assert_eq!(borrowed, stream.as_ref());
+/// assert!(!borrowed.is_default() && StreamRef::legacy().is_default());
+/// assert!(StreamRef::per_thread().is_per_thread_default());
+/// assert_eq!(borrowed.device()?.ordinal(), 0);
+/// borrowed.synchronize()?;
+/// assert!(borrowed.is_idle()?);
+/// assert_eq!(borrowed.to_owned(), stream);
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>(_: T) {}
@@ -55,6 +72,32 @@ impl<'a> StreamRef<'a> {
         self.stream.kind()
     }
 
+    /// Whether it is the legacy default stream, which is what the handles 0 and `cudaStreamLegacy` mean.
+    ///
+    /// RMM's function of this name means the per-thread one where a program is compiled for such default streams; here a program
+    /// says which it means.
+    #[doc(alias = "rmm::cuda_stream_view::is_default")]
+    #[doc(alias = "is_default_stream")]
+    pub fn is_default(self) -> bool {
+        self.kind() == StreamKind::Legacy
+    }
+
+    /// Whether it is the calling thread's own default stream.
+    #[doc(alias = "rmm::cuda_stream_view::is_per_thread_default")]
+    pub fn is_per_thread_default(self) -> bool {
+        self.kind() == StreamKind::PerThread
+    }
+
+    /// The device that the stream belongs to; for a default stream the current one.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaStreamGetDevice")]
+    pub fn device(self) -> Result<Device, Error> {
+        let _entered = self.stream.context().map(Context::enter).transpose()?;
+        Device::current()
+    }
+
     /// The stream as an owned value.
     pub fn to_owned(self) -> CudaStream {
         self.stream.clone()
@@ -91,6 +134,31 @@ impl<'a> StreamRef<'a> {
         unsafe { CudaStream::is_idle_raw(self.as_raw()) }
     }
 
+    /// A new event that marks the stream's current end.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaEventRecord")]
+    pub fn record_event(self) -> Result<CudaEvent, Error> {
+        // An event marks streams of its own context only.
+        let _entered = self.stream.context().map(Context::enter).transpose()?;
+        let event = CudaEvent::new()?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// A new event that marks the stream's current end and keeps time.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cuda::timed_event")]
+    pub fn record_timed_event(self) -> Result<TimedEvent, Error> {
+        let _entered = self.stream.context().map(Context::enter).transpose()?;
+        let event = TimedEvent::new()?;
+        event.record(self)?;
+        Ok(event)
+    }
+
     /// Has all work that is enqueued from now on wait for `event`'s mark. The thread does not wait.
     ///
     /// # Errors
@@ -102,6 +170,30 @@ impl<'a> StreamRef<'a> {
         check("cuStreamWaitEvent", unsafe {
             driver.cuStreamWaitEvent(self.as_raw(), event.as_raw(), 0)
         })
+    }
+
+    /// Has all work that is enqueued from now on wait for what is enqueued on `earlier` so far. The thread does not wait. Costs an
+    /// event, or nothing if the two are the same stream.
+    ///
+    /// ```
+    /// use rmm_core::CudaStream;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let (producer, consumer) = (CudaStream::new()?, CudaStream::new()?);
+    /// // ... work on `producer` ...
+    /// consumer.as_ref().wait_for(producer.as_ref())?;
+    /// // ... work on `consumer` that uses its results ...
+    /// consumer.synchronize()?;
+    /// assert!(producer.as_ref().is_idle()?);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cuda::stream_ref::wait")]
+    pub fn wait_for(self, earlier: StreamRef<'_>) -> Result<(), Error> {
+        if self == earlier { Ok(()) } else { self.wait(&earlier.record_event()?) }
     }
 }
 
