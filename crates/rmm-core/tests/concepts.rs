@@ -10,5 +10,7 @@ mod heap;
 mod messages;
 #[path = "concepts/properties.rs"]
 mod properties;
+#[path = "concepts/queries.rs"]
+mod queries;
 #[path = "concepts/views.rs"]
 mod views;

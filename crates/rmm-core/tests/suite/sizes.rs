@@ -1,17 +1,20 @@
 //! Arithmetic on sizes, up to the ends of the range.
 
 use rmm_core::{
-    DevicePtr, align_down, align_up, format_bytes, is_aligned, is_pointer_aligned,
-    is_supported_alignment,
+    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, align_down, align_up, format_bytes, is_aligned,
+    is_pointer_aligned, is_supported_alignment, is_supported_base_resource_alignment,
 };
 
 #[test]
 fn powers_of_two_are_alignments_and_nothing_else_is() {
     for shift in 0..usize::BITS {
         assert!(is_supported_alignment(1 << shift));
+        let base = is_supported_base_resource_alignment(1 << shift);
+        assert_eq!(base, 1 << shift <= CUDA_ALLOCATION_ALIGNMENT);
     }
     for wrong in [0, 3, 6, 255, 257, usize::MAX] {
         assert!(!is_supported_alignment(wrong), "{wrong}");
+        assert!(!is_supported_base_resource_alignment(wrong), "{wrong}");
         assert!(!is_aligned(0, wrong) && !is_pointer_aligned(DevicePtr(0), wrong), "{wrong}");
         assert_eq!((align_up(512, wrong), align_down(512, wrong)), (None, None), "{wrong}");
     }

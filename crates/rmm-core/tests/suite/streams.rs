@@ -1,10 +1,17 @@
 //! Priorities and identities of streams.
 
+use std::alloc::Layout;
 use std::collections::HashMap;
 
-use rmm_core::{CudaStream, StreamFlags, StreamId, StreamRef, stream_priority_range};
-use rmm_sim::{Fault, Machine};
-use rmm_sys::CuResult;
+use rmm_core::{
+    CudaStream, Device, Error, Resource, StreamFlags, StreamId, StreamLifetime, StreamRef, copy,
+    stream_priority_range,
+};
+use rmm_resources::CudaAsyncMemoryResource;
+use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sys::{CuResult, CuStream};
+
+use crate::world::calls_of;
 
 #[test]
 fn priorities_outside_the_range_are_brought_into_it() {
@@ -41,4 +48,91 @@ fn a_streams_id_is_a_key() {
     assert_eq!(map.insert(first.clone().as_ref().id(), "again"), Some("first"));
     assert_eq!(map.get(&StreamRef::legacy().id()), None);
     assert_eq!(map.len(), 2);
+}
+
+#[test]
+fn default_streams_are_told_by_what_they_mean() -> Result<(), Error> {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let told = |stream: &CudaStream| {
+        (stream.as_ref().is_default(), stream.as_ref().is_per_thread_default())
+    };
+    for (handle, meaning) in [
+        (CuStream::NULL, (true, false)),
+        (CuStream::LEGACY, (true, false)),
+        (CuStream::PER_THREAD, (false, true)),
+    ] {
+        // SAFETY: these handles are valid everywhere.
+        let adopted = unsafe { CudaStream::adopt(handle, StreamLifetime::Unknown) }?;
+        assert_eq!(told(&adopted), meaning, "{handle:?}");
+    }
+    assert_eq!(told(&CudaStream::new()?), (false, false));
+    Ok(())
+}
+
+#[test]
+fn a_stream_knows_its_device_whichever_is_current() -> Result<(), Error> {
+    let machine = Machine::builder().devices(2).build();
+    let _entered = machine.enter();
+    let (first, second) = (Device::new(0)?, Device::new(1)?);
+    let stream = CudaStream::new()?;
+    let _current = second.make_current()?;
+    assert_eq!(stream.as_ref().device()?, first);
+    assert_eq!(CudaStream::new()?.as_ref().device()?, second);
+    assert_eq!(StreamRef::legacy().device()?, second);
+    assert_eq!(Device::current()?, second, "asking changed the current device");
+    Ok(())
+}
+
+#[test]
+fn waiting_for_a_stream_puts_later_work_after_its() -> Result<(), Error> {
+    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let (earlier, later) = (CudaStream::new()?, CudaStream::new()?);
+    let (pool, layout) = (CudaAsyncMemoryResource::new()?, Layout::new::<[u64; 8]>());
+    let (first, second) =
+        (pool.allocate(earlier.as_ref(), layout)?, pool.allocate(later.as_ref(), layout)?);
+    for waits in [false, true] {
+        for _ in 0..8 {
+            // SAFETY: the memory is the stream's and has 64 bytes.
+            unsafe { copy::fill(first, 1, 64, earlier.as_ref()) }?;
+        }
+        if waits {
+            later.as_ref().wait_for(earlier.as_ref())?;
+        }
+        // SAFETY: as above.
+        unsafe { copy::fill(second, 2, 64, later.as_ref()) }?;
+        later.synchronize()?;
+        assert_eq!(earlier.as_ref().is_idle()?, waits);
+    }
+    // SAFETY: allocated above with this layout on this stream.
+    unsafe { pool.deallocate(earlier.as_ref(), first, layout) };
+    // SAFETY: as above.
+    unsafe { pool.deallocate(later.as_ref(), second, layout) };
+    Ok(())
+}
+
+#[test]
+fn waiting_for_oneself_costs_no_event() -> Result<(), Error> {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let stream = CudaStream::new()?;
+    stream.as_ref().wait_for(stream.clone().as_ref())?;
+    assert_eq!(calls_of(&machine, "cuEventCreate"), 0);
+    Ok(())
+}
+
+#[test]
+fn streams_of_two_devices_wait_for_each_other() -> Result<(), Error> {
+    let machine = Machine::builder().devices(2).build();
+    let _entered = machine.enter();
+    let first = CudaStream::new()?;
+    let _current = Device::new(1)?.make_current()?;
+    let second = CudaStream::new()?;
+    second.as_ref().wait_for(first.as_ref())?;
+    first.as_ref().wait_for(second.as_ref())?;
+    let (start, end) = (first.as_ref().record_timed_event()?, first.as_ref().record_timed_event()?);
+    end.synchronize()?;
+    assert!(end.elapsed_since(&start).is_ok());
+    Ok(())
 }

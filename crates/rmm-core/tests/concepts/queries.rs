@@ -1,0 +1,135 @@
+//! What is asked of anything: its resource, its alignment, the context of its memory.
+
+use std::alloc::Layout;
+use std::sync::Arc;
+
+use rmm_core::{
+    AnyContext, AnyResource, CudaStream, DevicePtr, Error, HasAllocationAlignment, HasMemoryKind,
+    HasResource, Introspect, MemoryKind, MemoryResource, StreamBound, StreamContext, SyncResource,
+    allocation_alignment, copy,
+};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_sim::{Machine, Schedule};
+
+use crate::heap::SyncHeap;
+
+fn source<H: HasResource<Resource: PartialEq> + ?Sized>(of: &H) -> &H::Resource {
+    of.memory_resource()
+}
+
+/// What a program keeps its settings in.
+struct Settings {
+    heap: SyncHeap,
+    alignment: usize,
+}
+
+impl HasResource for Settings {
+    type Resource = SyncHeap;
+
+    fn memory_resource(&self) -> &SyncHeap {
+        &self.heap
+    }
+}
+
+impl HasAllocationAlignment for Settings {
+    fn allocation_alignment(&self) -> usize {
+        self.alignment
+    }
+}
+
+#[test]
+fn a_resource_tells_of_itself_and_settings_of_theirs() {
+    let heap = SyncHeap::new(0);
+    assert_eq!(source(&heap), &heap);
+    let shared = Arc::new(heap.clone());
+    assert_eq!(**source(&shared), heap, "a pointer to a resource is a resource");
+    let erased: AnyResource = AnyResource::new(CudaMemoryResource::new());
+    assert_eq!(source(&erased), &erased);
+    let settings = Arc::new(Settings { heap: heap.clone(), alignment: 64 });
+    assert_eq!(settings.memory_resource(), &heap, "a pointer to anything else is seen through");
+    let object: &dyn HasResource<Resource = SyncHeap> = &*settings;
+    assert_eq!(source(object), &heap);
+    let unsized_one: &dyn SyncResource = &heap;
+    assert_eq!(unsized_one.memory_resource().find(), Some(&heap));
+}
+
+#[test]
+fn an_alignment_is_checked_whoever_wishes_for_it() {
+    let settings = |alignment| Settings { heap: SyncHeap::new(0), alignment };
+    assert_eq!(allocation_alignment::<u32>(&settings(4)).unwrap(), 4);
+    assert_eq!(allocation_alignment::<[u8; 3]>(&settings(1)).unwrap(), 1);
+    let object: Box<dyn HasAllocationAlignment> = Box::new(Arc::new(settings(1 << 20)));
+    assert_eq!(allocation_alignment::<u64>(&object).unwrap(), 1 << 20);
+    assert_eq!(allocation_alignment::<u64>(&Layout::new::<u128>()).unwrap(), align_of::<u128>());
+    assert!(allocation_alignment::<u64>(&Layout::new::<u16>()).unwrap_err().is_invalid_argument());
+    for wrong in [0, 3, 24, 257, usize::MAX] {
+        let error = allocation_alignment::<u8>(&wrong).unwrap_err();
+        assert!(error.is_invalid_argument());
+        let text =
+            format!("invalid argument to allocation_alignment: {wrong} bytes are no power of two");
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+/// Allocates, has `used` use the memory, and frees.
+fn through<C>(
+    resource: &(impl MemoryResource<C> + ?Sized),
+    used: impl FnOnce(&C, DevicePtr) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let layout = Layout::new::<[u64; 8]>();
+    let pointer = resource.allocate_in_context(layout)?;
+    used(resource.context(), pointer)?;
+    // SAFETY: allocated above with this layout; what `used` enqueues is on the context's stream or has completed.
+    unsafe { resource.deallocate_in_context(pointer, layout) };
+    Ok(())
+}
+
+#[test]
+fn every_synchronous_resource_is_one_for_any_context() -> Result<(), Error> {
+    let heap = SyncHeap::new(0);
+    through(&heap, |AnyContext, _| {
+        assert_eq!(heap.live(), 64);
+        Ok(())
+    })?;
+    assert_eq!(heap.live(), 0);
+    let boxed: Box<dyn SyncResource> = Box::new(heap);
+    through(&boxed, |AnyContext, _| Ok(()))
+}
+
+#[test]
+fn a_bound_resource_allocates_in_its_streams_order_and_waits_for_nothing() -> Result<(), Error> {
+    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let stream = CudaStream::new()?;
+    let bound = Arc::new(StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone()));
+    let fill = |context: &StreamContext, memory| {
+        assert_eq!(context.stream(), stream.as_ref());
+        for _ in 0..8 {
+            // SAFETY: the memory has 64 bytes and is the stream's.
+            unsafe { copy::fill(memory, 0, 64, context.stream()) }?;
+        }
+        Ok(())
+    };
+    through(&bound, fill)?;
+    let object: &dyn MemoryResource<StreamContext> = &*bound;
+    through(object, |context, memory| {
+        assert!(!context.stream().is_idle()?, "it waited");
+        fill(context, memory)
+    })?;
+    assert!(!stream.as_ref().is_idle()?, "it waited");
+    through(&bound, |AnyContext, _| Ok(()))?;
+    stream.synchronize()?;
+    assert_eq!(machine.violations(), [""; 0]);
+    Ok(())
+}
+
+#[test]
+fn pointers_have_the_kind_of_what_they_point_to() {
+    type Bound = StreamBound<CudaAsyncMemoryResource>;
+    fn kind<R: MemoryResource<C> + HasMemoryKind, C>() -> MemoryKind {
+        R::KIND
+    }
+    assert_eq!(kind::<Arc<CudaMemoryResource>, AnyContext>(), MemoryKind::Device);
+    assert_eq!(kind::<Box<Bound>, StreamContext>(), MemoryKind::Device);
+    assert_eq!(kind::<&Bound, AnyContext>(), MemoryKind::Device);
+}
