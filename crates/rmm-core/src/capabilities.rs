@@ -6,7 +6,22 @@ use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult, CuUuid};
 
 use crate::{Device, Error};
 
-/// What a device can do for memory management. Each device is asked once in a process.
+/// What a device can do for memory management, see [`Device::capabilities`]. Each device is asked once in a process.
+///
+/// ```
+/// use rmm_core::{Device, ErrorKind};
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let capabilities = Device::current()?.capabilities()?;
+/// assert!(capabilities.compute_capability >= (1, 0));
+/// if !capabilities.memory_pools {
+///     // Then `CudaAsyncMemoryResource::new` fails with this kind of error:
+///     let _kind = ErrorKind::Unsupported;
+/// }
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+#[doc(alias = "runtime_capabilities")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each with its own name")]
@@ -45,7 +60,8 @@ pub struct Capabilities {
 static KNOWN: Mutex<Vec<(CuUuid, Capabilities)>> = Mutex::new(Vec::new());
 
 impl Device {
-    /// What the device can do. A driver that is too old to know of something counts as a device that can not do it.
+    /// What the device can do. A driver that is too old to know of something counts as a device that can not do it. The first call
+    /// for a device asks the driver a dozen questions, later ones only who the device is.
     ///
     /// ```
     /// # let machine = rmm_sim::Machine::new();

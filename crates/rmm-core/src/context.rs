@@ -10,6 +10,22 @@ use crate::driver::{check, driver_for_drop, driver_in_context};
 /// A context that was current once: where streams, events and memory belong.
 ///
 /// Whoever destroys a context that is not a device's primary one must first drop all that was made in it.
+///
+/// ```
+/// use rmm_core::{Context, Device};
+///
+/// # let machine = rmm_sim::Machine::builder().devices(2).build();
+/// # let _entered = machine.enter();
+/// let first = Context::current()?; // device 0's, since this thread had none
+/// let _second_is_current = Device::new(1)?.make_current()?;
+/// {
+///     let _first_is_current = first.enter()?;
+///     assert_eq!(Device::current()?.ordinal(), 0);
+/// }
+/// assert_eq!(Device::current()?.ordinal(), 1);
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+#[doc(alias = "CUcontext")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context(CuContext);
 
@@ -18,6 +34,7 @@ impl Context {
     ///
     /// # Errors
     /// If there is no driver or no device.
+    #[doc(alias = "cuCtxGetCurrent")]
     pub fn current() -> Result<Self, Error> {
         Ok(Self(driver_in_context()?.1))
     }
@@ -27,6 +44,7 @@ impl Context {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "cuCtxPushCurrent")]
     pub fn enter(self) -> Result<ContextGuard, Error> {
         let (driver, current) = driver_in_context()?;
         if current == self.0 {
@@ -43,7 +61,7 @@ impl Context {
     }
 }
 
-/// Keeps a context current on this thread. Guards must be dropped in the reverse order of their making.
+/// Keeps a context current on this thread, see [`Context::enter`]. Guards must be dropped in the reverse order of their making.
 #[derive(Debug)]
 #[must_use = "the context is current only while the guard lives"]
 pub struct ContextGuard {

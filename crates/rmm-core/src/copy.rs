@@ -1,6 +1,34 @@
 //! Copies and fills in stream order.
 //!
-//! All of them return once the work is enqueued; none touches memory for a length of zero.
+//! All of them return once the work is enqueued; none touches memory for a length of zero, nor calls the driver then. The driver
+//! may read ordinary host memory at any time until the stream has passed the copy, so that is how long it has to stay as it is.
+//! Containers do all this safely; these functions are for whoever writes one.
+//!
+//! ```
+//! use std::alloc::Layout;
+//! use rmm_core::{CudaStream, Resource, copy};
+//! use rmm_resources::CudaAsyncMemoryResource;
+//!
+//! # fn main() -> Result<(), rmm_core::Error> {
+//! # let machine = rmm_sim::Machine::new();
+//! # let _entered = machine.enter();
+//! let (stream, pool) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
+//! let (there, mut back) = ([1u8, 2, 3, 4], [0u8; 4]);
+//! let layout = Layout::for_value(&there);
+//! let memory = pool.allocate(stream.as_ref(), layout)?;
+//! // SAFETY: `there` outlives the wait below, and the memory is the stream's and as long.
+//! unsafe { copy::host_to_device(memory, there.as_ptr().cast(), 4, stream.as_ref()) }?;
+//! // SAFETY: the memory is the stream's and has 4 bytes.
+//! unsafe { copy::fill(memory, 9, 2, stream.as_ref()) }?;
+//! // SAFETY: `back` outlives the wait below and is not touched before; the memory is the stream's and as long.
+//! unsafe { copy::device_to_host(back.as_mut_ptr().cast(), memory, 4, stream.as_ref()) }?;
+//! stream.synchronize()?;
+//! assert_eq!(back, [9, 9, 3, 4]);
+//! // SAFETY: allocated above with this layout, and all uses have completed.
+//! unsafe { pool.deallocate(stream.as_ref(), memory, layout) };
+//! # Ok(())
+//! # }
+//! ```
 
 use std::ffi::c_void;
 
@@ -15,6 +43,8 @@ use crate::{DevicePtr, Error, StreamRef};
 /// # Safety
 /// `source` stays readable and unchanged for `bytes` bytes until the stream has passed the copy; `target` is memory of the
 /// device, at least `bytes` long, whose other uses are ordered with this place on the stream.
+#[doc(alias = "cudaMemcpyAsync")]
+#[doc(alias = "rmm::detail::memcpy_async")]
 pub unsafe fn host_to_device(
     target: DevicePtr,
     source: *const c_void,
@@ -35,6 +65,7 @@ pub unsafe fn host_to_device(
 /// # Safety
 /// `target` stays writable, and is not otherwise used, for `bytes` bytes until the stream has passed the copy; `source` is
 /// memory of the device, at least `bytes` long, whose other uses are ordered with this place on the stream.
+#[doc(alias = "cudaMemcpyAsync")]
 pub unsafe fn device_to_host(
     target: *mut c_void,
     source: DevicePtr,
@@ -55,6 +86,7 @@ pub unsafe fn device_to_host(
 /// # Safety
 /// Both are memory of the device, at least `bytes` long, do not overlap, and their other uses are ordered with this place on
 /// the stream.
+#[doc(alias = "cudaMemcpyAsync")]
 pub unsafe fn device_to_device(
     target: DevicePtr,
     source: DevicePtr,
@@ -70,7 +102,6 @@ pub unsafe fn device_to_device(
 ///
 /// # Safety
 /// As the function that calls it.
-#[doc(alias = "cudaMemcpyDefault")]
 unsafe fn copy(
     target: DevicePtr,
     source: DevicePtr,
@@ -93,6 +124,7 @@ unsafe fn copy(
 ///
 /// # Safety
 /// `target` is memory of the device, at least `bytes` long, whose other uses are ordered with this place on the stream.
+#[doc(alias = "cudaMemsetAsync")]
 pub unsafe fn fill(
     target: DevicePtr,
     value: u8,

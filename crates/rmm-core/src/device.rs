@@ -10,13 +10,37 @@ use crate::driver::{
 };
 use crate::{CUDA_ALLOCATION_ALIGNMENT, Error, align_down};
 
-/// A device, by its number.
+/// A device, by its number. Functions without a `self` are about the current one: that of the calling thread's current context.
+///
+/// ```
+/// use rmm_core::Device;
+///
+/// # let machine = rmm_sim::Machine::builder().devices(2).build();
+/// # let _entered = machine.enter();
+/// assert_eq!(Device::count()?, 2);
+/// let second = Device::new(1)?;
+/// {
+///     let _current = second.make_current()?;
+///     assert_eq!(Device::current()?, second);
+/// }
+/// assert_eq!(Device::current()?.ordinal(), 0);
+/// assert!(Device::new(2).unwrap_err().is_invalid_argument());
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
 #[doc(alias = "rmm::cuda_device_id")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Device(CuDevice);
 
-/// How much memory a device has.
-#[doc(alias = "rmm::available_device_memory")]
+/// How much memory a device has, see [`Device::memory_info`].
+///
+/// ```
+/// # let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
+/// # let _entered = machine.enter();
+/// let memory = rmm_core::Device::memory_info()?;
+/// assert_eq!((memory.free, memory.total), (1 << 30, 1 << 30));
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+#[doc(alias = "cudaMemGetInfo")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryInfo {
     /// Bytes that could be allocated, all together.
@@ -30,6 +54,7 @@ impl Device {
     ///
     /// # Errors
     /// If there is no driver.
+    #[doc(alias = "cudaGetDeviceCount")]
     #[doc(alias = "rmm::get_num_cuda_devices")]
     pub fn count() -> Result<usize, Error> {
         let driver = current_driver()?;
@@ -60,7 +85,7 @@ impl Device {
     /// The device with this number, from 0.
     ///
     /// # Errors
-    /// If there is no driver or no such device.
+    /// If there is no driver; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no such device.
     pub fn new(ordinal: usize) -> Result<Self, Error> {
         let count = Self::count()?;
         match c_int::try_from(ordinal) {
@@ -76,6 +101,7 @@ impl Device {
     /// # Errors
     /// If there is no driver or no device.
     #[doc(alias = "rmm::get_current_cuda_device")]
+    #[doc(alias = "cudaGetDevice")]
     pub fn current() -> Result<Self, Error> {
         let (driver, _) = driver_in_context()?;
         let mut device = CuDevice(0);
@@ -98,6 +124,7 @@ impl Device {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "cuDeviceGetName")]
     pub fn name(self) -> Result<String, Error> {
         let driver = current_driver()?;
         let mut bytes = [0u8; 256];
@@ -114,6 +141,7 @@ impl Device {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "cuDeviceGetUuid")]
     pub fn uuid(self) -> Result<CuUuid, Error> {
         let driver = current_driver()?;
         let mut uuid = CuUuid::default();
@@ -126,6 +154,7 @@ impl Device {
     ///
     /// # Errors
     /// If the driver does not know the attribute.
+    #[doc(alias = "cudaDeviceGetAttribute")]
     pub fn attribute(self, attribute: CuDeviceAttribute) -> Result<i32, Error> {
         let driver = current_driver()?;
         let mut value = 0;
@@ -139,6 +168,7 @@ impl Device {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "cuDeviceTotalMem")]
     pub fn total_memory(self) -> Result<usize, Error> {
         let driver = current_driver()?;
         let mut bytes = 0;
@@ -153,6 +183,7 @@ impl Device {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "rmm::available_device_memory")]
     pub fn memory_info() -> Result<MemoryInfo, Error> {
         let (driver, _) = driver_in_context()?;
         let (mut free, mut total) = (0, 0);
@@ -214,6 +245,7 @@ impl Device {
     ///
     /// # Errors
     /// If the driver refuses, or earlier work has failed.
+    #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize_current() -> Result<(), Error> {
         let (driver, _) = driver_in_context()?;
         // SAFETY: takes no argument.
@@ -235,7 +267,7 @@ impl Device {
     }
 }
 
-/// Keeps a device current on this thread.
+/// Keeps a device current on this thread, see [`Device::make_current`].
 #[derive(Debug)]
 #[must_use = "the device is current only while the guard lives"]
 pub struct DeviceGuard {

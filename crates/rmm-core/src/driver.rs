@@ -4,7 +4,18 @@ use rmm_sys::{CuContext, CuDevice, CuResult, Driver};
 
 use crate::{Error, exit};
 
-/// The process's driver.
+/// The process's driver: the table of its functions.
+///
+/// ```
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let driver = rmm_core::current_driver()?;
+/// let mut version = 0;
+/// // SAFETY: `version` may be written to.
+/// rmm_core::check("cuDriverGetVersion", unsafe { driver.cuDriverGetVersion(&raw mut version) })?;
+/// assert!(version >= 12_000);
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`ErrorKind::DriverUnavailable`](crate::ErrorKind::DriverUnavailable) if there is none.
@@ -17,14 +28,32 @@ pub fn current_driver() -> Result<&'static Driver, Error> {
 ///
 /// Every `Drop` that would call the driver asks here first, and does nothing on `None`: the system takes back all that a
 /// process holds.
+///
+/// ```
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// assert!(rmm_core::driver_for_drop().is_some()); // for as long as the process does not exit
+/// ```
+#[doc(alias = "RMM_ASSERT_CUDA_SUCCESS_SAFE_SHUTDOWN")]
 pub fn driver_for_drop() -> Option<&'static Driver> {
     if exit::process_is_exiting() { None } else { current_driver().ok() }
 }
 
 /// Turns the code that the driver function `function` returned into a result.
 ///
+/// ```
+/// use rmm_core::{ErrorKind, check};
+/// use rmm_sys::CuResult;
+///
+/// assert!(check("cuMemAlloc_v2", CuResult::SUCCESS).is_ok());
+/// let error = check("cuMemAlloc_v2", CuResult::OUT_OF_MEMORY).unwrap_err();
+/// assert_eq!((error.kind(), error.origin()), (ErrorKind::OutOfMemory, "cuMemAlloc_v2"));
+/// ```
+///
 /// # Errors
 /// If the code is not success: [`Error::driver`].
+#[doc(alias = "RMM_CUDA_TRY")]
+#[doc(alias = "RMM_CUDA_TRY_ALLOC")]
 pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
     if code == CuResult::SUCCESS { Ok(()) } else { Err(Error::driver(function, code)) }
 }
@@ -34,6 +63,14 @@ pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
 /// The current context stays as it is, so that this library mixes with others; a thread without one gets the primary
 /// context of device 0, as it would from the CUDA runtime. That context is then kept to the end of the process, as the
 /// runtime's is. The context is returned too.
+///
+/// ```
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let (_driver, context) = rmm_core::driver_in_context()?;
+/// assert_eq!(context, rmm_core::Context::current()?.as_raw());
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
 ///
 /// # Errors
 /// If there is no driver or no device.

@@ -8,6 +8,19 @@ use rmm_sys::{CuResult, LoadError};
 use crate::{StreamId, format_bytes};
 
 /// What kind of thing went wrong; more kinds may come.
+///
+/// ```
+/// use rmm_core::{Error, ErrorKind};
+///
+/// fn advice(error: &Error) -> &'static str {
+///     match error.kind() {
+///         ErrorKind::OutOfMemory => "try a smaller batch",
+///         ErrorKind::DriverUnavailable => "run on the host",
+///         _ => "report it",
+///     }
+/// }
+/// assert_eq!(advice(&Error::out_of_memory("pool")), "try a smaller batch");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -31,6 +44,16 @@ pub enum ErrorKind {
 }
 
 /// What a suballocator held when it could not serve a request.
+///
+/// ```
+/// use rmm_core::{Error, Exhaustion};
+///
+/// let held = Exhaustion { reserved: 1 << 30, live: 1 << 29, largest_free: 1 << 20, limit: Some(1 << 30) };
+/// let error = Error::out_of_memory("pool").with_exhaustion(held);
+/// let is_fragmented = error.exhaustion().is_some_and(|held| held.reserved - held.live > 2 * held.largest_free);
+/// assert!(is_fragmented);
+/// assert!(error.to_string().ends_with("1.0 GiB reserved, 512.0 MiB live, largest free block 1.0 MiB, limit 1.0 GiB"));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Exhaustion {
     /// Bytes taken from upstream.
@@ -110,6 +133,8 @@ impl Error {
 
     /// `origin` was given an argument that can not be right; `message` says which and why.
     #[cold]
+    #[doc(alias = "RMM_EXPECTS")]
+    #[doc(alias = "RMM_FAIL")]
     pub fn invalid_argument(origin: &'static str, message: impl Into<String>) -> Self {
         let mut error = Self::new(ErrorKind::InvalidArgument, origin);
         error.0.message = Some(message.into());
@@ -222,12 +247,12 @@ impl Error {
         self.0.code
     }
 
-    /// The bytes that were asked for.
+    /// The bytes that were asked for, if memory was.
     pub fn requested(&self) -> Option<usize> {
         self.0.layout.map(|layout| layout.size())
     }
 
-    /// The alignment that was asked for.
+    /// The alignment in bytes that was asked for, if memory was.
     pub fn alignment(&self) -> Option<usize> {
         self.0.layout.map(|layout| layout.align())
     }

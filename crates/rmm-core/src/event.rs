@@ -28,6 +28,7 @@ use crate::{Error, StreamRef};
 /// # }
 /// ```
 #[doc(alias = "cudaEvent_t")]
+#[doc(alias = "cuda::event")]
 #[derive(Debug)]
 pub struct CudaEvent {
     handle: CuEvent,
@@ -57,7 +58,9 @@ impl CudaEvent {
     /// Marks the current end of `stream`; an earlier mark of this event is forgotten, except by those who wait for it.
     ///
     /// # Errors
-    /// If the driver refuses, for example because the stream belongs to another context.
+    /// If the driver refuses, for example because the stream belongs to another context;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a default stream while another context than the event's is
+    /// current.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         // SAFETY: a `StreamRef` names a stream that exists while it is borrowed.

@@ -36,7 +36,17 @@ bitflags! {
 
 /// A kind of memory.
 ///
-/// It is also the property by which a resource that knows its kind tells of it: `try_property::<MemoryKind>()`.
+/// It is also the property by which a resource that knows its kind tells of it, whatever its type:
+///
+/// ```
+/// use rmm_core::{AnyResource, Introspect, MemoryCaps, MemoryKind};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let resource: AnyResource = AnyResource::new(CudaMemoryResource::new());
+/// let kind = resource.try_property::<MemoryKind>().expect("it knows");
+/// assert_eq!(kind, MemoryKind::Device);
+/// assert!(!kind.caps().contains(MemoryCaps::HOST_ACCESSIBLE));
+/// ```
 #[doc(alias = "cuda::memory_kind")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryKind {

@@ -7,7 +7,17 @@ use rmm_sys::{CuMemLocation, CuMemLocationType, CuResult};
 use crate::driver::{check, driver_in_context};
 use crate::{Device, DevicePtr, Error, StreamRef};
 
-/// Where memory is to be.
+/// Where memory is to be, see [`prefetch`].
+///
+/// ```
+/// use rmm_core::{Device, PrefetchTarget};
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let target = PrefetchTarget::Device(Device::current()?);
+/// assert_ne!(target, PrefetchTarget::Host);
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PrefetchTarget {
     /// In the host's memory.

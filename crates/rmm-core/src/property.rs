@@ -10,12 +10,58 @@ pub(crate) use claims::{has, list, value};
 pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy};
 
 /// A property that a resource's memory may have: a marker type. Users may add their own.
+///
+/// ```
+/// use rmm_core::{Claims, DevicePtr, Error, HasProperty, Introspect, Property, SyncResource};
+/// # use std::alloc::Layout;
+///
+/// /// The memory keeps its contents when the machine is switched off.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Persistent;
+/// impl Property for Persistent {
+///     const NAME: &'static str = "persistent";
+/// }
+///
+/// # #[derive(Debug)]
+/// struct Flash;
+/// // SAFETY: all its memory is on a disk.
+/// unsafe impl HasProperty<Persistent> for Flash {}
+/// # // SAFETY: it hands nothing out.
+/// # unsafe impl SyncResource for Flash {
+/// #     fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+/// #         Err(Error::out_of_memory("flash"))
+/// #     }
+/// #     unsafe fn deallocate_sync(&self, _: DevicePtr, _: Layout) {}
+/// #     fn name(&self) -> &'static str {
+/// #         "flash"
+/// #     }
+/// #     fn properties(&self, claims: &mut Claims<'_>) {
+/// #         claims.of(self).has::<Persistent>();
+/// #     }
+/// # }
+/// // ... and its `SyncResource::properties` says `claims.of(self).has::<Persistent>()`.
+/// assert!(Flash.has_property::<Persistent>());
+/// ```
 pub trait Property: Debug + Copy + Send + Sync + 'static {
     /// The property's name, for messages.
     const NAME: &'static str;
 }
 
-/// A property that is more than yes or no: each resource that has it has a value of it.
+/// A property that is more than yes or no: each resource that has it has a value of it. [`MemoryKind`](crate::MemoryKind) is one.
+///
+/// ```
+/// use rmm_core::{Property, PropertyWithValue};
+///
+/// /// Which NUMA node the memory is on.
+/// #[derive(Clone, Copy, Debug)]
+/// struct NumaNode;
+/// impl Property for NumaNode {
+///     const NAME: &'static str = "numa-node";
+/// }
+/// impl PropertyWithValue for NumaNode {
+///     type Value = u32;
+/// }
+/// ```
 #[doc(alias = "cuda::property_with_value")]
 pub trait PropertyWithValue: Property {
     /// What there is to know.
@@ -23,11 +69,27 @@ pub trait PropertyWithValue: Property {
 }
 
 /// Work on the device may read and write the memory.
+///
+/// ```
+/// use rmm_core::{DeviceAccessible, HasProperty};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// fn for_kernels(_resource: &impl HasProperty<DeviceAccessible>) {}
+/// for_kernels(&CudaMemoryResource::new());
+/// ```
 #[doc(alias = "cuda::mr::device_accessible")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DeviceAccessible;
 
 /// The host may read and write the memory.
+///
+/// ```
+/// use rmm_core::{HasProperty, HostAccessible};
+/// use rmm_resources::PinnedHostMemoryResource;
+///
+/// fn for_the_host(_resource: &impl HasProperty<HostAccessible>) {}
+/// for_the_host(&PinnedHostMemoryResource::new());
+/// ```
 #[doc(alias = "cuda::mr::host_accessible")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostAccessible;
@@ -42,6 +104,7 @@ impl Property for HostAccessible {
 
 /// A type whose memory has the property `P`.
 ///
+/// Pointers to a resource have its properties, and adaptors those of their upstream. See [`Property`] for how a resource claims one.
 /// A resource that claims a property here tells of it at run time too, in [`SyncResource::properties`](crate::SyncResource::properties).
 ///
 /// # Safety

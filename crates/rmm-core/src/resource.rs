@@ -14,6 +14,67 @@ pub use introspect::{Erasable, Introspect, Stack};
 
 /// A source of memory that is usable on every stream when a call returns.
 ///
+/// To use one, call [`allocate_sync`](Self::allocate_sync). To write one, implement the three functions without a body, and for an
+/// adaptor these two more:
+///
+/// ```
+/// use std::alloc::Layout;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// use rmm_core::{Claims, DevicePtr, Error, Introspect, MemoryKind, SyncResource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// /// Counts what is asked of another resource.
+/// #[derive(Debug)]
+/// struct Counting<R> {
+///     upstream: R,
+///     asked: AtomicUsize,
+/// }
+///
+/// // SAFETY: every call goes to the upstream, which keeps the contract.
+/// unsafe impl<R: SyncResource> SyncResource for Counting<R> {
+///     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+///         self.asked.fetch_add(1, Ordering::Relaxed);
+///         self.upstream.allocate_sync(layout)
+///     }
+///
+///     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+///         // SAFETY: the caller's contract is the same.
+///         unsafe { self.upstream.deallocate_sync(pointer, layout) }
+///     }
+///
+///     fn name(&self) -> &'static str {
+///         "counting"
+///     }
+///
+///     fn properties(&self, claims: &mut Claims<'_>) {
+///         self.upstream.properties(claims);
+///     }
+///
+///     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+///     where
+///         Self: 'static,
+///     {
+///         Some(&self.upstream)
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let counting = Counting { upstream: CudaMemoryResource::new(), asked: AtomicUsize::new(0) };
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let pointer = counting.allocate_sync(layout)?;
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { counting.deallocate_sync(pointer, layout) };
+/// assert_eq!(counting.asked.load(Ordering::Relaxed), 1);
+/// assert_eq!(counting.try_property::<MemoryKind>(), Some(MemoryKind::Device));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle that can be cloned of one that can not.
+///
 /// # Safety
 /// An implementation keeps the contract in the [crate's documentation](crate#stream-order): memory that it hands out is not
 /// handed out again, nor given back, before it is freed; it lies in one piece, aligned as asked for. What it tells in
@@ -58,7 +119,7 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     #[doc(alias = "forward_property")]
     fn properties(&self, _claims: &mut Claims<'_>) {}
 
-    /// The resource that this one takes its memory from, if it is over another.
+    /// The resource that this one takes its memory from, if it is over another. [`Introspect::stack`] and [`Introspect::find`] ask.
     #[doc(alias = "get_upstream_resource")]
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
     where
@@ -77,6 +138,24 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
 }
 
 /// A source of memory in stream order.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{CudaStream, Resource};
+/// use rmm_resources::CudaAsyncMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let (stream, resource) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// // ... enqueue work on `stream` that uses the memory ...
+/// // SAFETY: allocated above with this layout; whatever uses it is on the stream already.
+/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) }; // and need not be done yet
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Safety
 /// As [`SyncResource`], in stream order: memory handed out on a stream is free for use by work enqueued on it from now on, so
@@ -102,6 +181,17 @@ pub unsafe trait Resource: SyncResource {
 /// A resource that containers can keep a handle to: its memory is the device's, and a clone of it is the same resource.
 ///
 /// Implemented for every type that can be one.
+///
+/// ```
+/// use rmm_core::{AnyResource, DeviceResource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// fn keep(resource: &impl DeviceResource) -> AnyResource {
+///     AnyResource::of(resource)
+/// }
+/// let kept = keep(&CudaMemoryResource::new());
+/// assert_eq!(keep(&kept), kept);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no resource for device memory that containers can keep",
     note = "it has to implement `Resource`, `HasProperty<DeviceAccessible>`, `Clone` and `PartialEq`, and borrow nothing"

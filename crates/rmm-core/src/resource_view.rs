@@ -55,6 +55,15 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
     }
 
     /// Views a resource whose kind is only known at run time, if its memory can do `CAPS`.
+    ///
+    /// ```
+    /// use rmm_core::{AnyResource, MemoryCaps, ResourceView};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let resource: AnyResource = AnyResource::new(CudaMemoryResource::new());
+    /// assert!(ResourceView::<{ MemoryCaps::RESIDENT.bits() }>::try_new(&resource).is_some());
+    /// assert!(ResourceView::<{ MemoryCaps::HOST_ACCESSIBLE.bits() }>::try_new(&resource).is_none());
+    /// ```
     pub fn try_new(resource: &'a dyn SyncResource) -> Option<Self> {
         let kind = resource.try_property::<MemoryKind>()?;
         (kind.caps().bits() & CAPS == CAPS).then_some(Self { resource })

@@ -25,6 +25,7 @@ use crate::{CudaEvent, Error, StreamRef};
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 #[doc(alias = "cudaEvent_t")]
+#[doc(alias = "cuda::timed_event")]
 #[derive(Debug)]
 pub struct TimedEvent {
     /// # Invariant

@@ -58,7 +58,7 @@ pub struct AnyResource<S: PropertySet = DeviceAccessible> {
 }
 
 impl<S: PropertySet> AnyResource<S> {
-    /// Takes the resource in.
+    /// Takes the resource in: one allocation on the host's heap, or none if it is an `AnyResource` itself.
     pub fn new<R>(resource: R) -> Self
     where
         R: Resource + PartialEq + 'static,

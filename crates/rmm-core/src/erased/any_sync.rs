@@ -32,7 +32,7 @@ pub struct AnySyncResource<S: PropertySet = DeviceAccessible> {
 }
 
 impl<S: PropertySet> AnySyncResource<S> {
-    /// Takes the resource in.
+    /// Takes the resource in, as [`AnyResource::new`].
     pub fn new<R>(resource: R) -> Self
     where
         R: SyncResource + PartialEq + 'static,

@@ -7,6 +7,15 @@ use super::{HasProperty, HasPropertyValue, Property, PropertySet, PropertyWithVa
 use crate::property::Members;
 
 /// Which property, as a value. Displays as the property's name.
+///
+/// ```
+/// use rmm_core::{DeviceAccessible, Introspect, PropertyId};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let properties = CudaMemoryResource::new().property_list();
+/// assert!(properties.contains(&PropertyId::of::<DeviceAccessible>()));
+/// assert_eq!(properties[0].to_string(), "device-accessible");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PropertyId {
     id: TypeId,
@@ -101,7 +110,7 @@ impl Query<'_> {
     }
 }
 
-/// Takes what is told of one resource.
+/// Takes what is told of one resource, see [`Claims::of`].
 #[derive(Debug)]
 pub struct ClaimsOf<'c, R: ?Sized> {
     query: Query<'c>,

@@ -8,13 +8,32 @@ use super::{DeviceAccessible, HasProperty, HostAccessible, Property, PropertyId}
 ///
 /// Every [`Property`] is a set of one, `()` is the empty set, and [`HostDeviceAccessible`] is the set of the two that this crate
 /// defines. [`property_set!`](crate::property_set) makes more.
+///
+/// ```
+/// use rmm_core::{DeviceAccessible, HostDeviceAccessible, Introspect, PropertySet};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// fn offers<S: PropertySet>() -> bool {
+///     CudaMemoryResource::new().has_all::<S>()
+/// }
+/// assert!(offers::<DeviceAccessible>() && offers::<()>());
+/// assert!(!offers::<HostDeviceAccessible>());
+/// ```
 #[doc(alias = "cuda::mr::properties_list")]
 pub trait PropertySet: Debug + Copy + Send + Sync + 'static {
     /// Names every property in the set.
     fn members(members: &mut Members<'_>);
 }
 
-/// A set that the property `P` is in.
+/// A set that the property `P` is in. [`property_set!`](crate::property_set) implements it.
+///
+/// ```
+/// use rmm_core::{AnyResource, Contains, HasProperty, HostAccessible};
+///
+/// fn read<S: Contains<HostAccessible>>(resource: &AnyResource<S>) -> &impl HasProperty<HostAccessible> {
+///     resource
+/// }
+/// ```
 ///
 /// # Safety
 /// [`SatisfiedBy`] is implemented for types that have `P` only, and [`PropertySet::members`] names `P`.
@@ -24,7 +43,15 @@ pub trait PropertySet: Debug + Copy + Send + Sync + 'static {
 )]
 pub unsafe trait Contains<P: Property>: PropertySet {}
 
-/// A set whose every property the memory of `R` has.
+/// A set whose every property the memory of `R` has. [`property_set!`](crate::property_set) implements it.
+///
+/// ```
+/// use rmm_core::{AnyResource, PropertySet, Resource, SatisfiedBy};
+///
+/// fn erase<S: SatisfiedBy<R>, R: Resource + PartialEq + 'static>(resource: R) -> AnyResource<S> {
+///     AnyResource::new(resource)
+/// }
+/// ```
 ///
 /// # Safety
 /// `R` has every property that the set contains.
@@ -34,7 +61,7 @@ pub unsafe trait Contains<P: Property>: PropertySet {}
 )]
 pub unsafe trait SatisfiedBy<R: ?Sized>: PropertySet {}
 
-/// Takes the names of a set's properties.
+/// Takes the names of a set's properties, in [`PropertySet::members`].
 #[expect(missing_debug_implementations, reason = "a closure has nothing to show")]
 pub struct Members<'m>(&'m mut dyn FnMut(PropertyId));
 
@@ -116,5 +143,13 @@ macro_rules! property_set {
 
 property_set! {
     /// The host and the device may both read and write the memory: the set of [`HostAccessible`] and [`DeviceAccessible`].
+    ///
+    /// ```
+    /// use rmm_core::{AnyResource, DeviceAccessible, HostDeviceAccessible};
+    /// use rmm_resources::PinnedHostMemoryResource;
+    ///
+    /// let both = AnyResource::<HostDeviceAccessible>::new(PinnedHostMemoryResource::new());
+    /// let device: AnyResource<DeviceAccessible> = both.into(); // either comes from both
+    /// ```
     pub struct HostDeviceAccessible = [HostAccessible, DeviceAccessible];
 }

@@ -63,7 +63,7 @@ impl<R: SyncResource> Erasable for R {
 /// # }
 /// ```
 pub trait Introspect: SyncResource {
-    /// Whether the memory has the property `P`.
+    /// Whether the memory has the property `P`. This, as every question here, goes down the whole stack.
     #[doc(alias = "cuda::mr::try_get_property")]
     fn has_property<P: Property>(&self) -> bool {
         property::has(PropertyId::of::<P>(), |claims| self.properties(claims))
@@ -131,7 +131,7 @@ pub trait Introspect: SyncResource {
 
 impl<R: SyncResource + ?Sized> Introspect for R {}
 
-/// The resources of a stack, from the top.
+/// The resources of a stack, from the top, see [`Introspect::stack`].
 #[derive(Clone, Debug)]
 pub struct Stack<'a>(Option<&'a (dyn SyncResource + 'static)>);
 

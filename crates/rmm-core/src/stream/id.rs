@@ -4,7 +4,21 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who a stream is: a number given once in this process, which no later stream gets again.
+/// Who a stream is: a number given once in this process, which no later stream gets again. A key for whatever is kept by stream.
+///
+/// ```
+/// use rmm_core::{CudaStream, StreamRef};
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let stream = CudaStream::new()?;
+/// assert_eq!(stream.as_ref().id(), stream.clone().as_ref().id());
+/// assert_ne!(stream.as_ref().id(), CudaStream::new()?.as_ref().id());
+/// assert_eq!(StreamRef::legacy().id().to_string(), "legacy");
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+#[doc(alias = "cuda::stream_ref::id")]
+#[doc(alias = "cudaStreamGetId")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(NonZeroU64);
 

@@ -11,17 +11,29 @@ use crate::driver::{check, current_driver, driver_for_drop, driver_in_context};
 use crate::{Context, CudaEvent, Error};
 
 bitflags::bitflags! {
-    /// How a new stream behaves.
+    /// How a new stream behaves, see [`CudaStream::with_flags`]. Without any (`sync_default`) it orders itself with the legacy default
+    /// stream.
     #[doc(alias = "rmm::cuda_stream::flags")]
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct StreamFlags: u32 {
         /// It does not order itself with the legacy default stream.
         #[doc(alias = "cudaStreamNonBlocking")]
+        #[doc(alias = "non_blocking")]
         const NON_BLOCKING = STREAM_NON_BLOCKING;
     }
 }
 
 /// What a stream is, for those who must treat some differently.
+///
+/// ```
+/// use rmm_core::{CudaStream, StreamKind};
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// assert_eq!(CudaStream::new()?.kind(), StreamKind::Owned);
+/// assert_eq!(CudaStream::per_thread().kind(), StreamKind::PerThread);
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum StreamKind {
@@ -35,7 +47,7 @@ pub enum StreamKind {
     Adopted(StreamLifetime),
 }
 
-/// How long a stream made by somebody else stays valid.
+/// How long a stream made by somebody else stays valid, see [`CudaStream::adopt`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamLifetime {
     /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap to reuse as with a
@@ -47,6 +59,31 @@ pub enum StreamLifetime {
 }
 
 /// Somebody who must act before a stream is destroyed: a pool that holds memory freed on it.
+///
+/// ```
+/// use std::sync::{Arc, Mutex, Weak};
+/// use rmm_core::{CudaEvent, CudaStream, RetiringStream, StreamWatcher};
+///
+/// /// Keeps the event that marks a stream's end.
+/// struct Pool(Mutex<Option<CudaEvent>>);
+/// impl StreamWatcher for Pool {
+///     fn stream_retires(&self, stream: &RetiringStream<'_>) {
+///         let recorded = CudaEvent::new().and_then(|event| stream.record(&event).map(|()| event));
+///         *self.0.lock().expect("nobody panics with it") = recorded.ok();
+///     }
+/// }
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = Arc::new(Pool(Mutex::new(None)));
+/// let watcher: Arc<dyn StreamWatcher> = pool.clone();
+/// let stream = CudaStream::new()?;
+/// stream.watch(Arc::downgrade(&watcher));
+/// drop(stream);
+/// let end = pool.0.lock().expect("nobody panics with it").take().expect("it was told");
+/// end.synchronize()?; // the stream is gone, its mark is not
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
 pub trait StreamWatcher: Send + Sync {
     /// The stream is about to be destroyed: the last chance to record an event on it.
     ///
@@ -73,6 +110,7 @@ pub trait StreamWatcher: Send + Sync {
 /// # }
 /// ```
 #[doc(alias = "rmm::cuda_stream")]
+#[doc(alias = "cuda::stream")]
 #[derive(Clone)]
 pub struct CudaStream {
     inner: Arc<Inner>,
@@ -111,7 +149,7 @@ impl CudaStream {
     }
 
     /// A new stream of the current device with these flags and this priority (lower numbers go first, 0 is the default;
-    /// numbers outside the device's range are brought into it).
+    /// numbers outside the [device's range](crate::stream_priority_range) are brought into it).
     ///
     /// # Errors
     /// If the driver refuses.
@@ -153,6 +191,20 @@ impl CudaStream {
     /// Each call makes a new identity: adopt a stream once and keep the result, since memory freed under one identity is, for
     /// another, memory of another stream.
     ///
+    /// ```
+    /// use rmm_core::{CudaStream, StreamKind, StreamLifetime};
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let theirs = CudaStream::new()?; // in its place: a stream of another library
+    /// // SAFETY: `theirs` lives until the end of the scope, longer than `ours`.
+    /// let ours = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::UntilDropped) }?;
+    /// assert_eq!(ours.as_raw(), theirs.as_raw());
+    /// assert_eq!(ours.kind(), StreamKind::Adopted(StreamLifetime::UntilDropped));
+    /// assert_ne!(ours, theirs); // another identity
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// If there is no driver.
     ///
@@ -190,7 +242,7 @@ impl CudaStream {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The stream, borrowed: what resources take.
+    /// The stream, borrowed: what resources take. Counts nothing and calls nothing.
     pub fn as_ref(&self) -> StreamRef<'_> {
         let id = match self.inner.kind {
             StreamKind::PerThread => StreamId::of_this_thread(),
@@ -239,11 +291,12 @@ impl CudaStream {
         self.as_ref().synchronize()
     }
 
-    /// Whether the calls on the stream with this handle are being recorded into a graph, or it is not known: then nothing
+    /// Whether calls on the stream with this handle are being recorded into a graph, or it is not known: then nothing
     /// should be enqueued on it or asked of it behind the program's back.
     ///
     /// # Safety
     /// The handle names a stream that exists now and until this call returns.
+    #[doc(alias = "cudaStreamIsCapturing")]
     pub unsafe fn may_be_capturing_raw(handle: CuStream) -> bool {
         let Ok(driver) = current_driver() else { return true };
         let mut status = CuCaptureStatus::NONE;
@@ -262,6 +315,7 @@ impl CudaStream {
     ///
     /// # Safety
     /// The handle names a stream that exists now and until this call returns.
+    #[doc(alias = "cudaStreamQuery")]
     pub unsafe fn is_idle_raw(handle: CuStream) -> Result<bool, Error> {
         let (driver, _) = driver_in_context()?;
         // SAFETY: the stream exists, by the caller's contract.
@@ -271,7 +325,8 @@ impl CudaStream {
         }
     }
 
-    /// Has `watcher` called, once, when the last clone of this stream is dropped and before the stream is destroyed.
+    /// Has `watcher` called, once, when the last clone of this stream is dropped and before the stream is destroyed. See
+    /// [`StreamWatcher`]. Takes time in proportion to how many watch already.
     pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
         let mut watchers = self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));

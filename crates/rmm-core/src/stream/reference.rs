@@ -53,11 +53,14 @@ impl<'a> StreamRef<'a> {
     }
 
     /// The legacy default stream.
+    #[doc(alias = "cuda_stream_legacy")]
+    #[doc(alias = "cuda_stream_default")]
     pub fn legacy() -> StreamRef<'static> {
         CudaStream::legacy_ref()
     }
 
     /// The calling thread's own default stream.
+    #[doc(alias = "cuda_stream_per_thread")]
     pub fn per_thread() -> StreamRef<'static> {
         CudaStream::per_thread_ref()
     }
@@ -98,7 +101,7 @@ impl<'a> StreamRef<'a> {
         Device::current()
     }
 
-    /// The stream as an owned value.
+    /// The stream as an owned value: a clone of the [`CudaStream`], which is counted.
     pub fn to_owned(self) -> CudaStream {
         self.stream.clone()
     }
@@ -129,6 +132,7 @@ impl<'a> StreamRef<'a> {
     /// # Errors
     /// If the driver refuses, or that work has failed.
     #[doc(alias = "cudaStreamQuery")]
+    #[doc(alias = "cuda::stream_ref::is_done")]
     pub fn is_idle(self) -> Result<bool, Error> {
         // SAFETY: the stream exists while it is borrowed.
         unsafe { CudaStream::is_idle_raw(self.as_raw()) }
@@ -151,7 +155,7 @@ impl<'a> StreamRef<'a> {
     ///
     /// # Errors
     /// If the driver refuses.
-    #[doc(alias = "cuda::timed_event")]
+    #[doc(alias = "cuda::stream_ref::record_timed_event")]
     pub fn record_timed_event(self) -> Result<TimedEvent, Error> {
         let _entered = self.stream.context().map(Context::enter).transpose()?;
         let event = TimedEvent::new()?;
