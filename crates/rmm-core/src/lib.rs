@@ -5,7 +5,11 @@
 //! up or watch others are in `rmm-adaptors`. [`ResourceRef`] and [`AnyResource`] forget which resource it is, and keep
 //! in their type what its memory can do ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of such);
 //! [`SyncResourceRef`] and [`AnySyncResource`] do so for the synchronous concept. [`Introspect`] asks any resource for its
-//! properties and for what it is made of.
+//! properties and for what it is made of; [`HasResource`] and [`HasAllocationAlignment`] ask a container, or a program's settings, which
+//! resource it uses and how it aligns. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the same resources as the CUDA
+//! `<memory_resource>` proposal sees them.
+//!
+//! Every item can be found by the name that it has in RMM or CUDA: search for `cuda_stream_view` or `cudaMemcpyAsync`.
 //!
 //! # Stream order
 //!
@@ -91,6 +95,8 @@ pub use resource::{
     DeviceResource, Erasable, HasResource, Introspect, Resource, Stack, SyncResource,
 };
 pub use resource_view::ResourceView;
+/// The driver's functions, handles and codes, as they appear in this crate's interface.
+pub use rmm_sys as sys;
 pub use rmm_sys::CuDevicePtr as DevicePtr;
 pub use size::{
     CUDA_ALLOCATION_ALIGNMENT, HOST_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes,

@@ -27,6 +27,23 @@
 //! # }
 //! ```
 //!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | memory from the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`] and their kin for managed, pinned and host memory |
+//! | allocations that cost little | [`PoolMemoryResource`] |
+//! | what memory does | [`LoggingResourceAdaptor`] |
+//! | bytes and elements on a device | [`DeviceBuffer`], [`DeviceUVector`] |
+//! | the resource used where none is named | [`current_device_resource`], [`set_current_device_resource`] |
+//! | order of work | [`CudaStream`], [`StreamRef`], [`CudaEvent`], [`CudaStreamPool`] |
+//! | resources whose type is forgotten | [`AnyResource`], [`ResourceRef`] |
+//! | a resource of one's own | [`SyncResource`], [`Resource`], [`HasProperty`] |
+//! | why something failed | [`Error`], [`ErrorKind`] |
+//! | the driver's own functions and handles | [`sys`] |
+//!
+//! Every item can be found by the name that it has in RMM or CUDA: search for `device_uvector` or `cudaMallocAsync`.
+//!
 //! No driver is needed to build or to start a program; its absence is an [`Error`] when memory is first asked for.
 //! Without a GPU, the software device of `rmm-sim` takes the driver's place: every example of these crates runs on it.
 
@@ -40,7 +57,14 @@ pub use rmm_containers::{DeviceBuffer, DeviceUVector};
 pub use rmm_core::*;
 pub use rmm_resources::*;
 
-/// What most programs use.
+/// What most programs use: the resources, streams and containers, and the traits whose methods are called on them.
+///
+/// ```
+/// use rmm::prelude::*;
+///
+/// let resource: AnyResource = AnyResource::new(CudaMemoryResource::new());
+/// assert_eq!(resource.name(), "cuda"); // a method of `SyncResource`
+/// ```
 pub mod prelude {
     pub use crate::{
         AnyResource, CudaAsyncMemoryResource, CudaEvent, CudaMemoryResource, CudaStream,
