@@ -111,6 +111,7 @@ impl Device {
     }
 
     /// The device's number, from 0.
+    #[doc(alias = "rmm::cuda_device_id::value")]
     pub fn ordinal(self) -> usize {
         usize::try_from(self.0.0).unwrap_or(0)
     }
@@ -270,6 +271,7 @@ impl Device {
 /// Keeps a device current on this thread, see [`Device::make_current`].
 #[derive(Debug)]
 #[must_use = "the device is current only while the guard lives"]
+#[doc(alias = "rmm::cuda_set_device_raii")]
 pub struct DeviceGuard {
     /// The stack of contexts is the thread's.
     thread_bound: PhantomData<*const ()>,

@@ -193,6 +193,15 @@ impl Error {
     }
 
     /// Adds the error that led to this one.
+    ///
+    /// ```
+    /// use std::error::Error as _;
+    ///
+    /// let cause = "ten".parse::<usize>().unwrap_err();
+    /// let error = rmm_core::Error::invalid_argument("pool", "`ten` is no size").with_source(cause);
+    /// assert_eq!(error.to_string(), "invalid argument to pool: `ten` is no size");
+    /// assert_eq!(error.source().unwrap().to_string(), "invalid digit found in string");
+    /// ```
     #[must_use]
     pub fn with_source(
         mut self,

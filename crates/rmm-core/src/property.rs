@@ -104,6 +104,20 @@ impl Property for HostAccessible {
 
 /// A type whose memory has the property `P`.
 ///
+/// ```
+/// use rmm_core::{DeviceAccessible, HasProperty, HostAccessible, SyncResource};
+/// use rmm_resources::ManagedMemoryResource;
+///
+/// /// `cuda::mr::synchronous_resource_with<R, host_accessible, device_accessible>`
+/// fn name<R>(resource: &R) -> &'static str
+/// where
+///     R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible>,
+/// {
+///     resource.name()
+/// }
+/// assert_eq!(name(&ManagedMemoryResource::new()), "managed");
+/// ```
+///
 /// Pointers to a resource have its properties, and adaptors those of their upstream. See [`Property`] for how a resource claims one.
 /// A resource that claims a property here tells of it at run time too, in [`SyncResource::properties`](crate::SyncResource::properties).
 ///
@@ -111,6 +125,8 @@ impl Property for HostAccessible {
 /// All memory that the type hands out has the property for as long as it is allocated: code that relies on it touches the
 /// memory without asking again.
 #[doc(alias = "cuda::has_property")]
+#[doc(alias = "cuda::mr::resource_with")]
+#[doc(alias = "cuda::mr::synchronous_resource_with")]
 #[diagnostic::on_unimplemented(
     message = "the memory of `{Self}` is not known to have the property `{P}`",
     label = "needs memory with the property `{P}`",

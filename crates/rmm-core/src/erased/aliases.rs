@@ -6,18 +6,62 @@ use super::{ResourceRef, SyncResourceRef};
 use crate::{DeviceAccessible, HostAccessible, HostDeviceAccessible};
 
 /// A borrowed resource whose memory work on the device may use; synchronous.
+///
+/// ```
+/// use rmm_core::DeviceResourceRef;
+/// use rmm_resources::CudaMemoryResource;
+///
+/// fn name(resource: DeviceResourceRef<'_>) -> &'static str {
+///     resource.downcast_ref::<CudaMemoryResource>().map_or("another", |_| "the one")
+/// }
+/// let resource = CudaMemoryResource::new();
+/// assert_eq!(name(DeviceResourceRef::new(&resource)), "the one");
+/// ```
 #[doc(alias = "rmm::device_resource_ref")]
 pub type DeviceResourceRef<'a> = SyncResourceRef<'a, DeviceAccessible>;
 
-/// A borrowed resource whose memory work on the device may use; in stream order.
+/// A borrowed resource whose memory work on the device may use; in stream order. What most functions that allocate take.
+///
+/// ```
+/// use rmm_core::DeviceAsyncResourceRef;
+/// use rmm_resources::CudaMemoryResource;
+///
+/// fn name(resource: DeviceAsyncResourceRef<'_>) -> &'static str {
+///     resource.downcast_ref::<CudaMemoryResource>().map_or("another", |_| "the one")
+/// }
+/// let resource = CudaMemoryResource::new();
+/// assert_eq!(name(DeviceAsyncResourceRef::new(&resource)), "the one");
+/// ```
 #[doc(alias = "rmm::device_async_resource_ref")]
 pub type DeviceAsyncResourceRef<'a> = ResourceRef<'a, DeviceAccessible>;
 
 /// A borrowed resource whose memory the host may use; synchronous.
+///
+/// ```
+/// use rmm_core::HostResourceRef;
+/// use rmm_resources::HostMemoryResource;
+///
+/// fn name(resource: HostResourceRef<'_>) -> &'static str {
+///     resource.downcast_ref::<HostMemoryResource>().map_or("another", |_| "the one")
+/// }
+/// let resource = HostMemoryResource::new();
+/// assert_eq!(name(HostResourceRef::new(&resource)), "the one");
+/// ```
 #[doc(alias = "rmm::host_resource_ref")]
 pub type HostResourceRef<'a> = SyncResourceRef<'a, HostAccessible>;
 
 /// A borrowed resource whose memory the host may use; in stream order.
+///
+/// ```
+/// use rmm_core::HostAsyncResourceRef;
+/// use rmm_resources::PinnedHostMemoryResource;
+///
+/// fn name(resource: HostAsyncResourceRef<'_>) -> &'static str {
+///     resource.downcast_ref::<PinnedHostMemoryResource>().map_or("another", |_| "the one")
+/// }
+/// let resource = PinnedHostMemoryResource::new();
+/// assert_eq!(name(HostAsyncResourceRef::new(&resource)), "the one");
+/// ```
 #[doc(alias = "rmm::host_async_resource_ref")]
 pub type HostAsyncResourceRef<'a> = ResourceRef<'a, HostAccessible>;
 
@@ -33,7 +77,19 @@ pub type HostAsyncResourceRef<'a> = ResourceRef<'a, HostAccessible>;
 #[doc(alias = "rmm::host_device_resource_ref")]
 pub type HostDeviceResourceRef<'a> = SyncResourceRef<'a, HostDeviceAccessible>;
 
-/// A borrowed resource whose memory the host and work on the device may use; in stream order.
+/// A borrowed resource whose memory the host and work on the device may use; in stream order. It becomes each of the others here:
+///
+/// ```
+/// use rmm_core::{DeviceAsyncResourceRef, HostAsyncResourceRef, HostDeviceAsyncResourceRef, HostResourceRef};
+/// use rmm_resources::PinnedHostMemoryResource;
+///
+/// let resource = PinnedHostMemoryResource::new();
+/// let both = HostDeviceAsyncResourceRef::new(&resource);
+/// let device: DeviceAsyncResourceRef<'_> = both.into();
+/// let host: HostAsyncResourceRef<'_> = both.into();
+/// let synchronous: HostResourceRef<'_> = host.into();
+/// assert!(device.is_equal(host) && synchronous.is_equal(&resource));
+/// ```
 #[doc(alias = "rmm::host_device_async_resource_ref")]
 pub type HostDeviceAsyncResourceRef<'a> = ResourceRef<'a, HostDeviceAccessible>;
 

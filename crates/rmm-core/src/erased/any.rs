@@ -70,6 +70,19 @@ impl<S: PropertySet> AnyResource<S> {
     }
 
     /// A handle to the same resource: the resource's own clone, taken in.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::AnyResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let handle: AnyResource = AnyResource::of(&pool);
+    /// assert!(handle.is_equal(&pool)); // memory from one may be freed by the other
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
     pub fn of<R>(resource: &R) -> Self
     where
         R: Resource + Clone + PartialEq + 'static,
@@ -113,6 +126,7 @@ impl<S: PropertySet> AnyResource<S> {
     }
 
     /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         self.shared.0.equals(other.into().as_any())
     }

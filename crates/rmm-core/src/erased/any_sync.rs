@@ -75,6 +75,7 @@ impl<S: PropertySet> AnySyncResource<S> {
     }
 
     /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         self.shared.0.equals(other.into().as_any())
     }

@@ -53,6 +53,14 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
 
     /// Borrows a resource that may not be there.
     ///
+    /// ```
+    /// use rmm_core::DeviceAsyncResourceRef;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let configured: Option<&CudaMemoryResource> = None;
+    /// assert!(DeviceAsyncResourceRef::new_checked(configured).unwrap_err().is_invalid_argument());
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is not.
     #[doc(alias = "rmm::to_device_async_resource_ref_checked")]
@@ -86,11 +94,22 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     }
 
     /// The resource that this one takes its memory from, if it is over another.
+    #[doc(alias = "get_upstream_resource")]
     pub fn upstream(self) -> Option<&'a (dyn SyncResource + 'static)> {
         self.resource.upstream_resource()
     }
 
-    /// The resource, known to have the properties of a smaller set.
+    /// The resource, known to have the properties of a smaller set; with [`try_widen`](Self::try_widen) it gets them back.
+    ///
+    /// ```
+    /// use rmm_core::{DeviceAccessible, HostAccessible, ResourceRef};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let resource = CudaMemoryResource::new();
+    /// let nothing_known = ResourceRef::<DeviceAccessible>::new(&resource).narrow::<()>();
+    /// assert!(nothing_known.try_widen::<DeviceAccessible>().is_ok());
+    /// assert_eq!(nothing_known.try_widen::<HostAccessible>(), Err(nothing_known));
+    /// ```
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> ResourceRef<'a, T> {
         ResourceRef::from_erased(self.resource)
@@ -106,6 +125,7 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     }
 
     /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         self.resource.equals(other.into().as_any())
     }

@@ -19,6 +19,17 @@ use super::{DeviceAccessible, HasProperty, HostAccessible, Property, PropertyId}
 /// assert!(offers::<DeviceAccessible>() && offers::<()>());
 /// assert!(!offers::<HostDeviceAccessible>());
 /// ```
+///
+/// A set becomes any smaller one:
+///
+/// ```
+/// use rmm_core::{AnyResource, DeviceAccessible, HostDeviceAccessible};
+/// use rmm_resources::PinnedHostMemoryResource;
+///
+/// let both = AnyResource::<HostDeviceAccessible>::new(PinnedHostMemoryResource::new());
+/// let device: AnyResource<DeviceAccessible> = both.into();
+/// let _nothing_known = device.narrow::<()>();
+/// ```
 #[doc(alias = "cuda::mr::properties_list")]
 pub trait PropertySet: Debug + Copy + Send + Sync + 'static {
     /// Names every property in the set.
@@ -143,13 +154,5 @@ macro_rules! property_set {
 
 property_set! {
     /// The host and the device may both read and write the memory: the set of [`HostAccessible`] and [`DeviceAccessible`].
-    ///
-    /// ```
-    /// use rmm_core::{AnyResource, DeviceAccessible, HostDeviceAccessible};
-    /// use rmm_resources::PinnedHostMemoryResource;
-    ///
-    /// let both = AnyResource::<HostDeviceAccessible>::new(PinnedHostMemoryResource::new());
-    /// let device: AnyResource<DeviceAccessible> = both.into(); // either comes from both
-    /// ```
     pub struct HostDeviceAccessible = [HostAccessible, DeviceAccessible];
 }

@@ -100,6 +100,14 @@ pub trait Introspect: SyncResource {
     }
 
     /// Whether the resource tells at run time of what its type claims: `true`, unless its author forgot to. For tests of resources.
+    ///
+    /// ```
+    /// use rmm_core::{DeviceAccessible, Introspect, MemoryKind};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let resource = CudaMemoryResource::new();
+    /// assert!(resource.tells_of::<DeviceAccessible>() && resource.tells_of::<MemoryKind>());
+    /// ```
     fn tells_of<S: SatisfiedBy<Self>>(&self) -> bool {
         self.has_all::<S>()
     }

@@ -13,6 +13,16 @@ use crate::{Context, CudaEvent, Error};
 bitflags::bitflags! {
     /// How a new stream behaves, see [`CudaStream::with_flags`]. Without any (`sync_default`) it orders itself with the legacy default
     /// stream.
+    ///
+    /// ```
+    /// use rmm_core::{CudaStream, StreamFlags};
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// assert!(CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?.is_non_blocking());
+    /// assert!(!CudaStream::with_flags(StreamFlags::empty(), 0)?.is_non_blocking());
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
     #[doc(alias = "rmm::cuda_stream::flags")]
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct StreamFlags: u32 {
@@ -262,6 +272,7 @@ impl CudaStream {
     }
 
     /// The driver's own value.
+    #[doc(alias = "rmm::cuda_stream::value")]
     pub fn as_raw(&self) -> CuStream {
         self.inner.handle
     }

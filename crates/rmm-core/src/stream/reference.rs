@@ -112,6 +112,7 @@ impl<'a> StreamRef<'a> {
     }
 
     /// The driver's own value.
+    #[doc(alias = "rmm::cuda_stream_view::value")]
     pub fn as_raw(self) -> CuStream {
         self.stream.as_raw()
     }
