@@ -1,5 +1,8 @@
 //! Streams as owned values.
 
+mod foreign;
+mod retiring;
+
 use std::ffi::{c_int, c_uint};
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -8,7 +11,10 @@ use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use super::{StreamId, StreamRef};
 use crate::driver::{check, current_driver, driver_for_drop, driver_in_context};
-use crate::{Context, CudaEvent, Error};
+use crate::{Context, Error};
+
+pub use foreign::StreamLifetime;
+pub use retiring::{RetiringStream, StreamWatcher};
 
 bitflags::bitflags! {
     /// How a new stream behaves, see [`CudaStream::with_flags`]. Without any (`sync_default`) it orders itself with the legacy default
@@ -51,54 +57,10 @@ pub enum StreamKind {
     Legacy,
     /// The calling thread's own default stream: another stream on each thread.
     PerThread,
-    /// Made by this library, destroyed with its last [`CudaStream`].
+    /// Destroyed with its last [`CudaStream`]: made by this library, or [handed over](CudaStream::from_raw) to it.
     Owned,
     /// Made by somebody else, see [`CudaStream::adopt`].
     Adopted(StreamLifetime),
-}
-
-/// How long a stream made by somebody else stays valid, see [`CudaStream::adopt`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum StreamLifetime {
-    /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap to reuse as with a
-    /// stream of this library.
-    UntilDropped,
-    /// Only during the calls that it is given to, and for as long as a container is on it: its owner may destroy it at any time
-    /// in between, although blocks freed on it are still pooled. Each free then records an event.
-    Unknown,
-}
-
-/// Somebody who must act before a stream is destroyed: a pool that holds memory freed on it.
-///
-/// ```
-/// use std::sync::{Arc, Mutex, Weak};
-/// use rmm_core::{CudaEvent, CudaStream, RetiringStream, StreamWatcher};
-///
-/// /// Keeps the event that marks a stream's end.
-/// struct Pool(Mutex<Option<CudaEvent>>);
-/// impl StreamWatcher for Pool {
-///     fn stream_retires(&self, stream: &RetiringStream<'_>) {
-///         let recorded = CudaEvent::new().and_then(|event| stream.record(&event).map(|()| event));
-///         *self.0.lock().expect("nobody panics with it") = recorded.ok();
-///     }
-/// }
-///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
-/// let pool = Arc::new(Pool(Mutex::new(None)));
-/// let watcher: Arc<dyn StreamWatcher> = pool.clone();
-/// let stream = CudaStream::new()?;
-/// stream.watch(Arc::downgrade(&watcher));
-/// drop(stream);
-/// let end = pool.0.lock().expect("nobody panics with it").take().expect("it was told");
-/// end.synchronize()?; // the stream is gone, its mark is not
-/// # Ok::<(), rmm_core::Error>(())
-/// ```
-pub trait StreamWatcher: Send + Sync {
-    /// The stream is about to be destroyed: the last chance to record an event on it.
-    ///
-    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library held.
-    fn stream_retires(&self, stream: &RetiringStream<'_>);
 }
 
 /// A stream, shared: clones are the same stream, and the last one to be dropped destroys it (if it is this library's).
@@ -194,46 +156,6 @@ impl CudaStream {
     #[doc(alias = "cuda_stream_per_thread")]
     pub fn per_thread() -> Self {
         PER_THREAD.clone()
-    }
-
-    /// A stream that somebody else made. It is never destroyed by this library.
-    ///
-    /// Each call makes a new identity: adopt a stream once and keep the result, since memory freed under one identity is, for
-    /// another, memory of another stream.
-    ///
-    /// ```
-    /// use rmm_core::{CudaStream, StreamKind, StreamLifetime};
-    ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
-    /// let theirs = CudaStream::new()?; // in its place: a stream of another library
-    /// // SAFETY: `theirs` lives until the end of the scope, longer than `ours`.
-    /// let ours = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::UntilDropped) }?;
-    /// assert_eq!(ours.as_raw(), theirs.as_raw());
-    /// assert_eq!(ours.kind(), StreamKind::Adopted(StreamLifetime::UntilDropped));
-    /// assert_ne!(ours, theirs); // another identity
-    /// # Ok::<(), rmm_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If there is no driver.
-    ///
-    /// # Safety
-    /// `handle` names an existing stream of the current context, and stays valid for as long as `lifetime` says.
-    #[doc(alias = "rmm::cuda_stream_view")]
-    pub unsafe fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Result<Self, Error> {
-        match handle {
-            CuStream::NULL | CuStream::LEGACY => Ok(Self::legacy()),
-            CuStream::PER_THREAD => Ok(Self::per_thread()),
-            _ => Ok(Self::from_inner(Inner {
-                handle,
-                id: StreamId::next(),
-                kind: StreamKind::Adopted(lifetime),
-                context: Some(Context::current()?),
-                is_non_blocking: false,
-                watchers: Mutex::default(),
-            })),
-        }
     }
 
     fn default_stream(handle: CuStream, id: StreamId, kind: StreamKind) -> Self {
@@ -335,14 +257,6 @@ impl CudaStream {
             code => check("cuStreamQuery", code).map(|()| true),
         }
     }
-
-    /// Has `watcher` called, once, when the last clone of this stream is dropped and before the stream is destroyed. See
-    /// [`StreamWatcher`]. Takes time in proportion to how many watch already.
-    pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
-        let mut watchers = self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
-        watchers.push(watcher);
-    }
 }
 
 impl PartialEq for CudaStream {
@@ -371,48 +285,13 @@ impl Drop for Inner {
         let watchers =
             std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
-            watcher.stream_retires(&RetiringStream { inner: self });
+            watcher.stream_retires(&RetiringStream::new(self));
         }
         if self.kind == StreamKind::Owned {
             // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is its last use.
             // A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };
         }
-    }
-}
-
-/// A stream that is about to be destroyed. It still takes work while this value is borrowed, unless it was
-/// [adopted](CudaStream::adopt) with an [unknown lifetime](StreamLifetime::Unknown): then it may be gone already.
-pub struct RetiringStream<'a> {
-    inner: &'a Inner,
-}
-
-impl RetiringStream<'_> {
-    /// Who the stream is.
-    pub fn id(&self) -> StreamId {
-        self.inner.id
-    }
-
-    /// Marks the stream's end with `event`.
-    ///
-    /// # Errors
-    /// If the driver refuses, or the stream may be gone already.
-    pub fn record(&self, event: &CudaEvent) -> Result<(), Error> {
-        if self.inner.kind == StreamKind::Adopted(StreamLifetime::Unknown) {
-            return Err(Error::unsupported(
-                "RetiringStream::record",
-                "the stream's owner may have destroyed it",
-            ));
-        }
-        // SAFETY: the stream is destroyed only after this value is gone: by `Inner::drop` if it is this library's, by its
-        // owner after the last `CudaStream` is dropped if it was adopted so.
-        unsafe { event.record_raw(self.inner.handle) }
-    }
-}
-
-impl fmt::Debug for RetiringStream<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetiringStream").field("id", &self.inner.id).finish_non_exhaustive()
     }
 }
 

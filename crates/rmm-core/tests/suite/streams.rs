@@ -2,10 +2,12 @@
 
 use std::alloc::Layout;
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
-    CudaStream, Device, Error, Resource, StreamFlags, StreamId, StreamLifetime, StreamRef, copy,
-    stream_priority_range,
+    CudaEvent, CudaStream, Device, Error, Resource, RetiringStream, StreamFlags, StreamId,
+    StreamLifetime, StreamRef, StreamWatcher, copy, stream_priority_range,
 };
 use rmm_resources::CudaAsyncMemoryResource;
 use rmm_sim::{Fault, Machine, Schedule};
@@ -48,6 +50,51 @@ fn a_streams_id_is_a_key() {
     assert_eq!(map.insert(first.clone().as_ref().id(), "again"), Some("first"));
     assert_eq!(map.get(&StreamRef::legacy().id()), None);
     assert_eq!(map.len(), 2);
+}
+
+/// Counts how often it is told.
+#[derive(Default)]
+struct Told(AtomicUsize);
+
+impl StreamWatcher for Told {
+    fn stream_retires(&self, stream: &RetiringStream<'_>) {
+        let event = CudaEvent::new().expect("the device has events");
+        stream.record(&event).expect("the stream still exists");
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_stream_that_is_handed_over_is_destroyed_once_by_who_has_it() -> Result<(), Error> {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let destroyed = || calls_of(&machine, "cuStreamDestroy_v2");
+    let told = Arc::new(Told::default());
+    let watch = |stream: &CudaStream| {
+        let watcher: Arc<dyn StreamWatcher> = told.clone();
+        stream.watch(Arc::downgrade(&watcher));
+    };
+    let stream = CudaStream::new()?;
+    watch(&stream);
+    let clone = stream.clone();
+    let stream = stream.into_raw().expect_err("there is a clone");
+    drop(clone);
+    assert_eq!(told.0.load(Ordering::Relaxed), 0);
+    let handle = stream.into_raw().expect("it is the only one");
+    assert_eq!((told.0.load(Ordering::Relaxed), destroyed()), (1, 0));
+    // SAFETY: the stream exists, and nobody else knows it.
+    let stream = unsafe { CudaStream::from_raw(handle) }?;
+    watch(&stream);
+    stream.synchronize()?;
+    drop(stream);
+    assert_eq!((told.0.load(Ordering::Relaxed), destroyed()), (2, 1));
+    for handle in [CuStream::NULL, CuStream::PER_THREAD] {
+        // SAFETY: these handles are valid everywhere, and nobody destroys what they mean.
+        let stream = unsafe { CudaStream::from_raw(handle) }?;
+        assert!(stream.into_raw().is_err(), "a default stream is everybody's");
+    }
+    assert_eq!(destroyed(), 1);
+    Ok(())
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! The last chance to act before a stream is destroyed.
+
+use std::fmt;
+use std::sync::{PoisonError, Weak};
+
+use super::{CudaStream, Inner, StreamKind, StreamLifetime};
+use crate::{CudaEvent, Error, StreamId};
+
+/// Somebody who must act before a stream is destroyed: a pool that holds memory freed on it.
+///
+/// ```
+/// use std::sync::{Arc, Mutex, Weak};
+/// use rmm_core::{CudaEvent, CudaStream, RetiringStream, StreamWatcher};
+///
+/// /// Keeps the event that marks a stream's end.
+/// struct Pool(Mutex<Option<CudaEvent>>);
+/// impl StreamWatcher for Pool {
+///     fn stream_retires(&self, stream: &RetiringStream<'_>) {
+///         let recorded = CudaEvent::new().and_then(|event| stream.record(&event).map(|()| event));
+///         *self.0.lock().expect("nobody panics with it") = recorded.ok();
+///     }
+/// }
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = Arc::new(Pool(Mutex::new(None)));
+/// let watcher: Arc<dyn StreamWatcher> = pool.clone();
+/// let stream = CudaStream::new()?;
+/// stream.watch(Arc::downgrade(&watcher));
+/// drop(stream);
+/// let end = pool.0.lock().expect("nobody panics with it").take().expect("it was told");
+/// end.synchronize()?; // the stream is gone, its mark is not
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+pub trait StreamWatcher: Send + Sync {
+    /// The stream is about to be destroyed: the last chance to record an event on it.
+    ///
+    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library held.
+    fn stream_retires(&self, stream: &RetiringStream<'_>);
+}
+
+impl CudaStream {
+    /// Has `watcher` called, once, when the last clone of this stream is dropped and before the stream is destroyed. See
+    /// [`StreamWatcher`]. Takes time in proportion to how many watch already.
+    pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
+        let mut watchers = self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
+        watchers.push(watcher);
+    }
+}
+
+/// A stream that is about to be destroyed. It still takes work while this value is borrowed, unless it was
+/// [adopted](CudaStream::adopt) with an [unknown lifetime](StreamLifetime::Unknown): then it may be gone already.
+pub struct RetiringStream<'a> {
+    inner: &'a Inner,
+}
+
+impl<'a> RetiringStream<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self { inner }
+    }
+
+    /// Who the stream is.
+    pub fn id(&self) -> StreamId {
+        self.inner.id
+    }
+
+    /// Marks the stream's end with `event`.
+    ///
+    /// # Errors
+    /// If the driver refuses, or the stream may be gone already.
+    pub fn record(&self, event: &CudaEvent) -> Result<(), Error> {
+        if self.inner.kind == StreamKind::Adopted(StreamLifetime::Unknown) {
+            return Err(Error::unsupported(
+                "RetiringStream::record",
+                "the stream's owner may have destroyed it",
+            ));
+        }
+        // SAFETY: the stream is destroyed only after this value is gone: by `Inner::drop` if it is this library's, by its
+        // owner after the last `CudaStream` is dropped if it was adopted so.
+        unsafe { event.record_raw(self.inner.handle) }
+    }
+}
+
+impl fmt::Debug for RetiringStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetiringStream").field("id", &self.inner.id).finish_non_exhaustive()
+    }
+}
