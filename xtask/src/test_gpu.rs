@@ -89,6 +89,7 @@ fn run_matrix(args: &Args, programs: &Programs) -> Result<()> {
         cells.into_iter().map(|cell| run_cell(cell, programs, &args.rest, limit)).collect();
 
     println!("\n{}", verdict::table(&results));
+    print!("{}", verdict::ignored(&results));
     let junit = args.junit.as_ref().unwrap_or(&programs.junit);
     if let Some(folder) = junit.parent() {
         fs::create_dir_all(folder).context(folder.display())?;

@@ -7,8 +7,10 @@ use rmm_sys::CuDeviceAttribute;
 use crate::failure::ensure;
 use crate::{Failure, Outcome};
 
-/// Memory of the software device, in bytes.
+/// Memory of each software device, in bytes.
 const SOFTWARE_MEMORY: usize = 4 << 30;
+/// Software devices of a machine, so that there is one beside the one that is open.
+const SOFTWARE_DEVICES: usize = 2;
 
 /// A device that checks can run on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +85,10 @@ impl Environment {
     pub fn open(place: Place) -> Result<Self, Failure> {
         // The devices of the software machine use ordinary memory of the host, so that resources over it are checked too.
         let pageable = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
-        let machine = || Machine::builder().memory(SOFTWARE_MEMORY).attribute(pageable, 1);
+        let machine = || {
+            let builder = Machine::builder().devices(SOFTWARE_DEVICES);
+            builder.memory(SOFTWARE_MEMORY).attribute(pageable, 1)
+        };
         let handle = match place {
             Place::Gpu(number) => DeviceHandle::Gpu(Device::new(number)?),
             Place::Seeded => DeviceHandle::Software(machine().build()),
@@ -98,6 +103,27 @@ impl Environment {
     /// For other threads.
     pub fn handle(&self) -> &DeviceHandle {
         &self.handle
+    }
+
+    /// A device beside the one that is open: the next one. `None` if there is no other.
+    ///
+    /// # Errors
+    /// If the driver refuses to tell.
+    pub fn another_device(&self) -> Result<Option<Device>, Error> {
+        let (own, count) = (self.device()?.ordinal(), Device::count()?);
+        let next = (own + 1) % count.max(1);
+        if next == own { Ok(None) } else { Device::new(next).map(Some) }
+    }
+
+    /// The device that is open, whichever is current.
+    ///
+    /// # Errors
+    /// If the driver refuses to tell.
+    pub fn device(&self) -> Result<Device, Error> {
+        match &self.handle {
+            DeviceHandle::Software(_) => Device::new(0),
+            DeviceHandle::Gpu(device) => Ok(*device),
+        }
     }
 
     /// The device's name.

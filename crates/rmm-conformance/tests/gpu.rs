@@ -1,11 +1,19 @@
 //! The conformance suite, one test for each check, over the cells that the environment chooses: by default every stream and
 //! resource on the software device, with `RMM_DRIVER=cuda` on a GPU.
 
+#[path = "gpu/devices.rs"]
+mod devices;
+#[path = "gpu/driver.rs"]
+mod driver;
 #[path = "gpu/exit.rs"]
 mod exit;
 #[cfg(unix)]
 #[path = "gpu/export.rs"]
 mod export;
+#[path = "gpu/pair.rs"]
+mod pair;
+#[path = "gpu/peers.rs"]
+mod peers;
 #[path = "gpu/run.rs"]
 mod run;
 #[path = "gpu/small.rs"]
@@ -14,3 +22,5 @@ mod small;
 mod spacious;
 #[path = "gpu/timing.rs"]
 mod timing;
+#[path = "gpu/witness.rs"]
+mod witness;

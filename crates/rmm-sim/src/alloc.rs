@@ -131,7 +131,8 @@ impl Session<'_> {
         Ok(start)
     }
 
-    /// Allocates from a pool, in the order of a stream.
+    /// Allocates from a pool, in the order of a stream, which may be of another device: the pool says where the memory is, the
+    /// stream only when it may be used.
     pub(crate) fn allocate_from(
         &mut self,
         key: u64,
@@ -140,7 +141,7 @@ impl Session<'_> {
     ) -> Result<usize, CuResult> {
         let pool = self.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
         let (device, medium) = (pool.device, pool.medium);
-        if self.streams.get(stream).is_none_or(|stream| !pool.serves(stream.device)) || bytes == 0 {
+        if bytes == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
@@ -154,8 +155,9 @@ impl Session<'_> {
             start = self.take_waiting(key, len, stream);
         }
         if start.is_none() {
-            // The last resort is to wait for the device, and to take what pools hold in reserve.
-            self.run_pending(Some(device));
+            // The last resort is to wait, whichever device's streams the memory was freed on, and to take what pools hold in
+            // reserve.
+            self.run_pending(None);
             self.drain_pools(device);
             let fits = self.grow_pool(key, len);
             start = if fits { self.take_ordered(key, len, stream) } else { None };

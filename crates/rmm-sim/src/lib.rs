@@ -19,7 +19,8 @@
 //!
 //! # What it does not do
 //! Virtual memory management, exported pools, memory of other processes, memory of graphs, stream capture and device
-//! code return `NOT_SUPPORTED`, and the attributes say so. When the last retain of a primary context is released, its
+//! code return `NOT_SUPPORTED`, and the attributes say so. Which device may use the memory of which is kept and told, and stops no
+//! work. When the last retain of a primary context is released, its
 //! objects stay; they can not be used until it is retained again. Host functions and kernels run on a thread that makes a
 //! driver call, so one that waits for what that thread does next never ends.
 

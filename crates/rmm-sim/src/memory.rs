@@ -45,6 +45,11 @@ impl Allocation {
         matches!(self.kind, Kind::Pinned | Kind::Registered | Kind::Pool(_, Medium::Host))
     }
 
+    /// Whether it is from a pool of memory of the host.
+    pub(crate) fn is_of_host_pool(&self) -> bool {
+        matches!(self.kind, Kind::Pool(_, Medium::Host))
+    }
+
     pub(crate) fn on_device_only(&self) -> bool {
         matches!(self.kind, Kind::Device | Kind::Pool(_, Medium::Device))
     }
@@ -132,6 +137,9 @@ impl Place {
 pub(crate) enum Side {
     /// Memory that a device can use: where it reaches all memory of the host, that too.
     Device,
+    /// The device's side of a copy that names its direction. As [`Device`](Self::Device), but no memory of a pool at the host:
+    /// drivers refuse that, although they take other memory of the host there (seen on an H200).
+    DeviceByName,
     /// Memory that the host can use.
     Host,
     /// Either.
@@ -143,7 +151,7 @@ impl State {
     ///
     /// # Errors
     /// `INVALID_VALUE` if it does not lie within one live allocation or, on the host's side and where devices use pageable
-    /// memory, in ordinary memory.
+    /// memory, in ordinary memory; or if it is memory that the side may not name.
     pub(crate) fn place(
         &self,
         address: usize,
@@ -151,6 +159,7 @@ impl State {
         side: Side,
     ) -> Result<Place, CuResult> {
         let allocation = self.allocations.containing(address);
+        let for_device = matches!(side, Side::Device | Side::DeviceByName);
         match allocation {
             Some(found) if bytes > found.bytes - (address - found.start) => {
                 return Err(CuResult::INVALID_VALUE);
@@ -158,7 +167,10 @@ impl State {
             Some(found) if side == Side::Host && found.on_device_only() => {
                 return Err(CuResult::INVALID_VALUE);
             }
-            None if address == 0 || side == Side::Device && !self.uses_pageable_memory() => {
+            Some(found) if side == Side::DeviceByName && found.is_of_host_pool() => {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            None if address == 0 || for_device && !self.uses_pageable_memory() => {
                 return Err(CuResult::INVALID_VALUE);
             }
             // Addresses that some machine hands out, but that are not (or no longer) allocated.

@@ -43,7 +43,7 @@ pub(crate) enum Medium {
     Device,
     /// Managed memory, which host and device may touch; it does not count against the device's memory.
     Managed,
-    /// Pinned memory of the host, for streams of every device.
+    /// Pinned memory of the host.
     Host,
 }
 
@@ -90,11 +90,6 @@ impl Pool {
             segments: BTreeMap::new(),
             free: BTreeMap::new(),
         }
-    }
-
-    /// Whether memory of the pool may be asked for, or freed, on a stream of `device`.
-    pub(crate) fn serves(&self, device: usize) -> bool {
-        self.medium == Medium::Host || self.device == device
     }
 
     /// Whether the pool's memory is the device's own, which it can not be kept from.

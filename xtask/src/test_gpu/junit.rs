@@ -57,7 +57,13 @@ fn case(class: &str, test: &TestCase) -> String {
     let head = format!("    <testcase classname=\"{class}\" name=\"{name}\"");
     match test.outcome {
         Outcome::Passed => format!("{head}/>\n"),
-        Outcome::Ignored => format!("{head}>\n      <skipped/>\n    </testcase>\n"),
+        Outcome::Ignored if test.output.is_empty() => {
+            format!("{head}>\n      <skipped/>\n    </testcase>\n")
+        }
+        Outcome::Ignored => {
+            let why = escaped(&test.output);
+            format!("{head}>\n      <skipped message=\"{why}\"/>\n    </testcase>\n")
+        }
         Outcome::Failed => {
             let (message, output) = (summary(&test.output), escaped(&test.output));
             format!(
@@ -136,17 +142,21 @@ mod tests {
             test("a", Outcome::Passed, ""),
             test("b", Outcome::Failed, "\nfirst\nsecond"),
             test("c", Outcome::Ignored, ""),
+            test("d", Outcome::Ignored, "needs <two>"),
         ];
         let expected = "\
 <?xml version=\"1.0\" encoding=\"UTF-8\"?>
 <testsuites name=\"gpu\">
-  <testsuite name=\"device 1 / legacy / pool\" tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\" time=\"1.500\">
+  <testsuite name=\"device 1 / legacy / pool\" tests=\"5\" failures=\"1\" errors=\"1\" skipped=\"2\" time=\"1.500\">
     <testcase classname=\"gpu.device-1.legacy.pool\" name=\"a\"/>
     <testcase classname=\"gpu.device-1.legacy.pool\" name=\"b\">
       <failure message=\"first\">\nfirst\nsecond</failure>
     </testcase>
     <testcase classname=\"gpu.device-1.legacy.pool\" name=\"c\">
       <skipped/>
+    </testcase>
+    <testcase classname=\"gpu.device-1.legacy.pool\" name=\"d\">
+      <skipped message=\"needs &lt;two&gt;\"/>
     </testcase>
     <testcase classname=\"gpu.device-1.legacy.pool\" name=\"the test program\">
       <error message=\"crashed\">crashed\nbadly</error>

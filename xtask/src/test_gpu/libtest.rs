@@ -17,7 +17,7 @@ pub(super) struct TestCase {
     pub(super) name: String,
     /// How it went.
     pub(super) outcome: Outcome,
-    /// What it printed, if it failed.
+    /// What it printed, if it failed; why, if it was ignored and says so.
     pub(super) output: String,
 }
 
@@ -73,7 +73,9 @@ pub(super) fn parse(stdout: &str) -> Report {
     report
 }
 
-/// Reads a line `test NAME ... RESULT`. A test may print past the harness, and so push the result to a later line.
+/// Reads a line `test NAME ... RESULT`. A test may print past the harness, and so push the result to a later line; one that finds
+/// out only when it runs that it can not, prints `ignored, REASON` for its result, and what the harness says after it is no more
+/// than that it ended.
 fn read_test_line(line: &str, report: &mut Report) {
     let begun = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
     let begun = begun.or_else(|| Some((line.strip_prefix("test ")?.strip_suffix(" ...")?, "")));
@@ -84,7 +86,8 @@ fn read_test_line(line: &str, report: &mut Report) {
     };
     match outcome(result) {
         Some(outcome) => {
-            report.tests.push(TestCase { name, outcome, output: String::new() });
+            let why = result.strip_prefix("ignored, ").unwrap_or_default().trim_end();
+            report.tests.push(TestCase { name, outcome, output: why.to_owned() });
             report.unfinished = None;
         }
         None => report.unfinished = Some(name),

@@ -1,5 +1,6 @@
 //! Whether a run of the test program was good, and the table of all runs.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -78,6 +79,20 @@ pub(super) fn judge(cell: Cell, run: io::Result<Finished>) -> CellResult {
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.trim().lines().collect();
     lines[lines.len().saturating_sub(ERROR_LINES)..].join("\n")
+}
+
+/// The tests that were ignored, each with its reason and the number of runs, one a line.
+pub(super) fn ignored(results: &[CellResult]) -> String {
+    let tests = results.iter().flat_map(|result| &result.tests);
+    let mut runs: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for test in tests.filter(|test| test.outcome == Outcome::Ignored) {
+        *runs.entry((&test.name, &test.output)).or_default() += 1;
+    }
+    let line = |((name, why), runs): (&(&str, &str), &usize)| {
+        let why = if why.is_empty() { "no reason given" } else { why };
+        format!("IGNORED in {runs} of {} runs: {name}: {why}\n", results.len())
+    };
+    runs.iter().map(line).collect()
 }
 
 /// The table of all runs.
@@ -159,6 +174,15 @@ mod tests {
             problem.contains("signal: 6") && problem.contains("while `b` ran\nnoise"),
             "{problem}"
         );
+    }
+
+    #[test]
+    fn what_is_ignored_is_told_once_with_its_reason() {
+        const SOME: &str = "running 2 tests\ntest a ... ok\ntest b ... ignored, needs two devices\nok\n\ntest result: ok. 2 passed\n";
+        let results = [judged(SOME, Some(0)), judged(SOME, Some(0)), judged(GOOD, Some(0))];
+        assert!(results.iter().all(CellResult::passed));
+        assert_eq!(ignored(&results), "IGNORED in 2 of 3 runs: b: needs two devices\n");
+        assert_eq!(ignored(&results[2..]), "");
     }
 
     #[test]

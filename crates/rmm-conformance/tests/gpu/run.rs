@@ -1,9 +1,9 @@
-//! Running a check in every cell.
+//! Running a check in every cell, or in every place.
 
 use std::io::Write;
 use std::sync::Once;
 
-use rmm_conformance::{Cell, Environment, Outcome};
+use rmm_conformance::{Cell, Environment, Outcome, Place};
 
 /// Defines a test for each check of the suite, over pools of at most `$capacity` bytes and the resources without a limit.
 macro_rules! conformance {
@@ -84,6 +84,22 @@ pub(crate) fn in_every_cell(check: impl Fn(&Cell) -> Outcome) {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Runs a check that is about no stream or resource in particular in every place that the environment chooses, and panics with
+/// what is wrong.
+#[track_caller]
+pub(crate) fn in_every_place(check: impl Fn() -> Outcome) {
+    let checked = Place::selected().and_then(|places| {
+        places.into_iter().try_for_each(|place| {
+            let environment = Environment::open(place)?;
+            check()?;
+            environment.verify()
+        })
+    });
+    if let Err(failure) = checked {
+        panic!("{failure}");
+    }
 }
 
 /// Says once on which device this is. That it can not be opened is for the check to say.

@@ -2,23 +2,12 @@
 
 use std::time::Duration;
 
-use rmm_conformance::{Environment, Outcome, Place, ensure};
+use rmm_conformance::ensure;
 use rmm_containers::DeviceBuffer;
 use rmm_core::{CudaStream, Device, PrefetchTarget, SyncResource, TimedEvent, prefetch};
 use rmm_resources::{CudaAsyncMemoryResource, ManagedMemoryResource};
 
-fn in_every_place(check: impl Fn() -> Outcome) {
-    let checked = Place::selected().and_then(|places| {
-        places.into_iter().try_for_each(|place| {
-            let environment = Environment::open(place)?;
-            check()?;
-            environment.verify()
-        })
-    });
-    if let Err(failure) = checked {
-        panic!("{failure}");
-    }
-}
+use crate::run::in_every_place;
 
 #[test]
 fn events_tell_the_time_between_them() {

@@ -91,19 +91,19 @@ driver_calls! {
     }
 
     fn cuMemcpyHtoD_v2(target: CuDevicePtr, source: *const c_void, bytes: usize) by [target, source] |session| {
-        session.copy_call((address(target), Side::Device), (source.address(), Side::Host), bytes, CuStream::NULL, true)
+        session.copy_call((address(target), Side::DeviceByName), (source.address(), Side::Host), bytes, CuStream::NULL, true)
     }
 
     fn cuMemcpyDtoH_v2(target: *mut c_void, source: CuDevicePtr, bytes: usize) by [source, target] |session| {
-        session.copy_call((target.address(), Side::Host), (address(source), Side::Device), bytes, CuStream::NULL, true)
+        session.copy_call((target.address(), Side::Host), (address(source), Side::DeviceByName), bytes, CuStream::NULL, true)
     }
 
     fn cuMemcpyHtoDAsync_v2(target: CuDevicePtr, source: *const c_void, bytes: usize, stream: CuStream) by [stream, target, source] |session| {
-        session.copy_call((address(target), Side::Device), (source.address(), Side::Host), bytes, stream, false)
+        session.copy_call((address(target), Side::DeviceByName), (source.address(), Side::Host), bytes, stream, false)
     }
 
     fn cuMemcpyDtoHAsync_v2(target: *mut c_void, source: CuDevicePtr, bytes: usize, stream: CuStream) by [stream, source, target] |session| {
-        session.copy_call((target.address(), Side::Host), (address(source), Side::Device), bytes, stream, false)
+        session.copy_call((target.address(), Side::Host), (address(source), Side::DeviceByName), bytes, stream, false)
     }
 
     fn cuMemcpyDtoDAsync_v2(target: CuDevicePtr, source: CuDevicePtr, bytes: usize, stream: CuStream) by [stream, target, source] |session| {

@@ -1,13 +1,15 @@
 //! Pools of host and of managed memory, and ordinary memory that devices use.
 
+use std::ffi::c_void;
+
 use rmm_sim::{Machine, Schedule};
 use rmm_sys::{
     CuDeviceAttribute, CuDevicePtr, CuMemAccessFlags, CuMemAdvise, CuMemAllocationType,
     CuMemLocation, CuMemLocationType, CuMemPool, CuMemPoolAttribute, CuMemPoolProps, CuMemoryType,
-    CuPointerAttribute, CuResult, CuStream,
+    CuPointerAttribute, CuResult, CuStream, MEM_ATTACH_GLOBAL,
 };
 
-use crate::common::{MIB, enter, start, stream};
+use crate::common::{MIB, alloc, enter, pinned, start, stream};
 
 fn location(kind: CuMemLocationType, id: i32) -> CuMemLocation {
     CuMemLocation { kind, id }
@@ -32,10 +34,19 @@ fn reserved(pool: CuMemPool) -> u64 {
     bytes
 }
 
+fn managed(bytes: usize) -> CuDevicePtr {
+    let mut pointer = CuDevicePtr::NULL;
+    ok!(cuMemAllocManaged(&raw mut pointer, bytes, MEM_ATTACH_GLOBAL));
+    pointer
+}
+
+fn address(pointer: CuDevicePtr) -> usize {
+    usize::try_from(pointer.0).expect("an address")
+}
+
 /// Writes and reads a byte as the host.
 fn touch(pointer: CuDevicePtr, value: u8) -> u8 {
-    let address = usize::try_from(pointer.0).expect("an address");
-    let block: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
+    let block: *mut u8 = std::ptr::with_exposed_provenance_mut(address(pointer));
     // SAFETY: the tests ask for live memory that the host may touch.
     unsafe { block.write_volatile(value) };
     // SAFETY: as above.
@@ -139,4 +150,38 @@ fn ordinary_memory_is_the_device_s_only_where_the_attribute_says_so() {
     assert_eq!(cu!(cuMemsetD8_v2(CuDevicePtr::NULL, 2, 64)), CuResult::INVALID_VALUE);
     // SAFETY: the block is alive, and no work uses it.
     assert_eq!(unsafe { block.as_ptr().read_volatile() }, 2);
+}
+
+#[test]
+fn copies_that_name_their_direction_take_no_memory_of_a_pool_at_the_host_for_the_devices() {
+    let (_machine, _here) = start(Schedule::Adversarial);
+    let (pool, stream) = (create(HOST).unwrap(), stream());
+    let pooled = alloc_from(pool, 8, stream).unwrap();
+    let mut bytes = [3u8; 8];
+    let host = bytes.as_mut_ptr().cast::<c_void>();
+    let by_name = |device| {
+        [
+            cu!(cuMemcpyHtoD_v2(device, host, 8)),
+            cu!(cuMemcpyHtoDAsync_v2(device, host, 8, stream)),
+            cu!(cuMemcpyDtoH_v2(host, device, 8)),
+            cu!(cuMemcpyDtoHAsync_v2(host, device, 8, stream)),
+        ]
+    };
+    assert_eq!(by_name(pooled), [CuResult::INVALID_VALUE; 4]);
+    for other in [CuDevicePtr(pinned(8).expose_provenance() as u64), managed(8)] {
+        assert_eq!(by_name(other), [CuResult::SUCCESS; 4], "what else the host may touch is fine");
+    }
+
+    ok!(cuMemcpyAsync(pooled, CuDevicePtr(host.expose_provenance() as u64), 8, stream));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(touch(CuDevicePtr(pooled.0 + 1), 4), 4);
+    ok!(cuMemcpy(CuDevicePtr(host.expose_provenance() as u64), pooled, 8));
+    // SAFETY: the array is alive, and the copy to it complete on return.
+    let back = unsafe { bytes.as_ptr().cast::<[u8; 8]>().read_volatile() };
+    assert_eq!(back, [3, 4, 3, 3, 3, 3, 3, 3]);
+
+    let (device, at_host) = (alloc(8), std::ptr::with_exposed_provenance_mut(address(pooled)));
+    ok!(cuMemcpyHtoDAsync_v2(device, at_host, 8, stream));
+    ok!(cuMemcpyDtoHAsync_v2(at_host, device, 8, stream));
+    ok!(cuStreamSynchronize(stream));
 }

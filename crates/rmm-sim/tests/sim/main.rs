@@ -9,6 +9,7 @@ mod events;
 mod faults;
 mod host_pools;
 mod memory;
+mod pool_devices;
 mod pools;
 mod streams;
 mod threads;

@@ -47,6 +47,7 @@ fn results_and_failure_texts_are_read() {
         "{output:?}"
     );
     assert!(report.tests[0].output.is_empty());
+    assert_eq!(report.tests[3].output, "needs two devices");
 }
 
 #[test]
@@ -66,6 +67,16 @@ fn a_test_that_prints_past_the_harness_keeps_its_result() {
         outcomes(&report),
         [("a", Outcome::Passed), ("b", Outcome::Failed), ("c", Outcome::Passed)]
     );
+    assert_eq!(report.unfinished, None);
+}
+
+#[test]
+fn a_test_that_finds_that_it_can_not_run_is_ignored_and_says_why() {
+    let report = parse(
+        "running 2 tests\ntest a ... ignored, needs two devices\nignored, needs two devices\nok\ntest b ... ok\n\ntest result: ok. 2 passed\n",
+    );
+    assert_eq!(outcomes(&report), [("a", Outcome::Ignored), ("b", Outcome::Passed)]);
+    assert_eq!(report.tests[0].output, "needs two devices");
     assert_eq!(report.unfinished, None);
 }
 
