@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
@@ -50,7 +51,8 @@ pub enum StreamLifetime {
 pub trait StreamWatcher: Send + Sync {
     /// The stream is about to be destroyed: the last chance to record an event on it.
     ///
-    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library held.
+    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library held. A panic ends here: it is
+    /// not passed on to whoever drops the stream.
     fn stream_retires(&self, stream: &RetiringStream<'_>);
 }
 
@@ -305,7 +307,11 @@ impl Drop for Inner {
         let watchers =
             std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
-            watcher.stream_retires(&RetiringStream { inner: self });
+            let retiring = RetiringStream { inner: self };
+            // One that panics keeps nobody else from being told: who is not would use the stream after its end. The panic was
+            // reported when it began, and must not leave a `Drop`.
+            let _reported =
+                catch_unwind(AssertUnwindSafe(move || watcher.stream_retires(&retiring)));
         }
         if self.kind == StreamKind::Owned {
             // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is its last use.

@@ -1,8 +1,13 @@
 //! Priorities and identities of streams.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
-use rmm_core::{CudaStream, StreamFlags, StreamId, StreamRef, stream_priority_range};
+use rmm_core::{
+    CudaStream, RetiringStream, StreamFlags, StreamId, StreamRef, StreamWatcher,
+    stream_priority_range,
+};
 use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
 
@@ -41,4 +46,34 @@ fn a_streams_id_is_a_key() {
     assert_eq!(map.insert(first.clone().as_ref().id(), "again"), Some("first"));
     assert_eq!(map.get(&StreamRef::legacy().id()), None);
     assert_eq!(map.len(), 2);
+}
+
+/// Counts what it is told, and panics then if it is to.
+#[derive(Default)]
+struct Told {
+    times: AtomicUsize,
+    panics: bool,
+}
+
+impl StreamWatcher for Told {
+    fn stream_retires(&self, _stream: &RetiringStream<'_>) {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.panics, "a watcher that panics");
+    }
+}
+
+#[test]
+fn a_watcher_that_panics_keeps_nobody_from_being_told() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let watchers =
+        [true, false, true, false].map(|panics| Arc::new(Told { panics, ..Told::default() }));
+    let stream = CudaStream::new().unwrap();
+    for watcher in &watchers {
+        let watcher: Weak<Told> = Arc::downgrade(watcher);
+        stream.watch(watcher);
+    }
+    drop(stream); // no panic comes out
+    assert_eq!(watchers.map(|watcher| watcher.times.load(Ordering::Relaxed)), [1; 4]);
+    assert!(machine.leaks().is_empty(), "the stream is destroyed: {:?}", machine.leaks());
 }
