@@ -252,3 +252,33 @@ fn streams_that_come_and_go_leave_nothing_behind() {
     assert!(books(&pool) < 80, "{} streams are remembered", books(&pool));
     assert_eq!(pool.statistics().frees, freed.into_inner());
 }
+
+#[test]
+fn requests_that_no_number_holds_together_are_refused() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let upstream = Hooked::default();
+    let pool = PoolMemoryResource::builder(upstream.clone()).initial_size(4 * MIB).build().unwrap();
+    let most = isize::MAX as usize + 1 - 2 * MIB;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let (go_on, ended) = (sender.clone(), sender);
+    let (after, rest) = std::sync::mpsc::channel();
+    // The second request gives back what is unused. Then the first, which is upstream at the time, may end.
+    set(&upstream.on_deallocate, move || go_on.send(None).expect("the first request waits"));
+    {
+        let (pool, machine) = (pool.clone(), machine.clone());
+        set(&upstream.on_allocate, move || {
+            thread::spawn(move || {
+                let _entered = machine.enter();
+                let second = std::panic::AssertUnwindSafe(|| pool.allocate_sync(layout(most)));
+                ended.send(Some(std::panic::catch_unwind(second))).expect("the test goes on");
+            });
+            let event = receiver.recv().expect("the second request");
+            assert!(event.is_none(), "the second request ended before it gave anything back");
+            after.send(receiver).expect("the test goes on");
+        });
+    }
+    assert!(pool.allocate_sync(layout(most)).unwrap_err().is_out_of_memory());
+    let second = rest.recv().unwrap().recv().unwrap().expect("nothing more is given back");
+    assert!(second.expect("no panic").unwrap_err().is_out_of_memory());
+}
