@@ -11,7 +11,8 @@ use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::short::{MIB, free, layout, stream, write};
-use rmm_sim::{Machine, Schedule};
+use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sys::CuResult;
 
 type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
@@ -281,4 +282,31 @@ fn requests_that_no_number_holds_together_are_refused() {
     assert!(pool.allocate_sync(layout(most)).unwrap_err().is_out_of_memory());
     let second = rest.recv().unwrap().recv().unwrap().expect("nothing more is given back");
     assert!(second.expect("no panic").unwrap_err().is_out_of_memory());
+}
+
+#[test]
+fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let upstream = Hooked::default();
+    let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
+    let (freed, leaked) = (stream(), stream());
+    let block = pool.allocate(freed.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &freed, block, 1);
+    free(&pool, &freed, block, MIB);
+    let block = pool.allocate(leaked.as_ref(), layout(256)).unwrap();
+    write(&machine, &leaked, block, 2);
+    let were_idle = Arc::new(Mutex::new(None));
+    {
+        let (were_idle, streams) = (Arc::clone(&were_idle), [freed, leaked]);
+        set(&upstream.on_deallocate, move || {
+            let idle =
+                streams.each_ref().map(|stream| stream.as_ref().is_idle().expect("a stream"));
+            *were_idle.lock().expect("no panic") = Some(idle);
+        });
+    }
+    // As while a stream of the program is being captured.
+    machine.fail(Fault::nth("cuCtxSynchronize", 1, CuResult::STREAM_CAPTURE_UNSUPPORTED));
+    drop(pool);
+    assert_eq!(*were_idle.lock().expect("no panic"), Some([true, true]));
 }
