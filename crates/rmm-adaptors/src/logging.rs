@@ -4,6 +4,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,8 +26,8 @@ pub const LOG_HEADER: &str = "Thread,Time,Action,Pointer,Size,Stream";
 /// (`0` for null). An allocation is logged once it succeeded, a free before it happens, so that an address that another thread gets
 /// next never seems to be handed out twice. Both RMM's own tools and `rmm replay` read it.
 ///
-/// A line that can not be written is lost, and counted; it never costs memory. The lock on the writer is never held while
-/// upstream is called. Handles are clones; two are equal if they share a log and their upstreams are equal.
+/// A line that can not be written, or whose writer panics, is lost, and counted; it never costs memory. The lock on the writer is
+/// never held while upstream is called; it is held while the writer is, which must not call the resource itself. Handles are clones; two are equal if they share a log and their upstreams are equal.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -126,7 +127,11 @@ impl Log {
         let stream = Handle(stream.map_or(0, CuStream::addr));
         let pointer = Address(pointer.0);
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if writeln!(writer, "{thread},{time},{action},{pointer},{bytes},{stream}").is_err() {
+        // A writer's panic ends here too: on its way out it would take the memory along, and it would leave the `Drop` that frees.
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            writeln!(writer, "{thread},{time},{action},{pointer},{bytes},{stream}")
+        }));
+        if !matches!(written, Ok(Ok(()))) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -134,8 +139,9 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
+        let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
         // Nobody is left to hear that it failed.
-        let _lost = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).flush();
+        let _lost = catch_unwind(AssertUnwindSafe(|| writer.flush()));
     }
 }
 

@@ -13,6 +13,7 @@ mod reference;
 mod sync_reference;
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::{Resource, SyncResource};
@@ -26,6 +27,10 @@ pub use any::AnyResource;
 pub use any_sync::AnySyncResource;
 pub use reference::ResourceRef;
 pub use sync_reference::SyncResourceRef;
+
+/// Marks a value with a set of properties, and with no other that is a supertype of it: `fn(&'static T)` is one of
+/// `for<'a> fn(&'a T)`, and types made with the two may be different properties.
+type Exactly<S> = PhantomData<fn(S) -> S>;
 
 /// What can still be asked after the type is erased.
 trait ErasedSync: SyncResource + 'static {

@@ -11,6 +11,10 @@ pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy}
 
 /// A property that a resource's memory may have: a marker type. Users may add their own.
 ///
+/// It has to be one of every part of the memory, whatever was written there before: adaptors claim for theirs what their upstream
+/// claims, and a pool hands out parts of its upstream's blocks, and the same part again. That memory can be exported is such a
+/// property; that it is zero, or the start of a page, is not.
+///
 /// ```
 /// use rmm_core::{Claims, DevicePtr, Error, HasProperty, Introspect, Property, SyncResource};
 /// # use std::alloc::Layout;

@@ -78,7 +78,9 @@ pub use introspect::{Erasable, Introspect, Stack};
 /// # Safety
 /// An implementation keeps the contract in the [crate's documentation](crate#stream-order): memory that it hands out is not
 /// handed out again, nor given back, before it is freed; it lies in one piece, aligned as asked for. What it tells in
-/// [`properties`](Self::properties) is true of all memory that it hands out, as [`HasProperty`] demands.
+/// [`properties`](Self::properties) is true of all memory that it hands out, as [`HasProperty`] demands. What it names in
+/// [`pointee`](Self::pointee) is always the same resource, and gives this one's memory: it is called in this one's place. If the
+/// type implements [`PartialEq`], of two that are equal each frees the other's memory.
 #[doc(alias = "cuda::mr::synchronous_resource")]
 #[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]

@@ -57,7 +57,9 @@ impl Driver {
     /// [`LoadError`] if no library is found, or the library lacks a required symbol.
     pub fn load() -> Result<Self, LoadError> {
         if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
-            return Self::load_from(Path::new(&path));
+            // SAFETY: whoever sets up the process's environment vouches for the libraries that it names, as with the loader's own
+            // variables.
+            return unsafe { Self::load_from(Path::new(&path)) };
         }
         let mut first = None;
         for name in LIBRARY_NAMES {
@@ -73,7 +75,16 @@ impl Driver {
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub fn load_from(path: &Path) -> Result<Self, LoadError> {
+    ///
+    /// # Safety
+    /// A library at `path` can be loaded without harm, and those of its symbols that have names of the driver's functions are such
+    /// functions:
+    ///
+    /// ```compile_fail,E0133
+    /// let library = std::path::Path::new("plugin.so"); // its initialisers run, whatever they do
+    /// let driver = rmm_sys::Driver::load_from(library);
+    /// ```
+    pub unsafe fn load_from(path: &Path) -> Result<Self, LoadError> {
         let library =
             open(path).map_err(|reason| LoadError::missing_library(path.to_owned(), reason))?;
         table_of(library, path)
@@ -81,8 +92,8 @@ impl Driver {
 }
 
 fn open(path: &Path) -> Result<libloading::Library, String> {
-    // SAFETY: loading runs the library's initialisers. The library is the system's CUDA driver, or the one that the
-    // user names in its place, whose initialisers are theirs to vouch for.
+    // SAFETY: loading runs the library's initialisers. The library is the system's CUDA driver, or one whose initialisers the
+    // caller of `Driver::load_from` vouches for.
     unsafe { libloading::Library::new(OsString::from(path)) }.map_err(|error| {
         // What the system's loader said is the cause of the library's own, shorter text.
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)

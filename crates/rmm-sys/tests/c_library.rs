@@ -15,7 +15,9 @@ use rmm_sys::{
 fn driver_with(keep: impl Fn(&str) -> bool) -> Option<Driver> {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let library = c_library::build(folder.path(), keep)?;
-    Some(Driver::load_from(&library).expect("the library has every required function"))
+    // SAFETY: the library was built just now, of functions with the driver's signatures and no initialisers.
+    let driver = unsafe { Driver::load_from(&library) };
+    Some(driver.expect("the library has every required function"))
 }
 
 fn is_required(name: &str) -> bool {
@@ -110,6 +112,7 @@ fn a_library_without_a_required_function_is_refused() {
     let Some(library) = c_library::build(folder.path(), |name| name != "cuMemFreeAsync") else {
         return;
     };
-    let error = Driver::load_from(&library).unwrap_err();
+    // SAFETY: as in `driver_with`.
+    let error = unsafe { Driver::load_from(&library) }.unwrap_err();
     assert_eq!((error.symbol(), error.library()), (Some("cuMemFreeAsync"), library.as_path()));
 }

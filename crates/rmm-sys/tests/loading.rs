@@ -15,7 +15,8 @@ const CHILD: &str = "RMM_SYS_TEST_CHILD";
 #[test]
 fn a_path_without_a_file() {
     let path = Path::new("/nowhere/libcuda.so.1");
-    let error = Driver::load_from(path).unwrap_err();
+    // SAFETY: there is no library.
+    let error = unsafe { Driver::load_from(path) }.unwrap_err();
     assert_eq!((error.library(), error.symbol()), (path, None));
     let text = error.to_string();
     assert!(
@@ -29,7 +30,8 @@ fn a_path_without_a_file() {
 fn a_file_that_is_not_a_library() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "not a library").unwrap();
-    let error = Driver::load_from(file.path()).unwrap_err();
+    // SAFETY: it is no library.
+    let error = unsafe { Driver::load_from(file.path()) }.unwrap_err();
     assert_eq!((error.library(), error.symbol()), (file.path(), None));
     assert!(error.to_string().contains("could not be loaded"), "{error}");
 }
@@ -49,7 +51,8 @@ fn some_library() -> String {
 #[cfg(target_os = "linux")]
 fn a_library_that_is_not_the_driver() {
     let path = some_library();
-    let error = Driver::load_from(Path::new(&path)).unwrap_err();
+    // SAFETY: the library is loaded already, and has no function of the driver's.
+    let error = unsafe { Driver::load_from(Path::new(&path)) }.unwrap_err();
     assert_eq!((error.library(), error.symbol()), (Path::new(&path), Some("cuInit")));
     let text = error.to_string();
     assert!(text.starts_with(&format!("the CUDA driver {path} has no function cuInit,")), "{text}");
@@ -83,11 +86,9 @@ fn the_variable_names_the_library() {
     if std::env::var_os(CHILD).is_some() {
         println!("{}", outcome());
         let elsewhere = Path::new("/elsewhere/libcuda.so.1");
-        assert_eq!(
-            Driver::load_from(elsewhere).unwrap_err().library(),
-            elsewhere,
-            "a path given goes before it"
-        );
+        // SAFETY: there is no library.
+        let error = unsafe { Driver::load_from(elsewhere) }.unwrap_err();
+        assert_eq!(error.library(), elsewhere, "a path given goes before it");
         return;
     }
     let printed = in_child("the_variable_names_the_library", "/nowhere/of-the-variable.so");

@@ -374,6 +374,17 @@ impl Order {
         Ok(())
     }
 
+    /// Waits on this thread for all that a stream's seals stand for.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub(super) fn synchronize(&self, list: ListId) -> Result<(), Error> {
+        match self.slots[list.index()].seals.back() {
+            Some(seal) => seal.event.synchronize(),
+            None => Ok(()),
+        }
+    }
+
     /// Closes the current point of every stream, so that what is freed from now on is told apart. Returns the points closed.
     pub(super) fn cut(&mut self) -> Vec<Point> {
         self.slots

@@ -225,12 +225,25 @@ impl Shared {
         }
         // If the context can not be entered the driver or the context is gone. Then the calls below fail and do no harm.
         let _context = self.context.enter();
-        // Whoever freed memory did so in stream order: the device may still be at work on it. If this fails the device is lost,
-        // and nothing works on anything.
-        let _lost = Device::synchronize_current();
+        // Whoever freed memory did so in stream order: the device may still be at work on it.
+        if Device::synchronize_current().is_err() {
+            self.wait_for_each();
+        }
         let chunks: Vec<Chunk> = self.lock().drain_chunks().collect();
         for chunk in chunks {
             chunk.give_back(upstream);
+        }
+    }
+
+    /// Waits for all streams one by one: the device can not be waited for while one of them is being captured. A stream for which
+    /// this fails is that one, whose work waits for the graph to be launched, or its device is lost and works on nothing. The
+    /// pool's context must be current.
+    #[cold]
+    fn wait_for_each(&self) {
+        let mut state = self.lock();
+        for list in state.order.lists() {
+            let _captured = Self::seal_late(&mut state, list);
+            let _lost = state.order.synchronize(list);
         }
     }
 }

@@ -178,7 +178,9 @@ impl Shared {
     ) -> MutexGuard<'s, State> {
         let peak = state.statistics.peak_live_bytes.max(state.heap.live() + request.size);
         let enough = self.growth.enough(peak);
-        let held = |state: &State| state.heap.reserved() + state.pending + request.size;
+        // Requests may be as large as half of what the numbers hold, and several may be under way.
+        let held =
+            |state: &State| (state.heap.reserved() + state.pending).saturating_add(request.size);
         if held(&state) <= enough {
             return state;
         }

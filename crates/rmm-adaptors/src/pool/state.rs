@@ -21,7 +21,7 @@ impl Chunk {
     /// Gives the memory back to the upstream that it came from.
     pub(super) fn give_back(self, upstream: &dyn SyncResource) {
         // SAFETY: the memory came from this upstream with this layout, and is in no heap any more. All use of it has completed:
-        // it was one clean block, or the whole device was waited for.
+        // it was one clean block, or the whole device was waited for, or every stream that it can be waited for.
         unsafe { upstream.deallocate_sync(self.base, self.layout) };
     }
 }

@@ -219,3 +219,30 @@ fn a_writer_that_fails_costs_lines_and_no_memory() {
     drop(resource);
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
+
+/// Takes the header and panics at all else.
+struct Panicking(bool);
+
+impl Write for Panicking {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        assert!(!self.0, "a writer that panics");
+        self.0 = bytes.ends_with(b"\n");
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        panic!("a writer that panics");
+    }
+}
+
+#[test]
+fn a_writer_that_panics_costs_lines_and_no_memory() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let resource = Logged::to_writer(CudaMemoryResource::new(), Panicking(false)).unwrap();
+    let pointer = resource.allocate(StreamRef::legacy(), layout(64)).unwrap();
+    free(&resource, StreamRef::legacy(), pointer, 64);
+    assert_eq!(resource.lost_lines(), 2);
+    drop(resource); // no panic comes out
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}

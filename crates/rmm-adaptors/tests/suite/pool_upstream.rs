@@ -11,7 +11,8 @@ use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::short::{MIB, free, layout, stream, write};
-use rmm_sim::{Machine, Schedule};
+use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sys::CuResult;
 
 type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
@@ -251,4 +252,61 @@ fn streams_that_come_and_go_leave_nothing_behind() {
     }
     assert!(books(&pool) < 80, "{} streams are remembered", books(&pool));
     assert_eq!(pool.statistics().frees, freed.into_inner());
+}
+
+#[test]
+fn requests_that_no_number_holds_together_are_refused() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let upstream = Hooked::default();
+    let pool = PoolMemoryResource::builder(upstream.clone()).initial_size(4 * MIB).build().unwrap();
+    let most = isize::MAX as usize + 1 - 2 * MIB;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let (go_on, ended) = (sender.clone(), sender);
+    let (after, rest) = std::sync::mpsc::channel();
+    // The second request gives back what is unused. Then the first, which is upstream at the time, may end.
+    set(&upstream.on_deallocate, move || go_on.send(None).expect("the first request waits"));
+    {
+        let (pool, machine) = (pool.clone(), machine.clone());
+        set(&upstream.on_allocate, move || {
+            thread::spawn(move || {
+                let _entered = machine.enter();
+                let second = std::panic::AssertUnwindSafe(|| pool.allocate_sync(layout(most)));
+                ended.send(Some(std::panic::catch_unwind(second))).expect("the test goes on");
+            });
+            let event = receiver.recv().expect("the second request");
+            assert!(event.is_none(), "the second request ended before it gave anything back");
+            after.send(receiver).expect("the test goes on");
+        });
+    }
+    assert!(pool.allocate_sync(layout(most)).unwrap_err().is_out_of_memory());
+    let second = rest.recv().unwrap().recv().unwrap().expect("nothing more is given back");
+    assert!(second.expect("no panic").unwrap_err().is_out_of_memory());
+}
+
+#[test]
+fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let _entered = machine.enter();
+    let upstream = Hooked::default();
+    let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
+    let (freed, leaked) = (stream(), stream());
+    let block = pool.allocate(freed.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &freed, block, 1);
+    free(&pool, &freed, block, MIB);
+    let block = pool.allocate(leaked.as_ref(), layout(256)).unwrap();
+    write(&machine, &leaked, block, 2);
+    let were_idle = Arc::new(Mutex::new(None));
+    {
+        let (were_idle, streams) = (Arc::clone(&were_idle), [freed, leaked]);
+        set(&upstream.on_deallocate, move || {
+            let idle =
+                streams.each_ref().map(|stream| stream.as_ref().is_idle().expect("a stream"));
+            *were_idle.lock().expect("no panic") = Some(idle);
+        });
+    }
+    // As while a stream of the program is being captured.
+    machine.fail(Fault::nth("cuCtxSynchronize", 1, CuResult::STREAM_CAPTURE_UNSUPPORTED));
+    drop(pool);
+    assert_eq!(*were_idle.lock().expect("no panic"), Some([true, true]));
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Shared, behind_pointers, delegate_resource, delegate_sync};
+use super::{Exactly, Shared, behind_pointers, delegate_resource, delegate_sync};
 use crate::{
     Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible, HostDeviceAccessible,
     Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy, SyncResourceRef,
@@ -54,7 +54,7 @@ pub struct AnyResource<S: PropertySet = DeviceAccessible> {
     /// # Invariant
     /// Its memory has every property in `S`.
     shared: Shared,
-    set: PhantomData<S>,
+    set: Exactly<S>,
 }
 
 impl<S: PropertySet> AnyResource<S> {

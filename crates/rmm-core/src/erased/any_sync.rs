@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Shared, SharedSync, behind_pointers, delegate_sync};
+use super::{Exactly, Shared, SharedSync, behind_pointers, delegate_sync};
 use crate::{
     AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, SyncResource,
@@ -28,7 +28,7 @@ pub struct AnySyncResource<S: PropertySet = DeviceAccessible> {
     /// # Invariant
     /// Its memory has every property in `S`.
     shared: SharedSync,
-    set: PhantomData<S>,
+    set: Exactly<S>,
 }
 
 impl<S: PropertySet> AnySyncResource<S> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{Erased, delegate_resource, delegate_sync, innermost};
+use super::{Erased, Exactly, delegate_resource, delegate_sync, innermost};
 use crate::{
     Contains, DeviceAccessible, Error, HasProperty, HostAccessible, HostDeviceAccessible,
     Introspect, Property, PropertySet, Resource, SatisfiedBy, SyncResource, SyncResourceRef,
@@ -38,7 +38,7 @@ pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible> {
     /// # Invariant
     /// Its memory has every property in `S`.
     resource: &'a dyn Erased,
-    set: PhantomData<S>,
+    set: Exactly<S>,
 }
 
 impl<'a, S: PropertySet> ResourceRef<'a, S> {

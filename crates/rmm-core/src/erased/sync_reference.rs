@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{ErasedSync, delegate_sync, innermost_sync};
+use super::{ErasedSync, Exactly, delegate_sync, innermost_sync};
 use crate::{
     Contains, DeviceAccessible, HasProperty, HostAccessible, HostDeviceAccessible, Introspect,
     Property, PropertySet, ResourceRef, SatisfiedBy, SyncResource,
@@ -27,7 +27,7 @@ pub struct SyncResourceRef<'a, S: PropertySet = DeviceAccessible> {
     /// # Invariant
     /// Its memory has every property in `S`.
     resource: &'a dyn ErasedSync,
-    set: PhantomData<S>,
+    set: Exactly<S>,
 }
 
 impl<'a, S: PropertySet> SyncResourceRef<'a, S> {

@@ -147,8 +147,8 @@ macro_rules! property_set {
             unsafe impl $crate::Contains<$property> for $name {}
         )+
 
-        // SAFETY: the bounds are the set's properties.
-        unsafe impl<R: ?Sized $(+ $crate::HasProperty<$property>)+> $crate::SatisfiedBy<R> for $name {}
+        // SAFETY: the bounds are the set's properties. The parameter's name is one that no property has, which would be hidden.
+        unsafe impl<__Resource: ?Sized $(+ $crate::HasProperty<$property>)+> $crate::SatisfiedBy<__Resource> for $name {}
     };
 }
 

@@ -5,6 +5,7 @@ mod retiring;
 
 use std::ffi::{c_int, c_uint};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
@@ -285,7 +286,11 @@ impl Drop for Inner {
         let watchers =
             std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
-            watcher.stream_retires(&RetiringStream::new(self));
+            let retiring = RetiringStream::new(self);
+            // One that panics keeps nobody else from being told: who is not would use the stream after its end. The panic was
+            // reported when it began, and must not leave a `Drop`.
+            let _reported =
+                catch_unwind(AssertUnwindSafe(move || watcher.stream_retires(&retiring)));
         }
         if self.kind == StreamKind::Owned {
             // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is its last use.

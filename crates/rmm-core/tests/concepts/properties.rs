@@ -116,3 +116,22 @@ fn resources_tell_at_run_time_what_their_types_claim() {
     assert!(borrowed.has_property::<HostAccessible>());
     assert!(!borrowed.narrow::<()>().has_property::<HostAccessible>());
 }
+
+/// A property with the shortest of names.
+#[derive(Clone, Copy, Debug)]
+struct R;
+
+impl rmm_core::Property for R {
+    const NAME: &'static str = "r";
+}
+
+rmm_core::property_set! {
+    /// No name of a property is one that the macro uses.
+    struct OneLetter = [HostAccessible, R];
+}
+
+#[test]
+fn a_set_may_have_a_property_of_any_name() {
+    let heap = AnySyncResource::<HostAccessible>::new(SyncHeap::new(0));
+    heap.try_widen::<OneLetter>().expect_err("the heap tells of no such property");
+}

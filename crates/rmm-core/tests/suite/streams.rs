@@ -2,8 +2,8 @@
 
 use std::alloc::Layout;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use rmm_core::{
     CudaEvent, CudaStream, Device, Error, Resource, RetiringStream, StreamFlags, StreamId,
@@ -52,15 +52,19 @@ fn a_streams_id_is_a_key() {
     assert_eq!(map.len(), 2);
 }
 
-/// Counts how often it is told.
+/// Counts how often it is told, and panics then if it is to.
 #[derive(Default)]
-struct Told(AtomicUsize);
+struct Told {
+    times: AtomicUsize,
+    panics: bool,
+}
 
 impl StreamWatcher for Told {
     fn stream_retires(&self, stream: &RetiringStream<'_>) {
         let event = CudaEvent::new().expect("the device has events");
         stream.record(&event).expect("the stream still exists");
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.times.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.panics, "a watcher that panics");
     }
 }
 
@@ -79,15 +83,15 @@ fn a_stream_that_is_handed_over_is_destroyed_once_by_who_has_it() -> Result<(), 
     let clone = stream.clone();
     let stream = stream.into_raw().expect_err("there is a clone");
     drop(clone);
-    assert_eq!(told.0.load(Ordering::Relaxed), 0);
+    assert_eq!(told.times.load(Ordering::Relaxed), 0);
     let handle = stream.into_raw().expect("it is the only one");
-    assert_eq!((told.0.load(Ordering::Relaxed), destroyed()), (1, 0));
+    assert_eq!((told.times.load(Ordering::Relaxed), destroyed()), (1, 0));
     // SAFETY: the stream exists, and nobody else knows it.
     let stream = unsafe { CudaStream::from_raw(handle) }?;
     watch(&stream);
     stream.synchronize()?;
     drop(stream);
-    assert_eq!((told.0.load(Ordering::Relaxed), destroyed()), (2, 1));
+    assert_eq!((told.times.load(Ordering::Relaxed), destroyed()), (2, 1));
     for handle in [CuStream::NULL, CuStream::PER_THREAD] {
         // SAFETY: these handles are valid everywhere, and nobody destroys what they mean.
         let stream = unsafe { CudaStream::from_raw(handle) }?;
@@ -182,4 +186,20 @@ fn streams_of_two_devices_wait_for_each_other() -> Result<(), Error> {
     end.synchronize()?;
     assert!(end.elapsed_since(&start).is_ok());
     Ok(())
+}
+
+#[test]
+fn a_watcher_that_panics_keeps_nobody_from_being_told() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let watchers =
+        [true, false, true, false].map(|panics| Arc::new(Told { panics, ..Told::default() }));
+    let stream = CudaStream::new().unwrap();
+    for watcher in &watchers {
+        let watcher: Weak<Told> = Arc::downgrade(watcher);
+        stream.watch(watcher);
+    }
+    drop(stream); // no panic comes out
+    assert_eq!(watchers.map(|watcher| watcher.times.load(Ordering::Relaxed)), [1; 4]);
+    assert!(machine.leaks().is_empty(), "the stream is destroyed: {:?}", machine.leaks());
 }

@@ -35,7 +35,8 @@ use crate::{CudaEvent, Error, StreamId};
 pub trait StreamWatcher: Send + Sync {
     /// The stream is about to be destroyed: the last chance to record an event on it.
     ///
-    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library held.
+    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library held. A panic ends here: it is
+    /// not passed on to whoever drops the stream.
     fn stream_retires(&self, stream: &RetiringStream<'_>);
 }
 
