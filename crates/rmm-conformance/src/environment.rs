@@ -118,7 +118,10 @@ impl Environment {
         let DeviceHandle::Software(machine) = &self.handle else { return Ok(()) };
         machine.run_all();
         let violations = machine.violations();
-        ensure(violations.is_empty(), || format!("the device saw misuse: {violations:?}"))?;
+        ensure(violations.is_empty(), || {
+            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            format!("the device saw misuse: {}", lines.join("; "))
+        })?;
         let leaks = machine.leaks();
         ensure(leaks.is_empty(), || format!("left behind: {leaks:?}"))
     }

@@ -42,6 +42,7 @@
 //! # }
 //! ```
 
+mod annotate;
 mod capabilities;
 mod context;
 pub mod copy;
@@ -64,6 +65,7 @@ mod stream_pool;
 mod synchronized;
 mod timed_event;
 
+pub use annotate::Annotator;
 pub use capabilities::Capabilities;
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};

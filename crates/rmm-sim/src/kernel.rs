@@ -67,12 +67,12 @@ impl fmt::Debug for Body {
 
 impl Body {
     pub(crate) fn new(kernel: Kernel, machine: &Machine) -> Result<Self, CuResult> {
-        let state = machine.lock();
-        let place = |&(pointer, bytes, writes): &(CuDevicePtr, usize, bool)| {
+        let mut state = machine.lock();
+        let mut place = |&(pointer, bytes, writes): &(CuDevicePtr, usize, bool)| {
             let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
-            Ok((state.place(address, bytes, Side::Device)?, writes))
+            Ok((state.usable_place(kernel.name, address, bytes, Side::Device)?, writes))
         };
-        let places = kernel.ranges.iter().map(place).collect::<Result<_, CuResult>>()?;
+        let places = kernel.ranges.iter().map(&mut place).collect::<Result<_, CuResult>>()?;
         Ok(Self { name: kernel.name, places, run: kernel.run })
     }
 }

@@ -29,6 +29,7 @@ mod alloc;
 mod builder;
 mod call;
 mod calls;
+mod check;
 mod current;
 mod device;
 mod event;
@@ -51,6 +52,7 @@ mod stream;
 mod trace;
 
 pub use builder::MachineBuilder;
+pub use check::{MissingOrder, Operation, Violation, ViolationAccess, ViolationKind};
 pub use fault::Fault;
 pub use install::{InstallError, driver, install};
 pub use kernel::{Kernel, KernelMemory};
