@@ -23,11 +23,7 @@ impl Work {
             }
             Self::Staged { to, .. } => ("copy", vec![(*to, Operation::Write)]),
             Self::Fill { to, .. } => ("fill", vec![(*to, Operation::Write)]),
-            Self::Kernel(body) => {
-                let operation = |writes| if writes { Operation::Write } else { Operation::Read };
-                let uses = body.places.iter().map(|&(place, writes)| (place, operation(writes)));
-                (body.name, uses.collect())
-            }
+            Self::Kernel(body) => (body.name, body.places.clone()),
             Self::Host { .. } | Self::Record { .. } | Self::Release { .. } | Self::Mark(_) => {
                 ("", Vec::new())
             }
@@ -137,7 +133,8 @@ impl State {
             self.checks.shadow.write(range, Arc::clone(access));
             return;
         }
-        if self.checks.settings.initialisation {
+        // An update reads too, but counters are commonly updated in memory that is filled by other means.
+        if self.checks.settings.initialisation && access.operation == Operation::Read {
             let empty = {
                 let mut segments = self.checks.shadow.over(range);
                 let empty = segments.find(|(_, segment)| !segment.is_initialised);
@@ -147,7 +144,7 @@ impl State {
                 self.report_broken((ViolationKind::UninitialisedRead, first), &at, access);
             }
         }
-        self.checks.shadow.read(range, access);
+        self.checks.shadow.share(range, access);
     }
 
     /// The driver has handed out an allocation, at a place of a stream or to everybody.

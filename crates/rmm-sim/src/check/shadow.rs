@@ -14,16 +14,32 @@ pub(crate) struct Segment {
     /// The last write, hand-out or take-back.
     pub(crate) write: Option<Arc<Access>>,
     /// The reads since, one of each stream: the last.
-    pub(crate) reads: Vec<Arc<Access>>,
+    reads: Vec<Arc<Access>>,
+    /// The atomic updates since, one of each stream: the last.
+    updates: Vec<Arc<Access>>,
     /// Whether somebody has written here since it was handed out.
     pub(crate) is_initialised: bool,
 }
 
 impl Segment {
-    /// The accesses that another one must come after: a write after all, a read after the write.
+    fn new(end: usize, write: Option<Arc<Access>>, is_initialised: bool) -> Self {
+        Self { end, write, reads: Vec::new(), updates: Vec::new(), is_initialised }
+    }
+
+    /// The accesses that another one must come after: a write after all, a read after the writes and updates, an update after
+    /// all but updates.
     pub(crate) fn before(&self, operation: Operation) -> impl Iterator<Item = &Arc<Access>> {
         let reads = if operation == Operation::Read { &[][..] } else { &self.reads };
-        self.write.iter().chain(reads)
+        let updates = if operation == Operation::Update { &[][..] } else { &self.updates };
+        self.write.iter().chain(reads).chain(updates)
+    }
+
+    fn add(&mut self, access: &Arc<Access>) {
+        self.is_initialised |= access.operation == Operation::Update;
+        let others =
+            if access.operation == Operation::Read { &mut self.reads } else { &mut self.updates };
+        others.retain(|other| other.stream != access.stream);
+        others.push(Arc::clone(access));
     }
 }
 
@@ -59,12 +75,11 @@ impl Shadow {
     pub(crate) fn write(&mut self, range: &Range<usize>, access: Arc<Access>) {
         self.clear(range);
         let is_initialised = access.operation == Operation::Write;
-        let segment =
-            Segment { end: range.end, write: Some(access), reads: Vec::new(), is_initialised };
-        self.0.insert(range.start, segment);
+        self.0.insert(range.start, Segment::new(range.end, Some(access), is_initialised));
     }
 
-    pub(crate) fn read(&mut self, range: &Range<usize>, access: &Arc<Access>) {
+    /// A read or an atomic update, ordered after what it has to be.
+    pub(crate) fn share(&mut self, range: &Range<usize>, access: &Arc<Access>) {
         self.cut(range.start);
         self.cut(range.end);
         let mut gaps = Vec::new();
@@ -74,20 +89,15 @@ impl Shadow {
                 gaps.push(at..start);
             }
             at = segment.end;
-            segment.reads.retain(|read| read.stream != access.stream);
-            segment.reads.push(Arc::clone(access));
+            segment.add(access);
         }
         if at < range.end {
             gaps.push(at..range.end);
         }
         for gap in gaps {
             // Nothing is known of what was there before: memory that the program brought along.
-            let segment = Segment {
-                end: gap.end,
-                write: None,
-                reads: vec![Arc::clone(access)],
-                is_initialised: true,
-            };
+            let mut segment = Segment::new(gap.end, None, true);
+            segment.add(access);
             self.0.insert(gap.start, segment);
         }
     }
@@ -125,8 +135,8 @@ mod tests {
         let mut shadow = Shadow::default();
         shadow.write(&(0..100), access(Operation::Write, 1));
         shadow.write(&(40..60), access(Operation::Write, 2));
-        shadow.read(&(50..120), &access(Operation::Read, 3));
-        shadow.read(&(55..110), &access(Operation::Read, 3));
+        shadow.share(&(50..120), &access(Operation::Read, 3));
+        shadow.share(&(55..110), &access(Operation::Read, 3));
         assert_eq!(
             told(&shadow, 0..200),
             [

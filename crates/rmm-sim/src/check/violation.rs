@@ -80,6 +80,8 @@ pub enum Operation {
     Read,
     /// Writes it, and may read it.
     Write,
+    /// Reads and writes it atomically, in any order with others that do.
+    Update,
     /// Makes it somebody's: an allocation.
     HandOut,
     /// Ends its use: a free.
@@ -117,12 +119,13 @@ impl fmt::Display for Access {
         match self.operation {
             Operation::Read => write!(f, "{} reads it", self.what)?,
             Operation::Write => write!(f, "{} writes it", self.what)?,
+            Operation::Update => write!(f, "{} updates it", self.what)?,
             Operation::HandOut => write!(f, "{} hands it out", self.what)?,
             Operation::TakeBack => write!(f, "{} takes it back", self.what)?,
         }
         match (self.stream, self.operation) {
             (None, _) => f.write_str(" on the host"),
-            (Some(stream), Operation::Read | Operation::Write) => {
+            (Some(stream), Operation::Read | Operation::Write | Operation::Update) => {
                 write!(f, " as item {} of stream {stream}", self.position)
             }
             (Some(stream), _) => write!(f, " on stream {stream} after its item {}", self.position),

@@ -74,6 +74,22 @@ fn events_order_across_any_number_of_streams() {
 }
 
 #[test]
+fn atomic_updates_race_with_everything_but_each_other() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (a, b, c, counter) = (stream(), stream(), stream(), alloc(4));
+    for stream in [a, b, a] {
+        machine.launch(stream, Kernel::new("count", |_| ()).updates(counter, 4)).unwrap();
+    }
+    machine.assert_no_violations();
+    machine.launch(c, Kernel::new("look", |_| ()).reads(counter, 4)).unwrap();
+    assert_eq!(kinds(&machine), [ViolationKind::Race; 2], "the last update of each stream");
+    order(c, a);
+    machine.launch(a, Kernel::new("count", |_| ()).updates(counter, 4)).unwrap();
+    machine.launch(b, Kernel::new("count", |_| ()).updates(counter, 4)).unwrap();
+    assert_eq!(kinds(&machine)[2..], [ViolationKind::Race], "only b is not behind the read");
+}
+
+#[test]
 fn an_event_that_was_never_recorded_or_too_early_proves_nothing() {
     let (machine, _here) = start(Schedule::Eager);
     let (a, b, memory) = (stream(), stream(), alloc(64));
