@@ -164,7 +164,7 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
-            self.inner.shared.deallocate(None, pointer);
+            self.inner.shared.deallocate(None, pointer, layout);
         }
     }
 
@@ -196,7 +196,7 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
-            self.inner.shared.deallocate(Some(stream), pointer);
+            self.inner.shared.deallocate(Some(stream), pointer, layout);
         }
     }
 }

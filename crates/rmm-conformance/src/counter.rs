@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use rmm_core::{CudaStream, DevicePtr, SyncResource, copy};
+use rmm_core::{CudaStream, Device, DevicePtr, SyncResource, copy};
 use rmm_resources::CudaMemoryResource;
 
 use crate::failure::ensure;
@@ -39,12 +39,14 @@ impl Counter {
         self.pointer
     }
 
-    /// Waits for the stream and fails if anything wrong was counted so far; `what` says what it means.
+    /// Waits for the device, since checks on any stream count here, and fails if anything wrong was counted so far; `what` says
+    /// what it means.
     ///
     /// # Errors
     /// If there is, or work on the device has failed.
     #[track_caller]
     pub fn expect_none(&self, stream: &CudaStream, what: &str) -> Outcome {
+        Device::synchronize_current()?;
         let mut word = [0u8; 4];
         let (target, source) = (word.as_mut_ptr().cast(), self.pointer);
         // SAFETY: `word` stays until the synchronization below; the word on the device is this counter's.

@@ -130,7 +130,7 @@ fn the_last_owner_of_a_pool_may_go_while_another_device_is_current() {
         drop(buffer);
     }
     machine.run_all();
-    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    machine.assert_no_violations();
     assert_eq!(machine.memory_in_use(0), 0);
 }
 

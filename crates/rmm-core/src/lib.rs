@@ -47,6 +47,7 @@
 //! ```
 
 mod alignment;
+mod annotate;
 mod capabilities;
 mod context;
 pub mod copy;
@@ -71,6 +72,7 @@ mod synchronized;
 mod timed_event;
 
 pub use alignment::{HasAllocationAlignment, allocation_alignment};
+pub use annotate::Annotator;
 pub use capabilities::Capabilities;
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};

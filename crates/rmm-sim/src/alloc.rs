@@ -111,6 +111,7 @@ impl Session<'_> {
         }
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
         self.allocations.insert(start, bytes, Kind::Device, device);
+        self.check_allocated(start, bytes, None);
         self.note(start);
         Ok(start)
     }
@@ -127,6 +128,7 @@ impl Session<'_> {
         }
         let start = self.host.take(bytes)?;
         self.allocations.insert(start, bytes, kind, device);
+        self.check_allocated(start, bytes, None);
         self.note(start);
         Ok(start)
     }
@@ -164,16 +166,26 @@ impl Session<'_> {
         }
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
         self.allocations.insert(start, bytes, Kind::Pool(key, medium), device);
+        let end = self.streams.end_of(stream);
+        self.check_allocated(start, bytes, Some(end));
         self.note(start);
         Ok(start)
     }
 
     /// Frees pool memory in the order of a stream.
     pub(crate) fn free_in_order(&mut self, start: usize, stream: u64) -> Result<(), CuResult> {
-        let allocation = self.allocations.at(start).ok_or(CuResult::INVALID_VALUE)?;
-        let Kind::Pool(key, _) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
+        let allocation = self.allocations.at(start);
+        let from_pool = allocation.and_then(|allocation| match allocation.kind {
+            Kind::Pool(key, _) => Some((allocation, key)),
+            _ => None,
+        });
+        let Some((allocation, key)) = from_pool else {
+            self.check_bad_free("cuMemFreeAsync", start);
+            return Err(CuResult::INVALID_VALUE);
+        };
         self.note(start);
         let point = self.enqueue(stream, Work::Release { allocation: allocation.id })?;
+        self.check_freed(&allocation, Some(point));
         self.allocations.forget(&allocation);
         self.give_to_pool(key, &allocation, Some(point));
         Ok(())
@@ -188,12 +200,23 @@ impl Session<'_> {
         let find = |session: &Self| {
             session.allocations.at(start).filter(|allocation| accepts(allocation.kind))
         };
-        let allocation = find(self).ok_or(CuResult::INVALID_VALUE)?;
+        let Some(allocation) = find(self) else {
+            self.check_bad_free("a free", start);
+            return Err(CuResult::INVALID_VALUE);
+        };
         self.note(start);
-        self.run_pending(allocation.on_device_only().then_some(allocation.device));
+        // Freeing device memory waits for the device, as programs rely on. Of the host's memory nobody documents it.
+        let waits = !allocation.is_pinned();
+        let device = allocation.device;
+        let known = if waits { self.knowledge_of_device(device) } else { Points::default() };
+        self.run_pending(allocation.on_device_only().then_some(device));
+        if waits {
+            self.host_learns_device(device, &known);
+        }
         // Another thread may have freed it meanwhile.
         let still = find(self).filter(|still| still.id == allocation.id);
         let allocation = still.ok_or(CuResult::INVALID_VALUE)?;
+        self.check_freed(&allocation, None);
         self.allocations.forget(&allocation);
         self.allocations.bury(allocation.id);
         match allocation.kind {

@@ -3,6 +3,7 @@
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
+use crate::check::Settings;
 use crate::current;
 use crate::device::{Device, default_attributes};
 use crate::host::HostMemory;
@@ -21,6 +22,7 @@ pub struct MachineBuilder {
     driver_version: i32,
     attributes: Vec<(CuDeviceAttribute, i32)>,
     name: String,
+    checks: Settings,
 }
 
 impl MachineBuilder {
@@ -34,6 +36,7 @@ impl MachineBuilder {
             driver_version: 13000,
             attributes: Vec::new(),
             name: String::from("Software device"),
+            checks: Settings { order: true, initialisation: false, backtraces: wants_backtraces() },
         }
     }
 
@@ -82,6 +85,27 @@ impl MachineBuilder {
         self
     }
 
+    /// Whether every use of memory is checked to be ordered after what came before it and to lie in what was allocated, see
+    /// [`Machine::violations`]; it is by default. Calls then take some microseconds more.
+    pub fn checks(mut self, on: bool) -> Self {
+        self.checks.order = on;
+        self
+    }
+
+    /// Whether reads of memory that nobody has written since it was allocated are reported; they are not by default, since
+    /// copying a buffer that is partly filled is common and harmless.
+    pub fn check_initialisation(mut self, on: bool) -> Self {
+        self.checks.initialisation = on;
+        self
+    }
+
+    /// Whether reports tell where in the program the two accesses were asked for. Off by default, or on if the environment
+    /// variable `RMM_SIM_BACKTRACE` is set to anything but `0`: taking a backtrace costs some microseconds at each access.
+    pub fn backtraces(mut self, on: bool) -> Self {
+        self.checks.backtraces = on;
+        self
+    }
+
     /// Builds the machine.
     ///
     /// # Panics
@@ -109,8 +133,18 @@ impl MachineBuilder {
         };
         let devices = (0..self.devices).map(device).collect::<Result<_, _>>()?;
         let host = HostMemory::new(self.host_memory)?;
-        let state =
-            State::new(current::next_machine(), devices, host, self.schedule, self.driver_version);
+        let state = State::new(
+            current::next_machine(),
+            devices,
+            host,
+            self.schedule,
+            self.driver_version,
+            self.checks,
+        );
         Ok(Machine::from_state(state))
     }
+}
+
+fn wants_backtraces() -> bool {
+    std::env::var_os("RMM_SIM_BACKTRACE").is_some_and(|value| value != "0")
 }

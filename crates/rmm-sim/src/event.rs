@@ -20,6 +20,11 @@ impl Points {
         self.0.get(&point.stream).is_some_and(|&position| position >= point.position)
     }
 
+    /// How far into a stream these places reach; 0 if not at all.
+    pub(crate) fn position_in(&self, stream: u64) -> u64 {
+        self.0.get(&stream).copied().unwrap_or(0)
+    }
+
     pub(crate) fn add(&mut self, point: Point) {
         let position = self.0.entry(point.stream).or_default();
         *position = point.position.max(*position);

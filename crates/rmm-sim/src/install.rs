@@ -4,7 +4,7 @@ use std::fmt;
 
 use rmm_sys::{Driver, driver_symbols};
 
-use crate::calls;
+use crate::{calls, check};
 
 /// How a field of the table holds a required and an optional function.
 macro_rules! field {
@@ -18,7 +18,10 @@ macro_rules! field {
 
 macro_rules! table {
     ($($kind:ident $since:literal $name:ident($($argument:ident: $type:ty),*);)*) => {
-        static TABLE: Driver = Driver { $($name: field!($kind calls::$name)),* };
+        static TABLE: Driver = Driver {
+            $($name: field!($kind calls::$name),)*
+            annotations: Some(&check::ANNOTATIONS),
+        };
     };
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use rmm_sys::{CuDevicePtr, CuResult};
 
+use crate::check::Operation;
 use crate::machine::Machine;
 use crate::memory::{Place, Side};
 
@@ -17,7 +18,7 @@ type Run = Box<dyn FnOnce(&mut KernelMemory) + Send>;
 #[must_use = "a kernel runs once it is launched, see `Machine::launch`"]
 pub struct Kernel {
     name: &'static str,
-    ranges: Vec<(CuDevicePtr, usize, bool)>,
+    ranges: Vec<(CuDevicePtr, usize, Operation)>,
     run: Run,
 }
 
@@ -28,14 +29,22 @@ impl Kernel {
     }
 
     /// It reads `bytes` bytes at `pointer`.
-    pub fn reads(mut self, pointer: CuDevicePtr, bytes: usize) -> Self {
-        self.ranges.push((pointer, bytes, false));
-        self
+    pub fn reads(self, pointer: CuDevicePtr, bytes: usize) -> Self {
+        self.uses(pointer, bytes, Operation::Read)
     }
 
     /// It reads or writes `bytes` bytes at `pointer`.
-    pub fn writes(mut self, pointer: CuDevicePtr, bytes: usize) -> Self {
-        self.ranges.push((pointer, bytes, true));
+    pub fn writes(self, pointer: CuDevicePtr, bytes: usize) -> Self {
+        self.uses(pointer, bytes, Operation::Write)
+    }
+
+    /// It updates `bytes` bytes at `pointer` atomically, as counters are that kernels of several streams share.
+    pub fn updates(self, pointer: CuDevicePtr, bytes: usize) -> Self {
+        self.uses(pointer, bytes, Operation::Update)
+    }
+
+    fn uses(mut self, pointer: CuDevicePtr, bytes: usize, operation: Operation) -> Self {
+        self.ranges.push((pointer, bytes, operation));
         self
     }
 }
@@ -52,7 +61,7 @@ impl fmt::Debug for Kernel {
 /// A kernel with its ranges checked, ready to run.
 pub(crate) struct Body {
     pub(crate) name: &'static str,
-    pub(crate) places: Vec<(Place, bool)>,
+    pub(crate) places: Vec<(Place, Operation)>,
     pub(crate) run: Run,
 }
 
@@ -67,12 +76,12 @@ impl fmt::Debug for Body {
 
 impl Body {
     pub(crate) fn new(kernel: Kernel, machine: &Machine) -> Result<Self, CuResult> {
-        let state = machine.lock();
-        let place = |&(pointer, bytes, writes): &(CuDevicePtr, usize, bool)| {
+        let mut state = machine.lock();
+        let mut place = |&(pointer, bytes, operation): &(CuDevicePtr, usize, Operation)| {
             let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
-            Ok((state.place(address, bytes, Side::Device)?, writes))
+            Ok((state.usable_place(kernel.name, address, bytes, Side::Device)?, operation))
         };
-        let places = kernel.ranges.iter().map(place).collect::<Result<_, CuResult>>()?;
+        let places = kernel.ranges.iter().map(&mut place).collect::<Result<_, CuResult>>()?;
         Ok(Self { name: kernel.name, places, run: kernel.run })
     }
 }
@@ -82,11 +91,15 @@ impl Body {
 pub struct KernelMemory {
     machine: Machine,
     name: &'static str,
-    places: Vec<(Place, bool)>,
+    places: Vec<(Place, Operation)>,
 }
 
 impl KernelMemory {
-    pub(crate) fn new(machine: Machine, name: &'static str, places: Vec<(Place, bool)>) -> Self {
+    pub(crate) fn new(
+        machine: Machine,
+        name: &'static str,
+        places: Vec<(Place, Operation)>,
+    ) -> Self {
         Self { machine, name, places }
     }
 
@@ -125,8 +138,10 @@ impl KernelMemory {
                 offset.checked_add(bytes).is_some_and(|end| end <= place.bytes)
             })
         };
-        let declared =
-            self.places.iter().find(|(place, writes)| (*writes || !write) && holds(place));
+        let declared = self
+            .places
+            .iter()
+            .find(|(place, operation)| (*operation != Operation::Read || !write) && holds(place));
         let (place, _) = declared.ok_or(CuResult::ILLEGAL_ADDRESS)?;
         Ok(Place { address, bytes, allocation: place.allocation })
     }

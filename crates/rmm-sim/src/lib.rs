@@ -30,6 +30,7 @@ mod alloc;
 mod builder;
 mod call;
 mod calls;
+mod check;
 mod current;
 mod device;
 mod event;
@@ -52,6 +53,7 @@ mod stream;
 mod trace;
 
 pub use builder::MachineBuilder;
+pub use check::{MissingOrder, Operation, Violation, ViolationAccess, ViolationKind};
 pub use fault::Fault;
 pub use install::{InstallError, driver, install};
 pub use kernel::{Kernel, KernelMemory};

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rmm_sys::{CuDevicePtr, CuResult, CuStream};
 
 use crate::builder::MachineBuilder;
+use crate::check::{Operation, Violation};
 use crate::current;
 use crate::fault::Fault;
 use crate::kernel::{Body, Kernel};
@@ -147,9 +148,53 @@ impl Machine {
         }
     }
 
-    /// Misuse that was seen, in order: work that came to memory which had been freed, kernels that panicked.
-    pub fn violations(&self) -> Vec<String> {
-        self.lock().violations.clone()
+    /// Misuse that was seen, in order; see [`ViolationKind`](crate::ViolationKind) for what is looked for.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.lock().checks.violations().to_vec()
+    }
+
+    /// Asserts that no misuse was seen.
+    ///
+    /// # Panics
+    /// If some was, with all reports.
+    #[track_caller]
+    pub fn assert_no_violations(&self) {
+        let violations = self.violations();
+        if !violations.is_empty() {
+            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            panic!("{} violations:\n{}", lines.len(), lines.join("\n"));
+        }
+    }
+
+    /// Tells the checks that the program reads memory that it shares with devices (pinned or managed): its own accesses are
+    /// not seen otherwise. Work that writes it has to be known complete.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if the range does not lie within one live allocation.
+    pub fn host_reads(&self, pointer: CuDevicePtr, bytes: usize) -> Result<(), CuResult> {
+        self.host_uses(pointer, bytes, Operation::Read)
+    }
+
+    /// Tells the checks that the program writes memory that it shares with devices. Work that uses it has to be known
+    /// complete.
+    ///
+    /// # Errors
+    /// As [`host_reads`](Self::host_reads).
+    pub fn host_writes(&self, pointer: CuDevicePtr, bytes: usize) -> Result<(), CuResult> {
+        self.host_uses(pointer, bytes, Operation::Write)
+    }
+
+    fn host_uses(
+        &self,
+        pointer: CuDevicePtr,
+        bytes: usize,
+        operation: Operation,
+    ) -> Result<(), CuResult> {
+        let mut state = self.lock();
+        let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
+        let place = state.place(address, bytes, Side::Host)?;
+        state.check_host_use(&place, operation);
+        Ok(())
     }
 
     /// The bytes of a device that are not free: taken by allocations, and reserved by pools. 0 if there is no such

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
+use crate::check::{Violation, ViolationKind};
 use crate::current;
 use crate::mapping;
 use crate::pool::Medium;
@@ -183,6 +184,20 @@ impl State {
         Ok(Place { address, bytes, allocation })
     }
 
+    /// [`place`](Self::place), for work: a range that was freed is reported.
+    ///
+    /// # Errors
+    /// As `place`.
+    pub(crate) fn usable_place(
+        &mut self,
+        what: &'static str,
+        address: usize,
+        bytes: usize,
+        side: Side,
+    ) -> Result<Place, CuResult> {
+        self.place(address, bytes, side).inspect_err(|_| self.check_bad_range(what, address, bytes))
+    }
+
     /// Whether ordinary memory of the host serves devices as it is.
     pub(crate) fn uses_pageable_memory(&self) -> bool {
         let attribute = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
@@ -195,9 +210,10 @@ impl State {
         let Some(allocation) = place.allocation else { return true };
         let alive = self.allocations.is_alive(allocation.id);
         if !alive {
-            let place = self.describe(place.address);
-            self.violations
-                .push(format!("{what} used memory at {place} after it was freed; it was left out"));
+            let mut violation = Violation::new(ViolationKind::UseAfterFree)
+                .with_detail(format!("{what} came to memory that was gone; it was left out"));
+            violation.place = Some((self.describe(place.address), place.bytes));
+            self.checks.report(violation);
         }
         alive
     }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::check::{Violation, ViolationKind};
 use crate::current;
 use crate::event::{Point, Points};
 use crate::kernel::KernelMemory;
@@ -181,7 +182,9 @@ impl Session<'_> {
                     current::callback(|| catch_unwind(AssertUnwindSafe(|| run(&mut memory))))
                 });
                 if outcome.is_err() {
-                    self.violations.push(format!("the kernel {} panicked", body.name));
+                    self.checks.report(
+                        Violation::new(ViolationKind::KernelPanicked).with_detail(body.name),
+                    );
                 }
                 cost(0)
             }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rmm_sys::{CuResult, SYMBOLS};
 
+use crate::check::{Checks, Settings};
 use crate::device::Device;
 use crate::event::Event;
 use crate::fault::Fault;
@@ -52,7 +53,7 @@ pub(crate) struct State {
     pub(crate) calls: BTreeMap<&'static str, u64>,
     pub(crate) trace: Vec<TraceEntry>,
     pub(crate) tracing: bool,
-    pub(crate) violations: Vec<String>,
+    pub(crate) checks: Checks,
 }
 
 impl State {
@@ -62,6 +63,7 @@ impl State {
         host: HostMemory,
         schedule: Schedule,
         driver_version: i32,
+        checks: Settings,
     ) -> Self {
         let seed = if let Schedule::Seeded(seed) = schedule { seed } else { 0 };
         let mut state = Self {
@@ -76,7 +78,7 @@ impl State {
             allocations: Allocations::default(),
             pools: BTreeMap::new(),
             pool_slots: Slots::default(),
-            streams: Streams::default(),
+            streams: Streams::new(checks.order),
             stream_slots: Slots::default(),
             events: HashMap::new(),
             event_slots: Slots::default(),
@@ -88,7 +90,7 @@ impl State {
             calls: BTreeMap::new(),
             trace: Vec::new(),
             tracing: false,
-            violations: Vec::new(),
+            checks: Checks::new(checks),
         };
         for device in 0..state.devices.len() {
             let stream = state.streams.create(device, Order::Legacy, 0);

@@ -103,11 +103,30 @@ impl Stream {
 /// The streams of a machine by id. Ids are never reused, so a stream that is missing has done all its work.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    streams: BTreeMap<u64, Stream>,
+    by_id: BTreeMap<u64, Stream>,
     last_id: u64,
+    /// By device, the ends of streams that are gone and what they were behind, until the host has waited for the device. Only kept
+    /// if the order is checked: that they have run says nothing of what the program knows.
+    gone: Option<BTreeMap<usize, Points>>,
 }
 
 impl Streams {
+    pub(crate) fn new(remembers_gone: bool) -> Self {
+        Self { gone: remembers_gone.then(BTreeMap::new), ..Self::default() }
+    }
+
+    /// The ends of a device's streams that are gone, and what they were behind, as far as the host has not waited for them.
+    pub(crate) fn gone(&self, device: usize) -> Option<&Points> {
+        self.gone.as_ref()?.get(&device)
+    }
+
+    /// The host has waited for a device.
+    pub(crate) fn forget_gone(&mut self, device: usize) {
+        if let Some(gone) = &mut self.gone {
+            gone.remove(&device);
+        }
+    }
+
     pub(crate) fn create(&mut self, device: usize, order: Order, priority: i32) -> u64 {
         self.last_id += 1;
         let stream = Stream {
@@ -121,24 +140,24 @@ impl Streams {
             destroyed: false,
             frontier: Points::default(),
         };
-        self.streams.insert(self.last_id, stream);
+        self.by_id.insert(self.last_id, stream);
         self.last_id
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<&Stream> {
-        self.streams.get(&id)
+        self.by_id.get(&id)
     }
 
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Stream> {
-        self.streams.get_mut(&id)
+        self.by_id.get_mut(&id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Stream)> {
-        self.streams.iter().map(|(&id, stream)| (id, stream))
+        self.by_id.iter().map(|(&id, stream)| (id, stream))
     }
 
     pub(crate) fn is_complete(&self, point: Point) -> bool {
-        self.streams.get(&point.stream).is_none_or(|stream| stream.completed >= point.position)
+        self.by_id.get(&point.stream).is_none_or(|stream| stream.completed >= point.position)
     }
 
     /// The last item enqueued in a stream so far.
@@ -155,7 +174,7 @@ impl Streams {
 
     /// The stream has been destroyed by the program: it goes now, or when its work is done.
     pub(crate) fn retire(&mut self, id: u64) {
-        if let Some(stream) = self.streams.get_mut(&id) {
+        if let Some(stream) = self.by_id.get_mut(&id) {
             stream.destroyed = true;
         }
         self.bury_if_done(id);
@@ -163,7 +182,7 @@ impl Streams {
 
     /// Counts an item of a stream as done.
     pub(crate) fn complete_one(&mut self, id: u64) {
-        if let Some(stream) = self.streams.get_mut(&id) {
+        if let Some(stream) = self.by_id.get_mut(&id) {
             stream.completed += 1;
             stream.running = false;
         }
@@ -171,20 +190,14 @@ impl Streams {
     }
 
     fn bury_if_done(&mut self, id: u64) {
-        if self.get(id).is_some_and(|stream| stream.destroyed && stream.is_drained()) {
-            self.streams.remove(&id);
+        if self.get(id).is_some_and(|stream| stream.destroyed && stream.is_drained())
+            && let Some(stream) = self.by_id.remove(&id)
+            && let Some(gone) = &mut self.gone
+        {
+            let known = gone.entry(stream.device).or_default();
+            known.add(Point { stream: id, position: stream.submitted });
+            known.join(&stream.frontier);
         }
-    }
-
-    /// How far into the others a stream is ordered behind. Streams that are gone are forgotten: all is behind them.
-    pub(crate) fn frontier(&mut self, id: u64) -> Points {
-        let Some(stream) = self.streams.get_mut(&id) else { return Points::default() };
-        let mut frontier = std::mem::take(&mut stream.frontier);
-        frontier.retain(|point| self.streams.contains_key(&point.stream));
-        if let Some(stream) = self.streams.get_mut(&id) {
-            stream.frontier.clone_from(&frontier);
-        }
-        frontier
     }
 
     /// What waiting for a stream means: its own work and, for the legacy stream, that of the blocking ones too.
@@ -196,17 +209,39 @@ impl Streams {
 
     /// For the legacy stream, the ends of the blocking streams of its device; for others, nothing.
     fn blocked_by_legacy(&self, id: u64) -> Vec<Point> {
-        let Some(legacy) = self.get(id).filter(|stream| stream.order == Order::Legacy) else {
-            return Vec::new();
+        let is_legacy = self.get(id).is_some_and(|stream| stream.order == Order::Legacy);
+        let before = self.implicitly_before(id).filter(|_| is_legacy);
+        before.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
+    }
+
+    /// The streams that a stream's next item waits for without being told to: for the legacy stream, the blocking ones of its
+    /// device; for those, the legacy one.
+    pub(crate) fn implicitly_before(&self, id: u64) -> impl Iterator<Item = (u64, &Stream)> {
+        let of = self.get(id).map(|stream| (stream.order, stream.device));
+        let before = match of {
+            Some((Order::Legacy, _)) => Some(Order::Blocking),
+            Some((Order::Blocking, _)) => Some(Order::Legacy),
+            Some((Order::NonBlocking, _)) | None => None,
         };
-        let blocking =
-            |stream: &Stream| stream.order == Order::Blocking && stream.device == legacy.device;
-        let ends = self.iter().filter(|(_, stream)| blocking(stream));
-        ends.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
+        let streams = before.map(|_| self.iter()).into_iter().flatten();
+        streams.filter(move |(_, other)| {
+            before == Some(other.order) && of.is_some_and(|(_, device)| other.device == device)
+        })
     }
 }
 
 impl State {
+    /// How far into the others a stream is ordered behind, without what no longer matters.
+    pub(crate) fn frontier(&mut self, id: u64) -> Points {
+        let Some(stream) = self.streams.get_mut(id) else { return Points::default() };
+        let mut frontier = std::mem::take(&mut stream.frontier);
+        frontier.retain(|point| self.matters(point));
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.frontier.clone_from(&frontier);
+        }
+        frontier
+    }
+
     /// Makes a stream, behind what the context has been told to wait for.
     pub(crate) fn create_stream(
         &mut self,
@@ -216,7 +251,7 @@ impl State {
     ) -> Result<u64, CuResult> {
         let id = self.streams.create(device, order, priority);
         let mut barrier = std::mem::take(&mut self.devices[device].barrier);
-        barrier.retain(|point| !self.streams.is_complete(point));
+        barrier.retain(|point| !self.streams.is_complete(point) || self.matters(point));
         if barrier.iter().next().is_some() {
             self.enqueue_after(id, Work::Mark("wait for the context's events"), &barrier)?;
         }
@@ -250,11 +285,15 @@ impl State {
         }
         before.extend(after.iter());
         before.retain(|point| point.stream != id && !self.streams.is_complete(*point));
+        let is_checked = self.checks.is_on();
+        let (what, uses) = if is_checked { work.uses() } else { ("", Vec::new()) };
         let stream = self.streams.get_mut(id).ok_or(CuResult::INVALID_HANDLE)?;
         stream.frontier.join(&joined);
         stream.submitted += 1;
         stream.queue.push_back(Item { work, after: before });
-        Ok(Point { stream: id, position: stream.submitted })
+        let point = Point { stream: id, position: stream.submitted };
+        self.check_work(point, what, &uses);
+        Ok(point)
     }
 
     /// Puts work at the end of a stream; returns its place.

@@ -15,6 +15,7 @@
 //!
 //! The same table can be written by hand, which is how the software device of `rmm-sim` stands in for a driver.
 
+mod annotations;
 mod constants;
 mod handles;
 mod load;
@@ -23,6 +24,7 @@ mod symbols;
 mod table;
 mod types;
 
+pub use annotations::{Annotations, Handing};
 pub use constants::*;
 pub use handles::*;
 pub use load::{LIBRARY_NAMES, LIBRARY_VARIABLE, LoadError};

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
 use crate::{
-    CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent, CuFunction,
-    CuGraphMemAttribute, CuHostFn, CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc,
+    Annotations, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent,
+    CuFunction, CuGraphMemAttribute, CuHostFn, CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc,
     CuMemAccessFlags, CuMemAdvise, CuMemAllocationProp, CuMemAllocationType, CuMemGranularity,
     CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps,
     CuMemPoolPtrExportData, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, LoadError,
@@ -77,6 +77,9 @@ macro_rules! table {
                 #[doc = concat!("`", stringify!($name), "`, in drivers from CUDA ", $since, ".")]
                 pub $name: field!($kind unsafe extern "C" fn($($argument: $type),*) -> CuResult),
             )*
+            /// Who listens to what allocators do with their memory: a checker that stands in for the driver. A real driver
+            /// does not listen.
+            pub annotations: Option<&'static Annotations>,
         }
 
         #[expect(clippy::too_many_arguments, reason = "the driver's own arguments")]
@@ -102,7 +105,9 @@ macro_rules! table {
                         });
                         resolve!($kind $since $name found)
                     },
-                )*})
+                )*
+                    annotations: None,
+                })
             }
 
             /// The optional functions that this driver lacks.

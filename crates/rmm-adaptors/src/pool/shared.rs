@@ -4,8 +4,9 @@ use std::alloc::Layout;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, Device, DevicePtr, Error, RetiringStream,
-    StreamKind, StreamLifetime, StreamRef, StreamWatcher, SyncResource, process_is_exiting,
+    Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, Device, DevicePtr, Error,
+    RetiringStream, StreamKind, StreamLifetime, StreamRef, StreamWatcher, SyncResource,
+    process_is_exiting,
 };
 
 use super::growth::Growth;
@@ -23,6 +24,7 @@ pub(super) struct Shared {
     /// Signalled when a call to upstream has ended.
     pub(super) settled: Condvar,
     pub(super) growth: Growth,
+    annotator: Annotator,
     /// Where the memory, and all streams and events of this pool, belong.
     pub(super) context: Context,
     /// The pool itself, for the streams that it watches.
@@ -31,7 +33,14 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(growth: Growth, context: Context, this: Weak<Self>) -> Self {
-        Self { state: Mutex::new(State::new()), settled: Condvar::new(), growth, context, this }
+        Self {
+            state: Mutex::new(State::new()),
+            settled: Condvar::new(),
+            growth,
+            annotator: Annotator::new("pool"),
+            context,
+            this,
+        }
     }
 
     /// The state. A thread that panicked with the lock held was in code that leaves the state whole between its steps, and an
@@ -62,11 +71,20 @@ impl Shared {
             state = guard;
             outcome?
         };
-        Ok(state.hand_out(node, layout.align().max(CUDA_ALLOCATION_ALIGNMENT) as u64))
+        let pointer = state.hand_out(node, layout.align().max(CUDA_ALLOCATION_ALIGNMENT) as u64);
+        drop(state);
+        self.annotator.handed_out(pointer, layout, stream);
+        Ok(pointer)
     }
 
     /// Takes memory back, in a stream's order or (with no stream) with all use of it completed.
-    pub(super) fn deallocate(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
+    pub(super) fn deallocate(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) {
+        self.annotator.taken_back(pointer, layout, stream);
         let mut state = self.lock();
         let Some(stream) = stream else {
             state.take_back(pointer, ListId::CLEAN);

@@ -230,7 +230,7 @@ fn memory_freed_on_a_stream_that_is_gone_can_be_had() {
         free(&pool, &survivor, block, 2 * MIB);
     }
     assert_eq!(pool.statistics().host_waits, 0);
-    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    machine.assert_no_violations();
 }
 
 #[test]

@@ -104,6 +104,6 @@ fn a_pool_may_end_while_another_device_is_current() {
         drop(pool);
     }
     machine.run_all();
-    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    machine.assert_no_violations();
     assert_eq!(machine.memory_in_use(0), 0);
 }

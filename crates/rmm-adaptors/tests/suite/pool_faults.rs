@@ -42,7 +42,7 @@ fn run(machine: &Machine, ops: &[Op], limit: usize, faults: &[Fault], last: u64)
         everything_can_be_had(&world, limit);
     }
     drop(world);
-    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    machine.assert_no_violations();
     drop(entered);
 }
 

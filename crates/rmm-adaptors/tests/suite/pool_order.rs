@@ -16,7 +16,7 @@ fn run(ops: &[Op], schedule: Schedule, limit: usize) {
     assert_eq!(world.refused, 0, "the driver refuses nothing here");
     assert!(world.pool().reserved_bytes() <= limit as u64);
     drop(world);
-    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     drop(entered);
 }

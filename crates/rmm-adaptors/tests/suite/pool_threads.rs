@@ -152,7 +152,7 @@ fn hammer(schedule: Schedule, seed: u64) -> PoolStatistics {
     assert_eq!((statistics.live_bytes, statistics.unknown_frees), (0, 0), "seed {seed}");
     assert!(statistics.peak_reserved_bytes <= limit as u64, "seed {seed}: {statistics:?}");
     drop(pool);
-    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     drop(entered);
     statistics
@@ -233,5 +233,5 @@ fn default_streams_end(schedule: Schedule) {
     assert_eq!(wrong.count(), 0, "a block was overwritten while it was in use ({schedule:?})");
     assert_eq!(pool.statistics().live_bytes, 0);
     drop((pool, stays));
-    assert!(machine.violations().is_empty(), "{:?}", machine.violations());
+    machine.assert_no_violations();
 }

@@ -37,7 +37,7 @@ macro_rules! counted {
         /// A table that counts and then calls `driver`.
         pub(super) fn wrap(driver: Driver) -> Driver {
             let driver = WRAPPED.get_or_init(|| driver);
-            Driver { $($name: counted_field!($kind driver.$name, $name)),* }
+            Driver { $($name: counted_field!($kind driver.$name, $name),)* annotations: driver.annotations }
         }
 
         mod functions {

@@ -39,5 +39,5 @@ pub(super) fn check(pointer: DevicePtr, words: u32, first_value: u32, errors: De
             let _noted = memory.write(errors, &sum);
         }
     };
-    Kernel::new("check", run).reads(pointer, bytes(words)).writes(errors, 4)
+    Kernel::new("check", run).reads(pointer, bytes(words)).updates(errors, 4)
 }

@@ -77,7 +77,7 @@ fn a_bound_resource_gives_memory_for_every_stream() -> Result<(), rmm_core::Erro
     unsafe { bound.deallocate_sync(pointer, layout(64)) };
     // SAFETY: allocated above with this layout on this stream.
     unsafe { bound.deallocate(earlier, layout(64)) };
-    assert_eq!(machine.violations(), [""; 0]);
+    machine.assert_no_violations();
     assert_eq!(bound, bound.clone());
     assert_ne!(bound, StreamBound::new(bound.upstream().clone(), other));
     Ok(())

@@ -52,7 +52,7 @@ fn for_each(check: impl Fn(&str, &Machine, &dyn Resource)) {
         check(name, &machine, &*resource);
         drop(resource);
         machine.run_all();
-        assert_eq!(machine.violations(), [""; 0], "{name}");
+        machine.assert_no_violations();
         assert_eq!(machine.leaks().len(), 0, "{name}: {:?}", machine.leaks());
     }
 }

@@ -68,7 +68,9 @@ driver_calls! {
 
     fn cuCtxSynchronize() by [] |session| {
         let device = session.context()?;
+        let known = session.knowledge_of_device(device);
         session.run_pending(Some(device));
+        session.host_learns_device(device, &known);
         session.settle_pools(device);
         Ok(())
     }
@@ -103,6 +105,9 @@ driver_calls! {
             if let Some(stream) = state.streams.get(point.stream) {
                 frontier.join(&stream.frontier);
             }
+        }
+        if let Some(gone) = state.streams.gone(device) {
+            frontier.join(gone);
         }
         let event = state.events.get_mut(&key).ok_or(CuResult::INVALID_HANDLE)?;
         if event.device != device {

@@ -31,8 +31,8 @@ impl Session<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        let from = self.place(from.0, bytes, from.1)?;
-        let to = self.place(to.0, bytes, to.1)?;
+        let from = self.usable_place("copy", from.0, bytes, from.1)?;
+        let to = self.usable_place("copy", to.0, bytes, to.1)?;
         let waits = to.is_pageable() || (sync && !(from.on_device_only() && to.on_device_only()));
         let work = if from.is_pageable() && !waits {
             let mut staged = vec![0; bytes].into_boxed_slice();
@@ -41,9 +41,16 @@ impl Session<'_> {
         } else {
             Work::Copy { from, to }
         };
+        self.enqueue_and(stream, work, waits)
+    }
+
+    /// Enqueues work, and waits for it if the call does.
+    fn enqueue_and(&mut self, stream: u64, work: Work, waits: bool) -> Result<(), CuResult> {
         let point = self.enqueue(stream, work)?;
         if waits {
+            let known = self.knowledge_of(stream);
             self.finish([point]);
+            self.host_learns(&known);
         }
         Ok(())
     }
@@ -63,7 +70,7 @@ impl Session<'_> {
             return Ok(());
         }
         let bytes = count.checked_mul(width).ok_or(CuResult::INVALID_VALUE)?;
-        let to: Place = self.place(address(to), bytes, Side::Device)?;
+        let to: Place = self.usable_place("fill", address(to), bytes, Side::Device)?;
         if !to.address.is_multiple_of(width) {
             return Err(CuResult::INVALID_VALUE);
         }
@@ -73,11 +80,7 @@ impl Session<'_> {
         if width == 1 {
             bytes[0] = pattern.to_le_bytes()[0];
         }
-        let point = self.enqueue(stream, Work::Fill { to, pattern: bytes, width })?;
-        if waits {
-            self.finish([point]);
-        }
-        Ok(())
+        self.enqueue_and(stream, Work::Fill { to, pattern: bytes, width }, waits)
     }
 }
 

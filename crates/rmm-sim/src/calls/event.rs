@@ -20,6 +20,13 @@ impl Session<'_> {
         Ok((self.open_points(&event.points), event.device))
     }
 
+    /// What the host knows once it has seen an event complete.
+    fn known_by(&self, event: CuEvent) -> Result<Points, CuResult> {
+        let key = self.event(event)?;
+        let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
+        Ok(if self.checks.is_on() { event.frontier.clone() } else { Points::default() })
+    }
+
     /// When the work of an event that keeps time was done.
     fn time_of(&self, event: CuEvent) -> Result<u64, CuResult> {
         let key = self.event(event)?;
@@ -68,7 +75,7 @@ driver_calls! {
         let recording = session.events.get(&key).map_or(0, |event| event.recording) + 1;
         let point = session.enqueue(id, Work::Record { event: key, recording })?;
         let state = &mut **session;
-        let mut frontier = state.streams.frontier(id);
+        let mut frontier = state.frontier(id);
         frontier.add(point);
         if let Some(event) = state.events.get_mut(&key) {
             (event.recording, event.time) = (recording, None);
@@ -79,12 +86,20 @@ driver_calls! {
 
     fn cuEventQuery(event: CuEvent) by [event] |session| {
         let (points, _) = session.awaited(event)?;
-        if session.poll(&points) { Ok(()) } else { Err(CuResult::NOT_READY) }
+        let known = session.known_by(event)?;
+        if session.poll(&points) {
+            session.host_learns(&known);
+            Ok(())
+        } else {
+            Err(CuResult::NOT_READY)
+        }
     }
 
     fn cuEventSynchronize(event: CuEvent) by [event] |session| {
         let (points, device) = session.awaited(event)?;
+        let known = session.known_by(event)?;
         session.finish(points);
+        session.host_learns(&known);
         session.settle_pools(device);
         Ok(())
     }

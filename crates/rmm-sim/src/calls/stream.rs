@@ -37,7 +37,9 @@ driver_calls! {
         let id = session.stream(stream)?;
         let device = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
         let points = session.streams.points_of(id);
+        let known = session.knowledge_of(id);
         session.finish(points);
+        session.host_learns(&known);
         session.settle_pools(device);
         Ok(())
     }
@@ -45,7 +47,13 @@ driver_calls! {
     fn cuStreamQuery(stream: CuStream) by [stream] |session| {
         let id = session.stream(stream)?;
         let points = session.streams.points_of(id);
-        if session.poll(&points) { Ok(()) } else { Err(CuResult::NOT_READY) }
+        let known = session.knowledge_of(id);
+        if session.poll(&points) {
+            session.host_learns(&known);
+            Ok(())
+        } else {
+            Err(CuResult::NOT_READY)
+        }
     }
 
     fn cuStreamWaitEvent(stream: CuStream, event: CuEvent, flags: c_uint) by [stream, event] |session| {
@@ -94,7 +102,7 @@ driver_calls! {
     }
 
     fn cuStreamWriteValue32_v2(stream: CuStream, target: CuDevicePtr, value: u32, flags: c_uint) by [stream, target] |session| {
-        let to = session.place(address(target), 4, Side::Device)?;
+        let to = session.usable_place("value write", address(target), 4, Side::Device)?;
         if !to.address.is_multiple_of(4) || flags > 1 {
             return Err(CuResult::INVALID_VALUE);
         }

@@ -1,6 +1,6 @@
 //! Copies and fills: when they run, in which order, and what they may touch.
 
-use rmm_sim::Schedule;
+use rmm_sim::{Schedule, ViolationKind};
 use rmm_sys::{CuDevicePtr, CuResult, CuStream};
 
 use crate::common::{alloc, alloc_async, peek, pinned, start, stream};
@@ -107,7 +107,16 @@ fn ranges_outside_an_allocation_are_refused() {
         assert_eq!(code, CuResult::INVALID_VALUE);
     }
     ok!(cuMemsetD8_v2(a, 0, 0));
-    assert_eq!(machine.violations(), [""; 0]);
+    let told: Vec<String> = machine.violations().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "out of bounds: 513 bytes at d0+0x0: a fill names it",
+            "out of bounds: 513 bytes at d0+0x0: a copy names it",
+            "out of bounds: 512 bytes at d0+0x1: a copy names it",
+        ],
+        "what is not memory at all is only refused"
+    );
 }
 
 #[test]
@@ -118,9 +127,19 @@ fn use_after_a_free_in_stream_order_is_told() {
     ok!(cuMemFreeAsync(memory, b));
     assert_eq!(cu!(cuMemsetD8Async(memory, 1, 100, b)), CuResult::INVALID_VALUE, "after the free");
     ok!(cuStreamSynchronize(b));
-    assert_eq!(machine.violations().len(), 0);
+    let kinds = || machine.violations().iter().map(|violation| violation.kind).collect::<Vec<_>>();
+    let at_once = [
+        ViolationKind::UseBeforeAllocation, // the allocation was in the order of the default stream
+        ViolationKind::ReturnedInUse,
+        ViolationKind::UseAfterFree,
+    ];
+    assert_eq!(kinds(), at_once);
     ok!(cuStreamSynchronize(a));
-    assert_eq!(machine.violations().len(), 1, "{:?}", machine.violations());
+    assert_eq!(
+        kinds()[3..],
+        [ViolationKind::UseAfterFree],
+        "and it did come to memory that was gone"
+    );
 }
 
 #[test]
@@ -135,5 +154,5 @@ fn work_before_a_free_in_the_same_stream_is_fine() {
     ok!(cuMemsetD8Async(again, 2, 100, stream));
     ok!(cuStreamSynchronize(stream));
     assert_eq!(peek(&machine, again), 2);
-    assert_eq!(machine.violations(), [""; 0]);
+    machine.assert_no_violations();
 }

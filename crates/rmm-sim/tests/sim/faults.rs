@@ -80,7 +80,7 @@ fn trace_of(schedule: Schedule) -> Vec<TraceEntry> {
     let (machine, _here) = start(schedule);
     machine.set_tracing(true);
     program(&machine);
-    assert_eq!(machine.violations(), [""; 0]);
+    machine.assert_no_violations();
     assert_eq!(machine.leaks(), []);
     assert_eq!(machine.memory_in_use(0), 0);
     machine.trace()

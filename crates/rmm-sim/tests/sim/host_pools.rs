@@ -72,7 +72,7 @@ fn a_pool_at_the_host_gives_memory_that_the_host_may_touch() {
     ok!(cuMemPoolTrimTo(pool, 0));
     assert_eq!(reserved(pool), 0);
     ok!(cuMemPoolDestroy(pool));
-    assert_eq!(machine.violations(), [""; 0]);
+    machine.assert_no_violations();
 }
 
 #[test]

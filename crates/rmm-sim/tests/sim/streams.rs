@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use rmm_sim::{Machine, Schedule};
+use rmm_sim::{Machine, Schedule, ViolationKind};
 use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult, CuStream};
 
 use crate::common::{Log, alloc, blocking_stream, enter, event, peek, start, stream};
@@ -122,7 +122,9 @@ fn kernels_touch_what_they_declare() {
     machine.launch(stream, rmm_sim::Kernel::new("broken", |_| panic!("of no use"))).unwrap();
     ok!(cuStreamSynchronize(stream));
     assert_eq!(peek(&machine, b), 6);
-    assert_eq!(machine.violations(), ["the kernel broken panicked"]);
+    let [violation] = &machine.violations()[..] else { panic!("one kernel panicked") };
+    assert_eq!(violation.kind, ViolationKind::KernelPanicked);
+    assert_eq!(violation.to_string(), "kernel panicked: broken");
 }
 
 #[test]

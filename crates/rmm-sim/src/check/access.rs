@@ -1,0 +1,224 @@
+//! What is done to memory, and what has to be so when it is.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::handed::Broken;
+use super::violation::{Access, Operation, Violation, ViolationKind};
+use crate::event::Point;
+use crate::memory::{Allocation, Place};
+use crate::state::State;
+use crate::stream::Work;
+
+/// A use of memory by work: where, and what it does there.
+pub(crate) type Use = (Place, Operation);
+
+impl Work {
+    /// What the work reads and writes, and its name.
+    pub(crate) fn uses(&self) -> (&'static str, Vec<Use>) {
+        match self {
+            Self::Copy { from, to } => {
+                ("copy", vec![(*from, Operation::Read), (*to, Operation::Write)])
+            }
+            Self::Staged { to, .. } => ("copy", vec![(*to, Operation::Write)]),
+            Self::Fill { to, .. } => ("fill", vec![(*to, Operation::Write)]),
+            Self::Kernel(body) => (body.name, body.places.clone()),
+            Self::Host { .. } | Self::Record { .. } | Self::Release { .. } | Self::Mark(_) => {
+                ("", Vec::new())
+            }
+        }
+    }
+}
+
+fn range_of(allocation: &Allocation) -> Range<usize> {
+    allocation.start..allocation.start + allocation.bytes
+}
+
+impl State {
+    /// An access at a place of a stream.
+    fn access_at(&self, operation: Operation, what: &'static str, at: Point) -> Arc<Access> {
+        Arc::new(Access {
+            operation,
+            what,
+            stream: Some(at.stream),
+            position: at.position,
+            also: Vec::new(),
+            backtrace: self.checks.backtrace(),
+        })
+    }
+
+    /// An access after a stream's last item, or on the host.
+    pub(super) fn access_after(
+        &self,
+        operation: Operation,
+        what: &'static str,
+        stream: Option<u64>,
+    ) -> Arc<Access> {
+        let (position, also) = stream.map_or((0, Vec::new()), |id| self.place_on(id));
+        let backtrace = self.checks.backtrace();
+        Arc::new(Access { operation, what, stream, position, also, backtrace })
+    }
+
+    fn told(&self, range: &Range<usize>) -> (String, usize) {
+        (self.describe(range.start), range.len())
+    }
+
+    /// Reports a rule that `access` broke over a range.
+    pub(super) fn report_broken(
+        &mut self,
+        (kind, first): Broken,
+        range: &Range<usize>,
+        access: &Access,
+    ) {
+        let mut violation = Violation::new(kind).with_second(access);
+        violation.first = first.map(|first| (*first).clone());
+        violation.place = Some(self.told(range));
+        self.checks.report(violation);
+    }
+
+    /// Reports every access to a range that `access` has to come after and does not.
+    pub(super) fn check_order(
+        &mut self,
+        kind: ViolationKind,
+        range: &Range<usize>,
+        access: &Access,
+    ) {
+        let mut found = Vec::new();
+        for (at, segment) in self.checks.shadow.over(range) {
+            for first in segment.before(access.operation) {
+                if let Some(missing) = self.missing(first, access.stream) {
+                    found.push((at.clone(), Arc::clone(first), missing));
+                }
+            }
+        }
+        for (at, first, missing) in found {
+            let kind = match (kind, first.operation) {
+                // Freed, and the free is not even before the use.
+                (ViolationKind::Race, Operation::TakeBack) => ViolationKind::UseAfterFree,
+                (ViolationKind::Race, Operation::HandOut) => ViolationKind::UseBeforeAllocation,
+                (kind, _) => kind,
+            };
+            let mut violation = Violation::new(kind).with_first(&first).with_second(access);
+            (violation.place, violation.missing) = (Some(self.told(&at)), Some(missing));
+            self.checks.report(violation);
+        }
+    }
+
+    /// Work has been put on a stream.
+    pub(crate) fn check_work(&mut self, at: Point, what: &'static str, uses: &[Use]) {
+        for (place, operation) in uses {
+            let range = place.address..place.address + place.bytes;
+            let root = match place.allocation {
+                Some(allocation) => allocation.start,
+                // Ordinary memory of the host is only known if somebody handed it out.
+                None => match self.checks.handed.root_of(place.address) {
+                    Some(root) => root,
+                    None => continue,
+                },
+            };
+            let access = self.access_at(*operation, what, at);
+            self.check_use(root, &range, &access);
+        }
+    }
+
+    /// Something uses memory.
+    pub(super) fn check_use(&mut self, root: usize, range: &Range<usize>, access: &Arc<Access>) {
+        if let Err(broken) = self.checks.handed.may_use(root, range) {
+            self.report_broken(broken, range, access);
+            return;
+        }
+        self.check_order(ViolationKind::Race, range, access);
+        if access.operation == Operation::Write {
+            self.checks.shadow.write(range, Arc::clone(access));
+            return;
+        }
+        // An update reads too, but counters are commonly updated in memory that is filled by other means.
+        if self.checks.settings.initialisation && access.operation == Operation::Read {
+            let empty = {
+                let mut segments = self.checks.shadow.over(range);
+                let empty = segments.find(|(_, segment)| !segment.is_initialised);
+                empty.map(|(at, segment)| (at, segment.write.clone()))
+            };
+            if let Some((at, first)) = empty {
+                self.report_broken((ViolationKind::UninitialisedRead, first), &at, access);
+            }
+        }
+        self.checks.shadow.share(range, access);
+    }
+
+    /// The driver has handed out an allocation, at a place of a stream or to everybody.
+    pub(crate) fn check_allocated(&mut self, start: usize, bytes: usize, at: Option<Point>) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = match at {
+            Some(at) => self.access_at(Operation::HandOut, "the driver", at),
+            None => self.access_after(Operation::HandOut, "the driver", None),
+        };
+        self.checks.shadow.write(&(start..start + bytes), access);
+    }
+
+    /// The driver takes an allocation back, at a place of a stream or from everybody.
+    pub(crate) fn check_freed(&mut self, allocation: &Allocation, at: Option<Point>) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = match at {
+            Some(at) => self.access_at(Operation::TakeBack, "the driver", at),
+            None => self.access_after(Operation::TakeBack, "the driver", None),
+        };
+        let range = range_of(allocation);
+        if let Err(broken) = self.checks.handed.end(allocation.start) {
+            self.report_broken(broken, &range, &access);
+        }
+        self.check_order(ViolationKind::ReturnedInUse, &range, &access);
+        self.checks.shadow.clear(&range);
+        self.checks.remember_free(range, access);
+    }
+
+    /// Something names memory that is not allocated: freed, or never there.
+    pub(crate) fn check_bad_range(&mut self, what: &'static str, address: usize, bytes: usize) {
+        if !self.checks.is_on() || address == 0 {
+            return;
+        }
+        let end = address.saturating_add(bytes);
+        let (kind, first) = match self.allocations.containing(address) {
+            Some(found) if end > found.start + found.bytes => (ViolationKind::OutOfBounds, None),
+            Some(_) => return,
+            None => match self.checks.freed_by(address) {
+                Some(freed) => (ViolationKind::UseAfterFree, Some((**freed).clone())),
+                None => return,
+            },
+        };
+        let mut violation = Violation::new(kind).with_detail(format!("a {what} names it"));
+        (violation.first, violation.place) = (first, Some(self.told(&(address..end))));
+        self.checks.report(violation);
+    }
+
+    /// Something is freed that is not allocated there.
+    pub(crate) fn check_bad_free(&mut self, what: &'static str, start: usize) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = self.access_after(Operation::TakeBack, what, None);
+        let freed = self.checks.freed_by(start).cloned();
+        let kind = match &freed {
+            Some(_) if self.allocations.containing(start).is_none() => ViolationKind::DoubleFree,
+            _ => ViolationKind::UnknownFree,
+        };
+        let first = freed.filter(|_| kind == ViolationKind::DoubleFree);
+        self.report_broken((kind, first), &(start..start), &access);
+    }
+
+    /// The host itself touches memory that it shares with devices.
+    pub(crate) fn check_host_use(&mut self, place: &Place, operation: Operation) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let range = place.address..place.address + place.bytes;
+        let Some(allocation) = place.allocation else { return };
+        let access = self.access_after(operation, "the program", None);
+        self.check_use(allocation.start, &range, &access);
+    }
+}
