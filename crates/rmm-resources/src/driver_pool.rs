@@ -169,8 +169,10 @@ impl DriverPool {
         let stream = StreamRef::legacy();
         // SAFETY: the caller's contract: all uses have completed, so they are ordered before anything.
         unsafe { self.deallocate(stream, pointer, layout) };
-        // What other streams may do with the memory is the driver's to order; a failure here is reported by the next call.
-        let _reported_later = stream.synchronize();
+        if driver_for_drop().is_some() {
+            // What other streams may do with the memory is the driver's to order; a failure here is reported by the next call.
+            let _reported_later = stream.synchronize();
+        }
     }
 }
 
