@@ -10,7 +10,7 @@ use rmm_sys::{
 
 use crate::DriverPool;
 use crate::capability::{attribute, is_driver_since, lacking, require, require_driver};
-use crate::driver_pool::{on_device, pool_resource};
+use crate::driver_pool::{check_sizes, on_device, pool_resource};
 use crate::kind::known_kind;
 
 bitflags::bitflags! {
@@ -157,10 +157,12 @@ impl CudaAsyncMemoryResourceBuilder {
     ///
     /// # Errors
     /// As [`CudaAsyncMemoryResource::new`], [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
-    /// size can not be had, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device can not export pools
+    /// size can not be had, [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the maximum size
+    /// or the release threshold, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device can not export pools
     /// in one of the ways asked for, or the driver is too old for a maximum size.
     pub fn build(self) -> Result<CudaAsyncMemoryResource, Error> {
         let name = CudaAsyncMemoryResource::NAME;
+        check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
         let device = Device::current()?;
         require(name, device, CuDeviceAttribute::MEMORY_POOLS_SUPPORTED, "has no memory pools")?;
         self.check_handle_types(device)?;

@@ -11,6 +11,7 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cudaMemPoolGetAccess")]
+    #[doc(alias = "is_accessible_from")]
     pub fn access(&self, device: Device) -> Result<CuMemAccessFlags, Error> {
         let driver = current_driver()?;
         let mut flags = CuMemAccessFlags::NONE;
@@ -45,6 +46,7 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses: one of the devices can not reach the pool's.
     #[doc(alias = "cudaMemPoolSetAccess")]
+    #[doc(alias = "enable_access_from")]
     pub fn grant_access(&self, devices: &[Device]) -> Result<(), Error> {
         self.set_access(devices, CuMemAccessFlags::READ_WRITE)
     }
@@ -57,6 +59,8 @@ impl DriverPool {
     /// # Safety
     /// No work on these devices uses memory of the pool from now on, also not by way of a resource that says that its memory is
     /// [device-accessible](rmm_core::DeviceAccessible).
+    #[doc(alias = "cudaMemPoolSetAccess")]
+    #[doc(alias = "disable_access_from")]
     pub unsafe fn revoke_access(&self, devices: &[Device]) -> Result<(), Error> {
         self.set_access(devices, CuMemAccessFlags::NONE)
     }

@@ -45,11 +45,11 @@ impl Session<'_> {
     }
 
     /// A device's default pool of a medium.
-    fn default_pool(&self, device: usize, medium: Medium) -> Result<u64, CuResult> {
+    fn default_pool(&self, device: usize, medium: Medium) -> u64 {
         match medium {
-            Medium::Device => Ok(self.devices[device].default_pool),
-            Medium::Managed => Ok(self.devices[device].managed_pool),
-            Medium::Host => Err(CuResult::NOT_SUPPORTED),
+            Medium::Device => self.devices[device].default_pool,
+            Medium::Managed => self.devices[device].managed_pool,
+            Medium::Host => self.host_pool,
         }
     }
 }
@@ -94,7 +94,9 @@ driver_calls! {
             return Err(CuResult::NOT_SUPPORTED);
         }
         let key = session.next_key();
-        session.pools.insert(key, Pool::new(device, medium, properties.max_size, false));
+        let mut made = Pool::new(device, medium, properties.max_size, false);
+        (made.location, made.decompresses) = (properties.location, usage != 0);
+        session.pools.insert(key, made);
         let slot = session.pool_slots.insert(key);
         pool.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
     }
@@ -143,7 +145,7 @@ driver_calls! {
 
     fn cuMemGetDefaultMemPool(pool: *mut CuMemPool, location: *mut CuMemLocation, kind: CuMemAllocationType) by [] |session| {
         let (device, medium) = session.pool_home(location.get()?, kind)?;
-        let key = session.default_pool(device, medium)?;
+        let key = session.default_pool(device, medium);
         pool.put(session.pool_handle(key))
     }
 
@@ -151,7 +153,7 @@ driver_calls! {
         let (device, medium) = session.pool_home(location.get()?, kind)?;
         let key = match medium {
             Medium::Device => session.devices[device].current_pool,
-            Medium::Managed | Medium::Host => session.default_pool(device, medium)?,
+            Medium::Managed | Medium::Host => session.default_pool(device, medium),
         };
         pool.put(session.pool_handle(key))
     }
