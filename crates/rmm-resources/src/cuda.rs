@@ -7,14 +7,17 @@ use rmm_core::{
     SyncResource, check, driver_in_context,
 };
 
-use crate::capability::{check_alignment, driver_for_freeing};
+use crate::capability::{check_alignment, driver_for_freeing, is_done};
 use crate::kind::known_kind;
 
 /// Device memory from `cudaMalloc`, given back with `cudaFree`.
 ///
-/// It has no state, so any two are equal: memory from one may be freed by another. It ignores the stream that it is given:
-/// allocating needs no order, and freeing waits until the whole device is done. That makes it slow (about 100 us a pair on
-/// an H200) and the right thing to put below a pool.
+/// It has no state, so any two are equal: memory from one may be freed by another. Any thread may use it. Alignments above 256 are
+/// refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+///
+/// Allocating ignores the stream. Freeing in stream order waits for the stream first, which may be another device's, and then for
+/// the whole device that the memory is on; if the stream can not be waited for, because it is being captured or its work has
+/// failed, the memory stays allocated. That makes it slow (about 100 us a pair on an H200) and the right thing to put below a pool.
 ///
 /// The memory belongs to the device that is current at the call. Freeing that fails, which happens when the device is already
 /// lost, leaves the memory allocated.
@@ -83,17 +86,19 @@ unsafe impl SyncResource for CudaMemoryResource {
     }
 }
 
-// SAFETY: `cuMemAlloc_v2` returns memory that every stream may use at once, and `cuMemFree_v2` waits until the device has
-// done all that was enqueued before.
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
+// done.
 unsafe impl Resource for CudaMemoryResource {
     fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract; that uses are only ordered, not completed, is made up for by `cuMemFree_v2`, which
-        // waits for the device.
-        unsafe { self.deallocate_sync(pointer, layout) }
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // `cuMemFree_v2` waits for the device whose memory it is; the stream may be another device's.
+        if layout.size() > 0 && is_done(stream) {
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            unsafe { self.deallocate_sync(pointer, layout) }
+        }
     }
 }
 

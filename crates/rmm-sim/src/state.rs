@@ -33,7 +33,7 @@ pub(crate) struct State {
     pub(crate) allocations: Allocations,
     pub(crate) pools: BTreeMap<u64, Pool>,
     pub(crate) pool_slots: Slots,
-    /// The default pool of pinned memory of the host and of its only node.
+    /// The default pool of pinned memory of the host.
     pub(crate) host_pool: u64,
 
     pub(crate) streams: Streams,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rmm_core::{Device, DevicePtr, ErrorKind, Resource, StreamRef, copy};
+use rmm_core::{Device, DevicePtr, ErrorKind, Resource, StreamRef, SyncResource, copy};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource,
 };
 use rmm_sim::{Kernel, Machine};
 use rmm_sys::CuDeviceAttribute;
@@ -58,6 +59,14 @@ fn a_block_of_no_bytes_is_freed_at_whatever_address() {
     });
 }
 
+/// Enqueues work that writes a byte.
+fn write_on(machine: &Machine, stream: StreamRef<'_>, pointer: DevicePtr, value: u8) {
+    let kernel = Kernel::new("write", move |memory| {
+        memory.write(pointer, &[value]).expect("declared memory");
+    });
+    machine.launch(stream.as_raw(), kernel.writes(pointer, 1)).expect("a launch");
+}
+
 // RMM #2165: memory was the default stream's when `allocate_sync` returned, and no other stream's.
 #[test]
 fn memory_allocated_synchronously_is_every_streams_at_once() {
@@ -68,14 +77,21 @@ fn memory_allocated_synchronously_is_every_streams_at_once() {
         let (asked, legacy, other) = (layout(4096, 256), StreamRef::legacy(), stream());
         // A driver's pool hands the block out again, in the default stream's order.
         let freed = resource.allocate(legacy, asked).unwrap();
-        let write = || Kernel::new("write", |_| {});
-        machine.launch(legacy.as_raw(), write().writes(freed, 4096)).unwrap();
+        write_on(machine, legacy, freed, 1);
         // SAFETY: allocated above with this layout; its only stream is this one.
         unsafe { resource.deallocate(legacy, freed, asked) };
 
         let pointer = resource.allocate_sync(asked).unwrap();
-        machine.launch(other.as_raw(), write().writes(pointer, 4096)).unwrap();
+        assert!(pointer == freed || !name.starts_with("cuda-async"), "{name} hands it out again");
+        write_on(machine, other.as_ref(), pointer, 2);
         other.synchronize().unwrap();
+        machine.run_all();
+        let mut byte = [0u8];
+        let target = byte.as_mut_ptr().cast();
+        // SAFETY: the block is alive, and the target lives until the stream is waited for.
+        unsafe { copy::device_to_host(target, pointer, 1, other.as_ref()) }.unwrap();
+        other.synchronize().unwrap();
+        assert_eq!(byte, [2], "{name}: what was before came after");
         // SAFETY: allocated above with this layout, and all uses have completed.
         unsafe { resource.deallocate_sync(pointer, asked) };
     });
@@ -104,7 +120,7 @@ fn synchronous_calls_of_a_drivers_pool_wait_for_the_default_stream() {
 #[test]
 fn memory_that_is_anyones_once_freed_is_freed_after_the_streams_work() {
     for_each(|name, machine, resource| {
-        if name.starts_with("cuda") {
+        if name.starts_with("cuda-async") {
             return;
         }
         let stream = stream();
@@ -222,4 +238,24 @@ fn the_host_touches_the_very_bytes_that_devices_do() {
         // SAFETY: allocated above with this layout, and all uses have completed.
         unsafe { resource.deallocate_sync(pointer, asked) };
     }
+}
+
+// `cuMemFree` waits for the device whose memory it is, not for another one that uses the memory too: on two H200s it returned
+// while a stream of the other device had work left.
+#[test]
+fn memory_freed_on_another_devices_stream_is_freed_after_its_work() {
+    let machine = unified().devices(2).build();
+    let _entered = machine.enter();
+    let (resource, asked) = (CudaMemoryResource::new(), layout(4096, 256));
+    let pointer = resource.allocate_sync(asked).unwrap();
+    let other = {
+        let _current = Device::new(1).unwrap().make_current().unwrap();
+        stream()
+    };
+    let has_run = work_on(&machine, other.as_ref());
+    // SAFETY: allocated above with this layout; its only stream is this one.
+    unsafe { resource.deallocate(other.as_ref(), pointer, asked) };
+    assert!(has_run.load(Ordering::Relaxed));
+    drop(other);
+    assert_eq!(machine.leaks().len(), 0);
 }
