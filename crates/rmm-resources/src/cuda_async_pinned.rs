@@ -49,6 +49,24 @@ pub struct CudaAsyncPinnedMemoryResource {
 }
 
 /// What a new [`CudaAsyncPinnedMemoryResource`] should be.
+///
+/// ```
+/// use rmm_resources::CudaAsyncPinnedMemoryResource;
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let can = rmm_sys::CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED;
+/// # let machine = rmm_sim::Machine::builder().attribute(can, 1).build();
+/// # let _entered = machine.enter();
+/// let resource = CudaAsyncPinnedMemoryResource::builder()
+///     .numa_node(0)
+///     .initial_size(32 << 20)
+///     .maximum_size(1 << 30)
+///     .build()?;
+/// assert_eq!(resource.pool().reserved_bytes()?, 32 << 20);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cuda::memory_pool_properties")]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct CudaAsyncPinnedMemoryResourceBuilder {

@@ -83,6 +83,7 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cudaMemPoolTrimTo")]
+    #[doc(alias = "trim_to")]
     pub fn trim(&self, keep: usize) -> Result<(), Error> {
         let driver = current_driver()?;
         // SAFETY: the pool exists, see `Self::handle`.

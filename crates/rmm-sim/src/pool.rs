@@ -107,9 +107,10 @@ impl Pool {
         self.medium == Medium::Host || self.device == device
     }
 
-    /// Whether the pool's memory is the device's own, which it can not be kept from.
+    /// Whether the pool's memory is the device's own, which it can not be kept from. Managed memory is every device's, and a real
+    /// driver tells of no access to it.
     pub(crate) fn is_home(&self, device: usize) -> bool {
-        self.medium != Medium::Host && self.device == device
+        self.medium == Medium::Device && self.device == device
     }
 
     pub(crate) fn reserved(&self) -> usize {

@@ -6,7 +6,8 @@ use rmm_sys::{CuMemAccessDesc, CuMemAccessFlags};
 use super::{DriverPool, on_device};
 
 impl DriverPool {
-    /// What a device may do with memory of the pool: all of it, now and later.
+    /// What a device was given leave to do with memory of the pool: all of it, now and later. Managed memory is every device's
+    /// without any, so the driver tells `NONE` of a pool of it.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -52,6 +53,23 @@ impl DriverPool {
     }
 
     /// Keeps devices from memory of the pool again.
+    ///
+    /// ```
+    /// use rmm_core::Device;
+    /// use rmm_resources::CudaAsyncMemoryResource;
+    /// use rmm_sys::CuMemAccessFlags;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
+    /// # let _entered = machine.enter();
+    /// let (resource, other) = (CudaAsyncMemoryResource::new()?, Device::new(1)?);
+    /// resource.pool().grant_access(&[other])?;
+    /// // SAFETY: no work uses the pool.
+    /// unsafe { resource.pool().revoke_access(&[other]) }?;
+    /// assert_eq!(resource.pool().access(other)?, CuMemAccessFlags::NONE);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// If the driver refuses, as it does for the pool's own device.

@@ -101,16 +101,18 @@ fn every_device_may_use_a_pinned_pool() {
     }
 }
 
+/// Asserts that a resource was refused as asked for, in these words.
+#[track_caller]
+fn refused<R>(made: Result<R, Error>, words: &str) {
+    let Err(error) = made else { panic!("made, although it should be refused: {words}") };
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(error.to_string(), words);
+}
+
 #[test]
 fn sizes_that_contradict_each_other_are_refused() {
     let machine = lazy().build();
     let _entered = machine.enter();
-    #[track_caller]
-    fn refused<R>(made: Result<R, Error>, words: &str) {
-        let Err(error) = made else { panic!("made, although it should be refused: {words}") };
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-        assert_eq!(error.to_string(), words);
-    }
     let builder = || CudaAsyncMemoryResource::builder().initial_size(2 * MIB);
     refused(
         builder().maximum_size(MIB).build(),

@@ -123,6 +123,11 @@ fn a_pool_tells_what_it_was_made_with() {
     let own = CudaAsyncMemoryResource::builder().maximum_size(64 * MIB).build().unwrap();
     assert_eq!(facts(own.pool()), (fixed, CuMemLocationType::DEVICE, 1, 64 << 20));
     let managed = CudaAsyncManagedMemoryResource::builder().build().unwrap();
+    assert_eq!(
+        managed.pool().access(Device::current().unwrap()).unwrap(),
+        CuMemAccessFlags::NONE,
+        "nobody needs any"
+    );
     assert_eq!(facts(managed.pool()), (moving, CuMemLocationType::DEVICE, 1, 0));
 }
 
