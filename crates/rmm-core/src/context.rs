@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use rmm_sys::CuContext;
 
 use crate::Error;
-use crate::driver::{check, driver_for_drop, driver_in_context};
+use crate::driver::{check, context_of_thread, current_driver, driver_for_drop, driver_in_context};
 
 /// A context that was current once: where streams, events and memory belong.
 ///
@@ -40,14 +40,14 @@ impl Context {
     }
 
     /// Makes the context current on this thread until the guard is dropped, which restores what was current before. Costs
-    /// next to nothing if it is current already.
+    /// next to nothing if it is current already. A thread that had none has none afterwards: no other context is made for it.
     ///
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cuCtxPushCurrent")]
     pub fn enter(self) -> Result<ContextGuard, Error> {
-        let (driver, current) = driver_in_context()?;
-        if current == self.0 {
+        let driver = current_driver()?;
+        if context_of_thread(driver)? == self.0 {
             return Ok(ContextGuard { pushed: false, thread_bound: PhantomData });
         }
         // SAFETY: the context was current once and is not destroyed while something that knows it is used.

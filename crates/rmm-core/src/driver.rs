@@ -76,7 +76,7 @@ pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
 /// If there is no driver or no device.
 pub fn driver_in_context() -> Result<(&'static Driver, CuContext), Error> {
     let driver = current_driver()?;
-    let context = current_context(driver)?;
+    let context = context_of_thread(driver)?;
     exit::watch();
     if !context.is_null() {
         return Ok((driver, context));
@@ -88,7 +88,7 @@ pub fn driver_in_context() -> Result<(&'static Driver, CuContext), Error> {
 }
 
 /// The calling thread's context or null, starting the driver if nobody has.
-fn current_context(driver: &Driver) -> Result<CuContext, Error> {
+pub(crate) fn context_of_thread(driver: &Driver) -> Result<CuContext, Error> {
     let mut context = CuContext::NULL;
     // SAFETY: `context` may be written to.
     let mut code = unsafe { driver.cuCtxGetCurrent(&raw mut context) };

@@ -4,13 +4,13 @@ use std::alloc::Layout;
 
 use crate::{
     Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
-    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    Property, PropertyWithValue, Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
 /// Makes a [`Resource`] of any [`SyncResource`]: it waits for the stream before it frees.
 ///
 /// Memory that is freed on a stream that can not be waited for, because it is being captured or its device is lost, stays
-/// allocated: the device may still use it. Two are equal if their upstreams are.
+/// allocated: the device may still use it. So does memory that is freed once the process is exiting. Two are equal if their upstreams are.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -84,7 +84,8 @@ unsafe impl<R: SyncResource> Resource for Synchronized<R> {
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 || stream.synchronize().is_ok() {
+        let is_done = || !process_is_exiting() && stream.synchronize().is_ok();
+        if layout.size() == 0 || is_done() {
             // SAFETY: the caller's contract, and all uses, which are ordered before this place on the stream, have completed.
             unsafe { self.resource.deallocate_sync(pointer, layout) }
         }

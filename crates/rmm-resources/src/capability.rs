@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Device, Error, ErrorKind, StreamRef, check, current_driver,
-    driver_for_drop, driver_in_context,
+    driver_for_drop, driver_in_context, process_is_exiting,
 };
 use rmm_sys::{CuDeviceAttribute, CuResult, Driver};
 
@@ -28,9 +28,13 @@ pub(crate) fn driver_for_freeing() -> Option<&'static Driver> {
 
 /// Waits for the stream; whether nothing that was enqueued on it can still use memory. Without a driver nothing can.
 ///
-/// Where this is `false` (the driver is gone, the stream is being captured, work has failed and broken the context) memory of
-/// the host had better be lost than be given to somebody else.
+/// Where this is `false` (the driver is gone, the process is exiting, the stream is being captured, work has failed and broken
+/// the context) memory of the host had better be lost than be given to somebody else.
 pub(crate) fn is_done(stream: StreamRef<'_>) -> bool {
+    // The driver may be unloaded already, and the system takes all memory back soon.
+    if process_is_exiting() {
+        return false;
+    }
     match stream.synchronize() {
         Ok(()) => true,
         Err(error) => error.kind() == ErrorKind::DriverUnavailable,

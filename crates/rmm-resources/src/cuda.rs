@@ -4,17 +4,21 @@ use std::alloc::Layout;
 
 use rmm_core::{
     Claims, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Resource, StreamRef,
-    SyncResource, check, driver_in_context,
+    SyncResource, check, driver_for_drop, driver_in_context,
 };
+use rmm_sys::{CuContext, CuPointerAttribute};
 
-use crate::capability::{check_alignment, driver_for_freeing};
+use crate::capability::{check_alignment, driver_for_freeing, is_done};
 use crate::kind::known_kind;
 
 /// Device memory from `cudaMalloc`, given back with `cudaFree`.
 ///
-/// It has no state, so any two are equal: memory from one may be freed by another. It ignores the stream that it is given:
-/// allocating needs no order, and freeing waits until the whole device is done. That makes it slow (about 100 us a pair on
-/// an H200) and the right thing to put below a pool.
+/// It has no state, so any two are equal: memory from one may be freed by another. Any thread may use it. Alignments above 256 are
+/// refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+///
+/// Allocating ignores the stream. Freeing waits until the whole device that the memory is on is done, and before that for the
+/// stream if it is another device's; if that one can not be waited for, because it is being captured or its work has failed, the
+/// memory stays allocated. That makes it slow (about 100 us a pair on an H200) and the right thing to put below a pool.
 ///
 /// The memory belongs to the device that is current at the call. Freeing that fails, which happens when the device is already
 /// lost, leaves the memory allocated.
@@ -83,17 +87,32 @@ unsafe impl SyncResource for CudaMemoryResource {
     }
 }
 
-// SAFETY: `cuMemAlloc_v2` returns memory that every stream may use at once, and `cuMemFree_v2` waits until the device has
-// done all that was enqueued before.
+/// Whether `cuMemFree_v2` waits for the stream by itself: it does for its memory's context, and not for other devices.
+fn free_waits_for(stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
+    let Some(driver) = driver_for_drop() else { return false };
+    let (mut of_stream, mut of_memory) = (CuContext::NULL, CuContext::NULL);
+    // SAFETY: `of_stream` may be written to, and the stream exists while it is borrowed.
+    let asked = unsafe { driver.cuStreamGetCtx(stream.as_raw(), &raw mut of_stream) };
+    let attribute = CuPointerAttribute::CONTEXT;
+    // SAFETY: this attribute is a `CuContext`, which may be written to.
+    let told =
+        unsafe { driver.cuPointerGetAttribute((&raw mut of_memory).cast(), attribute, pointer) };
+    asked.is_success() && told.is_success() && of_stream == of_memory
+}
+
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
+// done.
 unsafe impl Resource for CudaMemoryResource {
     fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract; that uses are only ordered, not completed, is made up for by `cuMemFree_v2`, which
-        // waits for the device.
-        unsafe { self.deallocate_sync(pointer, layout) }
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 && (free_waits_for(stream, pointer) || is_done(stream)) {
+            // SAFETY: the caller's contract; the uses that are ordered before this place on the stream have completed, or
+            // `cuMemFree_v2` waits for them.
+            unsafe { self.deallocate_sync(pointer, layout) }
+        }
     }
 }
 

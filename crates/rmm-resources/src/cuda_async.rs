@@ -10,21 +10,41 @@ use rmm_sys::{
 
 use crate::DriverPool;
 use crate::capability::{attribute, is_driver_since, lacking, require, require_driver};
-use crate::driver_pool::{on_device, pool_resource};
+use crate::driver_pool::{check_sizes, on_device, pool_resource};
 use crate::kind::known_kind;
 
 bitflags::bitflags! {
-    /// What a pool can be exported to, for other processes.
+    /// What a pool can be exported to, for other processes. Several may be asked for at once.
+    ///
+    /// ```
+    /// use rmm_core::ErrorKind;
+    /// use rmm_resources::{CudaAsyncMemoryResource, ExportHandleTypes};
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// // This device exports nothing, which is told when the pool is made.
+    /// let builder = CudaAsyncMemoryResource::builder();
+    /// let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR | ExportHandleTypes::FABRIC;
+    /// let refused = builder.export_handle_types(types).build().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "rmm::mr::cuda_async_memory_resource::allocation_handle_type")]
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct ExportHandleTypes: c_uint {
         /// A file descriptor, see `DriverPool::export_file_descriptor`.
+        #[doc(alias = "cudaMemHandleTypePosixFileDescriptor")]
         const POSIX_FILE_DESCRIPTOR = CuMemHandleType::POSIX_FILE_DESCRIPTOR.0;
         /// A Windows NT handle.
+        #[doc(alias = "cudaMemHandleTypeWin32")]
         const WIN32 = CuMemHandleType::WIN32.0;
         /// A Windows kernel-mode handle.
+        #[doc(alias = "cudaMemHandleTypeWin32Kmt")]
         const WIN32_KMT = CuMemHandleType::WIN32_KMT.0;
         /// A handle for the machines of one `NVLink` fabric.
+        #[doc(alias = "cudaMemHandleTypeFabric")]
         const FABRIC = CuMemHandleType::FABRIC.0;
     }
 }
@@ -61,6 +81,29 @@ pub struct CudaAsyncMemoryResource {
 }
 
 /// What a new [`CudaAsyncMemoryResource`] should be.
+///
+/// ```
+/// use rmm_core::ErrorKind;
+/// use rmm_resources::CudaAsyncMemoryResource;
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource = CudaAsyncMemoryResource::builder()
+///     .initial_size(32 << 20)
+///     .maximum_size(1 << 30)
+///     .release_threshold(64 << 20)
+///     .hardware_decompress(false)
+///     .build()?;
+/// assert_eq!(resource.reserved_bytes()?, 32 << 20);
+/// assert_eq!(resource.pool().release_threshold()?, 64 << 20);
+///
+/// let contradiction = CudaAsyncMemoryResource::builder().initial_size(2).maximum_size(1);
+/// assert_eq!(contradiction.build().unwrap_err().kind(), ErrorKind::InvalidArgument);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cuda::memory_pool_properties")]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct CudaAsyncMemoryResourceBuilder {
@@ -94,7 +137,7 @@ impl CudaAsyncMemoryResource {
         }
     }
 
-    /// Bytes that the pool holds now.
+    /// Bytes that the pool holds now, in use or not.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -115,6 +158,7 @@ impl CudaAsyncMemoryResource {
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cudaMemPoolTrimTo")]
+    #[doc(alias = "trim_to")]
     pub fn trim(&self, keep: usize) -> Result<(), Error> {
         self.pool.trim(keep)
     }
@@ -135,6 +179,7 @@ impl CudaAsyncMemoryResourceBuilder {
     }
 
     /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by default.
+    #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
     pub fn release_threshold(mut self, bytes: u64) -> Self {
         self.release_threshold = bytes;
         self
@@ -147,7 +192,8 @@ impl CudaAsyncMemoryResourceBuilder {
     }
 
     /// Whether the device's decompression engine should be able to use the memory: where the driver is of CUDA 12.8 or newer,
-    /// and the device has one. True by default.
+    /// and the device has one. Other drivers are not asked. True by default.
+    #[doc(alias = "cudaMemPoolCreateUsageHwDecompress")]
     pub fn hardware_decompress(mut self, wanted: bool) -> Self {
         self.hardware_decompress = wanted;
         self
@@ -157,10 +203,12 @@ impl CudaAsyncMemoryResourceBuilder {
     ///
     /// # Errors
     /// As [`CudaAsyncMemoryResource::new`], [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
-    /// size can not be had, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device can not export pools
+    /// size can not be had, [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the maximum size
+    /// or the release threshold, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device can not export pools
     /// in one of the ways asked for, or the driver is too old for a maximum size.
     pub fn build(self) -> Result<CudaAsyncMemoryResource, Error> {
         let name = CudaAsyncMemoryResource::NAME;
+        check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
         let device = Device::current()?;
         require(name, device, CuDeviceAttribute::MEMORY_POOLS_SUPPORTED, "has no memory pools")?;
         self.check_handle_types(device)?;

@@ -2,27 +2,26 @@
 
 use std::sync::Arc;
 
-use rmm_core::{
-    Device, DeviceAccessible, Error, HasProperty, HostAccessible, MemoryKind, check, current_driver,
-};
-use rmm_sys::{CuDeviceAttribute, CuMemAllocationType, CuMemPool};
+use rmm_core::{Device, DeviceAccessible, Error, HasProperty, HostAccessible, MemoryKind};
+use rmm_sys::{CuDeviceAttribute, CuMemAllocationType, CuMemPoolProps};
 
 use crate::DriverPool;
 use crate::capability::{require, require_driver};
-use crate::driver_pool::{on_device, pool_resource};
+use crate::driver_pool::{check_sizes, on_device, pool_resource};
 use crate::kind::known_kind;
 
-/// Managed memory in stream order, from the pool of managed memory that the driver keeps for each device. Needs a driver of CUDA
-/// 13.0.
+/// Managed memory in stream order, from the pool of managed memory that the driver keeps for each device, or from a pool of its
+/// own. Needs a driver of CUDA 13.0.
 ///
-/// Host and devices may use the memory, the host once the stream has passed the allocation. Resources for the same device
-/// are equal: there is one pool. Any thread may use it. Alignments above 256 are refused with
-/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+/// Host and devices may use the memory, the host once the stream has passed the allocation. Two are equal if they are over the
+/// same pool, as those from [`new`](Self::new) for the same device are. Any thread may use it. Alignments above 256 are refused
+/// with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// # State of the whole process
-/// The pool is the driver's default one and everybody's in this process. [`new`](Self::new) sets its release threshold to no
-/// limit, for everybody, as RMM does; [`with_release_threshold`](Self::with_release_threshold) sets another one, or leaves it
-/// alone. Nothing undoes that when the resource is dropped.
+/// The driver's default pool is everybody's in this process. [`new`](Self::new) sets its release threshold to no limit, for
+/// everybody, as RMM does; [`with_release_threshold`](Self::with_release_threshold) sets another one, or leaves it alone. Nothing
+/// undoes that when the resource is dropped. A resource from [`builder`](Self::builder) has a pool of its own, and changes nothing
+/// for others.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -69,26 +68,88 @@ impl CudaAsyncManagedMemoryResource {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_release_threshold(bytes: Option<u64>) -> Result<Self, Error> {
-        let device = Device::current()?;
-        let concurrent = CuDeviceAttribute::CONCURRENT_MANAGED_ACCESS;
-        let what = "has no managed memory that the host may use at the same time";
-        require(Self::NAME, device, concurrent, what)?;
-        let pools = CuDeviceAttribute::MEMORY_POOLS_SUPPORTED;
-        require(Self::NAME, device, pools, "has no memory pools")?;
-        require_driver(Self::NAME, 13000, "a pool of managed memory")?;
-        let driver = current_driver()?;
-        let (mut pool, mut location) = (CuMemPool::NULL, on_device(device));
-        let kind = CuMemAllocationType::MANAGED;
-        // SAFETY: both may be written to.
-        let code = unsafe { driver.cuMemGetDefaultMemPool(&raw mut pool, &raw mut location, kind) };
-        check("cuMemGetDefaultMemPool", code)?;
-        // SAFETY: a default pool can not be destroyed.
-        let pool = unsafe { DriverPool::borrowed(pool) };
+        let device = require_managed_pools()?;
+        let pool = DriverPool::default_at(on_device(device), CuMemAllocationType::MANAGED)?;
         if let Some(bytes) = bytes {
             pool.set_release_threshold(bytes)?;
         }
         Ok(Self { pool: Arc::new(pool) })
     }
+
+    /// Options for a resource over a new pool of its own, which changes nothing for anybody else. The pool is destroyed with the
+    /// last clone; its memory prefers to be on the device that is current when it is built.
+    ///
+    /// ```
+    /// use rmm_resources::CudaAsyncManagedMemoryResource;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let own = CudaAsyncManagedMemoryResource::builder().initial_size(1 << 20).build()?;
+    /// assert!(own.pool().reserved_bytes()? >= 1 << 20);
+    /// assert_ne!(own, CudaAsyncManagedMemoryResource::with_release_threshold(None)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "cuda::managed_memory_pool")]
+    pub fn builder() -> CudaAsyncManagedMemoryResourceBuilder {
+        CudaAsyncManagedMemoryResourceBuilder { initial_size: 0, release_threshold: u64::MAX }
+    }
+}
+
+/// What a new [`CudaAsyncManagedMemoryResource`] with a pool of its own should be. The driver knows no maximum size for it.
+#[doc(alias = "cuda::memory_pool_properties")]
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct CudaAsyncManagedMemoryResourceBuilder {
+    initial_size: usize,
+    release_threshold: u64,
+}
+
+impl CudaAsyncManagedMemoryResourceBuilder {
+    /// Bytes to take from the system at once; 0 by default.
+    pub fn initial_size(mut self, bytes: usize) -> Self {
+        self.initial_size = bytes;
+        self
+    }
+
+    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by default.
+    pub fn release_threshold(mut self, bytes: u64) -> Self {
+        self.release_threshold = bytes;
+        self
+    }
+
+    /// Makes the pool.
+    ///
+    /// # Errors
+    /// As [`CudaAsyncManagedMemoryResource::new`], [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
+    /// size can not be had, and [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the release
+    /// threshold.
+    pub fn build(self) -> Result<CudaAsyncManagedMemoryResource, Error> {
+        let name = CudaAsyncManagedMemoryResource::NAME;
+        check_sizes(name, self.initial_size, 0, self.release_threshold)?;
+        let location = on_device(require_managed_pools()?);
+        let properties = CuMemPoolProps {
+            kind: CuMemAllocationType::MANAGED,
+            ..CuMemPoolProps::pinned(location)
+        };
+        // From here on the pool goes if a step fails.
+        let pool = DriverPool::create(&properties)?;
+        pool.set_release_threshold(self.release_threshold)?;
+        pool.prime(name, self.initial_size)?;
+        Ok(CudaAsyncManagedMemoryResource { pool: Arc::new(pool) })
+    }
+}
+
+/// The current device, if it has pools of managed memory that the host may use at any time.
+fn require_managed_pools() -> Result<Device, Error> {
+    let (name, device) = (CudaAsyncManagedMemoryResource::NAME, Device::current()?);
+    let concurrent = CuDeviceAttribute::CONCURRENT_MANAGED_ACCESS;
+    let what = "has no managed memory that the host may use at the same time";
+    require(name, device, concurrent, what)?;
+    require(name, device, CuDeviceAttribute::MEMORY_POOLS_SUPPORTED, "has no memory pools")?;
+    require_driver(name, 13000, "a pool of managed memory")?;
+    Ok(device)
 }
 
 pool_resource!(CudaAsyncManagedMemoryResource, |claims| claims

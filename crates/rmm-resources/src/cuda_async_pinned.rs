@@ -4,11 +4,13 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use rmm_core::{Device, DeviceAccessible, Error, HasProperty, HostAccessible, MemoryKind};
-use rmm_sys::{CuDeviceAttribute, CuMemLocation, CuMemLocationType, CuMemPoolProps};
+use rmm_sys::{
+    CuDeviceAttribute, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPoolProps,
+};
 
 use crate::DriverPool;
 use crate::capability::{attribute, require};
-use crate::driver_pool::pool_resource;
+use crate::driver_pool::{check_sizes, pool_resource};
 use crate::kind::known_kind;
 
 /// Pinned memory of the host in stream order, from a pool of the driver's own.
@@ -47,10 +49,29 @@ pub struct CudaAsyncPinnedMemoryResource {
 }
 
 /// What a new [`CudaAsyncPinnedMemoryResource`] should be.
+///
+/// ```
+/// use rmm_resources::CudaAsyncPinnedMemoryResource;
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let can = rmm_sys::CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED;
+/// # let machine = rmm_sim::Machine::builder().attribute(can, 1).build();
+/// # let _entered = machine.enter();
+/// let resource = CudaAsyncPinnedMemoryResource::builder()
+///     .numa_node(0)
+///     .initial_size(32 << 20)
+///     .maximum_size(1 << 30)
+///     .build()?;
+/// assert_eq!(resource.pool().reserved_bytes()?, 32 << 20);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cuda::memory_pool_properties")]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct CudaAsyncPinnedMemoryResourceBuilder {
     initial_size: usize,
+    maximum_size: usize,
     release_threshold: u64,
     numa_node: Option<c_int>,
 }
@@ -67,10 +88,42 @@ impl CudaAsyncPinnedMemoryResource {
         Self::builder().build()
     }
 
+    /// A resource over the driver's own pool of host memory, which is everybody's in this process and lives to its end. All
+    /// such resources are equal.
+    ///
+    /// # State of the whole process
+    /// Every device that has memory pools is given access to the pool, for everybody, and nothing takes it back. The release
+    /// threshold is left alone: it is 0 unless somebody has [set](DriverPool::set_release_threshold) another.
+    ///
+    /// ```
+    /// use rmm_resources::CudaAsyncPinnedMemoryResource;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let resource = CudaAsyncPinnedMemoryResource::of_default_pool()?;
+    /// assert_eq!(resource.pool().release_threshold()?, 0);
+    /// assert_eq!(resource, CudaAsyncPinnedMemoryResource::of_default_pool()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[doc(alias = "cuda::pinned_default_memory_pool")]
+    #[doc(alias = "cudaMemGetDefaultMemPool")]
+    pub fn of_default_pool() -> Result<Self, Error> {
+        require_host_pools(Device::current()?)?;
+        let pool = DriverPool::default_at(HOST, CuMemAllocationType::PINNED)?;
+        pool.grant_access(&devices_with_pools()?)?;
+        Ok(Self { pool: Arc::new(pool) })
+    }
+
     /// Options for a new resource.
     pub fn builder() -> CudaAsyncPinnedMemoryResourceBuilder {
         CudaAsyncPinnedMemoryResourceBuilder {
             initial_size: 0,
+            maximum_size: 0,
             release_threshold: u64::MAX,
             numa_node: None,
         }
@@ -81,6 +134,12 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
     /// Bytes to pin at once; 0 by default.
     pub fn initial_size(mut self, bytes: usize) -> Self {
         self.initial_size = bytes;
+        self
+    }
+
+    /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the default, for no limit.
+    pub fn maximum_size(mut self, bytes: usize) -> Self {
+        self.maximum_size = bytes;
         self
     }
 
@@ -100,16 +159,17 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
     /// Makes the pool.
     ///
     /// # Errors
-    /// As [`CudaAsyncPinnedMemoryResource::new`], and [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
-    /// size can not be had. If there is no such NUMA node, the driver says so.
+    /// As [`CudaAsyncPinnedMemoryResource::new`], [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
+    /// size can not be had, and [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the maximum
+    /// size or the release threshold. If there is no such NUMA node, the driver says so.
     pub fn build(self) -> Result<CudaAsyncPinnedMemoryResource, Error> {
         let name = CudaAsyncPinnedMemoryResource::NAME;
+        check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
         let device = Device::current()?;
         let location = match self.numa_node {
             None => {
-                let needed = CuDeviceAttribute::HOST_MEMORY_POOLS_SUPPORTED;
-                require(name, device, needed, "has no pools of host memory")?;
-                CuMemLocation { kind: CuMemLocationType::HOST, id: 0 }
+                require_host_pools(device)?;
+                HOST
             }
             Some(node) => {
                 let needed = CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED;
@@ -117,14 +177,24 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
                 CuMemLocation { kind: CuMemLocationType::HOST_NUMA, id: node }
             }
         };
+        let mut properties = CuMemPoolProps::pinned(location);
+        properties.max_size = self.maximum_size;
         // From here on the pool goes if a step fails.
-        let pool = DriverPool::create(&CuMemPoolProps::pinned(location))?;
+        let pool = DriverPool::create(&properties)?;
         // Only the host may use such a pool at first.
         pool.grant_access(&devices_with_pools()?)?;
         pool.set_release_threshold(self.release_threshold)?;
         pool.prime(name, self.initial_size)?;
         Ok(CudaAsyncPinnedMemoryResource { pool: Arc::new(pool) })
     }
+}
+
+const HOST: CuMemLocation = CuMemLocation { kind: CuMemLocationType::HOST, id: 0 };
+
+fn require_host_pools(device: Device) -> Result<(), Error> {
+    let needed = CuDeviceAttribute::HOST_MEMORY_POOLS_SUPPORTED;
+    let what = "has no pools of host memory";
+    require(CudaAsyncPinnedMemoryResource::NAME, device, needed, what)
 }
 
 fn devices_with_pools() -> Result<Vec<Device>, Error> {
@@ -143,9 +213,9 @@ pool_resource!(CudaAsyncPinnedMemoryResource, |claims| claims
     .has::<HostAccessible>()
     .knows::<MemoryKind>());
 
-// SAFETY: the devices are given access when the pool is made, and it is taken from them by unsafe code only.
+// SAFETY: the devices are given access when the resource is made, and it is taken from them by unsafe code only.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncPinnedMemoryResource {}
-// SAFETY: the pool is made at the host's location.
+// SAFETY: the pool is at the host's location.
 unsafe impl HasProperty<HostAccessible> for CudaAsyncPinnedMemoryResource {}
 
 known_kind!(CudaAsyncPinnedMemoryResource, Pinned);

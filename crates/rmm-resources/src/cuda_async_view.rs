@@ -33,6 +33,7 @@ use crate::driver_pool::pool_resource;
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::cuda_async_view_memory_resource")]
+#[doc(alias = "cuda::device_memory_pool_ref")]
 #[derive(Clone, Debug)]
 pub struct CudaAsyncViewMemoryResource {
     pool: Arc<DriverPool>,
@@ -44,10 +45,14 @@ impl CudaAsyncViewMemoryResource {
     /// A resource over a device's default pool, which lives as long as the process, and which `cudaMallocAsync` takes memory from
     /// unless the program has set another one.
     ///
+    /// The pool is everybody's in this process, and nothing about it is changed. Its release threshold is 0 unless somebody has
+    /// [set](DriverPool::set_release_threshold) another: freed memory goes back to the device at each synchronization.
+    ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no memory pools; whatever the driver
     /// refuses.
     #[doc(alias = "cudaDeviceGetDefaultMemPool")]
+    #[doc(alias = "cuda::device_default_memory_pool")]
     pub fn of_default_pool(device: Device) -> Result<Self, Error> {
         require_pools(device)?;
         let driver = current_driver()?;
@@ -61,6 +66,20 @@ impl CudaAsyncViewMemoryResource {
     }
 
     /// A resource over a pool.
+    ///
+    /// ```
+    /// use rmm_resources::{CudaAsyncMemoryResource, CudaAsyncViewMemoryResource};
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let owner = CudaAsyncMemoryResource::new()?;
+    /// // SAFETY: `owner` keeps the pool until the view is gone.
+    /// let view = unsafe { CudaAsyncViewMemoryResource::from_raw(owner.as_raw()) }?;
+    /// assert_eq!(view.pool(), owner.pool());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for the null handle, and

@@ -2,6 +2,7 @@
 
 mod access;
 mod attributes;
+mod facts;
 mod resource;
 #[cfg(unix)]
 mod sharing;
@@ -11,7 +12,7 @@ use std::alloc::Layout;
 use rmm_core::{
     DevicePtr, Error, StreamRef, check, current_driver, driver_for_drop, driver_in_context,
 };
-use rmm_sys::{CuMemLocation, CuMemLocationType, CuMemPool, CuMemPoolProps};
+use rmm_sys::{CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool, CuMemPoolProps};
 
 use crate::capability::{check_alignment, driver_for_freeing};
 
@@ -82,10 +83,25 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cudaMemPoolTrimTo")]
+    #[doc(alias = "trim_to")]
     pub fn trim(&self, keep: usize) -> Result<(), Error> {
         let driver = current_driver()?;
         // SAFETY: the pool exists, see `Self::handle`.
         check("cuMemPoolTrimTo", unsafe { driver.cuMemPoolTrimTo(self.handle, keep) })
+    }
+
+    /// The driver's default pool of a kind of memory at a location.
+    pub(crate) fn default_at(
+        mut location: CuMemLocation,
+        kind: CuMemAllocationType,
+    ) -> Result<Self, Error> {
+        let driver = current_driver()?;
+        let mut pool = CuMemPool::NULL;
+        // SAFETY: both may be written to.
+        let code = unsafe { driver.cuMemGetDefaultMemPool(&raw mut pool, &raw mut location, kind) };
+        check("cuMemGetDefaultMemPool", code)?;
+        // SAFETY: a default pool can not be destroyed.
+        Ok(unsafe { Self::borrowed(pool) })
     }
 
     /// Has the pool take so many bytes from the system now. Errors name `resource`.
@@ -169,8 +185,10 @@ impl DriverPool {
         let stream = StreamRef::legacy();
         // SAFETY: the caller's contract: all uses have completed, so they are ordered before anything.
         unsafe { self.deallocate(stream, pointer, layout) };
-        // What other streams may do with the memory is the driver's to order; a failure here is reported by the next call.
-        let _reported_later = stream.synchronize();
+        if driver_for_drop().is_some() {
+            // What other streams may do with the memory is the driver's to order; a failure here is reported by the next call.
+            let _reported_later = stream.synchronize();
+        }
     }
 }
 
@@ -194,6 +212,24 @@ impl PartialEq for DriverPool {
 }
 
 impl Eq for DriverPool {}
+
+/// Refuses an initial size that the pool could not reach, or would give back at once. A maximum of 0 is none.
+pub(crate) fn check_sizes(
+    resource: &'static str,
+    initial: usize,
+    maximum: usize,
+    release_threshold: u64,
+) -> Result<(), Error> {
+    let above = if maximum > 0 && initial > maximum {
+        format!("maximum size of {maximum}")
+    } else if initial as u64 > release_threshold {
+        format!("release threshold of {release_threshold}")
+    } else {
+        return Ok(());
+    };
+    let message = format!("an initial size of {initial} bytes is above the {above}");
+    Err(Error::invalid_argument(resource, message))
+}
 
 /// A device as the place of memory.
 pub(crate) fn on_device(device: rmm_core::Device) -> CuMemLocation {

@@ -6,9 +6,9 @@
 //! | [`CudaAsyncMemoryResource`] | device | devices | a driver pool of its own, `cudaMallocAsync` |
 //! | [`CudaAsyncViewMemoryResource`] | device | devices | a driver pool that somebody else keeps |
 //! | [`ManagedMemoryResource`] | managed | devices and host | no: `cudaMallocManaged` |
-//! | [`CudaAsyncManagedMemoryResource`] | managed | devices and host | the driver's own pool of managed memory |
+//! | [`CudaAsyncManagedMemoryResource`] | managed | devices and host | the driver's own pool of managed memory, or one of its own |
 //! | [`PinnedHostMemoryResource`] | pinned host | devices and host | no: `cudaHostAlloc` |
-//! | [`CudaAsyncPinnedMemoryResource`] | pinned host | devices and host | a driver pool of its own |
+//! | [`CudaAsyncPinnedMemoryResource`] | pinned host | devices and host | a driver pool of its own, or the driver's |
 //! | [`SystemMemoryResource`] | host | devices that can, and host | no: the global allocator |
 //! | [`SamHeadroomMemoryResource`] | host, better kept on the device | devices that can, and host | no: the global allocator |
 //! | [`HostMemoryResource`] | host | host | no: the global allocator |
@@ -37,7 +37,9 @@ mod system;
 
 pub use cuda::CudaMemoryResource;
 pub use cuda_async::{CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, ExportHandleTypes};
-pub use cuda_async_managed::CudaAsyncManagedMemoryResource;
+pub use cuda_async_managed::{
+    CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder,
+};
 pub use cuda_async_pinned::{CudaAsyncPinnedMemoryResource, CudaAsyncPinnedMemoryResourceBuilder};
 pub use cuda_async_view::CudaAsyncViewMemoryResource;
 pub use current::{

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Claims, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
-    HostAccessible, Resource, StreamRef, SyncResource, align_down, check, current_driver,
+    HostAccessible, Resource, StreamRef, SyncResource, align_down, check, driver_for_drop,
     driver_in_context,
 };
 use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
@@ -119,7 +119,7 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
         if layout.size() == 0 {
             return;
         }
-        if let Ok(driver) = current_driver() {
+        if let Some(driver) = driver_for_drop() {
             let unset = CuMemAdvise::UNSET_PREFERRED_LOCATION;
             // SAFETY: takes no pointer that is read or written through. Advice that stays costs speed, nothing else.
             let _stays = unsafe { driver.cuMemAdvise_v2(pointer, layout.size(), unset, AT_HOST) };

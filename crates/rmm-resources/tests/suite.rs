@@ -14,6 +14,8 @@ mod faults;
 mod host;
 #[path = "suite/pinned.rs"]
 mod pinned;
+#[path = "suite/regressions.rs"]
+mod regressions;
 #[path = "suite/short.rs"]
 mod short;
 #[path = "suite/system.rs"]

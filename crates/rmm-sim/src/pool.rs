@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use rmm_sys::CuMemPoolAttribute;
+use rmm_sys::{CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPoolAttribute};
 
 use crate::device::UNIT;
 use crate::event::Point;
@@ -52,6 +52,10 @@ pub(crate) struct Pool {
     /// The device that it is on; the first one for memory of the host.
     pub(crate) device: usize,
     pub(crate) medium: Medium,
+    /// Where it was asked to be.
+    pub(crate) location: CuMemLocation,
+    /// Whether the decompression engine may use the memory.
+    pub(crate) decompresses: bool,
     /// The most bytes that it may reserve; 0 for no limit.
     max_size: usize,
     /// The device's own, which can not be destroyed.
@@ -74,9 +78,15 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(device: usize, medium: Medium, max_size: usize, is_default: bool) -> Self {
+        let kind = match medium {
+            Medium::Device | Medium::Managed => CuMemLocationType::DEVICE,
+            Medium::Host => CuMemLocationType::HOST,
+        };
         Self {
             device,
             medium,
+            location: CuMemLocation { kind, id: i32::try_from(device).unwrap_or(i32::MAX) },
+            decompresses: false,
             max_size,
             is_default,
             destroyed: false,
@@ -92,9 +102,10 @@ impl Pool {
         }
     }
 
-    /// Whether the pool's memory is the device's own, which it can not be kept from.
+    /// Whether the pool's memory is the device's own, which it can not be kept from. Managed memory is every device's, and a real
+    /// driver tells of no access to it.
     pub(crate) fn is_home(&self, device: usize) -> bool {
-        self.medium != Medium::Host && self.device == device
+        self.medium == Medium::Device && self.device == device
     }
 
     pub(crate) fn reserved(&self) -> usize {
@@ -113,6 +124,24 @@ impl Pool {
             CuMemPoolAttribute::RESERVED_MEM_HIGH => Some(self.reserved_high),
             CuMemPoolAttribute::USED_MEM_CURRENT => Some(self.used),
             CuMemPoolAttribute::USED_MEM_HIGH => Some(self.used_high),
+            _ => None,
+        }
+    }
+
+    /// What it was made with, by its attribute.
+    pub(crate) fn fact(&self, attribute: CuMemPoolAttribute) -> Option<usize> {
+        let allocation_type = match self.medium {
+            Medium::Device | Medium::Host => CuMemAllocationType::PINNED,
+            Medium::Managed => CuMemAllocationType::MANAGED,
+        };
+        match attribute {
+            CuMemPoolAttribute::ALLOCATION_TYPE => usize::try_from(allocation_type.0).ok(),
+            // No pool can be exported.
+            CuMemPoolAttribute::EXPORT_HANDLE_TYPES => Some(0),
+            CuMemPoolAttribute::LOCATION_ID => usize::try_from(self.location.id).ok(),
+            CuMemPoolAttribute::LOCATION_TYPE => usize::try_from(self.location.kind.0).ok(),
+            CuMemPoolAttribute::MAX_POOL_SIZE => Some(self.max_size),
+            CuMemPoolAttribute::HW_DECOMPRESS_ENABLED => Some(usize::from(self.decompresses)),
             _ => None,
         }
     }

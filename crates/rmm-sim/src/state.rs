@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) allocations: Allocations,
     pub(crate) pools: BTreeMap<u64, Pool>,
     pub(crate) pool_slots: Slots,
+    /// The default pool of pinned memory of the host.
+    pub(crate) host_pool: u64,
 
     pub(crate) streams: Streams,
     pub(crate) stream_slots: Slots,
@@ -78,6 +80,7 @@ impl State {
             allocations: Allocations::default(),
             pools: BTreeMap::new(),
             pool_slots: Slots::default(),
+            host_pool: 0,
             streams: Streams::new(checks.order),
             stream_slots: Slots::default(),
             events: HashMap::new(),
@@ -94,17 +97,21 @@ impl State {
         };
         for device in 0..state.devices.len() {
             let stream = state.streams.create(device, Order::Legacy, 0);
-            let [pool, managed] = [Medium::Device, Medium::Managed].map(|medium| {
-                let key = state.next_key();
-                state.pools.insert(key, Pool::new(device, medium, 0, true));
-                state.pool_slots.insert(key);
-                key
-            });
+            let [pool, managed] = [Medium::Device, Medium::Managed]
+                .map(|medium| state.insert_default_pool(device, medium));
             let device = &mut state.devices[device];
             (device.legacy_stream, device.managed_pool) = (stream, managed);
             (device.default_pool, device.current_pool) = (pool, pool);
         }
+        state.host_pool = state.insert_default_pool(0, Medium::Host);
         state
+    }
+
+    fn insert_default_pool(&mut self, device: usize, medium: Medium) -> u64 {
+        let key = self.next_key();
+        self.pools.insert(key, Pool::new(device, medium, 0, true));
+        self.pool_slots.insert(key);
+        key
     }
 
     /// A key that was never given before.

@@ -104,6 +104,18 @@ integer_kinds! {
         USED_MEM_CURRENT = 7 "CU_MEMPOOL_ATTR_USED_MEM_CURRENT";
         /// `u64`: the most bytes handed out since it was reset.
         USED_MEM_HIGH = 8 "CU_MEMPOOL_ATTR_USED_MEM_HIGH";
+        /// [`CuMemAllocationType`]: what the memory is made of. Can only be read, as all from here on; since 13.2.
+        ALLOCATION_TYPE = 9 "CU_MEMPOOL_ATTR_ALLOCATION_TYPE";
+        /// [`CuMemHandleType`]: what the pool can be exported to. Since 13.2.
+        EXPORT_HANDLE_TYPES = 10 "CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES";
+        /// `c_int`: the number of the place that the memory is at. Since 13.2.
+        LOCATION_ID = 11 "CU_MEMPOOL_ATTR_LOCATION_ID";
+        /// [`CuMemLocationType`]: the kind of that place. Since 13.2.
+        LOCATION_TYPE = 12 "CU_MEMPOOL_ATTR_LOCATION_TYPE";
+        /// `u64`: the most bytes that the pool may hold. Since 13.2.
+        MAX_POOL_SIZE = 13 "CU_MEMPOOL_ATTR_MAX_POOL_SIZE";
+        /// `c_int`: whether the decompression engine can use the memory. Since 13.2.
+        HW_DECOMPRESS_ENABLED = 14 "CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED";
     }
 
     /// Kinds of handle that memory can be exported to; bits that may be combined.

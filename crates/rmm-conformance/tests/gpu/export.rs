@@ -84,7 +84,8 @@ fn import(given: &str) -> Outcome {
         *byte = u8::from_str_radix(pair, 16).map_err(invalid)?;
     }
     let pool = ImportedPool::from_file_descriptor(std::os::fd::AsFd::as_fd(&file))?;
-    let pointer: DevicePtr = pool.import_pointer(data)?;
+    // SAFETY: the other process has sent what the driver gave it for an allocation of this pool, which it keeps meanwhile.
+    let pointer: DevicePtr = unsafe { pool.import_pointer(data) }?;
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
     let mut found = vec![0; BYTES];
     // SAFETY: the memory is as long, the parent has synchronized its stream, and the target lives until this one is.

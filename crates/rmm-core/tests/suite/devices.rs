@@ -5,6 +5,7 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
 
+use crate::world::calls_of;
 use std::alloc::Layout;
 
 fn machine() -> Machine {
@@ -108,6 +109,28 @@ fn a_context_is_entered_and_left_whichever_is_current() {
         assert_eq!(current(), 0);
     }
     assert_eq!(current(), 1);
+}
+
+#[test]
+fn a_context_is_entered_without_another_being_made() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let context = {
+        let _second = Device::new(1).unwrap().make_current().unwrap();
+        Context::current().unwrap()
+    };
+    let retained = calls_of(&machine, "cuDevicePrimaryCtxRetain");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _entered = machine.enter();
+            {
+                let _guard = context.enter().unwrap();
+                assert_eq!(current(), 1);
+            }
+            assert_eq!(calls_of(&machine, "cuDevicePrimaryCtxRetain"), retained);
+            assert_eq!(current(), 0, "as on any thread that has none");
+        });
+    });
 }
 
 #[test]

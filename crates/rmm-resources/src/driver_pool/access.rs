@@ -6,11 +6,13 @@ use rmm_sys::{CuMemAccessDesc, CuMemAccessFlags};
 use super::{DriverPool, on_device};
 
 impl DriverPool {
-    /// What a device may do with memory of the pool: all of it, now and later.
+    /// What a device was given leave to do with memory of the pool: all of it, now and later. Managed memory is every device's
+    /// without any, so the driver tells `NONE` of a pool of it.
     ///
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cudaMemPoolGetAccess")]
+    #[doc(alias = "is_accessible_from")]
     pub fn access(&self, device: Device) -> Result<CuMemAccessFlags, Error> {
         let driver = current_driver()?;
         let mut flags = CuMemAccessFlags::NONE;
@@ -45,11 +47,29 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses: one of the devices can not reach the pool's.
     #[doc(alias = "cudaMemPoolSetAccess")]
+    #[doc(alias = "enable_access_from")]
     pub fn grant_access(&self, devices: &[Device]) -> Result<(), Error> {
         self.set_access(devices, CuMemAccessFlags::READ_WRITE)
     }
 
     /// Keeps devices from memory of the pool again.
+    ///
+    /// ```
+    /// use rmm_core::Device;
+    /// use rmm_resources::CudaAsyncMemoryResource;
+    /// use rmm_sys::CuMemAccessFlags;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
+    /// # let _entered = machine.enter();
+    /// let (resource, other) = (CudaAsyncMemoryResource::new()?, Device::new(1)?);
+    /// resource.pool().grant_access(&[other])?;
+    /// // SAFETY: no work uses the pool.
+    /// unsafe { resource.pool().revoke_access(&[other]) }?;
+    /// assert_eq!(resource.pool().access(other)?, CuMemAccessFlags::NONE);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// If the driver refuses, as it does for the pool's own device.
@@ -57,6 +77,8 @@ impl DriverPool {
     /// # Safety
     /// No work on these devices uses memory of the pool from now on, also not by way of a resource that says that its memory is
     /// [device-accessible](rmm_core::DeviceAccessible).
+    #[doc(alias = "cudaMemPoolSetAccess")]
+    #[doc(alias = "disable_access_from")]
     pub unsafe fn revoke_access(&self, devices: &[Device]) -> Result<(), Error> {
         self.set_access(devices, CuMemAccessFlags::NONE)
     }

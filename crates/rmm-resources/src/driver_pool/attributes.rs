@@ -9,6 +9,20 @@ use super::DriverPool;
 
 bitflags::bitflags! {
     /// When a pool may serve a stream with memory that was freed on another one. New pools do it in every way.
+    ///
+    /// ```
+    /// use rmm_resources::{CudaAsyncMemoryResource, PoolReuse};
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let resource = CudaAsyncMemoryResource::new()?;
+    /// assert_eq!(resource.pool().reuse()?, PoolReuse::all());
+    /// resource.pool().set_reuse(PoolReuse::empty())?;
+    /// assert_eq!(resource.pool().reuse()?, PoolReuse::empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     pub struct PoolReuse: u32 {
         /// Where events of the program's already order the stream behind the free.
@@ -35,6 +49,7 @@ impl DriverPool {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "cudaMemPoolAttrReservedMemCurrent")]
     pub fn reserved_bytes(&self) -> Result<u64, Error> {
         self.bytes(CuMemPoolAttribute::RESERVED_MEM_CURRENT)
     }
@@ -43,6 +58,7 @@ impl DriverPool {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "cudaMemPoolAttrReservedMemHigh")]
     pub fn peak_reserved_bytes(&self) -> Result<u64, Error> {
         self.bytes(CuMemPoolAttribute::RESERVED_MEM_HIGH)
     }
@@ -51,6 +67,7 @@ impl DriverPool {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "cudaMemPoolAttrUsedMemCurrent")]
     pub fn used_bytes(&self) -> Result<u64, Error> {
         self.bytes(CuMemPoolAttribute::USED_MEM_CURRENT)
     }
@@ -59,11 +76,28 @@ impl DriverPool {
     ///
     /// # Errors
     /// If the driver refuses.
+    #[doc(alias = "cudaMemPoolAttrUsedMemHigh")]
     pub fn peak_used_bytes(&self) -> Result<u64, Error> {
         self.bytes(CuMemPoolAttribute::USED_MEM_HIGH)
     }
 
     /// Sets both peaks to what is now.
+    ///
+    /// ```
+    /// use rmm_resources::CudaAsyncMemoryResource;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let resource = CudaAsyncMemoryResource::builder().initial_size(32 << 20).build()?;
+    /// let pool = resource.pool();
+    /// resource.trim(0)?;
+    /// assert_eq!((pool.reserved_bytes()?, pool.peak_reserved_bytes()?), (0, 32 << 20));
+    /// pool.reset_peaks()?;
+    /// assert_eq!((pool.peak_reserved_bytes()?, pool.peak_used_bytes()?), (0, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// If the driver refuses.
@@ -81,7 +115,8 @@ impl DriverPool {
         self.bytes(CuMemPoolAttribute::RELEASE_THRESHOLD)
     }
 
-    /// Sets the [release threshold](Self::release_threshold); `u64::MAX` for no limit.
+    /// Sets the [release threshold](Self::release_threshold); `u64::MAX` for no limit. On a default pool it is set for everybody in
+    /// this process.
     ///
     /// # Errors
     /// If the driver refuses.

@@ -28,7 +28,8 @@ impl DriverPool {
         Ok(unsafe { OwnedFd::from_raw_fd(file) })
     }
 
-    /// What names a live allocation of the pool's to a process that has imported the pool: bytes to be sent.
+    /// What names a live allocation of the pool's to a process that has imported the pool: bytes to be sent, to
+    /// [`ImportedPool::import_pointer`].
     ///
     /// # Errors
     /// If the driver refuses, as it does for an address that is no allocation of an exported pool.
@@ -93,12 +94,20 @@ impl ImportedPool {
     /// It is memory until it is [released](Self::release), and before the other process frees it.
     ///
     /// # Errors
-    /// If the driver refuses, as it does for bytes that name nothing of the pool's.
+    /// If the driver refuses, as it does for many bytes that name nothing of the pool's, but not for all.
+    ///
+    /// # Safety
+    /// The bytes are, unchanged, what [`export_pointer`](DriverPool::export_pointer) returned for a live allocation of the pool
+    /// that this one was opened from. The driver trusts them: of altered ones, a driver of CUDA 13.0 has taken some for another
+    /// address, and has crashed at others. So they should come from whom the program trusts.
     #[doc(alias = "cudaMemPoolImportPointer")]
-    pub fn import_pointer(&self, mut data: CuMemPoolPtrExportData) -> Result<DevicePtr, Error> {
+    pub unsafe fn import_pointer(
+        &self,
+        mut data: CuMemPoolPtrExportData,
+    ) -> Result<DevicePtr, Error> {
         let (driver, _) = driver_in_context()?;
         let mut pointer = DevicePtr::NULL;
-        // SAFETY: both may be written to, and the pool exists.
+        // SAFETY: both may be written to, the pool exists, and by the caller's contract the bytes name an allocation of it.
         let code = unsafe {
             driver.cuMemPoolImportPointer(&raw mut pointer, self.0.handle, &raw mut data)
         };

@@ -1,6 +1,6 @@
 //! Resources over pools of the driver's: what they are made with.
 
-use rmm_core::{Device, Resource, SyncResource};
+use rmm_core::{Device, Error, ErrorKind, Resource, SyncResource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource,
@@ -8,7 +8,7 @@ use rmm_resources::{
 use rmm_sim::Machine;
 use rmm_sys::{CuDeviceAttribute, CuMemAccessFlags};
 
-use crate::short::{MIB, layout, lazy, stream};
+use crate::short::{MIB, calls, layout, lazy, peek, poke, stream};
 
 #[test]
 fn a_pool_takes_its_initial_size_and_keeps_to_its_maximum() {
@@ -99,4 +99,87 @@ fn every_device_may_use_a_pinned_pool() {
         // SAFETY: allocated above with this layout; its only stream is this one.
         unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
     }
+}
+
+/// Asserts that a resource was refused as asked for, in these words.
+#[track_caller]
+fn refused<R>(made: Result<R, Error>, words: &str) {
+    let Err(error) = made else { panic!("made, although it should be refused: {words}") };
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(error.to_string(), words);
+}
+
+#[test]
+fn sizes_that_contradict_each_other_are_refused() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let builder = || CudaAsyncMemoryResource::builder().initial_size(2 * MIB);
+    refused(
+        builder().maximum_size(MIB).build(),
+        "invalid argument to cuda-async: an initial size of 2097152 bytes is above the maximum size of 1048576",
+    );
+    refused(
+        builder().release_threshold(1).build(),
+        "invalid argument to cuda-async: an initial size of 2097152 bytes is above the release threshold of 1",
+    );
+    let builder = || CudaAsyncPinnedMemoryResource::builder().initial_size(2 * MIB);
+    refused(
+        builder().maximum_size(MIB).build(),
+        "invalid argument to cuda-async-pinned: an initial size of 2097152 bytes is above the maximum size of 1048576",
+    );
+    refused(
+        builder().release_threshold(1).build(),
+        "invalid argument to cuda-async-pinned: an initial size of 2097152 bytes is above the release threshold of 1",
+    );
+    let builder = CudaAsyncManagedMemoryResource::builder().initial_size(2 * MIB);
+    refused(
+        builder.release_threshold(1).build(),
+        "invalid argument to cuda-async-managed: an initial size of 2097152 bytes is above the release threshold of 1",
+    );
+    assert_eq!(calls(&machine, "cuMemPoolCreate"), 0);
+    let equal = CudaAsyncMemoryResource::builder().initial_size(2 * MIB).maximum_size(2 * MIB);
+    equal.release_threshold(2 << 20).build().unwrap();
+}
+
+#[test]
+fn a_managed_pool_of_its_own_leaves_the_drivers_alone_and_goes_with_its_last_clone() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let default = CudaAsyncManagedMemoryResource::with_release_threshold(None).unwrap();
+    let own =
+        CudaAsyncManagedMemoryResource::builder().initial_size(MIB).release_threshold(2 << 20);
+    let own = own.build().unwrap();
+    assert_eq!(own.pool().release_threshold().unwrap(), 2 << 20);
+    assert_eq!(default.pool().release_threshold().unwrap(), 0);
+    assert_ne!(own, default);
+    let (clone, asked) = (own.clone(), layout(MIB, 256));
+    drop(own);
+    let pointer = clone.allocate_sync(asked).unwrap();
+    assert_eq!(default.pool().used_bytes().unwrap(), 0);
+    poke(pointer, 5);
+    assert_eq!(peek(pointer), 5);
+    // SAFETY: allocated above with this layout, and not used any more.
+    unsafe { clone.deallocate_sync(pointer, asked) };
+    drop(clone);
+    assert_eq!(machine.leaks().len(), 0);
+}
+
+#[test]
+fn the_drivers_pinned_pool_is_one_and_every_devices() {
+    let machine = lazy().devices(2).build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncPinnedMemoryResource::of_default_pool().unwrap();
+    assert_eq!(resource, CudaAsyncPinnedMemoryResource::of_default_pool().unwrap());
+    assert_ne!(resource, CudaAsyncPinnedMemoryResource::new().unwrap());
+    assert_eq!(resource.pool().release_threshold().unwrap(), 0, "it is left alone");
+    for device in Device::all().unwrap() {
+        assert_eq!(resource.pool().access(device).unwrap(), CuMemAccessFlags::READ_WRITE);
+    }
+    let (stream, asked) = (stream(), layout(MIB, 256));
+    let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+    drop(resource);
+    let again = CudaAsyncPinnedMemoryResource::of_default_pool().unwrap();
+    assert_eq!(again.pool().used_bytes().unwrap(), 1 << 20, "it outlives who looks at it");
+    // SAFETY: allocated above with this layout from the same pool; its only stream is this one.
+    unsafe { again.deallocate(stream.as_ref(), pointer, asked) };
 }

@@ -1,8 +1,11 @@
 //! Pools of the driver's: their attributes, and who may use them.
 
 use rmm_core::{Device, ErrorKind, Resource, SyncResource};
-use rmm_resources::{CudaAsyncMemoryResource, ImportedPool, PoolReuse};
-use rmm_sys::CuMemAccessFlags;
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    DriverPool, ImportedPool, PoolReuse,
+};
+use rmm_sys::{CuDeviceAttribute, CuMemAccessFlags, CuMemAllocationType, CuMemLocationType};
 
 use crate::short::{MIB, layout, lazy, stream};
 
@@ -96,4 +99,53 @@ fn a_device_that_does_not_export_says_so() {
     unsafe { resource.deallocate_sync(pointer, layout(MIB, 256)) };
     let refused = ImportedPool::from_file_descriptor(std::io::stdin().as_fd()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+}
+
+#[test]
+fn a_pool_tells_what_it_was_made_with() {
+    let machine = lazy()
+        .devices(2)
+        .driver_version(13020)
+        .attribute(CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1)
+        .build();
+    let _entered = machine.enter();
+    let facts = |pool: &DriverPool| {
+        assert!(pool.export_handle_types().unwrap().is_empty());
+        let place = pool.location().unwrap();
+        (pool.allocation_type().unwrap(), place.kind, place.id, pool.maximum_size().unwrap())
+    };
+    let (fixed, moving) = (CuMemAllocationType::PINNED, CuMemAllocationType::MANAGED);
+    let pinned = CudaAsyncPinnedMemoryResource::builder().maximum_size(8 * MIB).build().unwrap();
+    assert_eq!(facts(pinned.pool()), (fixed, CuMemLocationType::HOST, 0, 8 << 20));
+    let on_node = CudaAsyncPinnedMemoryResource::builder().numa_node(0).build().unwrap();
+    assert_eq!(facts(on_node.pool()), (fixed, CuMemLocationType::HOST_NUMA, 0, 0));
+    let _second = Device::new(1).unwrap().make_current().unwrap();
+    let own = CudaAsyncMemoryResource::builder().maximum_size(64 * MIB).build().unwrap();
+    assert_eq!(facts(own.pool()), (fixed, CuMemLocationType::DEVICE, 1, 64 << 20));
+    let managed = CudaAsyncManagedMemoryResource::builder().build().unwrap();
+    assert_eq!(
+        managed.pool().access(Device::current().unwrap()).unwrap(),
+        CuMemAccessFlags::NONE,
+        "nobody needs any"
+    );
+    assert_eq!(facts(managed.pool()), (moving, CuMemLocationType::DEVICE, 1, 0));
+}
+
+#[test]
+fn a_driver_that_does_not_tell_what_a_pool_was_made_with_says_so() {
+    let machine = lazy().driver_version(13010).build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let pool = resource.pool();
+    for error in [
+        pool.allocation_type().unwrap_err(),
+        pool.location().unwrap_err(),
+        pool.maximum_size().unwrap_err(),
+        pool.export_handle_types().unwrap_err(),
+        pool.is_hardware_decompress_enabled().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let words = "DriverPool is not supported here: what a pool was made with needs a driver of CUDA 13.2";
+        assert_eq!(error.to_string(), words);
+    }
 }

@@ -40,10 +40,10 @@ const EVERY: [(&str, Make); 10] = [
 const DEVICE_ONLY: [&str; 3] = ["cuda", "cuda-async", "cuda-async-view"];
 const HOST_ONLY: &str = "host";
 /// Those that take memory from the program's own allocator, which honours every alignment.
-const OWN_ALLOCATOR: [&str; 3] = ["system", "sam-headroom", "host"];
+pub(crate) const OWN_ALLOCATOR: [&str; 3] = ["system", "sam-headroom", "host"];
 
 /// Runs a check over each resource, on a machine of its own, and looks for what is left behind.
-fn for_each(check: impl Fn(&str, &Machine, &dyn Resource)) {
+pub(crate) fn for_each(check: impl Fn(&str, &Machine, &dyn Resource)) {
     for (name, make) in EVERY {
         let machine = unified().build();
         let _entered = machine.enter();

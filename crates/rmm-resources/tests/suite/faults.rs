@@ -48,6 +48,7 @@ fn survives<R: Resource>(make: impl Fn() -> Result<R, Error>) {
     assert!(failures > 1);
 }
 
+// Hazard H17: what was allocated before a failing step was lost.
 #[test]
 fn a_failure_at_any_call_leaves_nothing_behind() {
     survives(|| Ok(ManagedMemoryResource::new()));
@@ -56,10 +57,13 @@ fn a_failure_at_any_call_leaves_nothing_behind() {
     survives(|| SamHeadroomMemoryResource::new((16 << 30) - MIB));
     survives(|| CudaAsyncMemoryResource::builder().initial_size(MIB).build());
     survives(|| CudaAsyncPinnedMemoryResource::builder().initial_size(MIB).build());
+    survives(CudaAsyncPinnedMemoryResource::of_default_pool);
     survives(CudaAsyncManagedMemoryResource::new);
+    survives(|| CudaAsyncManagedMemoryResource::builder().initial_size(MIB).build());
     survives(|| CudaAsyncViewMemoryResource::of_default_pool(rmm_core::Device::current()?));
 }
 
+// Hazard H17: a pool whose threshold could not be set, or that could not be primed, was lost.
 #[test]
 fn a_pool_that_can_not_be_set_up_goes() {
     for function in ["cuMemPoolSetAttribute", "cuMemAllocFromPoolAsync", "cuStreamSynchronize"] {

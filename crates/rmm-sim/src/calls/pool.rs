@@ -44,11 +44,18 @@ impl Session<'_> {
         }
     }
 
-    /// A device's default pool of a medium.
-    fn default_pool(&self, device: usize, medium: Medium) -> Result<u64, CuResult> {
+    /// The default pool of a kind of memory at a location.
+    fn default_pool(
+        &self,
+        location: CuMemLocation,
+        kind: CuMemAllocationType,
+    ) -> Result<u64, CuResult> {
+        let (device, medium) = self.pool_home(location, kind)?;
         match medium {
             Medium::Device => Ok(self.devices[device].default_pool),
             Medium::Managed => Ok(self.devices[device].managed_pool),
+            Medium::Host if location.kind == CuMemLocationType::HOST => Ok(self.host_pool),
+            // A real driver has one more pool for each node.
             Medium::Host => Err(CuResult::NOT_SUPPORTED),
         }
     }
@@ -94,7 +101,9 @@ driver_calls! {
             return Err(CuResult::NOT_SUPPORTED);
         }
         let key = session.next_key();
-        session.pools.insert(key, Pool::new(device, medium, properties.max_size, false));
+        let mut made = Pool::new(device, medium, properties.max_size, false);
+        (made.location, made.decompresses) = (properties.location, usage != 0);
+        session.pools.insert(key, made);
         let slot = session.pool_slots.insert(key);
         pool.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
     }
@@ -142,16 +151,15 @@ driver_calls! {
     }
 
     fn cuMemGetDefaultMemPool(pool: *mut CuMemPool, location: *mut CuMemLocation, kind: CuMemAllocationType) by [] |session| {
-        let (device, medium) = session.pool_home(location.get()?, kind)?;
-        let key = session.default_pool(device, medium)?;
+        let key = session.default_pool(location.get()?, kind)?;
         pool.put(session.pool_handle(key))
     }
 
     fn cuMemGetMemPool(pool: *mut CuMemPool, location: *mut CuMemLocation, kind: CuMemAllocationType) by [] |session| {
-        let (device, medium) = session.pool_home(location.get()?, kind)?;
-        let key = match medium {
-            Medium::Device => session.devices[device].current_pool,
-            Medium::Managed | Medium::Host => session.default_pool(device, medium)?,
+        let location = location.get()?;
+        let key = match session.pool_home(location, kind)? {
+            (device, Medium::Device) => session.devices[device].current_pool,
+            (_, Medium::Managed | Medium::Host) => session.default_pool(location, kind)?,
         };
         pool.put(session.pool_handle(key))
     }

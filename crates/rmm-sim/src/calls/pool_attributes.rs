@@ -10,6 +10,9 @@ use rmm_sys::{
 use crate::call::driver_calls;
 use crate::pool::Pool;
 
+/// The first driver that tells what a pool was made with.
+const FACTS_SINCE: i32 = 13020;
+
 /// The switch that an attribute names.
 fn switch(pool: &mut Pool, attribute: CuMemPoolAttribute) -> Option<&mut bool> {
     match attribute {
@@ -47,10 +50,20 @@ driver_calls! {
 
     fn cuMemPoolGetAttribute(pool: CuMemPool, attribute: CuMemPoolAttribute, value: *mut c_void) by [pool] |session| {
         let key = session.pool(pool)?;
+        let knows_facts = session.driver_version >= FACTS_SINCE;
         let pool = session.pools.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
         if let Some(switch) = switch(pool, attribute) {
             // SAFETY: these attributes are a `c_int`.
             return unsafe { value.put_as(c_int::from(*switch)) };
+        }
+        if let Some(fact) = pool.fact(attribute).filter(|_| knows_facts) {
+            if attribute == CuMemPoolAttribute::MAX_POOL_SIZE {
+                // SAFETY: this attribute is a `u64`.
+                return unsafe { value.put_as(fact as u64) };
+            }
+            let fact = c_int::try_from(fact).map_err(|_| CuResult::INVALID_VALUE)?;
+            // SAFETY: these attributes are a `c_int`, or an enumeration of its size.
+            return unsafe { value.put_as(fact) };
         }
         let counter = pool.counter(attribute).ok_or(CuResult::INVALID_VALUE)?;
         // SAFETY: the other attributes are a `u64`.

@@ -1,0 +1,133 @@
+//! Memory that is freed after the process has begun to exit: nothing calls the driver, which may be unloaded by then.
+//!
+//! RMM #2202, #2366: destructors called a driver that was gone.
+
+#![cfg(unix)]
+
+use std::alloc::Layout;
+use std::io::{Write as _, stderr};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use rmm_core::{CudaStream, Device, DevicePtr, Error, Resource, Synchronized, process_is_exiting};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
+};
+use rmm_sim::Machine;
+use rmm_sys::CuDeviceAttribute;
+
+/// Set in the program that this one starts.
+const LEAVING: &str = "RMM_TEST_LEAVING";
+/// The status of a program in which something is wrong at the very end.
+const WRONG: i32 = 42;
+
+/// A resource with two blocks of it.
+struct Kept {
+    resource: Box<dyn Resource>,
+    stream: CudaStream,
+    blocks: [DevicePtr; 2],
+}
+
+static MACHINE: OnceLock<Machine> = OnceLock::new();
+static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+
+fn layout() -> Layout {
+    Layout::from_size_align(4096, 256).expect("a layout")
+}
+
+fn resources() -> Result<[Box<dyn Resource>; 11], Error> {
+    let device = Device::current()?;
+    Ok([
+        Box::new(CudaMemoryResource::new()),
+        Box::new(CudaAsyncMemoryResource::new()?),
+        Box::new(CudaAsyncViewMemoryResource::of_default_pool(device)?),
+        Box::new(CudaAsyncManagedMemoryResource::new()?),
+        Box::new(CudaAsyncPinnedMemoryResource::new()?),
+        Box::new(ManagedMemoryResource::new()),
+        Box::new(PinnedHostMemoryResource::new()),
+        Box::new(SystemMemoryResource::new()?),
+        Box::new(SamHeadroomMemoryResource::new(0)?),
+        Box::new(HostMemoryResource::new()),
+        Box::new(Synchronized::new(CudaMemoryResource::new())),
+    ])
+}
+
+/// Registered before the library has made anything, so it runs after the library has noticed the end.
+extern "C" fn at_the_very_end() {
+    // Another thread frees: what the exiting one has for itself is gone by now, and so nobody could tell what it calls.
+    let is_right = thread::spawn(free_all).join().unwrap_or(false);
+    if !is_right {
+        // SAFETY: ends the process at once.
+        unsafe { libc::_exit(WRONG) };
+    }
+}
+
+/// Whether nothing that was kept calls the driver when it is freed.
+fn free_all() -> bool {
+    let Some(machine) = MACHINE.get() else { return true };
+    let _entered = machine.enter();
+    let kept = std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut is_right = process_is_exiting() && !kept.is_empty();
+    for Kept { resource, stream, blocks: [first, second] } in kept {
+        let mut tell = |what, calls| {
+            let called = machine.calls() - calls;
+            if called != 0 {
+                is_right = false;
+                // If this can not be said either, the status says it.
+                let _unsaid = writeln!(stderr(), "{}: {called} calls to {what}", resource.name());
+            }
+        };
+        let calls = machine.calls();
+        // SAFETY: allocated with this layout, and not used.
+        unsafe { resource.deallocate(stream.as_ref(), first, layout()) };
+        tell("deallocate", calls);
+        let calls = machine.calls();
+        // SAFETY: as above.
+        unsafe { resource.deallocate_sync(second, layout()) };
+        tell("deallocate_sync", calls);
+        let calls = machine.calls();
+        drop(stream);
+        tell("drop a stream", calls);
+        drop(resource);
+        is_right &= machine.calls() == calls;
+    }
+    is_right
+}
+
+/// What the started program does; without the variable there is nothing to do.
+#[test]
+fn leave() {
+    if std::env::var_os(LEAVING).is_none() {
+        return;
+    }
+    // SAFETY: the handler is a function that does not unwind.
+    assert_eq!(unsafe { libc::atexit(at_the_very_end) }, 0);
+    let pageable = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
+    let machine = MACHINE.get_or_init(|| Machine::builder().attribute(pageable, 1).build());
+    let _entered = machine.enter();
+    let kept = resources().expect("every resource is made").map(|resource| {
+        let stream = CudaStream::new().expect("a stream");
+        let blocks = [
+            resource.allocate(stream.as_ref(), layout()).expect("memory"),
+            resource.allocate_sync(layout()).expect("memory"),
+        ];
+        Kept { resource, stream, blocks }
+    });
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
+    std::process::exit(7);
+}
+
+#[test]
+fn memory_freed_while_the_process_exits_calls_no_driver() {
+    let program = std::env::current_exe().expect("this program");
+    let output = Command::new(program)
+        .args(["--exact", "leave", "--nocapture", "--test-threads=1"])
+        .env(LEAVING, "1")
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{:?}\n{said}", output.status);
+}

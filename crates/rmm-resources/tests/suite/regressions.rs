@@ -1,0 +1,261 @@
+//! Faults that RMM's base resources had, and hazards found by reading it, each shown to be absent. Its issues are named by number.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rmm_core::{Device, DevicePtr, ErrorKind, Resource, StreamRef, SyncResource, copy};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource,
+};
+use rmm_sim::{Kernel, Machine};
+use rmm_sys::CuDeviceAttribute;
+
+use crate::every::{OWN_ALLOCATOR, for_each};
+use crate::short::{MIB, calls, layout, lazy, on_host, stream, unified};
+
+/// Enqueues work that touches no memory; what is returned says whether it has run.
+fn work_on(machine: &Machine, stream: StreamRef<'_>) -> Arc<AtomicBool> {
+    let has_run = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_run);
+    let kernel = Kernel::new("work", move |_| flag.store(true, Ordering::Relaxed));
+    machine.launch(stream.as_raw(), kernel).expect("a launch");
+    has_run
+}
+
+// RMM #2393: alignments above 256 were ignored. RMM #2107: one that is no power of two was replaced; a `Layout` has none.
+#[test]
+fn an_alignment_that_can_not_be_promised_is_refused_before_the_driver_is_asked() {
+    for_each(|name, machine, resource| {
+        if OWN_ALLOCATOR.contains(&name) {
+            return;
+        }
+        let stream = stream();
+        let before = machine.calls();
+        for asked in [layout(1, 512), layout(MIB, 1 << 20)] {
+            let errors = [resource.allocate_sync(asked), resource.allocate(stream.as_ref(), asked)];
+            for error in errors.map(Result::unwrap_err) {
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}: {error}");
+                assert_eq!(error.alignment(), Some(asked.align()), "{name}");
+            }
+        }
+        assert_eq!(machine.calls(), before, "{name}");
+    });
+}
+
+// RMM #2107: pinned memory of zero bytes crashed when it was freed.
+#[test]
+fn a_block_of_no_bytes_is_freed_at_whatever_address() {
+    for_each(|_, machine, resource| {
+        let (stream, before) = (stream(), machine.calls());
+        for pointer in [DevicePtr::NULL, DevicePtr(u64::MAX)] {
+            // SAFETY: no bytes are freed.
+            unsafe { resource.deallocate(stream.as_ref(), pointer, layout(0, 1)) };
+            // SAFETY: as above.
+            unsafe { resource.deallocate_sync(pointer, layout(0, 1)) };
+        }
+        assert_eq!(machine.calls() - before, 0);
+    });
+}
+
+/// Enqueues work that writes a byte.
+fn write_on(machine: &Machine, stream: StreamRef<'_>, pointer: DevicePtr, value: u8) {
+    let kernel = Kernel::new("write", move |memory| {
+        memory.write(pointer, &[value]).expect("declared memory");
+    });
+    machine.launch(stream.as_raw(), kernel.writes(pointer, 1)).expect("a launch");
+}
+
+// RMM #2165: memory was the default stream's when `allocate_sync` returned, and no other stream's.
+#[test]
+fn memory_allocated_synchronously_is_every_streams_at_once() {
+    for_each(|name, machine, resource| {
+        if name == "host" {
+            return;
+        }
+        let (asked, legacy, other) = (layout(4096, 256), StreamRef::legacy(), stream());
+        // A driver's pool hands the block out again, in the default stream's order.
+        let freed = resource.allocate(legacy, asked).unwrap();
+        write_on(machine, legacy, freed, 1);
+        // SAFETY: allocated above with this layout; its only stream is this one.
+        unsafe { resource.deallocate(legacy, freed, asked) };
+
+        let pointer = resource.allocate_sync(asked).unwrap();
+        assert!(pointer == freed || !name.starts_with("cuda-async"), "{name} hands it out again");
+        write_on(machine, other.as_ref(), pointer, 2);
+        other.synchronize().unwrap();
+        machine.run_all();
+        let mut byte = [0u8];
+        let target = byte.as_mut_ptr().cast();
+        // SAFETY: the block is alive, and the target lives until the stream is waited for.
+        unsafe { copy::device_to_host(target, pointer, 1, other.as_ref()) }.unwrap();
+        other.synchronize().unwrap();
+        assert_eq!(byte, [2], "{name}: what was before came after");
+        // SAFETY: allocated above with this layout, and all uses have completed.
+        unsafe { resource.deallocate_sync(pointer, asked) };
+    });
+}
+
+// RMM #2401, #2448: the driver's pools returned from `deallocate_sync` before the default stream had passed the free, and from
+// `allocate_sync` before it had passed the allocation.
+#[test]
+fn synchronous_calls_of_a_drivers_pool_wait_for_the_default_stream() {
+    for_each(|name, machine, resource| {
+        if !name.starts_with("cuda-async") {
+            return;
+        }
+        let asked = layout(4096, 256);
+        let before = work_on(machine, StreamRef::legacy());
+        let pointer = resource.allocate_sync(asked).unwrap();
+        assert!(before.load(Ordering::Relaxed), "{name} allocates");
+        let before = work_on(machine, StreamRef::legacy());
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { resource.deallocate_sync(pointer, asked) };
+        assert!(before.load(Ordering::Relaxed), "{name} frees");
+    });
+}
+
+// RMM #1655: ordinary memory was freed under work that still used it.
+#[test]
+fn memory_that_is_anyones_once_freed_is_freed_after_the_streams_work() {
+    for_each(|name, machine, resource| {
+        if name.starts_with("cuda-async") {
+            return;
+        }
+        let stream = stream();
+        let pointer = resource.allocate(stream.as_ref(), layout(4096, 256)).unwrap();
+        let has_run = work_on(machine, stream.as_ref());
+        // SAFETY: allocated above with this layout; its only stream is this one.
+        unsafe { resource.deallocate(stream.as_ref(), pointer, layout(4096, 256)) };
+        assert!(has_run.load(Ordering::Relaxed), "{name}");
+    });
+}
+
+// RMM #2379: pools gave freed memory back at each synchronization.
+#[test]
+fn a_new_pool_keeps_what_is_freed() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    for threshold in [
+        CudaAsyncMemoryResource::new().unwrap().pool().release_threshold(),
+        CudaAsyncPinnedMemoryResource::new().unwrap().pool().release_threshold(),
+        CudaAsyncManagedMemoryResource::builder().build().unwrap().pool().release_threshold(),
+        // RMM #2510: the pool of managed memory had stayed behind.
+        CudaAsyncManagedMemoryResource::new().unwrap().pool().release_threshold(),
+    ] {
+        assert_eq!(threshold.unwrap(), u64::MAX);
+    }
+}
+
+// RMM #2051: half of the device's memory was taken before anybody had asked.
+#[test]
+fn a_new_pool_holds_nothing() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let device = CudaAsyncMemoryResource::new().unwrap();
+    let pinned = CudaAsyncPinnedMemoryResource::new().unwrap();
+    let managed = CudaAsyncManagedMemoryResource::builder().build().unwrap();
+    for pool in [device.pool(), pinned.pool(), managed.pool()] {
+        assert_eq!((pool.reserved_bytes().unwrap(), pool.peak_reserved_bytes().unwrap()), (0, 0));
+    }
+    assert_eq!(calls(&machine, "cuMemAllocFromPoolAsync"), 0);
+}
+
+// RMM #1753: a pool's own device was told that it has access, which the driver refuses for exportable pools.
+#[test]
+fn a_devices_access_to_its_own_pool_is_never_set() {
+    let machine = lazy().devices(2).build();
+    let _entered = machine.enter();
+    let _second = Device::new(1).unwrap().make_current().unwrap();
+    let _own = CudaAsyncMemoryResource::builder().initial_size(MIB).build().unwrap();
+    let _managed = CudaAsyncManagedMemoryResource::new().unwrap();
+    let _view = CudaAsyncViewMemoryResource::of_default_pool(Device::current().unwrap()).unwrap();
+    assert_eq!(calls(&machine, "cuMemPoolSetAccess"), 0);
+}
+
+// RMM #1854, #2424: whether pools are for the decompression engine was decided by the headers, not by the driver that is there.
+#[test]
+fn pools_are_for_the_decompression_engine_where_the_driver_knows_it() {
+    for version in [12010, 12070, 12080, 13000] {
+        let machine = lazy().driver_version(version).build();
+        let _entered = machine.enter();
+        CudaAsyncMemoryResource::new().unwrap();
+    }
+    let machine = lazy().driver_version(13020).build();
+    let _entered = machine.enter();
+    for wanted in [true, false] {
+        let builder = CudaAsyncMemoryResource::builder().hardware_decompress(wanted);
+        let resource = builder.build().unwrap();
+        assert_eq!(resource.pool().is_hardware_decompress_enabled().unwrap(), wanted);
+    }
+}
+
+// Hazard H11: sizes near the largest number wrapped where room for an alignment was added to them.
+#[test]
+fn sizes_near_the_largest_are_refused_and_not_wrapped() {
+    for_each(|name, machine, resource| {
+        let largest = isize::MAX.unsigned_abs();
+        for (bytes, alignment) in [(largest, 1), (largest - 255, 256), (largest - 264, 1)] {
+            let asked = layout(bytes, alignment);
+            let error = resource.allocate_sync(asked).unwrap_err();
+            assert!(error.is_out_of_memory(), "{name}: {error}");
+            assert_eq!(error.requested(), Some(bytes), "{name}");
+        }
+        assert_eq!(machine.memory_in_use(0), 0, "{name}");
+    });
+}
+
+// Hazard H26: what the first device could do was taken for true of all.
+#[test]
+fn each_device_is_asked_what_it_can_do() {
+    let with_pools = |value| {
+        let attribute = CuDeviceAttribute::MEMORY_POOLS_SUPPORTED;
+        let machine = lazy().attribute(attribute, value).build();
+        machine.scope(|| CudaAsyncMemoryResource::new().map(drop))
+    };
+    with_pools(1).unwrap();
+    assert_eq!(with_pools(0).unwrap_err().kind(), ErrorKind::Unsupported);
+    with_pools(1).unwrap();
+}
+
+// RMM #1714: memory of the wrong kind passed for the right one.
+#[test]
+fn the_host_touches_the_very_bytes_that_devices_do() {
+    let machine = unified().build();
+    let _entered = machine.enter();
+    let resources: [&dyn Resource; 2] =
+        [&ManagedMemoryResource::new(), &PinnedHostMemoryResource::new()];
+    for resource in resources {
+        let (stream, asked) = (stream(), layout(4096, 256));
+        let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+        // SAFETY: the memory is used on its own stream only, and within its bounds.
+        unsafe { copy::fill(pointer, 9, 4096, stream.as_ref()) }.unwrap();
+        stream.synchronize().unwrap();
+        // SAFETY: the block is alive, was filled, and no work uses it.
+        let seen = unsafe { std::slice::from_raw_parts(on_host(pointer), 4096) };
+        assert!(seen.iter().all(|&byte| byte == 9), "{}", resource.name());
+        // SAFETY: allocated above with this layout, and all uses have completed.
+        unsafe { resource.deallocate_sync(pointer, asked) };
+    }
+}
+
+// `cuMemFree` waits for the device whose memory it is, not for another one that uses the memory too: on two H200s it returned
+// while a stream of the other device had work left.
+#[test]
+fn memory_freed_on_another_devices_stream_is_freed_after_its_work() {
+    let machine = unified().devices(2).build();
+    let _entered = machine.enter();
+    let (resource, asked) = (CudaMemoryResource::new(), layout(4096, 256));
+    let pointer = resource.allocate_sync(asked).unwrap();
+    let other = {
+        let _current = Device::new(1).unwrap().make_current().unwrap();
+        stream()
+    };
+    let has_run = work_on(&machine, other.as_ref());
+    // SAFETY: allocated above with this layout; its only stream is this one.
+    unsafe { resource.deallocate(other.as_ref(), pointer, asked) };
+    assert!(has_run.load(Ordering::Relaxed));
+    drop(other);
+    assert_eq!(machine.leaks().len(), 0);
+}
