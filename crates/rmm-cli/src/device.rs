@@ -175,7 +175,7 @@ impl DeviceHandle {
 /// Makes the system's driver the process's, with its calls counted.
 fn install_counted() -> Result<(), LoadError> {
     let driver = Driver::load()?;
-    // An earlier call may have installed it already.
-    let _installed = Driver::install(counting::wrap(driver));
+    // SAFETY: each function calls the driver's of its name. An earlier call may have installed it already.
+    let _installed = unsafe { Driver::install(counting::wrap(driver)) };
     Ok(())
 }

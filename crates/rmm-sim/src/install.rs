@@ -38,7 +38,8 @@ pub fn driver() -> Driver {
 /// # Errors
 /// [`InstallError`] if the process has another driver already.
 pub fn install() -> Result<&'static Driver, InstallError> {
-    let installed = match Driver::install(TABLE) {
+    // SAFETY: the functions do as the driver's of their names.
+    let installed = match unsafe { Driver::install(TABLE) } {
         Ok(installed) => installed,
         Err(_) => Driver::get().map_err(|_| InstallError(()))?,
     };

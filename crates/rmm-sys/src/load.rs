@@ -41,7 +41,22 @@ impl Driver {
     ///
     /// # Errors
     /// Gives `driver` back if the process already has one; the first stays for good, since objects of it may exist.
-    pub fn install(driver: Self) -> Result<&'static Self, Box<Self>> {
+    ///
+    /// # Safety
+    /// Each function does what the CUDA driver API's documentation says of the one of its name: safe code all over the process
+    /// relies on it. A table may be written down in safe code, and so lie:
+    ///
+    /// ```compile_fail,E0133
+    /// use rmm_sys::{CuResult, CuStream, Driver};
+    ///
+    /// extern "C" fn returns_at_once(_: CuStream) -> CuResult {
+    ///     CuResult::SUCCESS // and work goes on in memory that is given back now
+    /// }
+    /// let lying = Driver { cuStreamSynchronize: returns_at_once, ..Driver::load()? };
+    /// let _installed = Driver::install(lying);
+    /// # Ok::<(), rmm_sys::LoadError>(())
+    /// ```
+    pub unsafe fn install(driver: Self) -> Result<&'static Self, Box<Self>> {
         let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
         if INSTALLED.get().is_some() {
             return Err(Box::new(driver));

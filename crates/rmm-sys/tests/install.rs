@@ -21,11 +21,13 @@ fn the_first_driver_stays() {
     let first = unsafe { Driver::from_symbols(stubs::address_of) }.unwrap();
     let second = Driver { cuMemFree_v2: refuse, ..first };
 
-    let installed = Driver::install(first).unwrap();
+    // SAFETY: nothing in this process calls the driver but this test, which expects the stubs' code.
+    let installed = unsafe { Driver::install(first) }.unwrap();
     assert!(std::ptr::eq(Driver::get().unwrap(), installed));
     assert_eq!(free(installed), stubs::STUB_CODE);
 
-    let given_back = Driver::install(second).unwrap_err();
+    // SAFETY: as above.
+    let given_back = unsafe { Driver::install(second) }.unwrap_err();
     assert_eq!(free(&given_back), CuResult::NOT_PERMITTED);
     assert_eq!(free(Driver::get().unwrap()), stubs::STUB_CODE);
 }
