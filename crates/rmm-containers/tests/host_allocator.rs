@@ -148,3 +148,14 @@ fn clones_are_one_allocator_and_keep_the_resource() {
     unsafe { clone.deallocate(memory.cast(), layout) };
     assert_eq!(clone.resource().live(), 0);
 }
+
+#[test]
+fn a_collection_may_outlive_the_machine_of_its_memory() {
+    let machine = rmm_sim::Machine::new();
+    let entered = machine.enter();
+    let resource = rmm_resources::PinnedHostMemoryResource::new();
+    let mut numbers = Vec::new_in(HostAllocator::new(resource));
+    numbers.extend(0..1000);
+    drop((entered, machine));
+    assert_eq!(numbers[999], 999);
+}

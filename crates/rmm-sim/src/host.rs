@@ -61,6 +61,15 @@ impl HostMemory {
     }
 }
 
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // What is still allocated may be a collection of the host's, which safe code goes on reading.
+        if self.used > 0 {
+            self.mapping.keep();
+        }
+    }
+}
+
 /// Where placement starts. As on devices, there is a margin on both sides.
 fn first_offset(mapping: &Mapping) -> usize {
     (mapping.base() + 1).next_multiple_of(PAGE) - mapping.base()

@@ -68,6 +68,11 @@ impl Mapping {
         if status == 0 { Ok(()) } else { Err(CuResult::OUT_OF_MEMORY) }
     }
 
+    /// Leaves the mapping to the process for good: somebody still uses it.
+    pub(crate) fn keep(&mut self) {
+        self.len = 0;
+    }
+
     fn pointer(&self, offset: usize) -> *mut libc::c_void {
         std::ptr::with_exposed_provenance_mut(self.base + offset)
     }
@@ -75,6 +80,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
         // SAFETY: by the invariant the mapping is this value's own, and nothing uses it after the value is gone.
         let _ = unsafe { libc::munmap(self.pointer(0), self.len) };
     }
