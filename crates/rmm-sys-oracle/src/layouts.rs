@@ -23,7 +23,7 @@ same_layout! {
     CuUuid = CUuuid { bytes = bytes, }
     CuMemLocation = CUmemLocation {
         kind = type_,
-        id = id,
+        id = __bindgen_anon_1,
     }
     CuMemAccessDesc = CUmemAccessDesc {
         location = location,

@@ -9,7 +9,7 @@
 //! cargo test -p rmm-sys-oracle    # also the CUDA version since which each function is there
 //! ```
 //!
-//! The bindings are those of CUDA 13.0 (`cudarc`'s feature `cuda-13000`). They are big, so this crate is no default
+//! The bindings are those of CUDA 13.2 (`cudarc`'s feature `cuda-13020`). They are big, so this crate is no default
 //! member of the workspace and is never published. No CUDA is needed, to build it or to run its tests.
 //!
 //! What it can not see: what a pointer points to, and whether an integer is signed. Structures behind pointers are
