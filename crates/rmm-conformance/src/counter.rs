@@ -46,6 +46,8 @@ impl Counter {
     /// If there is, or work on the device has failed.
     #[track_caller]
     pub fn expect_none(&self, stream: &CudaStream, what: &str) -> Outcome {
+        // First what the caller asks about, with other streams as late as they like.
+        stream.synchronize()?;
         Device::synchronize_current()?;
         let mut word = [0u8; 4];
         let (target, source) = (word.as_mut_ptr().cast(), self.pointer);

@@ -83,11 +83,24 @@ impl Environment {
     /// # Errors
     /// If there is no driver or no such GPU; the text says why.
     pub fn open(place: Place) -> Result<Self, Failure> {
+        Self::open_with(place, true)
+    }
+
+    /// Opens the device as [`open`](Self::open) does, but the software device does not look for misuse itself: what a check then
+    /// finds, it finds on a GPU too.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_unwatched(place: Place) -> Result<Self, Failure> {
+        Self::open_with(place, false)
+    }
+
+    fn open_with(place: Place, is_watched: bool) -> Result<Self, Failure> {
         // The devices of the software machine use ordinary memory of the host, so that resources over it are checked too.
         let pageable = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
         let machine = || {
             let builder = Machine::builder().devices(SOFTWARE_DEVICES);
-            builder.memory(SOFTWARE_MEMORY).attribute(pageable, 1)
+            builder.memory(SOFTWARE_MEMORY).attribute(pageable, 1).checks(is_watched)
         };
         let handle = match place {
             Place::Gpu(number) => DeviceHandle::Gpu(Device::new(number)?),

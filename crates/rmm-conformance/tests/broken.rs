@@ -4,13 +4,19 @@
 mod resource;
 
 use resource::{Broken, Fault};
-use rmm_conformance::{Environment, Outcome, Place, StreamChoice, Subject, run_in, suite};
+use rmm_conformance::{
+    DeviceHandle, Environment, Outcome, Place, StreamChoice, Subject, run_in, suite,
+};
 
 type Check = fn(&Subject<'_, Broken>) -> Outcome;
 
 fn run(fault: Fault, check: Check) -> Outcome {
-    let environment = Environment::open(Place::Adversarial)?;
-    run_in(&environment, StreamChoice::NonBlocking, None, || Ok(Broken::new(fault)), check)
+    // What the software device would see by itself, a GPU does not tell.
+    run_on(&Environment::open_unwatched(Place::Adversarial)?, fault, check)
+}
+
+fn run_on(environment: &Environment, fault: Fault, check: Check) -> Outcome {
+    run_in(environment, StreamChoice::NonBlocking, None, || Ok(Broken::new(fault)), check)
 }
 
 /// Asserts that the check finds the fault, and says it in words that hold `what`.
@@ -100,6 +106,28 @@ fn memory_written_to_on_a_stream_of_the_resource_is_caught() {
     is_caught(fault, suite::reuse_on_one_stream_keeps_order, "written to by earlier work");
     let what = "written to by another";
     is_caught(fault, suite::synchronous_memory_is_usable_on_every_stream, what);
+}
+
+#[test]
+fn the_software_device_sees_missing_order_even_when_nothing_goes_wrong() {
+    let unordered: [(Fault, Check); 4] = [
+        (Fault::IgnoresStreamOrder, suite::handed_over_between_streams_keeps_order),
+        (Fault::IgnoresStreamOrder, suite::synchronous_memory_is_free_of_earlier_work),
+        (Fault::JoinsWithoutOrder, suite::merged_blocks_keep_order),
+        (Fault::ClearsOutOfOrder, suite::reuse_on_one_stream_keeps_order),
+    ];
+    for (fault, check) in unordered {
+        let environment = Environment::open(Place::Adversarial).unwrap();
+        let DeviceHandle::Software(machine) = environment.handle() else {
+            panic!("a software device was asked for")
+        };
+        let _outcome = run_on(&environment, fault, check);
+        let races = machine.violations();
+        assert!(races.iter().any(|race| race.missing.is_some()), "{fault:?}: {races:?}");
+    }
+    let environment = Environment::open(Place::Adversarial).unwrap();
+    let sound = run_on(&environment, Fault::None, suite::merged_blocks_keep_order);
+    assert_eq!(sound, Ok(()));
 }
 
 #[test]

@@ -105,9 +105,17 @@ impl Stream {
 pub(crate) struct Streams {
     by_id: BTreeMap<u64, Stream>,
     last_id: u64,
-    /// By device, the ends of streams that are gone and what they were behind, until the host has waited for the device. Only kept
-    /// if the order is checked: that they have run says nothing of what the program knows.
-    gone: Option<BTreeMap<usize, Points>>,
+    /// By device, what is left of streams that are gone, until the host has waited for the device. Only kept if the order is
+    /// checked: that they have run says nothing of what the program knows.
+    gone: Option<BTreeMap<usize, Gone>>,
+}
+
+/// The ends of streams that are gone, and what they were behind.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    pub(crate) all: Points,
+    /// Those that the legacy stream orders itself with.
+    pub(crate) blocking: Points,
 }
 
 impl Streams {
@@ -115,8 +123,8 @@ impl Streams {
         Self { gone: remembers_gone.then(BTreeMap::new), ..Self::default() }
     }
 
-    /// The ends of a device's streams that are gone, and what they were behind, as far as the host has not waited for them.
-    pub(crate) fn gone(&self, device: usize) -> Option<&Points> {
+    /// What is left of a device's streams that are gone, as far as the host has not waited for them.
+    pub(crate) fn gone(&self, device: usize) -> Option<&Gone> {
         self.gone.as_ref()?.get(&device)
     }
 
@@ -194,9 +202,13 @@ impl Streams {
             && let Some(stream) = self.by_id.remove(&id)
             && let Some(gone) = &mut self.gone
         {
-            let known = gone.entry(stream.device).or_default();
+            let gone = gone.entry(stream.device).or_default();
+            let mut known = stream.frontier;
             known.add(Point { stream: id, position: stream.submitted });
-            known.join(&stream.frontier);
+            gone.all.join(&known);
+            if stream.order == Order::Blocking {
+                gone.blocking.join(&known);
+            }
         }
     }
 
@@ -212,6 +224,12 @@ impl Streams {
         let is_legacy = self.get(id).is_some_and(|stream| stream.order == Order::Legacy);
         let before = self.implicitly_before(id).filter(|_| is_legacy);
         before.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
+    }
+
+    /// What is left of the streams that are gone and that a stream's next item is behind without being told to.
+    pub(crate) fn gone_before(&self, id: u64) -> Option<&Points> {
+        let legacy = self.get(id).filter(|stream| stream.order == Order::Legacy)?;
+        self.gone(legacy.device).map(|gone| &gone.blocking)
     }
 
     /// The streams that a stream's next item waits for without being told to: for the legacy stream, the blocking ones of its
@@ -282,6 +300,9 @@ impl State {
             if let Some(other) = self.streams.get(point.stream) {
                 joined.join(&other.frontier);
             }
+        }
+        if let Some(gone) = self.streams.gone_before(id) {
+            joined.join(gone);
         }
         before.extend(after.iter());
         before.retain(|point| point.stream != id && !self.streams.is_complete(*point));

@@ -91,10 +91,10 @@ impl Shared {
             return;
         };
         let Ok(list) = self.list_of(&mut state, stream) else {
-            // A stream of another device, which this pool's events can not mark. Memory that can not be waited for is not
-            // given to others: it stays allocated.
+            // A stream of another device, which this pool's events can not mark, or one that the driver does not tell of. Memory
+            // that can not be waited for is not given to others: it stays allocated.
             drop(state);
-            if stream.synchronize().is_ok() {
+            if wait_for_uses(stream).is_ok() {
                 self.lock().take_back(pointer, ListId::CLEAN);
             }
             return;
@@ -281,6 +281,16 @@ impl StreamWatcher for Shared {
             state.order.recycle(list);
         }
     }
+}
+
+/// Waits on this thread for all that a free on a stream comes after: the stream's work, and that of the streams it orders itself
+/// with.
+fn wait_for_uses(stream: StreamRef<'_>) -> Result<(), Error> {
+    if stream.as_stream().is_non_blocking() {
+        return stream.synchronize();
+    }
+    let _context = stream.as_stream().context().map(Context::enter).transpose()?;
+    Device::synchronize_current()
 }
 
 #[cold]

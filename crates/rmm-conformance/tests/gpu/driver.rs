@@ -52,6 +52,7 @@ impl<'a> Held<'a> {
         let to = unsafe { driver.cuMemcpyHtoD_v2(own, host, BYTES) };
         // SAFETY: as above.
         let to_async = unsafe { driver.cuMemcpyHtoDAsync_v2(own, host, BYTES, stream) };
+        self.stream.synchronize()?; // the next copy is in the order of the default stream
         // SAFETY: as above.
         let from = unsafe { driver.cuMemcpyDtoH_v2(host, own, BYTES) };
         // SAFETY: as above.

@@ -119,7 +119,7 @@ fn a_bound_resource_allocates_in_its_streams_order_and_waits_for_nothing() -> Re
     assert!(!stream.as_ref().is_idle()?, "it waited");
     through(&bound, |AnyContext, _| Ok(()))?;
     stream.synchronize()?;
-    assert_eq!(machine.violations(), [""; 0]);
+    machine.assert_no_violations();
     Ok(())
 }
 

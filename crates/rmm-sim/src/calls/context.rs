@@ -107,7 +107,7 @@ driver_calls! {
             }
         }
         if let Some(gone) = state.streams.gone(device) {
-            frontier.join(gone);
+            frontier.join(&gone.all);
         }
         let event = state.events.get_mut(&key).ok_or(CuResult::INVALID_HANDLE)?;
         if event.device != device {

@@ -13,7 +13,8 @@ impl State {
             return true;
         }
         let Some(stream) = self.streams.get(id) else { return false };
-        if stream.frontier.covers(point) {
+        let gone = self.streams.gone_before(id);
+        if stream.frontier.covers(point) || gone.is_some_and(|gone| gone.covers(point)) {
             return true;
         }
         let mut without_being_told = self.streams.implicitly_before(id);
@@ -28,7 +29,9 @@ impl State {
     pub(super) fn place_on(&self, id: u64) -> (u64, Vec<Point>) {
         let also = self.streams.implicitly_before(id);
         let also = also.map(|(id, stream)| Point { stream: id, position: stream.submitted });
-        (self.streams.end_of(id).position, also.filter(|point| point.position > 0).collect())
+        let gone = self.streams.gone_before(id).into_iter().flat_map(Points::iter);
+        let also = also.chain(gone).filter(|point| point.position > 0);
+        (self.streams.end_of(id).position, also.collect())
     }
 
     /// What of `first` is not before the next thing on a stream, or on the host (`None`).
@@ -58,6 +61,7 @@ impl State {
                     known.add(Point { stream: other, position: stream.submitted });
                     known.join(&stream.frontier);
                 }
+                self.streams.gone_before(id).into_iter().for_each(|gone| known.join(gone));
             }
         }
         known
@@ -74,7 +78,7 @@ impl State {
             known.join(&stream.frontier);
         }
         if let Some(gone) = self.streams.gone(device) {
-            known.join(gone);
+            known.join(&gone.all);
         }
         known
     }
@@ -92,7 +96,7 @@ impl State {
         if self
             .streams
             .gone(device)
-            .is_some_and(|gone| gone.iter().all(|point| known.covers(point)))
+            .is_some_and(|gone| gone.all.iter().all(|point| known.covers(point)))
         {
             self.streams.forget_gone(device);
         }

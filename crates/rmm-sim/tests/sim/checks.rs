@@ -144,6 +144,20 @@ fn the_legacy_stream_orders_blocking_streams_only() {
 }
 
 #[test]
+fn the_legacy_stream_orders_blocking_streams_that_are_gone() {
+    let (machine, _here) = start(Schedule::Eager);
+    let (blocking, free) = (blocking_stream(), stream());
+    let memory = alloc(64);
+    ok!(cuMemsetD8Async(memory, 1, 64, blocking));
+    ok!(cuStreamDestroy_v2(blocking));
+    ok!(cuMemsetD8Async(memory, 2, 64, CuStream::LEGACY));
+    machine.assert_no_violations();
+    order(CuStream::LEGACY, free);
+    ok!(cuMemsetD8Async(memory, 3, 64, free));
+    machine.assert_no_violations();
+}
+
+#[test]
 fn a_destroyed_stream_is_not_a_finished_one() {
     let (machine, _here) = start(Schedule::Eager);
     let (a, b, memory) = (stream(), stream(), alloc(64));

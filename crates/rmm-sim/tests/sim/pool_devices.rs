@@ -74,7 +74,7 @@ fn the_order_is_that_of_the_stream() {
     ok!(cuMemsetD8Async(pointer, 8, MIB, first));
     ok!(cuStreamSynchronize(first));
     assert_eq!(peek(&machine, pointer), 8);
-    assert_eq!(machine.violations(), [""; 0]);
+    machine.assert_no_violations();
 }
 
 #[test]
