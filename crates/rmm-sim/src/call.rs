@@ -29,6 +29,9 @@ pub(crate) fn call(
         let machine = current::machine_for(hints);
         let mut session = Session::open(&machine);
         let outcome = session.admit(name).and_then(|()| body(&mut session));
+        if outcome.is_err() {
+            session.check_handles(name, hints);
+        }
         session.settle(outcome)
     }));
     outcome.unwrap_or(CuResult::UNKNOWN)

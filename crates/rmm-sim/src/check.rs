@@ -7,6 +7,7 @@
 
 mod access;
 mod handed;
+mod handles;
 mod hooks;
 mod order;
 mod shadow;

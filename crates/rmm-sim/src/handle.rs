@@ -62,6 +62,11 @@ impl Slots {
         Some(key)
     }
 
+    /// Whether something that this slot named is gone, and nothing has its place yet.
+    pub(crate) fn was_let_go(&self, slot: usize) -> bool {
+        self.keys.get(slot).is_some_and(Option::is_none)
+    }
+
     /// The slot that holds `key`.
     pub(crate) fn slot_of(&self, key: u64) -> Option<usize> {
         self.keys.iter().position(|&held| held == Some(key))

@@ -69,7 +69,9 @@ driver_calls! {
         let key = session.event(event)?;
         let device = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.device;
         let id = session.stream_near(stream, Some(device))?;
-        if session.streams.get(id).is_none_or(|stream| stream.device != device) {
+        let of_stream = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
+        if of_stream != device {
+            session.check_foreign("cuEventRecord", of_stream, device);
             return Err(CuResult::INVALID_HANDLE);
         }
         let recording = session.events.get(&key).map_or(0, |event| event.recording) + 1;

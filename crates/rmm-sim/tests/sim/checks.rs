@@ -1,7 +1,7 @@
 //! The checks: what is reported, what is not, and what a report says.
 
 use rmm_sim::{Kernel, Machine, Schedule, Violation, ViolationKind};
-use rmm_sys::{CuDevicePtr, CuResult, CuStream, Handing};
+use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult, CuStream, Handing};
 
 use crate::common::{alloc, alloc_async, blocking_stream, enter, event, pinned, start, stream};
 
@@ -321,6 +321,35 @@ fn uninitialised_reads_are_told_to_those_who_ask() {
         ok!(cuMemcpyDtoDAsync_v2(to, from, 33, a));
         assert_eq!(kinds(&machine) == [ViolationKind::UninitialisedRead], asks);
     }
+}
+
+#[test]
+fn handles_that_name_nothing_any_more_are_told() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (stream, event) = (stream(), event());
+    ok!(cuStreamDestroy_v2(stream));
+    assert_eq!(cu!(cuEventRecord(event, stream)), CuResult::INVALID_HANDLE);
+    ok!(cuEventDestroy_v2(event));
+    assert_eq!(cu!(cuEventQuery(event)), CuResult::INVALID_HANDLE);
+    let told: Vec<String> = machine.violations().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "use of a destroyed handle: cuEventRecord names a stream that was destroyed",
+            "use of a destroyed handle: cuEventQuery names an event that was destroyed",
+        ]
+    );
+}
+
+#[test]
+fn an_event_is_recorded_on_streams_of_its_device() {
+    let (machine, _here) = enter(Machine::builder().devices(2).build());
+    let event = event();
+    let mut context = CuContext::NULL;
+    ok!(cuDevicePrimaryCtxRetain(&raw mut context, CuDevice(1)));
+    ok!(cuCtxSetCurrent(context));
+    assert_eq!(cu!(cuEventRecord(event, stream())), CuResult::INVALID_HANDLE);
+    assert_eq!(kinds(&machine), [ViolationKind::ForeignHandle]);
 }
 
 #[test]
