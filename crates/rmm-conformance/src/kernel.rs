@@ -38,7 +38,8 @@ impl Kernels {
     /// If the driver refuses.
     ///
     /// # Safety
-    /// `pointer` names memory of the device, for so many 4-byte words, whose other uses are ordered with this place on the stream.
+    /// `pointer` names memory that the device can use, for so many 4-byte words, whose other uses, the host's too, are ordered with
+    /// this place on the stream.
     pub unsafe fn fill(
         &self,
         stream: StreamRef<'_>,
@@ -50,7 +51,9 @@ impl Kernels {
         driver_in_context()?;
         match &self.0 {
             Kind::Software(machine) => {
-                Ok(machine.launch(stream.as_raw(), simulated::fill(pointer, words, first_value))?)
+                let kernel = simulated::fill(pointer, words, first_value);
+                // SAFETY: the caller's contract.
+                Ok(unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }?)
             }
             // SAFETY: the caller's contract.
             Kind::Gpu(module) => unsafe {
@@ -78,7 +81,8 @@ impl Kernels {
         match &self.0 {
             Kind::Software(machine) => {
                 let kernel = simulated::check(pointer, words, first_value, errors);
-                Ok(machine.launch(stream.as_raw(), kernel)?)
+                // SAFETY: the caller's contract.
+                Ok(unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }?)
             }
             // SAFETY: the caller's contract.
             Kind::Gpu(module) => unsafe {

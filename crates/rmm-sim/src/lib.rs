@@ -39,6 +39,7 @@ mod handle;
 mod host;
 mod install;
 mod kernel;
+mod launch;
 mod leak;
 mod machine;
 mod mapping;

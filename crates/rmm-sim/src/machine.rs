@@ -5,17 +5,15 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use rmm_sys::{CuDevicePtr, CuResult, CuStream};
+use rmm_sys::{CuDevicePtr, CuResult};
 
 use crate::builder::MachineBuilder;
 use crate::check::{Operation, Violation};
 use crate::current;
 use crate::fault::Fault;
-use crate::kernel::{Body, Kernel};
 use crate::memory::{Place, Side};
 use crate::session::Session;
 use crate::state::State;
-use crate::stream::Work;
 use crate::trace::{Leak, TraceEntry};
 
 /// A set of simulated devices and the host memory they share, independent of every other machine.
@@ -226,32 +224,18 @@ impl Machine {
         Ok(())
     }
 
-    /// Writes bytes at `pointer` now, whatever is queued.
+    /// Writes bytes of device memory at `pointer` now, whatever is queued.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`read`](Self::read), and for memory that the host can use: the program may have borrowed it.
     pub fn write(&self, pointer: CuDevicePtr, source: &[u8]) -> Result<(), CuResult> {
         let mut state = self.lock();
         let place = allocated(&state, pointer, source.len())?;
+        if !place.on_device_only() {
+            return Err(CuResult::INVALID_VALUE);
+        }
         state.store(&place, source);
         Ok(())
-    }
-
-    /// Enqueues a simulated kernel.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for a stream that is not of this machine, `INVALID_VALUE` for a range that does not lie within
-    /// one live allocation, `NOT_PERMITTED` inside a host function or kernel, and `INVALID_CONTEXT` for a default
-    /// stream where the calling thread has no current context.
-    pub fn launch(&self, stream: CuStream, kernel: Kernel) -> Result<(), CuResult> {
-        if current::in_callback() {
-            return Err(CuResult::NOT_PERMITTED);
-        }
-        let body = Body::new(kernel, self)?;
-        let mut session = Session::open(self);
-        let stream = session.stream(stream)?;
-        session.enqueue(stream, Work::Kernel(body))?;
-        session.settle(Ok(())).result()
     }
 
     /// The driver is gone, as at the end of a process: from now on every call returns `DEINITIALIZED`.

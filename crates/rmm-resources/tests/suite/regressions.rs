@@ -64,7 +64,9 @@ fn write_on(machine: &Machine, stream: StreamRef<'_>, pointer: DevicePtr, value:
     let kernel = Kernel::new("write", move |memory| {
         memory.write(pointer, &[value]).expect("declared memory");
     });
-    machine.launch(stream.as_raw(), kernel.writes(pointer, 1)).expect("a launch");
+    let kernel = kernel.writes(pointer, 1);
+    // SAFETY: the tests look at the memory by its address only, when the stream has been waited for.
+    unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }.expect("a launch");
 }
 
 // RMM #2165: memory was the default stream's when `allocate_sync` returned, and no other stream's.

@@ -219,6 +219,17 @@ fn the_host_races_with_work_on_memory_that_it_shares() {
 }
 
 #[test]
+fn safe_code_launches_and_writes_where_no_program_can_look() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let shared = CuDevicePtr(pinned(64).addr() as u64);
+    let kernel = || Kernel::new("write", |_| ()).writes(shared, 64);
+    assert_eq!(machine.launch(stream(), kernel()), Err(CuResult::INVALID_VALUE));
+    assert_eq!(machine.write(shared, &[1]), Err(CuResult::INVALID_VALUE));
+    // SAFETY: nobody looks at the memory.
+    assert_eq!(unsafe { machine.launch_on_shared(stream(), kernel()) }, Ok(()));
+}
+
+#[test]
 fn frees_are_checked() {
     let (machine, _here) = start(Schedule::Adversarial);
     let (a, memory) = (stream(), alloc(1024));
