@@ -8,6 +8,7 @@
 mod access;
 mod handed;
 mod hooks;
+mod mapped;
 mod order;
 mod shadow;
 mod violation;

@@ -241,7 +241,7 @@ impl Machine {
     ///
     /// # Errors
     /// `INVALID_HANDLE` for a stream that is not of this machine, `INVALID_VALUE` for a range that does not lie within
-    /// one live allocation, `NOT_PERMITTED` inside a host function or kernel, and `INVALID_CONTEXT` for a default
+    /// one live allocation or that the stream's device has no right to use like that, `NOT_PERMITTED` inside a host function or kernel, and `INVALID_CONTEXT` for a default
     /// stream where the calling thread has no current context.
     pub fn launch(&self, stream: CuStream, kernel: Kernel) -> Result<(), CuResult> {
         if current::in_callback() {
@@ -250,7 +250,9 @@ impl Machine {
         let body = Body::new(kernel, self)?;
         let mut session = Session::open(self);
         let stream = session.stream(stream)?;
-        session.enqueue(stream, Work::Kernel(body))?;
+        let work = Work::Kernel(body);
+        session.check_rights(stream, &work)?;
+        session.enqueue(stream, work)?;
         session.settle(Ok(())).result()
     }
 
