@@ -197,8 +197,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The bytes of a device that are not free: taken by allocations, and reserved by pools. 0 if there is no such
-    /// device.
+    /// The bytes of a device that are not free: taken by allocations and physical memory, and reserved by pools. 0 if there is
+    /// no such device.
     pub fn memory_in_use(&self, device: usize) -> usize {
         self.lock().devices.get(device).map_or(0, |device| device.total - device.free())
     }
@@ -215,10 +215,10 @@ impl Machine {
         }
     }
 
-    /// Reads the bytes at `pointer` as they are now, whatever is queued.
+    /// Reads the bytes at `pointer` as they are now, whatever is queued and whoever may access them.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if the range does not lie within one live allocation.
+    /// `INVALID_VALUE` if the range does not lie within one live allocation, or in mappings without a gap.
     pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
         let state = self.lock();
         let place = allocated(&state, pointer, target.len())?;
@@ -241,7 +241,7 @@ impl Machine {
     ///
     /// # Errors
     /// `INVALID_HANDLE` for a stream that is not of this machine, `INVALID_VALUE` for a range that does not lie within
-    /// one live allocation or that the stream's device has no right to use like that, `NOT_PERMITTED` inside a host function or kernel, and `INVALID_CONTEXT` for a default
+    /// one live allocation (or in mappings without a gap) or that the stream's device has no right to use like that, `NOT_PERMITTED` inside a host function or kernel, and `INVALID_CONTEXT` for a default
     /// stream where the calling thread has no current context.
     pub fn launch(&self, stream: CuStream, kernel: Kernel) -> Result<(), CuResult> {
         if current::in_callback() {

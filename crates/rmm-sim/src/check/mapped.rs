@@ -26,10 +26,10 @@ impl State {
         }
     }
 
-    /// Keeps who used mapped addresses last, of each stream.
+    /// Keeps who used mappings last, of each stream. They end as a whole, so that it is of no matter which part was used.
     pub(super) fn note_mapped_use(&mut self, range: &Range<usize>, access: &Arc<Access>) {
-        if self.virtual_memory.holds(range.start) {
-            self.checks.shadow.share(range, access);
+        for (start, mapped) in self.virtual_memory.over(range) {
+            self.checks.shadow.share(&(start..start + mapped.bytes), access);
         }
     }
 

@@ -51,8 +51,10 @@ impl Mapped {
 pub(crate) fn permits(access: CuMemAccessFlags, operation: Operation) -> bool {
     match operation {
         Operation::Read => access != CuMemAccessFlags::NONE,
-        Operation::Write | Operation::Update => access == CuMemAccessFlags::READ_WRITE,
-        Operation::HandOut | Operation::TakeBack => true,
+        // Whoever has memory that is handed out may write it.
+        Operation::Write | Operation::Update | Operation::HandOut | Operation::TakeBack => {
+            access == CuMemAccessFlags::READ_WRITE
+        }
     }
 }
 

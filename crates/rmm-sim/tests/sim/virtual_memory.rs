@@ -1,6 +1,6 @@
 //! Virtual memory: what is mapped where, who may use it, and what is refused.
 
-use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
+use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule, ViolationKind};
 use rmm_sys::{
     CuDeviceAttribute, CuDevicePtr, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp,
     CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation, CuMemLocationType, CuMemPool,
@@ -72,13 +72,21 @@ fn a_range_grows_where_it_is_and_accesses_span_its_mappings() {
     let mut bytes = [0_u8; 16];
     ok!(cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), over, 16, a));
     assert_eq!(bytes, [2, 2, 2, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 2, 2, 2]);
-    // A copy whose two sides are cut at different places.
-    let copy = at(range, 512);
-    ok!(cuMemcpyDtoDAsync_v2(copy, over, 16, a));
+    // Copies of which one side is in two pieces, and of which both are, at different places.
+    let whole = at(range, 512);
+    ok!(cuMemcpyDtoDAsync_v2(whole, over, 16, a));
+    let late = at(range, GRANULE - 2);
+    ok!(cuMemcpyDtoDAsync_v2(late, whole, 16, a));
+    let later = at(range, 2 * GRANULE - 5);
+    map(at(range, 2 * GRANULE), GRANULE, create(GRANULE));
+    grant(at(range, 2 * GRANULE), GRANULE);
+    ok!(cuMemcpyDtoDAsync_v2(later, late, 16, a));
     ok!(cuStreamSynchronize(a));
-    let mut seen = [0; 16];
-    machine.read(copy, &mut seen).unwrap();
-    assert_eq!(seen, bytes);
+    for copy in [whole, late, later] {
+        let mut seen = [0; 16];
+        machine.read(copy, &mut seen).unwrap();
+        assert_eq!(seen, bytes);
+    }
     assert_eq!(machine.violations().len(), 1);
 }
 
@@ -120,11 +128,11 @@ fn physical_memory_counts_from_when_it_is_made_until_nobody_has_it() {
 
 #[test]
 fn physical_memory_runs_out_and_takes_what_pools_hold_in_reserve() {
-    let (machine, _here) = enter(Machine::builder().memory(64 * MIB).build());
+    let builder = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial);
+    let (machine, _here) = enter(builder.build());
     let a = stream();
     let pooled = alloc_async(1, a);
     ok!(cuMemFreeAsync(pooled, a));
-    ok!(cuStreamSynchronize(a));
     let handle = create(62 * MIB);
     assert_eq!(try_create(4 * MIB), Err(CuResult::OUT_OF_MEMORY));
     assert_eq!(try_create(1 << 62), Err(CuResult::OUT_OF_MEMORY));
@@ -148,6 +156,63 @@ fn what_is_made_is_empty_and_what_is_released_forgotten() {
     let anew = create(GRANULE);
     map(memory, GRANULE, anew);
     assert_eq!(peek(&machine, memory), 0);
+}
+
+#[test]
+fn any_program_finds_its_bytes_where_a_model_has_them() {
+    const PLACES: usize = 12;
+    let (machine, _here) = start(Schedule::Seeded(5));
+    let range = reserve(PLACES * GRANULE);
+    let sizes = [1, 1, 2, 3];
+    let handles = sizes.map(|granules| create(granules * GRANULE));
+    // The first and the last byte of each granule stand for all.
+    let mut bytes = sizes.map(|granules| vec![[0_u8; 2]; granules]);
+    let mut places: [Option<(usize, usize)>; PLACES] = [None; PLACES];
+    let mut state = 1_usize;
+    let mut below = |bound: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    for round in 0..2000_u32 {
+        let (place, which) = (below(PLACES), below(sizes.len()));
+        let start = at(range, place * GRANULE);
+        if below(3) == 0 {
+            let free = places.get(place..place + sizes[which]);
+            let fits = free.is_some_and(|places| places.iter().all(Option::is_none));
+            let code = cu!(cuMemMap(start, sizes[which] * GRANULE, 0, handles[which], 0));
+            assert_eq!(code.is_success(), fits, "round {round}");
+            if fits {
+                grant(start, sizes[which] * GRANULE);
+                (0..sizes[which]).for_each(|part| places[place + part] = Some((which, part)));
+            }
+        } else if let Some((which, part)) = places[place] {
+            if below(3) == 0 {
+                let first = place - part;
+                unmap(at(range, first * GRANULE), sizes[which] * GRANULE);
+                places[first..first + sizes[which]].fill(None);
+            } else {
+                // The last byte of this granule and the first of the next.
+                let value = u8::try_from(round % 251).unwrap();
+                let next = places.get(place + 1).copied().flatten();
+                let code = cu!(cuMemsetD8_v2(at(start, GRANULE - 1), value, 2));
+                assert_eq!(code.is_success(), next.is_some(), "round {round}");
+                ok!(cuCtxSynchronize());
+                if let Some((other, follower)) = next {
+                    bytes[which][part][1] = value;
+                    bytes[other][follower][0] = value;
+                }
+            }
+        }
+        for (place, mapped) in places.iter().enumerate() {
+            let Some((which, part)) = *mapped else { continue };
+            let start = at(range, place * GRANULE);
+            let found = [peek(&machine, start), peek(&machine, at(start, GRANULE - 1))];
+            assert_eq!(found, bytes[which][part], "round {round}, place {place}");
+        }
+    }
+    let refused = [ViolationKind::OutOfBounds, ViolationKind::UseAfterFree];
+    assert!(machine.violations().iter().all(|violation| refused.contains(&violation.kind)));
 }
 
 #[test]

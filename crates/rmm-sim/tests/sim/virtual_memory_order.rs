@@ -98,7 +98,7 @@ fn a_mapping_may_end_when_the_host_knows_that_it_is_not_used() {
             if !waits {
                 assert_eq!(
                     only(&machine).to_string(),
-                    "returned while in use: 64 bytes at v+0x200000: fill writes it as item 1 of stream 2, then cuMemUnmap \
+                    "returned while in use: 2097152 bytes at v+0x200000: fill writes it as item 1 of stream 2, then cuMemUnmap \
                      takes it back on the host: the host is ordered behind nothing of stream 2; waiting until item 1 is \
                      done would order them"
                 );
@@ -270,4 +270,17 @@ fn a_block_that_was_taken_back_is_unmapped_when_its_stream_has_come_so_far() {
         put(memory, GRANULE, create(GRANULE));
     }
     assert!(kinds(&machine).iter().all(|&kind| kind == ViolationKind::ReturnedInUse));
+}
+
+#[test]
+fn a_block_may_be_handed_out_before_its_memory_is_mapped() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (range, a) = (reserve(2 * GRANULE), stream());
+    let block = at(range, GRANULE);
+    tell(true, 1, block, 4096, Some(a));
+    put(block, GRANULE, create(GRANULE));
+    ok!(cuMemsetD8Async(block, 1, 4096, a));
+    machine.assert_no_violations();
+    ok!(cuMemsetD8Async(block, 1, 4097, a));
+    assert_eq!(only(&machine).kind, ViolationKind::OutOfBounds);
 }
