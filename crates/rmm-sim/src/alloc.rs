@@ -102,6 +102,19 @@ impl Session<'_> {
         if bytes == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
+        let start = self.take_from_device(device, bytes)?;
+        self.allocations.insert(start, bytes, Kind::Device, device);
+        self.check_allocated(start, bytes, None);
+        self.note(start);
+        Ok(start)
+    }
+
+    /// Takes memory of a device, which then is nobody's yet.
+    pub(crate) fn take_from_device(
+        &mut self,
+        device: usize,
+        bytes: usize,
+    ) -> Result<usize, CuResult> {
         let mut start = self.devices[device].take(bytes);
         if start.is_none() {
             // As the driver does, memory that pools only hold in reserve serves others before it is refused.
@@ -109,11 +122,7 @@ impl Session<'_> {
             self.drain_pools(device);
             start = self.devices[device].take(bytes);
         }
-        let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
-        self.allocations.insert(start, bytes, Kind::Device, device);
-        self.check_allocated(start, bytes, None);
-        self.note(start);
-        Ok(start)
+        start.ok_or(CuResult::OUT_OF_MEMORY)
     }
 
     /// Allocates pinned or managed memory.
@@ -223,7 +232,7 @@ impl Session<'_> {
             Kind::Device => self.devices[allocation.device].give(start, allocation.bytes),
             Kind::Pool(key, _) => self.give_to_pool(key, &allocation, None),
             Kind::Managed | Kind::Pinned => self.host.give(start, allocation.bytes),
-            Kind::Registered => {}
+            Kind::Registered | Kind::Mapped => {}
         }
         Ok(())
     }

@@ -250,6 +250,12 @@ macro_rules! telling_handles {
 
 telling_handles!(CuContext, CuStream, CuEvent, CuMemPool);
 
+impl Telling for CuMemHandle {
+    fn hint(&self) -> Hint {
+        Hint::Handle(usize::try_from(self.0).unwrap_or(0))
+    }
+}
+
 impl Telling for CuDevicePtr {
     fn hint(&self) -> Hint {
         Hint::Address(address(*self))

@@ -9,6 +9,7 @@ mod pool;
 mod pool_attributes;
 mod stream;
 mod unsupported;
+mod virtual_memory;
 
 pub(crate) use context::*;
 pub(crate) use copy::*;
@@ -19,3 +20,4 @@ pub(crate) use pool::*;
 pub(crate) use pool_attributes::*;
 pub(crate) use stream::*;
 pub(crate) use unsupported::*;
+pub(crate) use virtual_memory::*;

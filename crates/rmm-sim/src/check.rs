@@ -9,6 +9,7 @@ mod access;
 mod handed;
 mod handles;
 mod hooks;
+mod mapped;
 mod order;
 mod shadow;
 mod violation;

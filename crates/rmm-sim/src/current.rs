@@ -59,6 +59,12 @@ pub(crate) fn register(id: u32, machine: &Arc<Shared>, ranges: &[(usize, usize)]
     registry.ranges.extend(ranges.iter().map(|&(start, len)| (start, (len, id))));
 }
 
+/// A machine hands out from one more range.
+pub(crate) fn register_range(id: u32, (start, len): (usize, usize)) {
+    let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
+    registry.ranges.insert(start, (len, id));
+}
+
 pub(crate) fn unregister(id: u32) {
     let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
     registry.by_id.remove(&id);

@@ -10,6 +10,7 @@ pub(crate) enum Kind {
     Stream = 2,
     Event = 3,
     Pool = 4,
+    Physical = 5,
 }
 
 /// The word that names `slot` of `machine`.

@@ -90,6 +90,8 @@ impl Body {
 #[derive(Debug)]
 pub struct KernelMemory {
     machine: Machine,
+    /// The device that it runs on.
+    device: usize,
     name: &'static str,
     places: Vec<(Place, Operation)>,
 }
@@ -97,20 +99,22 @@ pub struct KernelMemory {
 impl KernelMemory {
     pub(crate) fn new(
         machine: Machine,
+        device: usize,
         name: &'static str,
         places: Vec<(Place, Operation)>,
     ) -> Self {
-        Self { machine, name, places }
+        Self { machine, device, name, places }
     }
 
     /// Reads `target.len()` bytes at `pointer`.
     ///
     /// # Errors
-    /// `ILLEGAL_ADDRESS` if the kernel declared no range that holds them, or the memory was freed since.
+    /// `ILLEGAL_ADDRESS` if the kernel declared no range that holds them, or the memory was freed since, or its device may
+    /// no longer read it.
     pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
         let place = self.find(pointer, target.len(), false)?;
         let mut state = self.machine.lock();
-        if !state.is_usable(&place, self.name) {
+        if !state.is_usable(&place, Operation::Read, self.device, self.name) {
             return Err(CuResult::ILLEGAL_ADDRESS);
         }
         state.load(&place, target);
@@ -124,7 +128,7 @@ impl KernelMemory {
     pub fn write(&mut self, pointer: CuDevicePtr, source: &[u8]) -> Result<(), CuResult> {
         let place = self.find(pointer, source.len(), true)?;
         let mut state = self.machine.lock();
-        if !state.is_usable(&place, self.name) {
+        if !state.is_usable(&place, Operation::Write, self.device, self.name) {
             return Err(CuResult::ILLEGAL_ADDRESS);
         }
         state.store(&place, source);

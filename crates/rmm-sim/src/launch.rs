@@ -12,9 +12,10 @@ impl Machine {
     /// Enqueues a simulated kernel that uses device memory only.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` for a stream that is not of this machine, `INVALID_VALUE` for a range that does not lie within
-    /// one live allocation or that the host can use (see [`launch_on_shared`](Self::launch_on_shared)), `NOT_PERMITTED` inside a
-    /// host function or kernel, and `INVALID_CONTEXT` for a default stream where the calling thread has no current context.
+    /// `INVALID_HANDLE` for a stream that is not of this machine, `INVALID_VALUE` for a range that does not lie within one live
+    /// allocation (or in mappings without a gap), that the stream's device has no right to use like that, or that the host can
+    /// use (see [`launch_on_shared`](Self::launch_on_shared)), `NOT_PERMITTED` inside a host function or kernel, and
+    /// `INVALID_CONTEXT` for a default stream where the calling thread has no current context.
     pub fn launch(&self, stream: CuStream, kernel: Kernel) -> Result<(), CuResult> {
         let body = Body::new(kernel, self)?;
         if body.places.iter().all(|(place, _)| place.on_device_only()) {
@@ -47,7 +48,9 @@ impl Machine {
         }
         let mut session = Session::open(self);
         let stream = session.stream(stream)?;
-        session.enqueue(stream, Work::Kernel(body))?;
+        let work = Work::Kernel(body);
+        session.check_rights(stream, &work)?;
+        session.enqueue(stream, work)?;
         session.settle(Ok(())).result()
     }
 }

@@ -26,6 +26,22 @@ impl State {
                 .filter(own)
                 .map(|key| leak(LeakKind::Pool, format!("pool {key}"), 0)),
         );
+        let virtual_memory = &self.virtual_memory;
+        leaks.extend(virtual_memory.reservations().map(|range| {
+            let what = format!("{} addresses from {} on", range.len(), self.describe(range.start));
+            leak(LeakKind::AddressRange, what, range.len())
+        }));
+        let held = virtual_memory.physical.iter().filter(|(_, physical)| physical.references > 0);
+        leaks.extend(held.map(|(key, physical)| {
+            let references = physical.references;
+            let what = format!("{references} references to physical memory {key}");
+            leak(LeakKind::PhysicalMemory, what, physical.bytes)
+        }));
+        leaks.extend(virtual_memory.mappings().map(|(start, mapped)| {
+            let place = self.describe(start);
+            let what = format!("mapping of physical memory {} at {place}", mapped.physical);
+            leak(LeakKind::Mapping, what, mapped.bytes)
+        }));
         leaks
     }
 }

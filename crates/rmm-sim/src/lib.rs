@@ -8,6 +8,8 @@
 //! - Work on streams runs later than it is enqueued, at points that a [`Schedule`] chooses, in any order that streams
 //!   and events allow.
 //! - Memory pools follow the driver's rules for reuse.
+//! - Virtual memory is reserved, mapped, mapped again elsewhere and unmapped by the driver's rules, with rights for each device;
+//!   what happens to one piece of memory under several addresses is known to be the same memory.
 //! - Any call can be made to [fail](Machine::fail), memory runs out, and the driver can be [gone](Machine::kill).
 //! - Misuse that would be silent on a device is told: [violations](Machine::violations), [leaks](Machine::leaks).
 //!
@@ -18,9 +20,9 @@
 //! calls that make something in a context need one; calls that say by a handle or an address which one they mean do not.
 //!
 //! # What it does not do
-//! Virtual memory management, exported pools, memory of other processes, memory of graphs, stream capture and device
-//! code return `NOT_SUPPORTED`, and the attributes say so. Which device may use the memory of which is kept and told, and stops no
-//! work. When the last retain of a primary context is released, its
+//! Exported memory and pools, virtual memory of the host, memory of other processes, memory of graphs, stream capture and device
+//! code return `NOT_SUPPORTED`, and the attributes say so. Which device may use the memory of which is kept and told, and stops
+//! work on mapped memory only. When the last retain of a primary context is released, its
 //! objects stay; they can not be used until it is retained again. Host functions and kernels run on a thread that makes a
 //! driver call, so one that waits for what that thread does next never ends.
 
@@ -52,6 +54,7 @@ mod session;
 mod state;
 mod stream;
 mod trace;
+mod virtual_memory;
 
 pub use builder::MachineBuilder;
 pub use check::{MissingOrder, Operation, Violation, ViolationAccess, ViolationKind};

@@ -195,8 +195,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The bytes of a device that are not free: taken by allocations, and reserved by pools. 0 if there is no such
-    /// device.
+    /// The bytes of a device that are not free: taken by allocations and physical memory, and reserved by pools. 0 if there is
+    /// no such device.
     pub fn memory_in_use(&self, device: usize) -> usize {
         self.lock().devices.get(device).map_or(0, |device| device.total - device.free())
     }
@@ -213,10 +213,10 @@ impl Machine {
         }
     }
 
-    /// Reads the bytes at `pointer` as they are now, whatever is queued.
+    /// Reads the bytes at `pointer` as they are now, whatever is queued and whoever may access them.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if the range does not lie within one live allocation.
+    /// `INVALID_VALUE` if the range does not lie within one live allocation, or in mappings without a gap.
     pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
         let state = self.lock();
         let place = allocated(&state, pointer, target.len())?;

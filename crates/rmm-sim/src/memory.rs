@@ -1,14 +1,16 @@
 //! Every allocation of a machine: what an address belongs to, and how simulated work reaches its bytes.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
-use crate::check::{Violation, ViolationKind};
+use crate::check::{Operation, Violation, ViolationKind};
 use crate::current;
 use crate::mapping;
 use crate::pool::Medium;
 use crate::state::State;
+use crate::virtual_memory::Piece;
 
 /// What an allocation is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,12 +23,14 @@ pub(crate) enum Kind {
     Pinned,
     /// The program's own memory, registered.
     Registered,
+    /// Reserved addresses, with memory of a device mapped there.
+    Mapped,
 }
 
 /// A live allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocation {
-    /// Never reused, unlike addresses.
+    /// Never reused, unlike addresses. Of mapped memory, how many mappings there had been when it was looked up.
     pub(crate) id: u64,
     pub(crate) start: usize,
     /// As asked for.
@@ -52,7 +56,7 @@ impl Allocation {
     }
 
     pub(crate) fn on_device_only(&self) -> bool {
-        matches!(self.kind, Kind::Device | Kind::Pool(_, Medium::Device))
+        matches!(self.kind, Kind::Device | Kind::Pool(_, Medium::Device) | Kind::Mapped)
     }
 }
 
@@ -112,8 +116,9 @@ impl Allocations {
 /// A range that work reads or writes.
 ///
 /// # Invariant
-/// Made by [`State::place`] only: it lies within one allocation of the machine, or in ordinary memory of the host that
-/// the caller of a driver function promised. It is *usable* as long as [`State::is_usable`] says so.
+/// Made by [`State::place`] only: it lies within one allocation of the machine, in mappings without a gap in one reservation,
+/// or in ordinary memory of the host that the caller of a driver function promised. It is *usable* as long as
+/// [`State::is_usable`] says so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) address: usize,
@@ -126,6 +131,10 @@ impl Place {
     /// Ordinary memory of the host, which the device can not reach by itself.
     pub(crate) fn is_pageable(&self) -> bool {
         self.allocation.is_none()
+    }
+
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.address..self.address + self.bytes
     }
 
     pub(crate) fn on_device_only(&self) -> bool {
@@ -148,10 +157,16 @@ pub(crate) enum Side {
 }
 
 impl State {
+    /// What an address lies in.
+    pub(crate) fn allocation_at(&self, address: usize) -> Option<Allocation> {
+        let allocation = self.allocations.containing(address);
+        allocation.or_else(|| self.virtual_memory.allocation_at(address))
+    }
+
     /// The range as a place that work may use.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if it does not lie within one live allocation or, on the host's side and where devices use pageable
+    /// `INVALID_VALUE` if it does not lie within one live allocation, or in mappings without a gap, or, on the host's side and where devices use pageable
     /// memory, in ordinary memory; or if it is memory that the side may not name.
     pub(crate) fn place(
         &self,
@@ -159,10 +174,16 @@ impl State {
         bytes: usize,
         side: Side,
     ) -> Result<Place, CuResult> {
-        let allocation = self.allocations.containing(address);
+        let allocation = self.allocation_at(address);
         let for_device = matches!(side, Side::Device | Side::DeviceByName);
         match allocation {
             Some(found) if bytes > found.bytes - (address - found.start) => {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            Some(found)
+                if found.kind == Kind::Mapped
+                    && self.virtual_memory.first_gap(&(address..address + bytes)).is_some() =>
+            {
                 return Err(CuResult::INVALID_VALUE);
             }
             Some(found) if side == Side::Host && found.on_device_only() => {
@@ -205,22 +226,42 @@ impl State {
             && self.devices.iter().all(|device| device.attribute(attribute) == Some(1))
     }
 
-    /// Whether the bytes of `place` are still there; notes a violation if they are not.
-    pub(crate) fn is_usable(&mut self, place: &Place, what: &str) -> bool {
+    /// Whether the bytes of `place` are still there for a device to do this; notes a violation if they are not.
+    pub(crate) fn is_usable(
+        &mut self,
+        place: &Place,
+        operation: Operation,
+        device: usize,
+        what: &str,
+    ) -> bool {
         let Some(allocation) = place.allocation else { return true };
-        let alive = self.allocations.is_alive(allocation.id);
+        let alive = match allocation.kind {
+            Kind::Mapped => self.virtual_memory.is_mapped_since(&place.range(), allocation.id),
+            _ => self.allocations.is_alive(allocation.id),
+        };
         if !alive {
             let mut violation = Violation::new(ViolationKind::UseAfterFree)
                 .with_detail(format!("{what} came to memory that was gone; it was left out"));
             violation.place = Some((self.describe(place.address), place.bytes));
             self.checks.report(violation);
         }
-        alive
+        alive && self.may_access(place, operation, device, what)
     }
 
-    /// Where the bytes of an address are in this process.
-    fn host_address(&self, address: usize) -> usize {
-        self.devices.iter().find_map(|device| device.shadow_of(address)).unwrap_or(address)
+    /// Where in this process the bytes of a usable place are from `offset` on, and how many of them lie there in one piece.
+    fn host_piece(&self, place: &Place, offset: usize) -> Option<(usize, usize)> {
+        let rest = place.address + offset..place.address + place.bytes;
+        if rest.is_empty() {
+            return None;
+        }
+        let piece = if place.allocation.is_some_and(|allocation| allocation.kind == Kind::Mapped) {
+            self.virtual_memory.pieces(&rest).next()?
+        } else {
+            Piece::unmapped(&rest)
+        };
+        let start = piece.backing.start;
+        let shadow = self.devices.iter().find_map(|device| device.shadow_of(start));
+        Some((shadow.unwrap_or(start), piece.backing.len()))
     }
 
     /// An address as traces tell it.
@@ -230,6 +271,9 @@ impl State {
                 return format!("d{}+{offset:#x}", device.ordinal);
             }
         }
+        if let Some(offset) = self.virtual_memory.relative(address) {
+            return format!("v+{offset:#x}");
+        }
         match self.host.relative(address) {
             Some(offset) => format!("h+{offset:#x}"),
             None => String::from("the host's memory"),
@@ -238,39 +282,55 @@ impl State {
 
     /// Copies between places of `from.bytes` bytes that are usable.
     pub(crate) fn copy(&mut self, from: &Place, to: &Place) {
-        let (source, target) = (self.host_address(from.address), self.host_address(to.address));
-        // SAFETY: both ranges lie in allocations that are alive, whose mappings this machine owns, or in ordinary
-        // memory that the caller of the driver promised for the copy.
-        unsafe { mapping::copy(source, target, from.bytes) };
+        let mut done = 0;
+        while let Some((source, have)) = self.host_piece(from, done)
+            && let Some((target, room)) = self.host_piece(to, done)
+        {
+            let len = have.min(room);
+            // SAFETY: both ranges lie in allocations that are alive or in device memory that is mapped, whose mappings in this
+            // process the machine owns, or in ordinary memory that the caller of the driver promised for the copy.
+            unsafe { mapping::copy(source, target, len) };
+            done += len;
+        }
     }
 
     /// Writes `bytes` to a usable place of their length.
     pub(crate) fn store(&mut self, to: &Place, bytes: &[u8]) {
-        let target = self.host_address(to.address);
         assert_eq!(bytes.len(), to.bytes, "the place is as long as what goes there");
-        // SAFETY: as in `copy`.
-        unsafe { mapping::store(bytes, target) };
+        let mut done = 0;
+        while let Some((target, len)) = self.host_piece(to, done) {
+            // SAFETY: as in `copy`.
+            unsafe { mapping::store(&bytes[done..done + len], target) };
+            done += len;
+        }
     }
 
     /// Reads a usable place into `bytes`, which are of its length.
     pub(crate) fn load(&self, from: &Place, bytes: &mut [u8]) {
-        let source = self.host_address(from.address);
         assert_eq!(bytes.len(), from.bytes, "the place is as long as what comes from there");
-        // SAFETY: as in `copy`.
-        unsafe { mapping::load(source, bytes) };
+        let mut done = 0;
+        while let Some((source, len)) = self.host_piece(from, done) {
+            // SAFETY: as in `copy`.
+            unsafe { mapping::load(source, &mut bytes[done..done + len]) };
+            done += len;
+        }
     }
 
     /// Fills a usable place with a pattern of one or four bytes.
     pub(crate) fn fill(&mut self, to: &Place, pattern: &[u8]) {
-        let target = self.host_address(to.address);
-        if let &[value] = pattern {
-            // SAFETY: as in `copy`.
-            unsafe { mapping::fill(target, value, to.bytes) };
-            return;
-        }
-        for offset in (0..to.bytes).step_by(pattern.len()) {
-            // SAFETY: as in `copy`; a place that is filled is a whole number of patterns long.
-            unsafe { mapping::store(pattern, target + offset) };
+        let mut done = 0;
+        while let Some((target, len)) = self.host_piece(to, done) {
+            if let &[value] = pattern {
+                // SAFETY: as in `copy`.
+                unsafe { mapping::fill(target, value, len) };
+            } else {
+                for offset in (0..len).step_by(pattern.len()) {
+                    // SAFETY: as in `copy`; a place that is filled is a whole number of patterns long and starts at a multiple
+                    // of their length, which divides the granularity of mappings too, so each piece is one.
+                    unsafe { mapping::store(pattern, target + offset) };
+                }
+            }
+            done += len;
         }
     }
 }

@@ -25,6 +25,16 @@ impl Ranges {
         Some(at)
     }
 
+    /// Takes the range `at..at + len`, if all of it is free.
+    pub(crate) fn take_at(&mut self, at: usize, len: usize) -> bool {
+        let Some((&start, &free)) = self.free.range(..=at).next_back() else { return false };
+        let fits = at.checked_add(len).is_some_and(|end| end <= start + free);
+        if fits {
+            self.split(start, at, len);
+        }
+        fits
+    }
+
     /// Takes the range `at..at + len` out of the set, which must hold all of it.
     pub(crate) fn remove(&mut self, at: usize, len: usize) {
         let start = self.free.range(..=at).next_back().map(|(&start, _)| start);
@@ -79,5 +89,7 @@ mod tests {
         ranges.remove(400, 200);
         assert_eq!(ranges.take(500, 1), None);
         assert_eq!(ranges.take(400, 1), Some(0));
+        assert!(!ranges.take_at(599, 10) && !ranges.take_at(900, 101) && ranges.take_at(900, 100));
+        assert_eq!(ranges.take(300, 1), Some(600));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::check::{Violation, ViolationKind};
+use crate::check::{Operation, Violation, ViolationKind};
 use crate::current;
 use crate::event::{Point, Points};
 use crate::kernel::KernelMemory;
@@ -38,22 +38,24 @@ impl State {
     }
 
     /// Does work that needs no lock to be released for; returns its simulated nanoseconds.
-    fn perform(&mut self, work: Work) -> u64 {
+    fn perform(&mut self, work: Work, device: usize) -> u64 {
         match work {
             Work::Copy { from, to } => {
-                if self.is_usable(&from, "a copy") && self.is_usable(&to, "a copy") {
+                if self.is_usable(&from, Operation::Read, device, "a copy")
+                    && self.is_usable(&to, Operation::Write, device, "a copy")
+                {
                     self.copy(&from, &to);
                 }
                 cost(from.bytes)
             }
             Work::Staged { bytes, to } => {
-                if self.is_usable(&to, "a copy") {
+                if self.is_usable(&to, Operation::Write, device, "a copy") {
                     self.store(&to, &bytes);
                 }
                 cost(bytes.len())
             }
             Work::Fill { to, pattern, width } => {
-                if self.is_usable(&to, "a fill") {
+                if self.is_usable(&to, Operation::Write, device, "a fill") {
                     self.fill(&to, &pattern[..width]);
                 }
                 cost(to.bytes)
@@ -159,7 +161,7 @@ impl Session<'_> {
     fn run_next(&mut self, id: u64) {
         let state = &mut **self;
         let Some(stream) = state.streams.get_mut(id) else { return };
-        let position = stream.completed + 1;
+        let (position, device) = (stream.completed + 1, stream.device);
         let Some(Item { work, .. }) = stream.queue.pop_front() else { return };
         stream.running = matches!(work, Work::Host { .. } | Work::Kernel(_));
         if state.tracing {
@@ -176,7 +178,8 @@ impl Session<'_> {
                 cost(0)
             }
             Work::Kernel(body) => {
-                let mut memory = KernelMemory::new(self.machine.clone(), body.name, body.places);
+                let mut memory =
+                    KernelMemory::new(self.machine.clone(), device, body.name, body.places);
                 let run = body.run;
                 let outcome = self.unlocked(|| {
                     current::callback(|| catch_unwind(AssertUnwindSafe(|| run(&mut memory))))
@@ -188,7 +191,7 @@ impl Session<'_> {
                 }
                 cost(0)
             }
-            work => self.perform(work),
+            work => self.perform(work, device),
         };
         self.clock += took;
         self.streams.complete_one(id);

@@ -16,6 +16,7 @@ use crate::pool::{Medium, Pool};
 use crate::schedule::{Random, Schedule};
 use crate::stream::{Order, Streams};
 use crate::trace::TraceEntry;
+use crate::virtual_memory::VirtualMemory;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -32,6 +33,7 @@ pub(crate) struct State {
     pub(crate) devices: Vec<Device>,
     pub(crate) host: HostMemory,
     pub(crate) allocations: Allocations,
+    pub(crate) virtual_memory: VirtualMemory,
     pub(crate) pools: BTreeMap<u64, Pool>,
     pub(crate) pool_slots: Slots,
     /// The default pool of pinned memory of the host.
@@ -78,6 +80,7 @@ impl State {
             devices,
             host,
             allocations: Allocations::default(),
+            virtual_memory: VirtualMemory::default(),
             pools: BTreeMap::new(),
             pool_slots: Slots::default(),
             host_pool: 0,

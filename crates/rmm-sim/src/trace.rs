@@ -41,6 +41,12 @@ pub enum LeakKind {
     Event,
     /// A memory pool other than the devices' own.
     Pool,
+    /// A range of reserved addresses.
+    AddressRange,
+    /// A reference to physical memory.
+    PhysicalMemory,
+    /// Physical memory at reserved addresses.
+    Mapping,
 }
 
 /// Something that was made and not released.

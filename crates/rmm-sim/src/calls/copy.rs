@@ -25,8 +25,7 @@ impl Session<'_> {
         stream: CuStream,
         sync: bool,
     ) -> Result<(), CuResult> {
-        let near =
-            self.allocations.containing(to.0).or_else(|| self.allocations.containing(from.0));
+        let near = self.allocation_at(to.0).or_else(|| self.allocation_at(from.0));
         let stream = self.stream_near(stream, near.map(|allocation| allocation.device))?;
         if bytes == 0 {
             return Ok(());
@@ -46,6 +45,7 @@ impl Session<'_> {
 
     /// Enqueues work, and waits for it if the call does.
     fn enqueue_and(&mut self, stream: u64, work: Work, waits: bool) -> Result<(), CuResult> {
+        self.check_rights(stream, &work)?;
         let point = self.enqueue(stream, work)?;
         if waits {
             let known = self.knowledge_of(stream);
@@ -64,7 +64,7 @@ impl Session<'_> {
         stream: CuStream,
         sync: bool,
     ) -> Result<(), CuResult> {
-        let near = self.allocations.containing(address(to)).map(|allocation| allocation.device);
+        let near = self.allocation_at(address(to)).map(|allocation| allocation.device);
         let stream = self.stream_near(stream, near)?;
         if count == 0 {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use rmm_sys::{
-    CuDevicePtr, CuMemAdvise, CuMemLocation, CuMemLocationType, CuMemPool, CuMemoryType,
+    CuContext, CuDevicePtr, CuMemAdvise, CuMemLocation, CuMemLocationType, CuMemPool, CuMemoryType,
     CuPointerAttribute, CuResult, CuStream, MEM_ATTACH_GLOBAL, MEM_ATTACH_HOST,
 };
 
@@ -114,11 +114,16 @@ driver_calls! {
     fn cuPointerGetAttribute(data: *mut c_void, attribute: CuPointerAttribute, at: CuDevicePtr) by [at] |session| {
         data.required()?;
         let at = address(at);
-        let allocation = session.allocations.containing(at).ok_or(CuResult::INVALID_VALUE)?;
+        let allocation = session.allocation_at(at).ok_or(CuResult::INVALID_VALUE)?;
         match attribute {
             CuPointerAttribute::CONTEXT => {
+                // Mapped memory is of no context (seen on an H100).
+                let context = match allocation.kind {
+                    Kind::Mapped => CuContext::NULL,
+                    _ => session.context_handle(allocation.device),
+                };
                 // SAFETY: this attribute is a `CuContext`.
-                unsafe { data.put_as(session.context_handle(allocation.device)) }
+                unsafe { data.put_as(context) }
             }
             CuPointerAttribute::MEMORY_TYPE => {
                 let kind = if allocation.is_pinned() { CuMemoryType::HOST } else { CuMemoryType::DEVICE };

@@ -4,9 +4,8 @@ use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
 
 use rmm_sys::{
     CuDevice, CuDevicePtr, CuEvent, CuFunction, CuGraphMemAttribute, CuIpcEventHandle,
-    CuIpcMemHandle, CuMemAccessDesc, CuMemAllocationProp, CuMemGranularity, CuMemHandle,
-    CuMemHandleType, CuMemLocation, CuMemPool, CuMemPoolPtrExportData, CuModule, CuResult,
-    CuStream,
+    CuIpcMemHandle, CuMemHandle, CuMemHandleType, CuMemPool, CuMemPoolPtrExportData, CuModule,
+    CuResult, CuStream,
 };
 
 use crate::call::call;
@@ -28,16 +27,6 @@ unsupported! {
     fn cuDeviceGetGraphMemAttribute(CuDevice, CuGraphMemAttribute, *mut c_void);
     fn cuDeviceSetGraphMemAttribute(CuDevice, CuGraphMemAttribute, *mut c_void);
     fn cuDeviceGraphMemTrim(CuDevice);
-    fn cuMemAddressReserve(*mut CuDevicePtr, usize, usize, CuDevicePtr, c_ulonglong);
-    fn cuMemAddressFree(CuDevicePtr, usize);
-    fn cuMemCreate(*mut CuMemHandle, usize, *const CuMemAllocationProp, c_ulonglong);
-    fn cuMemRelease(CuMemHandle);
-    fn cuMemMap(CuDevicePtr, usize, usize, CuMemHandle, c_ulonglong);
-    fn cuMemUnmap(CuDevicePtr, usize);
-    fn cuMemSetAccess(CuDevicePtr, usize, *const CuMemAccessDesc, usize);
-    fn cuMemGetAccess(*mut c_ulonglong, *const CuMemLocation, CuDevicePtr);
-    fn cuMemGetAllocationGranularity(*mut usize, *const CuMemAllocationProp, CuMemGranularity);
-    fn cuMemRetainAllocationHandle(*mut CuMemHandle, *mut c_void);
     fn cuMemExportToShareableHandle(*mut c_void, CuMemHandle, CuMemHandleType, c_ulonglong);
     fn cuMemImportFromShareableHandle(*mut CuMemHandle, *mut c_void, CuMemHandleType);
     fn cuIpcGetMemHandle(*mut CuIpcMemHandle, CuDevicePtr);

@@ -10,6 +10,7 @@ use crate::event::Point;
 use crate::memory::{Allocation, Place};
 use crate::state::State;
 use crate::stream::Work;
+use crate::virtual_memory::Piece;
 
 /// A use of memory by work: where, and what it does there.
 pub(crate) type Use = (Place, Operation);
@@ -60,7 +61,7 @@ impl State {
         Arc::new(Access { operation, what, stream, position, also, backtrace })
     }
 
-    fn told(&self, range: &Range<usize>) -> (String, usize) {
+    pub(super) fn told(&self, range: &Range<usize>) -> (String, usize) {
         (self.describe(range.start), range.len())
     }
 
@@ -77,15 +78,10 @@ impl State {
         self.checks.report(violation);
     }
 
-    /// Reports every access to a range that `access` has to come after and does not.
-    pub(super) fn check_order(
-        &mut self,
-        kind: ViolationKind,
-        range: &Range<usize>,
-        access: &Access,
-    ) {
+    /// Reports every access to a piece of memory that `access` has to come after and does not.
+    pub(super) fn check_order(&mut self, kind: ViolationKind, piece: &Piece, access: &Access) {
         let mut found = Vec::new();
-        for (at, segment) in self.checks.shadow.over(range) {
+        for (at, segment) in self.checks.shadow.over(&piece.backing) {
             for first in segment.before(access.operation) {
                 if let Some(missing) = self.missing(first, access.stream) {
                     found.push((at.clone(), Arc::clone(first), missing));
@@ -100,7 +96,8 @@ impl State {
                 (kind, _) => kind,
             };
             let mut violation = Violation::new(kind).with_first(&first).with_second(access);
-            (violation.place, violation.missing) = (Some(self.told(&at)), Some(missing));
+            let place = self.told(&piece.name_of(&at));
+            (violation.place, violation.missing) = (Some(place), Some(missing));
             self.checks.report(violation);
         }
     }
@@ -108,7 +105,7 @@ impl State {
     /// Work has been put on a stream.
     pub(crate) fn check_work(&mut self, at: Point, what: &'static str, uses: &[Use]) {
         for (place, operation) in uses {
-            let range = place.address..place.address + place.bytes;
+            let range = place.range();
             let root = match place.allocation {
                 Some(allocation) => allocation.start,
                 // Ordinary memory of the host is only known if somebody handed it out.
@@ -128,7 +125,15 @@ impl State {
             self.report_broken(broken, range, access);
             return;
         }
-        self.check_order(ViolationKind::Race, range, access);
+        for piece in self.pieces(range) {
+            self.check_piece(&piece, access);
+        }
+        self.note_mapped_use(range, access);
+    }
+
+    fn check_piece(&mut self, piece: &Piece, access: &Arc<Access>) {
+        let range = &piece.backing;
+        self.check_order(ViolationKind::Race, piece, access);
         if access.operation == Operation::Write {
             self.checks.shadow.write(range, Arc::clone(access));
             return;
@@ -141,6 +146,7 @@ impl State {
                 empty.map(|(at, segment)| (at, segment.write.clone()))
             };
             if let Some((at, first)) = empty {
+                let at = piece.name_of(&at);
                 self.report_broken((ViolationKind::UninitialisedRead, first), &at, access);
             }
         }
@@ -172,7 +178,7 @@ impl State {
         if let Err(broken) = self.checks.handed.end(allocation.start) {
             self.report_broken(broken, &range, &access);
         }
-        self.check_order(ViolationKind::ReturnedInUse, &range, &access);
+        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(&range), &access);
         self.checks.shadow.clear(&range);
         self.checks.remember_free(range, access);
     }
@@ -183,6 +189,9 @@ impl State {
             return;
         }
         let end = address.saturating_add(bytes);
+        if self.check_bad_mapping(what, &(address..end)) {
+            return;
+        }
         let (kind, first) = match self.allocations.containing(address) {
             Some(found) if end > found.start + found.bytes => (ViolationKind::OutOfBounds, None),
             Some(_) => return,
@@ -204,7 +213,7 @@ impl State {
         let access = self.access_after(Operation::TakeBack, what, None);
         let freed = self.checks.freed_by(start).cloned();
         let kind = match &freed {
-            Some(_) if self.allocations.containing(start).is_none() => ViolationKind::DoubleFree,
+            Some(_) if self.allocation_at(start).is_none() => ViolationKind::DoubleFree,
             _ => ViolationKind::UnknownFree,
         };
         let first = freed.filter(|_| kind == ViolationKind::DoubleFree);
@@ -216,7 +225,7 @@ impl State {
         if !self.checks.is_on() {
             return;
         }
-        let range = place.address..place.address + place.bytes;
+        let range = place.range();
         let Some(allocation) = place.allocation else { return };
         let access = self.access_after(operation, "the program", None);
         self.check_use(allocation.start, &range, &access);

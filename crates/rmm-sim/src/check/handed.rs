@@ -159,6 +159,21 @@ impl Handed {
         }
     }
 
+    /// A range of the allocation at `root` goes, and the parts in it.
+    ///
+    /// # Errors
+    /// That a part which reaches into it is still handed out.
+    pub(crate) fn end_within(&mut self, root: usize, range: &Range<usize>) -> Result<(), Broken> {
+        let Some(parts) = self.0.get_mut(&root) else { return Ok(()) };
+        let live = parts.overlapping(range).find(|(_, node)| node.is_live);
+        let live = live.map(|(_, node)| Arc::clone(&node.last));
+        parts.0.retain(|&start, node| start < range.start || node.end > range.end);
+        match live {
+            Some(last) => Err((ViolationKind::ReturnedWhileHandedOut, Some(last))),
+            None => Ok(()),
+        }
+    }
+
     /// The start of the tree that `address` lies in, where there is no allocation of the driver's to tell it.
     pub(crate) fn root_of(&self, address: usize) -> Option<usize> {
         let (&root, parts) = self.0.range(..=address).next_back()?;

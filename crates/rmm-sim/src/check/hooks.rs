@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rmm_sys::{Annotations, Handing};
 
-use super::violation::{Operation, ViolationKind};
+use super::violation::{Access, Operation, ViolationKind};
 use crate::call::address;
 use crate::current::{self, Hint};
 use crate::session::Session;
@@ -29,7 +30,7 @@ fn hear(handing: Handing, out: bool) {
     if !session.checks.is_on() {
         return;
     }
-    let near = session.allocations.containing(start).map(|allocation| allocation.device);
+    let near = session.allocation_at(start).map(|allocation| allocation.device);
     let stream = match handing.stream {
         // A stream that is gone orders nothing; the calls that it is used in tell of it.
         Some(stream) => match session.stream_near(stream, near) {
@@ -50,37 +51,48 @@ impl State {
     /// The start of what a range is a part of; ordinary memory of the host is a whole of its own.
     fn root_of(&self, start: usize) -> usize {
         let allocation = self.allocations.containing(start).map(|allocation| allocation.start);
-        allocation.or_else(|| self.checks.handed.root_of(start)).unwrap_or(start)
+        let reserved = || self.virtual_memory.reservation_of(start).map(|reserved| reserved.start);
+        let handed = || self.checks.handed.root_of(start);
+        allocation.or_else(reserved).or_else(handed).unwrap_or(start)
+    }
+
+    /// A range goes to somebody else, who has to come after all that was done there.
+    fn check_handing(&mut self, kind: ViolationKind, range: &Range<usize>, access: &Access) {
+        for piece in self.pieces(range) {
+            self.check_order(kind, &piece, access);
+        }
+    }
+
+    /// What is done to a range from now on has to come after this.
+    fn note_handing(&mut self, range: &Range<usize>, access: &Arc<Access>) {
+        for piece in self.pieces(range) {
+            self.checks.shadow.write(&piece.backing, Arc::clone(access));
+        }
+        self.note_mapped_use(range, access);
     }
 
     fn handed_out(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
         let root = self.root_of(range.start);
         let access = self.access_after(Operation::HandOut, handing.name, stream);
-        let twice =
-            self.checks.handed.hand_out(root, handing.owner, range, std::sync::Arc::clone(&access));
+        let twice = self.checks.handed.hand_out(root, handing.owner, range, Arc::clone(&access));
         if let Err(broken) = twice {
             self.report_broken(broken, range, &access);
         }
-        self.check_order(ViolationKind::HandedOutInUse, range, &access);
-        self.checks.shadow.write(range, access);
+        self.check_handing(ViolationKind::HandedOutInUse, range, &access);
+        self.note_handing(range, &access);
     }
 
     fn taken_back(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
         let root = self.root_of(range.start);
         let access = self.access_after(Operation::TakeBack, handing.name, stream);
-        let taken = self.checks.handed.take_back(
-            root,
-            handing.owner,
-            range,
-            std::sync::Arc::clone(&access),
-        );
+        let taken = self.checks.handed.take_back(root, handing.owner, range, Arc::clone(&access));
         if let Err(broken) = taken {
             self.report_broken(broken, range, &access);
         }
-        self.check_order(ViolationKind::ReturnedInUse, range, &access);
-        if self.allocations.containing(range.start).is_some() {
-            self.checks.shadow.write(range, access);
-        } else if root == range.start {
+        self.check_handing(ViolationKind::ReturnedInUse, range, &access);
+        if self.allocation_at(range.start).is_some() {
+            self.note_handing(range, &access);
+        } else if root == range.start && !self.virtual_memory.holds(root) {
             // Ordinary memory of the host: it is the system's again, and nobody tells who has it next.
             self.checks.shadow.clear(range);
             // Its parts, if any are left, were told of above.

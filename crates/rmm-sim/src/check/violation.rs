@@ -19,14 +19,17 @@ pub enum ViolationKind {
     HandedOutInUse,
     /// An allocator handed out memory that it had handed out already and not taken back.
     HandedOutTwice,
-    /// Memory was freed, or given back to the driver, while a use that is not ordered before may still be at work on it.
+    /// Memory was freed, unmapped, or given back to the driver, while a use that is not ordered before may still be at work on
+    /// it.
     ReturnedInUse,
     /// Memory was given back while parts of it were still handed out.
     ReturnedWhileHandedOut,
-    /// Work came to memory that had been freed.
+    /// Work came to memory that had been freed or unmapped.
     UseAfterFree,
-    /// An access reached over the end of an allocation, or between two.
+    /// An access reached over the end of an allocation, between two, or to reserved addresses at which nothing is mapped.
     OutOfBounds,
+    /// Work of a device named mapped memory that the device has no right to use like that, or lost the right before it ran.
+    NoAccess,
     /// Memory was freed a second time.
     DoubleFree,
     /// Memory was freed with another size than it was allocated with.
@@ -55,6 +58,7 @@ impl ViolationKind {
             Self::ReturnedWhileHandedOut => "returned while handed out",
             Self::UseAfterFree => "use after free",
             Self::OutOfBounds => "out of bounds",
+            Self::NoAccess => "no access",
             Self::DoubleFree => "double free",
             Self::WrongSize => "freed with the wrong size",
             Self::UnknownFree => "free of what is not allocated",

@@ -5,11 +5,11 @@ use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult, CuStream, Handing};
 
 use crate::common::{alloc, alloc_async, blocking_stream, enter, event, pinned, start, stream};
 
-fn kinds(machine: &Machine) -> Vec<ViolationKind> {
+pub(crate) fn kinds(machine: &Machine) -> Vec<ViolationKind> {
     machine.violations().iter().map(|violation| violation.kind).collect()
 }
 
-fn only(machine: &Machine) -> Violation {
+pub(crate) fn only(machine: &Machine) -> Violation {
     let violations = machine.violations();
     assert_eq!(violations.len(), 1, "{violations:?}");
     violations[0].clone()
@@ -18,7 +18,7 @@ fn only(machine: &Machine) -> Violation {
 /// A way to wait for a stream.
 type Wait = (&'static str, fn(CuStream));
 
-fn order(from: CuStream, to: CuStream) {
+pub(crate) fn order(from: CuStream, to: CuStream) {
     let event = event();
     ok!(cuEventRecord(event, from));
     ok!(cuStreamWaitEvent(to, event, 0));
@@ -26,7 +26,13 @@ fn order(from: CuStream, to: CuStream) {
 }
 
 /// Tells what an allocator does, as it would.
-fn tell(out: bool, owner: u64, pointer: CuDevicePtr, bytes: usize, stream: Option<CuStream>) {
+pub(crate) fn tell(
+    out: bool,
+    owner: u64,
+    pointer: CuDevicePtr,
+    bytes: usize,
+    stream: Option<CuStream>,
+) {
     let listener = rmm_sim::driver().annotations.expect("the software device listens");
     let handing = Handing { owner, name: "test", pointer, bytes, stream };
     (if out { listener.handed_out } else { listener.taken_back })(handing);

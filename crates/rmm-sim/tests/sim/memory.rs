@@ -10,7 +10,7 @@ use rmm_sys::{CuDevicePtr, CuMemoryType, CuPointerAttribute, CuResult};
 use crate::common::{MIB, alloc, alloc_async, enter, pinned, start, stream};
 
 /// Runs the named test again, alone and in another process, where it is told by the environment to misbehave.
-fn signal_of_child(test: &str) -> Option<i32> {
+pub(crate) fn signal_of_child(test: &str) -> Option<i32> {
     let program = std::env::current_exe().expect("the system tells it");
     // The sanitizers' own handler would turn the signal into an exit.
     let child = Command::new(program)
@@ -21,7 +21,7 @@ fn signal_of_child(test: &str) -> Option<i32> {
     child.expect("the test's own program starts").status.signal()
 }
 
-fn touch(address: *const u8) {
+pub(crate) fn touch(address: *const u8) {
     // SAFETY: there is nothing valid here; the process is to die of it.
     let byte = unsafe { address.read_volatile() };
     assert_eq!(byte, 0);

@@ -1,0 +1,264 @@
+//! Virtual memory: reserving addresses, making physical memory, and mapping one to the other.
+
+use std::ffi::{c_ulonglong, c_void};
+use std::ops::Range;
+
+use rmm_sys::{
+    CuDeviceAttribute, CuDevicePtr, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp,
+    CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation,
+    CuMemLocationType, CuResult,
+};
+
+use crate::call::{address, driver_calls, pointer};
+use crate::current;
+use crate::handle::{self, Kind};
+use crate::session::Session;
+use crate::state::State;
+use crate::virtual_memory::{GRANULARITY, Physical};
+
+fn is_granular(bytes: usize) -> bool {
+    bytes > 0 && bytes.is_multiple_of(GRANULARITY)
+}
+
+/// A range of whole granules.
+///
+/// # Errors
+/// `INVALID_VALUE` for any other.
+fn granules(start: CuDevicePtr, bytes: usize) -> Result<Range<usize>, CuResult> {
+    let start = address(start);
+    let end = start.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+    if is_granular(start) && is_granular(bytes) {
+        Ok(start..end)
+    } else {
+        Err(CuResult::INVALID_VALUE)
+    }
+}
+
+impl State {
+    fn has_virtual_memory(&self, device: usize) -> bool {
+        let attribute = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+        self.devices[device].attribute(attribute) == Some(1)
+    }
+
+    /// The device that physical memory with these properties is of.
+    fn physical_home(&self, properties: &CuMemAllocationProp) -> Result<usize, CuResult> {
+        match (properties.location.kind, properties.kind) {
+            (CuMemLocationType::INVALID, _) | (_, CuMemAllocationType::INVALID) => {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            (CuMemLocationType::DEVICE, CuMemAllocationType::PINNED) => {}
+            _ => return Err(CuResult::NOT_SUPPORTED),
+        }
+        let device = self.device(properties.location.id)?;
+        let is_plain = properties.usage == 0
+            && properties.requested_handle_types == CuMemHandleType::NONE
+            && self.has_virtual_memory(device);
+        if is_plain { Ok(device) } else { Err(CuResult::NOT_SUPPORTED) }
+    }
+
+    /// The device that access rights are for.
+    fn accessor(&self, location: CuMemLocation) -> Result<usize, CuResult> {
+        match location.kind {
+            CuMemLocationType::DEVICE => self.device(location.id),
+            _ => Err(CuResult::INVALID_VALUE),
+        }
+    }
+
+    fn physical_slot(&self, handle: CuMemHandle) -> Option<usize> {
+        handle::decode(usize::try_from(handle.0).ok()?, self.machine, Kind::Physical)
+    }
+
+    /// The key of the physical memory that a handle names, while the program holds a reference to it.
+    fn physical_of(&self, handle: CuMemHandle) -> Result<u64, CuResult> {
+        let key = self.physical_slot(handle).and_then(|slot| self.virtual_memory.slots.get(slot));
+        let held = |key: &u64| {
+            self.virtual_memory.physical.get(key).is_some_and(|physical| physical.references > 0)
+        };
+        key.filter(held).ok_or(CuResult::INVALID_VALUE)
+    }
+
+    fn physical_handle(&self, slot: usize) -> CuMemHandle {
+        CuMemHandle(handle::encode(self.machine, Kind::Physical, slot).addr() as c_ulonglong)
+    }
+
+    /// Gives physical memory that nobody holds or maps back to its device.
+    fn return_physical(&mut self, key: u64) {
+        let Some(physical) = self.virtual_memory.physical.remove(&key) else { return };
+        if let Some(slot) = self.virtual_memory.slots.slot_of(key) {
+            self.virtual_memory.slots.remove(slot);
+        }
+        self.forget_uses(&physical.backing());
+        self.devices[physical.device].give(physical.start, physical.bytes);
+    }
+}
+
+impl Session<'_> {
+    fn create_physical(&mut self, device: usize, bytes: usize) -> Result<CuMemHandle, CuResult> {
+        let start = self.take_from_device(device, bytes)?;
+        self.check_allocated(start, bytes, None);
+        let key = self.next_key();
+        let physical = Physical { device, start, bytes, references: 1, mappings: 0 };
+        self.virtual_memory.physical.insert(key, physical);
+        let slot = self.virtual_memory.slots.insert(key);
+        Ok(self.physical_handle(slot))
+    }
+
+    fn unmap(&mut self, range: &Range<usize>) -> Result<(), CuResult> {
+        let reserved = self.virtual_memory.reservation_of(range.start);
+        let reserved = reserved.filter(|reserved| range.end <= reserved.end);
+        let reserved = reserved.ok_or(CuResult::INVALID_VALUE)?;
+        for mapped in self.virtual_memory.wholly_in(range)? {
+            self.check_unmapped(reserved.start, &mapped);
+            if let Some(key) = self.virtual_memory.unmap(mapped.start) {
+                self.return_physical(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+driver_calls! {
+    fn cuMemGetAllocationGranularity(granularity: *mut usize, properties: *const CuMemAllocationProp, option: CuMemGranularity) by [] |session| {
+        session.physical_home(&properties.get(0)?)?;
+        match option {
+            CuMemGranularity::MINIMUM | CuMemGranularity::RECOMMENDED => granularity.put(GRANULARITY),
+            _ => Err(CuResult::INVALID_VALUE),
+        }
+    }
+
+    fn cuMemAddressReserve(result: *mut CuDevicePtr, bytes: usize, alignment: usize, hint: CuDevicePtr, flags: c_ulonglong) by [] |session| {
+        result.required()?;
+        if !(0..session.devices.len()).any(|device| session.has_virtual_memory(device)) {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        if flags != 0 || !is_granular(bytes) || !(alignment == 0 || alignment.is_power_of_two()) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let memory = session.devices.iter().map(|device| device.total).fold(0, usize::saturating_add);
+        if let Some(range) = session.virtual_memory.open(memory)? {
+            current::register_range(session.state_machine(), range);
+        }
+        let start = session.virtual_memory.reserve(bytes, alignment, address(hint));
+        let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
+        session.note(start);
+        result.put(pointer(start))
+    }
+
+    fn cuMemAddressFree(start: CuDevicePtr, bytes: usize) by [start] |session| {
+        let start = address(start);
+        let Some(reserved) = session.virtual_memory.reserved_at(start) else {
+            session.check_bad_free("cuMemAddressFree", start);
+            return Err(CuResult::INVALID_VALUE);
+        };
+        let range = start..start + reserved;
+        if bytes != reserved || session.virtual_memory.over(&range).next().is_some() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        session.note(start);
+        session.check_unreserved(&range);
+        session.virtual_memory.end_reservation(start);
+        Ok(())
+    }
+
+    fn cuMemCreate(result: *mut CuMemHandle, bytes: usize, properties: *const CuMemAllocationProp, flags: c_ulonglong) by [] |session| {
+        result.required()?;
+        let device = session.physical_home(&properties.get(0)?)?;
+        if flags != 0 || !is_granular(bytes) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        result.put(session.create_physical(device, bytes)?)
+    }
+
+    fn cuMemRelease(handle: CuMemHandle) by [handle] |session| {
+        let Ok(key) = session.physical_of(handle) else {
+            let was_one = session.physical_slot(handle).is_some();
+            session.check_bad_release(was_one);
+            return Err(CuResult::INVALID_VALUE);
+        };
+        let state = &mut **session;
+        let physical = state.virtual_memory.physical.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
+        physical.references -= 1;
+        // What is mapped stays until it is unmapped.
+        if physical.references == 0 && physical.mappings == 0 {
+            let backing = physical.backing();
+            state.check_released(&backing);
+            state.return_physical(key);
+        }
+        Ok(())
+    }
+
+    fn cuMemRetainAllocationHandle(result: *mut CuMemHandle, at: *mut c_void) by [at] |session| {
+        result.required()?;
+        let state = &mut **session;
+        let (_, mapped) = state.virtual_memory.mapping_at(at.address()).ok_or(CuResult::INVALID_VALUE)?;
+        let key = mapped.physical;
+        let slot = state.virtual_memory.slots.slot_of(key).ok_or(CuResult::INVALID_VALUE)?;
+        let physical = state.virtual_memory.physical.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
+        physical.references += 1;
+        result.put(state.physical_handle(slot))
+    }
+
+    fn cuMemMap(start: CuDevicePtr, bytes: usize, offset: usize, handle: CuMemHandle, flags: c_ulonglong) by [start, handle] |session| {
+        let range = granules(start, bytes)?;
+        let key = session.physical_of(handle)?;
+        let state = &mut **session;
+        if flags != 0
+            || !offset.is_multiple_of(GRANULARITY)
+            || !state.virtual_memory.is_reserved(&range)
+            || state.virtual_memory.over(&range).next().is_some()
+        {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let whole = state.virtual_memory.physical.get(&key).map_or(0, |physical| physical.bytes);
+        if offset.checked_add(bytes).is_none_or(|end| end > whole) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        // A mapping of a part is refused by drivers too, whatever the parameters suggest (seen on an H100).
+        if bytes != whole {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        state.check_mapped(&range);
+        state.virtual_memory.map(range.start, key);
+        session.note(range.start);
+        Ok(())
+    }
+
+    fn cuMemUnmap(start: CuDevicePtr, bytes: usize) by [start] |session| {
+        let range = granules(start, bytes)?;
+        session.note(range.start);
+        session.unmap(&range)
+    }
+
+    fn cuMemSetAccess(start: CuDevicePtr, bytes: usize, access: *const CuMemAccessDesc, count: usize) by [start] |session| {
+        let range = granules(start, bytes)?;
+        let state = &mut **session;
+        let mapped = state.virtual_memory.wholly_in(&range)?;
+        if count == 0 || !state.virtual_memory.is_reserved(&range) || state.virtual_memory.first_gap(&range).is_some() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let mut changes = Vec::new();
+        for index in 0..count {
+            let CuMemAccessDesc { location, flags } = access.get(index)?;
+            let known = [CuMemAccessFlags::NONE, CuMemAccessFlags::READ, CuMemAccessFlags::READ_WRITE];
+            if !known.contains(&flags) {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            changes.push((state.accessor(location)?, flags));
+        }
+        for (device, flags) in changes {
+            for range in &mapped {
+                let before = state.virtual_memory.set_access(range.start, device, flags);
+                if before != flags {
+                    state.check_access_change(range, device, flags);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const CuMemLocation, at: CuDevicePtr) by [at] |session| {
+        let device = session.accessor(location.get(0)?)?;
+        let (_, mapped) = session.virtual_memory.mapping_at(address(at)).ok_or(CuResult::INVALID_VALUE)?;
+        flags.put(c_ulonglong::from(mapped.access_of(device).0))
+    }
+}

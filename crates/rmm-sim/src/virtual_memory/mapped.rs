@@ -1,0 +1,81 @@
+//! Physical memory, the mappings of it, and who may use them.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rmm_sys::CuMemAccessFlags;
+
+use crate::check::Operation;
+
+/// Physical memory.
+#[derive(Debug)]
+pub(crate) struct Physical {
+    pub(crate) device: usize,
+    /// Where it lies in its device's range of addresses.
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+    /// The references that the program holds: one from making it, and one from each time that it asked for the handle.
+    pub(crate) references: usize,
+    pub(crate) mappings: usize,
+}
+
+impl Physical {
+    pub(crate) fn backing(&self) -> Range<usize> {
+        self.start..self.start + self.bytes
+    }
+}
+
+/// Physical memory at reserved addresses.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    /// Larger than that of every mapping made before.
+    pub(super) id: u64,
+    pub(crate) bytes: usize,
+    /// The key of the physical memory.
+    pub(crate) physical: u64,
+    pub(super) device: usize,
+    /// Where the physical memory lies.
+    pub(super) backing: usize,
+    /// What each device may do; nothing unless it is told here.
+    pub(super) access: BTreeMap<usize, CuMemAccessFlags>,
+}
+
+impl Mapped {
+    pub(crate) fn access_of(&self, device: usize) -> CuMemAccessFlags {
+        self.access.get(&device).copied().unwrap_or(CuMemAccessFlags::NONE)
+    }
+}
+
+/// Whether these rights are enough for an operation.
+pub(crate) fn permits(access: CuMemAccessFlags, operation: Operation) -> bool {
+    match operation {
+        Operation::Read => access != CuMemAccessFlags::NONE,
+        // Whoever has memory that is handed out may write it.
+        Operation::Write | Operation::Update | Operation::HandOut | Operation::TakeBack => {
+            access == CuMemAccessFlags::READ_WRITE
+        }
+    }
+}
+
+/// A part of a range that lies in one piece.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    /// Its start, as the program names it.
+    pub(crate) address: usize,
+    /// Where it lies: elsewhere if it is mapped, else at the same addresses.
+    pub(crate) backing: Range<usize>,
+}
+
+impl Piece {
+    /// Memory that is known by the address at which it lies.
+    pub(crate) fn unmapped(range: &Range<usize>) -> Self {
+        Self { address: range.start, backing: range.clone() }
+    }
+
+    /// A part of the backing as the program names it.
+    pub(crate) fn name_of(&self, part: &Range<usize>) -> Range<usize> {
+        let start = self.address + (part.start - self.backing.start);
+        start..start + part.len()
+    }
+}

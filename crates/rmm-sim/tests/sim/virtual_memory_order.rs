@@ -1,0 +1,286 @@
+//! The order of what is done to mapped memory: by whatever address, and up to the end of a mapping.
+
+use rmm_sim::{Kernel, Machine, Schedule, ViolationKind};
+use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuMemAccessFlags, CuResult, CuStream};
+
+use crate::checks::{kinds, only, order, tell};
+use crate::common::{enter, peek, start, stream};
+use crate::mapped::{
+    GRANULE, at, create, grant, grant_to, map, mapped, put, release, reserve, unmap,
+};
+
+const SCHEDULES: [Schedule; 2] = [Schedule::Eager, Schedule::Adversarial];
+
+/// Two granules of one piece of physical memory at two places.
+fn aliased() -> [CuDevicePtr; 2] {
+    let handle = create(2 * GRANULE);
+    let ranges = [reserve(2 * GRANULE), reserve(2 * GRANULE)];
+    for range in ranges {
+        put(range, 2 * GRANULE, handle);
+    }
+    release(handle);
+    ranges
+}
+
+#[test]
+fn two_addresses_of_one_memory_show_the_same_bytes() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let ([x, y], a) = (aliased(), stream());
+    ok!(cuMemsetD8Async(at(x, 100), 6, 10, a));
+    ok!(cuStreamSynchronize(a));
+    assert_eq!([0, 100, 109, 110].map(|offset| peek(&machine, at(y, offset))), [0, 6, 6, 0]);
+    machine.write(at(y, GRANULE), &[8]).unwrap();
+    assert_eq!(peek(&machine, at(x, GRANULE)), 8);
+}
+
+#[test]
+fn accesses_by_two_addresses_of_one_memory_race() {
+    for schedule in SCHEDULES {
+        let (machine, _here) = start(schedule);
+        let ([x, y], a, b) = (aliased(), stream(), stream());
+        ok!(cuMemsetD8Async(x, 1, 4096, a));
+        machine.launch(b, Kernel::new("look", |_| ()).reads(at(y, 4096), 64)).unwrap();
+        machine.assert_no_violations(); // other bytes
+        machine.launch(b, Kernel::new("look", |_| ()).reads(at(y, 1024), 64)).unwrap();
+        let violation = only(&machine);
+        assert_eq!(violation.kind, ViolationKind::Race);
+        let place = violation.place.expect("it is told");
+        assert_eq!(place, (format!("v+{:#x}", y.0 - x.0 + 1024), 64), "as the second names it");
+        order(b, a);
+        ok!(cuMemsetD8Async(x, 1, 4096, a));
+        order(a, b);
+        ok!(cuMemsetD8Async(y, 1, 4096, b));
+        assert_eq!(machine.violations().len(), 1);
+    }
+}
+
+#[test]
+fn memory_keeps_its_history_from_one_mapping_to_the_next() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (handle, a, b) = (create(GRANULE), stream(), stream());
+    let [first, second, third] = [(); 3].map(|()| reserve(GRANULE));
+    put(first, GRANULE, handle);
+    put(second, GRANULE, handle);
+    ok!(cuMemsetD8Async(first, 1, 64, a));
+    unmap(second, GRANULE); // nobody uses it by this name
+    machine.assert_no_violations();
+    put(third, GRANULE, handle);
+    ok!(cuMemsetD8Async(third, 2, 64, b));
+    assert_eq!(only(&machine).kind, ViolationKind::Race);
+}
+
+#[test]
+fn addresses_begin_anew_with_each_mapping() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (memory, a) = (mapped(1), stream());
+    ok!(cuMemsetD8Async(memory, 1, 64, a));
+    for _ in 0..2 {
+        unmap(memory, GRANULE);
+        put(memory, GRANULE, create(GRANULE));
+    }
+    assert_eq!(only(&machine).kind, ViolationKind::ReturnedInUse, "of the first mapping alone");
+}
+
+#[test]
+fn a_mapping_may_end_when_the_host_knows_that_it_is_not_used() {
+    for schedule in SCHEDULES {
+        for waits in [true, false] {
+            let (machine, _here) = start(schedule);
+            let (memory, a) = (mapped(2), stream());
+            ok!(cuMemsetD8Async(at(memory, GRANULE), 1, 64, a));
+            unmap(memory, GRANULE);
+            machine.assert_no_violations();
+            if waits {
+                ok!(cuStreamSynchronize(a));
+            }
+            unmap(at(memory, GRANULE), GRANULE);
+            assert_eq!(machine.violations().is_empty(), waits, "{schedule:?}");
+            if !waits {
+                assert_eq!(
+                    only(&machine).to_string(),
+                    "returned while in use: 2097152 bytes at v+0x200000: fill writes it as item 1 of stream 2, then cuMemUnmap \
+                     takes it back on the host: the host is ordered behind nothing of stream 2; waiting until item 1 is \
+                     done would order them"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn unmapping_does_not_wait_and_late_work_finds_nothing() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (memory, a) = (mapped(1), stream());
+    ok!(cuMemsetD8Async(memory, 1, 64, a));
+    unmap(memory, GRANULE);
+    // What is mapped there later is not what the work was for.
+    let handle = create(GRANULE);
+    put(memory, GRANULE, handle);
+    ok!(cuStreamSynchronize(a));
+    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse, ViolationKind::UseAfterFree]);
+    assert_eq!(peek(&machine, memory), 0);
+    unmap(memory, GRANULE);
+    assert_eq!(cu!(cuMemsetD8Async(memory, 1, 64, a)), CuResult::INVALID_VALUE);
+    assert_eq!(kinds(&machine)[2..], [ViolationKind::UseAfterFree]);
+}
+
+#[test]
+fn a_kernel_finds_its_memory_gone() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (memory, a) = (mapped(2), stream());
+    let kernel = Kernel::new("late", move |kernel| {
+        assert_eq!(kernel.read(memory, &mut [0]), Ok(()));
+        let over = at(memory, GRANULE - 1);
+        assert_eq!(kernel.write(over, &[1, 1]), Err(CuResult::ILLEGAL_ADDRESS));
+    });
+    machine.launch(a, kernel.writes(memory, 2 * GRANULE)).unwrap();
+    unmap(at(memory, GRANULE), GRANULE);
+    ok!(cuStreamSynchronize(a));
+    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse, ViolationKind::UseAfterFree]);
+}
+
+#[test]
+fn memory_and_addresses_are_given_back_when_nothing_is_at_work_on_them() {
+    for schedule in SCHEDULES {
+        let (machine, _here) = start(schedule);
+        let (range, handle, a) = (reserve(GRANULE), create(GRANULE), stream());
+        put(range, GRANULE, handle);
+        ok!(cuMemsetD8Async(range, 1, 64, a));
+        unmap(range, GRANULE);
+        release(handle);
+        ok!(cuMemAddressFree(range, GRANULE));
+        assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse; 3]);
+        let what = machine.violations().into_iter().map(|v| v.second.expect("a call").what);
+        assert!(what.eq(["cuMemUnmap", "cuMemRelease", "cuMemAddressFree"]));
+    }
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (range, handle, a) = (reserve(GRANULE), create(GRANULE), stream());
+    put(range, GRANULE, handle);
+    ok!(cuMemsetD8Async(range, 1, 64, a));
+    release(handle); // it is mapped: nothing goes
+    ok!(cuStreamSynchronize(a));
+    unmap(range, GRANULE);
+    ok!(cuMemAddressFree(range, GRANULE));
+    machine.assert_no_violations();
+    assert_eq!(cu!(cuMemsetD8Async(range, 1, 64, a)), CuResult::INVALID_VALUE);
+    assert_eq!(cu!(cuMemAddressFree(range, GRANULE)), CuResult::INVALID_VALUE);
+    assert_eq!(cu!(cuMemRelease(handle)), CuResult::INVALID_VALUE);
+    assert_eq!(
+        kinds(&machine),
+        [ViolationKind::UseAfterFree, ViolationKind::DoubleFree, ViolationKind::DoubleFree]
+    );
+}
+
+#[test]
+fn work_needs_the_rights_of_its_device() {
+    for schedule in SCHEDULES {
+        let (machine, _here) = enter(Machine::builder().devices(2).schedule(schedule).build());
+        let (range, handle, a) = (reserve(2 * GRANULE), create(GRANULE), stream());
+        map(range, GRANULE, handle);
+        let (refused, mut byte) = (CuResult::INVALID_VALUE, 0_u8);
+        assert_eq!(cu!(cuMemsetD8Async(range, 1, 64, a)), refused, "no rights at first");
+        grant_to(0, range, GRANULE, CuMemAccessFlags::READ);
+        assert_eq!(cu!(cuMemsetD8Async(range, 1, 64, a)), refused);
+        ok!(cuMemcpyDtoH_v2((&raw mut byte).cast(), range, 1));
+        grant(range, GRANULE);
+        ok!(cuMemsetD8Async(range, 1, 64, a));
+        assert_eq!(kinds(&machine), [ViolationKind::NoAccess; 2]);
+
+        let mut context = CuContext::NULL;
+        ok!(cuDevicePrimaryCtxRetain(&raw mut context, CuDevice(1)));
+        ok!(cuCtxPushCurrent_v2(context));
+        let b = stream();
+        ok!(cuCtxPopCurrent_v2(&raw mut context));
+        let launched = machine.launch(b, Kernel::new("peer", |_| ()).reads(range, 1));
+        assert_eq!(launched, Err(refused), "the stream's device is another");
+        grant_to(1, range, GRANULE, CuMemAccessFlags::READ);
+        order(a, b);
+        machine.launch(b, Kernel::new("peer", |_| ()).reads(range, 1)).unwrap();
+        // Where nothing is mapped nobody has a right.
+        let over = at(range, GRANULE - 1);
+        assert_eq!(cu!(cuMemcpyDtoH_v2((&raw mut byte).cast(), over, 2)), refused);
+        assert_eq!(
+            kinds(&machine)[2..],
+            [ViolationKind::NoAccess, ViolationKind::OutOfBounds],
+            "{:?}",
+            machine.violations()
+        );
+    }
+}
+
+#[test]
+fn rights_may_be_taken_when_the_host_knows_that_they_are_not_needed() {
+    for schedule in SCHEDULES {
+        let (machine, _here) = start(schedule);
+        let (memory, a) = (mapped(1), stream());
+        machine.launch(a, Kernel::new("look", |_| ()).reads(memory, 64)).unwrap();
+        grant_to(0, memory, GRANULE, CuMemAccessFlags::READ);
+        machine.assert_no_violations(); // it only reads
+        grant(memory, GRANULE);
+        ok!(cuMemsetD8Async(memory, 1, 64, a));
+        ok!(cuStreamSynchronize(a));
+        grant_to(0, memory, GRANULE, CuMemAccessFlags::READ);
+        grant(memory, GRANULE);
+        machine.assert_no_violations();
+        ok!(cuMemsetD8Async(memory, 2, 64, a));
+        grant_to(0, memory, GRANULE, CuMemAccessFlags::READ);
+        let first = machine.violations()[0].clone();
+        assert_eq!((first.kind, first.missing.is_some()), (ViolationKind::NoAccess, true));
+        ok!(cuStreamSynchronize(a));
+        // With the work done before, it did no harm this time; else it was left out.
+        let (late, found) = (schedule == Schedule::Adversarial, machine.violations().len());
+        assert_eq!((found, peek(&machine, memory)), if late { (2, 1) } else { (1, 2) });
+    }
+}
+
+#[test]
+fn a_suballocators_blocks_span_mappings() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (range, a, b) = (reserve(4 * GRANULE), stream(), stream());
+    let handles = [(); 2].map(|()| create(GRANULE));
+    put(range, GRANULE, handles[0]);
+    let tell_all = |out, stream: CuStream| tell(out, 1, range, GRANULE + 4096, Some(stream));
+    put(at(range, GRANULE), GRANULE, handles[1]);
+    tell_all(true, a);
+    ok!(cuMemsetD8Async(range, 1, GRANULE + 4096, a));
+    machine.assert_no_violations();
+    ok!(cuMemsetD8Async(at(range, GRANULE + 4096), 1, 4096, a));
+    assert_eq!(kinds(&machine), [ViolationKind::OutOfBounds]);
+    tell_all(false, a);
+    tell_all(true, b);
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::HandedOutInUse], "once for both mappings");
+    ok!(cuCtxSynchronize());
+    unmap(at(range, GRANULE), GRANULE);
+    assert_eq!(kinds(&machine)[2..], [ViolationKind::ReturnedWhileHandedOut]);
+}
+
+#[test]
+fn a_block_that_was_taken_back_is_unmapped_when_its_stream_has_come_so_far() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (memory, a) = (mapped(1), stream());
+    for waits in [true, false] {
+        tell(true, 1, memory, 4096, Some(a));
+        ok!(cuMemsetD8Async(memory, 1, 4096, a));
+        tell(false, 1, memory, 4096, Some(a));
+        if waits {
+            ok!(cuStreamSynchronize(a));
+        }
+        unmap(memory, GRANULE);
+        assert_eq!(machine.violations().is_empty(), waits);
+        put(memory, GRANULE, create(GRANULE));
+    }
+    assert!(kinds(&machine).iter().all(|&kind| kind == ViolationKind::ReturnedInUse));
+}
+
+#[test]
+fn a_block_may_be_handed_out_before_its_memory_is_mapped() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let (range, a) = (reserve(2 * GRANULE), stream());
+    let block = at(range, GRANULE);
+    tell(true, 1, block, 4096, Some(a));
+    put(block, GRANULE, create(GRANULE));
+    ok!(cuMemsetD8Async(block, 1, 4096, a));
+    machine.assert_no_violations();
+    ok!(cuMemsetD8Async(block, 1, 4097, a));
+    assert_eq!(only(&machine).kind, ViolationKind::OutOfBounds);
+}
