@@ -25,9 +25,7 @@ impl Session<'_> {
         stream: CuStream,
         sync: bool,
     ) -> Result<(), CuResult> {
-        let near =
-            self.allocations.containing(to.0).or_else(|| self.allocations.containing(from.0));
-        let stream = self.stream_near(stream, near.map(|allocation| allocation.device))?;
+        let stream = self.stream(stream)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -64,8 +62,7 @@ impl Session<'_> {
         stream: CuStream,
         sync: bool,
     ) -> Result<(), CuResult> {
-        let near = self.allocations.containing(address(to)).map(|allocation| allocation.device);
-        let stream = self.stream_near(stream, near)?;
+        let stream = self.stream(stream)?;
         if count == 0 {
             return Ok(());
         }

@@ -68,7 +68,7 @@ driver_calls! {
     fn cuEventRecord(event: CuEvent, stream: CuStream) by [event, stream] |session| {
         let key = session.event(event)?;
         let device = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.device;
-        let id = session.stream_near(stream, Some(device))?;
+        let id = session.stream(stream)?;
         if session.streams.get(id).is_none_or(|stream| stream.device != device) {
             return Err(CuResult::INVALID_HANDLE);
         }
