@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::io::Write;
 
-use rmm_conformance::{Environment, Failure, Kernels, Outcome, Place};
+use rmm_conformance::{DeviceHandle, Environment, Failure, Kernels, Outcome, Place};
 use rmm_core::{CudaStream, Device, DevicePtr, Error, StreamFlags, check, driver_in_context};
 use rmm_sys::CuPointerAttribute;
 
@@ -15,6 +15,11 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// The device under test, for other threads.
+    pub(crate) fn handle(&self) -> &DeviceHandle {
+        self.environment.handle()
+    }
+
     /// Both devices.
     pub(crate) fn devices(&self) -> [Device; 2] {
         [self.home, self.other]
