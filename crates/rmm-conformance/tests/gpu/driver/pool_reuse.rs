@@ -18,22 +18,21 @@ enum Between {
     Host,
 }
 
-/// What happened.
+/// What an allocation was served with.
 #[derive(PartialEq, Eq, Debug)]
-enum Served {
-    /// With the memory that the first stream freed; the pool did not grow.
-    SameMemory,
-    /// With other memory, by which the pool grew.
-    OtherMemory,
+struct Served {
+    with_what_was_freed: bool,
+    reserved: u64,
 }
 
-fn served(pool: &Pool, first: u64, second: &Block) -> Result<Served, CuResult> {
+/// With the memory that the first stream freed; the pool did not grow.
+const SAME_MEMORY: Served = Served { with_what_was_freed: true, reserved: BLOCK as u64 };
+/// With other memory, by which the pool grew.
+const OTHER_MEMORY: Served = Served { with_what_was_freed: false, reserved: 2 * BLOCK as u64 };
+
+fn served(pool: &Pool, freed: u64, block: &Block) -> Result<Served, CuResult> {
     let reserved = pool.get(CuMemPoolAttribute::RESERVED_MEM_CURRENT)?;
-    match (second.pointer.0 == first, reserved) {
-        (true, _) if reserved == BLOCK as u64 => Ok(Served::SameMemory),
-        (false, _) if reserved == 2 * BLOCK as u64 => Ok(Served::OtherMemory),
-        _ => Err(CuResult::UNKNOWN),
-    }
+    Ok(Served { with_what_was_freed: block.pointer.0 == freed, reserved })
 }
 
 /// Frees a block in a busy stream, allocates as much in another one, and looks what serves it.
@@ -100,7 +99,7 @@ fn a_stream_gets_back_at_once_what_it_freed() {
         first.free(&busy)?;
         let second = pool.allocate(BLOCK, &busy)?;
         works("the second work", second.write(&busy, 2))?;
-        answers("what serves it", &served(&pool, address, &second), &Ok(Served::SameMemory))?;
+        answers("what serves it", &served(&pool, address, &second), &Ok(SAME_MEMORY))?;
         stall.release()?;
         second.holds(&busy, 2)?;
         second.free(&busy)?;
@@ -112,7 +111,7 @@ fn a_stream_gets_back_at_once_what_it_freed() {
 fn nobody_gets_what_a_busy_stream_freed_without_order() {
     in_every_environment(|environment| {
         let seen = between_streams(environment, all_off, &Between::Nothing)?;
-        answers("what serves the other stream", &seen, &Served::OtherMemory)
+        answers("what serves the other stream", &seen, &OTHER_MEMORY)
     });
 }
 
@@ -120,7 +119,7 @@ fn nobody_gets_what_a_busy_stream_freed_without_order() {
 fn events_alone_are_no_order_for_a_pool_that_does_not_follow_them() {
     in_every_environment(|environment| {
         let seen = between_streams(environment, all_off, &Between::Event)?;
-        answers("what serves the other stream", &seen, &Served::OtherMemory)
+        answers("what serves the other stream", &seen, &OTHER_MEMORY)
     });
 }
 
@@ -128,7 +127,7 @@ fn events_alone_are_no_order_for_a_pool_that_does_not_follow_them() {
 fn a_pool_that_follows_events_reuses_what_they_order() {
     in_every_environment(|environment| {
         let seen = between_streams(environment, follows_events, &Between::Event)?;
-        answers("what serves the other stream", &seen, &Served::SameMemory)
+        answers("what serves the other stream", &seen, &SAME_MEMORY)
     });
 }
 
@@ -136,7 +135,7 @@ fn a_pool_that_follows_events_reuses_what_they_order() {
 fn a_pool_that_follows_events_needs_one() {
     in_every_environment(|environment| {
         let seen = between_streams(environment, follows_events, &Between::Nothing)?;
-        answers("what serves the other stream", &seen, &Served::OtherMemory)
+        answers("what serves the other stream", &seen, &OTHER_MEMORY)
     });
 }
 
@@ -144,7 +143,7 @@ fn a_pool_that_follows_events_needs_one() {
 fn what_the_host_has_seen_freed_is_free_for_every_stream() {
     in_every_environment(|environment| {
         let seen = between_streams(environment, all_off, &Between::Host)?;
-        answers("what serves the other stream", &seen, &Served::SameMemory)
+        answers("what serves the other stream", &seen, &SAME_MEMORY)
     });
 }
 
@@ -154,7 +153,7 @@ fn a_free_that_is_not_complete_is_no_opportunity() {
         let opportunistic =
             |pool: &Pool| pool.switch(CuMemPoolAttribute::REUSE_ALLOW_OPPORTUNISTIC, true);
         let seen = between_streams(environment, opportunistic, &Between::Nothing)?;
-        answers("what serves the other stream", &seen, &Served::OtherMemory)
+        answers("what serves the other stream", &seen, &OTHER_MEMORY)
     });
 }
 
@@ -165,7 +164,7 @@ fn a_pool_that_may_grow_makes_no_stream_wait() {
         let dependencies =
             |pool: &Pool| pool.switch(CuMemPoolAttribute::REUSE_ALLOW_INTERNAL_DEPENDENCIES, true);
         let seen = between_streams(environment, dependencies, &Between::Nothing)?;
-        answers("what serves the other stream", &seen, &Served::OtherMemory)
+        answers("what serves the other stream", &seen, &OTHER_MEMORY)
     });
 }
 
@@ -185,7 +184,7 @@ fn a_full_pool_makes_a_stream_wait_for_what_another_one_freed() {
         first.free(&busy)?;
         let second = pool.allocate(BLOCK, &other)?;
         works("the second work", second.write(&other, 2))?;
-        answers("what serves it", &served(&pool, address, &second), &Ok(Served::SameMemory))?;
+        answers("what serves it", &served(&pool, address, &second), &Ok(SAME_MEMORY))?;
         waits("the query of the other stream", other.query())?;
         stall.release()?;
         second.holds(&other, 2)?;
