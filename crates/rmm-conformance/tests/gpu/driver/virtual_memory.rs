@@ -249,18 +249,52 @@ fn an_address_names_the_memory_that_is_mapped_there() {
 }
 
 #[test]
-fn what_is_no_whole_mapping_is_refused() {
+fn what_is_mapped_is_not_mapped_over() {
     in_every_place_unwatched(|| {
         with_granularity(|unit| {
-            let (range, memory) = (Range::new(4 * unit)?, Physical::new(2 * unit)?);
-            is_refused("unmapping what is not mapped", unmap(range.start, unit))?;
-            is_refused("access to what is not mapped", make_accessible(range.start, unit)?)?;
+            let (range, memory) = (Range::new(2 * unit)?, Physical::new(2 * unit)?);
             works("the mapping", memory.map(range.start, 2 * unit, 0))?;
             let other = Physical::new(unit)?;
-            is_refused("mapping what is mapped", other.map(range.start, unit, 0))?;
-            is_refused("access to more", make_accessible(range.start, 4 * unit)?)?;
-            is_refused("unmapping a part", unmap(range.start, unit))?;
+            let code = other.map(range.start, unit, 0);
+            works("unmapping", unmap(range.start, 2 * unit))?;
+            is_refused("mapping what is mapped", code)
+        })
+    });
+}
+
+#[test]
+fn access_is_given_to_mapped_memory_only() {
+    in_every_place_unwatched(|| {
+        with_granularity(|unit| {
+            let (range, memory) = (Range::new(2 * unit)?, Physical::new(unit)?);
+            let before = make_accessible(range.start, unit)?;
+            works("the mapping", memory.map(range.start, unit, 0))?;
+            let beyond = make_accessible(range.start, 2 * unit)?;
+            works("unmapping", unmap(range.start, unit))?;
+            is_refused("access to what is not mapped", before)?;
+            is_refused("access to what is mapped, and more", beyond)
+        })
+    });
+}
+
+#[test]
+fn a_part_of_a_mapping_is_not_unmapped() {
+    in_every_place_unwatched(|| {
+        with_granularity(|unit| {
+            let (range, memory) = (Range::new(2 * unit)?, Physical::new(2 * unit)?);
+            works("the mapping", memory.map(range.start, 2 * unit, 0))?;
+            is_refused("unmapping its first half", unmap(range.start, unit))?;
             works("unmapping all", unmap(range.start, 2 * unit))
+        })
+    });
+}
+
+#[test]
+fn what_is_not_mapped_is_not_unmapped() {
+    in_every_place_unwatched(|| {
+        with_granularity(|unit| {
+            let range = Range::new(unit)?;
+            is_refused("unmapping addresses without memory", unmap(range.start, unit))
         })
     });
 }
