@@ -200,7 +200,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Frees memory of one of these kinds, once all work that may use it is done.
+    /// Frees memory of one of these kinds: that of pools at once, other memory when all work that may use it is done.
     pub(crate) fn free(
         &mut self,
         start: usize,
@@ -214,11 +214,15 @@ impl Session<'_> {
             return Err(CuResult::INVALID_VALUE);
         };
         self.note(start);
-        // Freeing device memory waits for the device, as programs rely on. Of the host's memory nobody documents it.
-        let waits = !allocation.is_pinned();
+        // Freeing device memory waits for the device, as programs rely on. Of the host's memory nobody documents it, and of a
+        // pool's it is documented that it does not.
+        let is_of_pool = matches!(allocation.kind, Kind::Pool(..));
+        let waits = !allocation.is_pinned() && !is_of_pool;
         let device = allocation.device;
         let known = if waits { self.knowledge_of_device(device) } else { Points::default() };
-        self.run_pending(allocation.on_device_only().then_some(device));
+        if !is_of_pool {
+            self.run_pending(allocation.on_device_only().then_some(device));
+        }
         if waits {
             self.host_learns_device(device, &known);
         }

@@ -17,7 +17,8 @@
 //! A handle or an address among the arguments names its machine. Otherwise it is the one that the calling thread
 //! entered last; else that of the context which the thread last made current; else a default machine of the process.
 //! `cuInit` holds for the process, as it does with a real driver. Contexts are current per thread and machine, and
-//! calls that make something in a context need one; calls that say by a handle or an address which one they mean do not.
+//! calls that make something in a context need one, as does the use of a default stream, which is the context's; calls that say
+//! by a handle or an address which one they mean do not.
 //!
 //! # What it does not do
 //! Exported memory and pools, virtual memory of the host, memory of other processes, memory of graphs, stream capture and device

@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
         CuContext::from_raw(handle::encode(self.state_machine(), Kind::Context, device))
     }
 
-    /// The id of a stream. The default ones are those of the current context, or else of the device `near`.
+    /// The id of a stream. The default ones are those of the current context, or else, for the checks, of the device `near`.
     pub(crate) fn stream_near(
         &mut self,
         stream: CuStream,

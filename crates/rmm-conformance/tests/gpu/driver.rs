@@ -1,178 +1,85 @@
-//! What a driver does that its documentation leaves open, or says in one place only, and that the software device does too.
+//! What a driver does, call by call, where its documentation says so or where programs build on it: probes that must get the same
+//! answers from a real driver and from the software device.
+//!
+//! What a probe may do on a real device is bounded: only calls whose result is documented, and errors that are; nothing that is
+//! undefined or may harm the context, such as freeing twice or using a handle that was destroyed.
 
-use std::alloc::Layout;
-use std::ffi::c_void;
+#[path = "driver/barriers.rs"]
+mod barriers;
+#[path = "driver/contexts.rs"]
+mod contexts;
+#[path = "driver/copies.rs"]
+mod copies;
+#[path = "driver/events.rs"]
+mod events;
+#[path = "driver/memory.rs"]
+mod memory;
+#[path = "driver/places.rs"]
+mod places;
+#[path = "driver/pointers.rs"]
+mod pointers;
+#[path = "driver/pool_bytes.rs"]
+mod pool_bytes;
+#[path = "driver/pool_life.rs"]
+mod pool_life;
+#[path = "driver/pool_reuse.rs"]
+mod pool_reuse;
+#[path = "driver/raw.rs"]
+mod raw;
+#[path = "driver/raw_pool.rs"]
+mod raw_pool;
+#[path = "driver/registered.rs"]
+mod registered;
+#[path = "driver/stall.rs"]
+mod stall;
+#[path = "driver/streams.rs"]
+mod streams;
+#[path = "driver/virtual_memory.rs"]
+mod virtual_memory;
+#[path = "driver/whole_context.rs"]
+mod whole_context;
+#[path = "driver/work.rs"]
+mod work;
+
 use std::fmt::Debug;
 
-use rmm_conformance::{Failure, Outcome, ensure};
-use rmm_core::{
-    CudaStream, Device, DevicePtr, Error, SyncResource, check, copy, driver_in_context,
-};
-use rmm_resources::{
-    CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource, CudaMemoryResource,
-    ManagedMemoryResource, PinnedHostMemoryResource,
-};
+use rmm_conformance::{Outcome, ensure};
 use rmm_sys::CuResult;
 
-use crate::pair::{device_of, in_every_pair, on, stream};
-use crate::run::in_every_place;
+use crate::pair::{self, Pair, on};
 
-const BYTES: usize = 8;
-const LAYOUT: Layout = Layout::new::<[u8; BYTES]>();
-const DEVICE: CudaMemoryResource = CudaMemoryResource::new();
+/// Runs the probe with two devices in every place, the first one current.
+#[track_caller]
+fn in_every_pair(probe: impl Fn(&Pair) -> Outcome) {
+    pair::in_every_pair(|pair| on(pair.home, || probe(pair)));
+}
 
+/// As [`in_every_pair`], for what the software device would tell as misuse.
+#[track_caller]
+fn in_every_pair_unwatched(probe: impl Fn(&Pair) -> Outcome) {
+    pair::in_every_pair_unwatched(|pair| on(pair.home, || probe(pair)));
+}
+
+/// Fails unless what was found is what was expected.
 #[track_caller]
 fn answers<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
     ensure(found == expected, || format!("{what}: {found:?}, expected {expected:?}"))
 }
 
-/// Memory of a resource, given back when this is dropped, when the stream is done with it.
-struct Held<'a> {
-    resource: &'a dyn SyncResource,
-    stream: &'a CudaStream,
-    pointer: DevicePtr,
+/// Fails unless the code is success.
+#[track_caller]
+fn works(what: &str, code: CuResult) -> Outcome {
+    answers(what, &code, &CuResult::SUCCESS)
 }
 
-impl<'a> Held<'a> {
-    fn new(resource: &'a dyn SyncResource, stream: &'a CudaStream) -> Result<Self, Error> {
-        Ok(Self { resource, stream, pointer: resource.allocate_sync(LAYOUT)? })
-    }
-
-    /// The address, for memory that the host may use.
-    fn on_host(&self) -> Result<*mut c_void, Failure> {
-        let address = usize::try_from(self.pointer.0).map_err(Failure::new)?;
-        Ok(std::ptr::with_exposed_provenance_mut(address))
-    }
-
-    /// What copies that name their direction answer, with this as the device's side: two to it, two from it, and of each the
-    /// second one asynchronous. `host` names as many bytes, and stays until the stream is done.
-    fn copies_by_name(&self, host: *mut c_void) -> Result<[CuResult; 4], Error> {
-        let ((driver, _), own, stream) = (driver_in_context()?, self.pointer, self.stream.as_raw());
-        // SAFETY: both sides are so long; this one is given back, and the other one gone, only when the stream is done.
-        let to = unsafe { driver.cuMemcpyHtoD_v2(own, host, BYTES) };
-        // SAFETY: as above.
-        let to_async = unsafe { driver.cuMemcpyHtoDAsync_v2(own, host, BYTES, stream) };
-        self.stream.synchronize()?; // the next copy is in the order of the default stream
-        // SAFETY: as above.
-        let from = unsafe { driver.cuMemcpyDtoH_v2(host, own, BYTES) };
-        // SAFETY: as above.
-        let from_async = unsafe { driver.cuMemcpyDtoHAsync_v2(host, own, BYTES, stream) };
-        self.stream.synchronize()?;
-        Ok([to, to_async, from, from_async])
-    }
+/// Fails unless the code is that there is work left.
+#[track_caller]
+fn waits(what: &str, code: CuResult) -> Outcome {
+    answers(what, &code, &CuResult::NOT_READY)
 }
 
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        if self.stream.synchronize().is_ok() {
-            // SAFETY: allocated by `new` with this layout, and no work on it is left.
-            unsafe { self.resource.deallocate_sync(self.pointer, LAYOUT) };
-        }
-    }
-}
-
-#[test]
-fn copies_that_name_their_direction_take_no_memory_of_a_pool_at_the_host_for_the_devices() {
-    in_every_place(|| {
-        let at_host = match CudaAsyncPinnedMemoryResource::new() {
-            Ok(resource) => resource,
-            Err(error) => return ensure(error.is_unsupported(), || error.to_string()),
-        };
-        let own = stream()?;
-        let mut bytes = vec![0u8; BYTES];
-        let host = bytes.as_mut_ptr().cast::<c_void>();
-
-        let pooled = Held::new(&at_host, &own)?;
-        let refused = [CuResult::INVALID_VALUE; 4];
-        answers("a pool at the host", &pooled.copies_by_name(host)?, &refused)?;
-        let accepted: [(&str, &dyn SyncResource); 3] = [
-            ("pinned memory", &PinnedHostMemoryResource::new()),
-            ("managed memory", &ManagedMemoryResource::new()),
-            ("device memory", &DEVICE),
-        ];
-        for (what, resource) in accepted {
-            let block = Held::new(resource, &own)?;
-            answers(what, &block.copies_by_name(host)?, &[CuResult::SUCCESS; 4])?;
-        }
-
-        let block = Held::new(&DEVICE, &own)?;
-        answers(
-            "a pool at the host as the host's side",
-            &block.copies_by_name(pooled.on_host()?)?,
-            &[CuResult::SUCCESS; 4],
-        )
-    });
-}
-
-#[test]
-fn copies_that_name_no_direction_take_memory_of_a_pool_at_the_host() {
-    in_every_place(|| {
-        let at_host = match CudaAsyncPinnedMemoryResource::new() {
-            Ok(resource) => resource,
-            Err(error) => return ensure(error.is_unsupported(), || error.to_string()),
-        };
-        let own = stream()?;
-        let (there, mut back) = ([1u8, 2, 3, 4, 5, 6, 7, 8], [0u8; BYTES]);
-        let (pooled, block) = (Held::new(&at_host, &own)?, Held::new(&DEVICE, &own)?);
-        let (order, from, to) = (own.as_ref(), there.as_ptr().cast(), back.as_mut_ptr().cast());
-        // SAFETY: all are so long, and live until the synchronization below.
-        unsafe { copy::host_to_device(pooled.pointer, from, BYTES, order) }?;
-        // SAFETY: as above.
-        unsafe { copy::device_to_device(block.pointer, pooled.pointer, BYTES, order) }?;
-        // SAFETY: as above.
-        unsafe { copy::fill(pooled.pointer, 0, BYTES, order) }?;
-        // SAFETY: as above.
-        unsafe { copy::device_to_device(pooled.pointer, block.pointer, BYTES, order) }?;
-        // SAFETY: as above.
-        unsafe { copy::device_to_host(to, pooled.pointer, BYTES, order) }?;
-        own.synchronize()?;
-        answers("what went there and back", &back, &there)
-    });
-}
-
-/// Allocates from the pool of a resource, or from the current pool of the stream's device, and frees in the same stream: the
-/// number of the device that the memory is of.
-fn device_for(
-    resource: Option<&CudaAsyncMemoryResource>,
-    stream: &CudaStream,
-) -> Result<usize, Failure> {
-    let (driver, _) = driver_in_context()?;
-    let mut pointer = DevicePtr::NULL;
-    let stream = stream.as_raw();
-    let code = match resource {
-        // SAFETY: `pointer` may be written to, and the pool and the stream exist.
-        Some(resource) => unsafe {
-            driver.cuMemAllocFromPoolAsync(&raw mut pointer, BYTES, resource.as_raw(), stream)
-        },
-        // SAFETY: as above.
-        None => unsafe { driver.cuMemAllocAsync(&raw mut pointer, BYTES, stream) },
-    };
-    check("allocating in stream order", code)?;
-    let device = device_of(pointer)?;
-    // SAFETY: allocated just now in this stream's order, and not used.
-    check("cuMemFreeAsync", unsafe { driver.cuMemFreeAsync(pointer, stream) })?;
-    Ok(device)
-}
-
-#[test]
-fn the_pool_says_where_memory_is_and_the_stream_when() {
-    in_every_pair(|pair| {
-        let (resource, own) = (CudaAsyncMemoryResource::new()?, stream()?);
-        let foreign = on(pair.other, || Ok(stream()?))?;
-        let (home, other) = (pair.home.ordinal(), pair.other.ordinal());
-        for current in pair.devices() {
-            on(current, || {
-                for stream in [&own, &foreign, &CudaStream::legacy(), &CudaStream::per_thread()] {
-                    answers("of a named pool", &device_for(Some(&resource), stream)?, &home)?;
-                    stream.synchronize()?;
-                }
-                answers("of no named pool, at home", &device_for(None, &own)?, &home)?;
-                answers("of no named pool, elsewhere", &device_for(None, &foreign)?, &other)?;
-                let of_default = device_for(None, &CudaStream::legacy())?;
-                answers("for the default stream", &of_default, &current.ordinal())?;
-                Ok(Device::synchronize_current()?)
-            })?;
-        }
-        answers("bytes in use at the end", &resource.pool().used_bytes()?, &0)
-    });
+/// Fails unless the code is that an argument is wrong.
+#[track_caller]
+fn is_refused(what: &str, code: CuResult) -> Outcome {
+    answers(what, &code, &CuResult::INVALID_VALUE)
 }

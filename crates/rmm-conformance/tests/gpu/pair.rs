@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::io::Write;
 
-use rmm_conformance::{Environment, Failure, Kernels, Outcome, Place};
+use rmm_conformance::{DeviceHandle, Environment, Failure, Kernels, Outcome, Place};
 use rmm_core::{CudaStream, Device, DevicePtr, Error, StreamFlags, check, driver_in_context};
 use rmm_sys::CuPointerAttribute;
 
@@ -15,6 +15,11 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// The device under test, for other threads.
+    pub(crate) fn handle(&self) -> &DeviceHandle {
+        self.environment.handle()
+    }
+
     /// Both devices.
     pub(crate) fn devices(&self) -> [Device; 2] {
         [self.home, self.other]
@@ -35,7 +40,16 @@ impl Pair {
 /// test.
 #[track_caller]
 pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> Outcome) {
-    run_in(|pair| {
+    run_in(Environment::open, |pair| {
+        run(pair)?;
+        Ok(None)
+    });
+}
+
+/// As [`in_every_pair`], for checks of what a driver answers to misuse, which the software device would tell as such.
+#[track_caller]
+pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> Outcome) {
+    run_in(Environment::open_unwatched, |pair| {
         run(pair)?;
         Ok(None)
     });
@@ -44,7 +58,7 @@ pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> Outcome) {
 /// As [`in_every_pair`], for devices that can use each other's memory. Those that can not are told as an ignored test.
 #[track_caller]
 pub(crate) fn in_every_pair_of_peers(run: impl Fn(&Pair) -> Outcome) {
-    run_in(|pair| {
+    run_in(Environment::open, |pair| {
         if !pair.are_peers()? {
             let (home, other) = (pair.home.ordinal(), pair.other.ordinal());
             let why = "needs two devices that can use each other's memory";
@@ -57,10 +71,13 @@ pub(crate) fn in_every_pair_of_peers(run: impl Fn(&Pair) -> Outcome) {
 
 /// Runs in every place what may say why it can not.
 #[track_caller]
-fn run_in(run: impl Fn(&Pair) -> Result<Option<String>, Failure>) {
+fn run_in(
+    open: fn(Place) -> Result<Environment, Failure>,
+    run: impl Fn(&Pair) -> Result<Option<String>, Failure>,
+) {
     let ran = Place::selected().and_then(|places| {
         places.into_iter().try_for_each(|place| {
-            if let Some(why) = run_at(place, &run)? {
+            if let Some(why) = run_at(open(place)?, &run)? {
                 tell_ignored(&why);
             }
             Ok(())
@@ -72,10 +89,9 @@ fn run_in(run: impl Fn(&Pair) -> Result<Option<String>, Failure>) {
 }
 
 fn run_at(
-    place: Place,
+    environment: Environment,
     run: impl Fn(&Pair) -> Result<Option<String>, Failure>,
 ) -> Result<Option<String>, Failure> {
-    let environment = Environment::open(place)?;
     let Some(other) = environment.another_device()? else {
         return Ok(Some("needs two devices, and there is one".to_owned()));
     };

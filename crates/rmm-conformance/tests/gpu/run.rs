@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::sync::Once;
 
-use rmm_conformance::{Cell, Environment, Outcome, Place};
+use rmm_conformance::{Cell, Environment, Failure, Outcome, Place};
+use rmm_core::driver_in_context;
 
 /// Defines a test for each check of the suite, over pools of at most `$capacity` bytes and the resources without a limit.
 macro_rules! conformance {
@@ -90,15 +91,42 @@ pub(crate) fn in_every_cell(check: impl Fn(&Cell) -> Outcome) {
 /// what is wrong.
 #[track_caller]
 pub(crate) fn in_every_place(check: impl Fn() -> Outcome) {
-    let checked = Place::selected().and_then(|places| {
-        places.into_iter().try_for_each(|place| {
-            let environment = Environment::open(place)?;
-            check()?;
+    in_every_environment(|_| check());
+}
+
+/// As [`in_every_place`], for checks that need the device itself.
+#[track_caller]
+pub(crate) fn in_every_environment(check: impl Fn(&Environment) -> Outcome) {
+    open_every_place(Environment::open, check);
+}
+
+/// As [`in_every_environment`], for checks in which the software device would see misuse.
+#[track_caller]
+pub(crate) fn in_every_environment_unwatched(check: impl Fn(&Environment) -> Outcome) {
+    open_every_place(Environment::open_unwatched, check);
+}
+
+/// As [`in_every_place`], for checks of what a driver answers to misuse, which the software device would tell as such.
+#[track_caller]
+pub(crate) fn in_every_place_unwatched(check: impl Fn() -> Outcome) {
+    open_every_place(Environment::open_unwatched, |_| check());
+}
+
+#[track_caller]
+fn open_every_place(
+    open: impl Fn(Place) -> Result<Environment, Failure>,
+    check: impl Fn(&Environment) -> Outcome,
+) {
+    let places = Place::selected().unwrap_or_else(|failure| panic!("{failure}"));
+    for place in places {
+        let checked = open(place).and_then(|environment| {
+            driver_in_context()?;
+            check(&environment)?;
             environment.verify()
-        })
-    });
-    if let Err(failure) = checked {
-        panic!("{failure}");
+        });
+        if let Err(failure) = checked {
+            panic!("{place:?}: {failure}");
+        }
     }
 }
 

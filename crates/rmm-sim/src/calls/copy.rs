@@ -25,8 +25,7 @@ impl Session<'_> {
         stream: CuStream,
         sync: bool,
     ) -> Result<(), CuResult> {
-        let near = self.allocation_at(to.0).or_else(|| self.allocation_at(from.0));
-        let stream = self.stream_near(stream, near.map(|allocation| allocation.device))?;
+        let stream = self.stream(stream)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -64,8 +63,7 @@ impl Session<'_> {
         stream: CuStream,
         sync: bool,
     ) -> Result<(), CuResult> {
-        let near = self.allocation_at(address(to)).map(|allocation| allocation.device);
-        let stream = self.stream_near(stream, near)?;
+        let stream = self.stream(stream)?;
         if count == 0 {
             return Ok(());
         }

@@ -68,7 +68,7 @@ driver_calls! {
     fn cuEventRecord(event: CuEvent, stream: CuStream) by [event, stream] |session| {
         let key = session.event(event)?;
         let device = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.device;
-        let id = session.stream_near(stream, Some(device))?;
+        let id = session.stream(stream)?;
         let of_stream = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
         if of_stream != device {
             session.check_foreign("cuEventRecord", of_stream, device);

@@ -73,16 +73,13 @@ driver_calls! {
     fn cuMemAllocFromPoolAsync(result: *mut CuDevicePtr, bytes: usize, pool: CuMemPool, stream: CuStream) by [stream, pool] |session| {
         result.required()?;
         let pool = session.pool(pool)?;
-        let near = session.pools.get(&pool).map(|pool| pool.device);
-        let stream = session.stream_near(stream, near)?;
+        let stream = session.stream(stream)?;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
     }
 
     fn cuMemFreeAsync(start: CuDevicePtr, stream: CuStream) by [stream, start] |session| {
-        let start = address(start);
-        let near = session.allocations.at(start).map(|allocation| allocation.device);
-        let stream = session.stream_near(stream, near)?;
-        session.free_in_order(start, stream)
+        let stream = session.stream(stream)?;
+        session.free_in_order(address(start), stream)
     }
 
     fn cuMemPoolCreate(pool: *mut CuMemPool, properties: *const CuMemPoolProps) by [] |session| {

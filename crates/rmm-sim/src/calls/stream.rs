@@ -59,7 +59,8 @@ driver_calls! {
     fn cuStreamWaitEvent(stream: CuStream, event: CuEvent, flags: c_uint) by [stream, event] |session| {
         let id = session.stream(stream)?;
         let key = session.event(event)?;
-        if flags > 1 {
+        // The one flag that exists is for streams that are being captured.
+        if flags != 0 {
             return Err(CuResult::INVALID_VALUE);
         }
         let frontier = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.frontier.clone();
@@ -106,7 +107,7 @@ driver_calls! {
         if !to.address.is_multiple_of(4) || flags > 1 {
             return Err(CuResult::INVALID_VALUE);
         }
-        let id = session.stream_near(stream, to.allocation.map(|allocation| allocation.device))?;
+        let id = session.stream(stream)?;
         session.enqueue(id, Work::Fill { to, pattern: value.to_ne_bytes(), width: 4 })?;
         Ok(())
     }

@@ -194,6 +194,19 @@ fn counters_and_watermarks() {
 }
 
 #[test]
+fn a_free_without_a_stream_waits_for_no_work_on_a_pools_memory() {
+    let (machine, _here) = start(Schedule::Adversarial);
+    let stream = stream();
+    let block = alloc_async(MIB, stream);
+    ok!(cuStreamSynchronize(stream));
+    ok!(cuMemsetD8Async(block, 1, MIB, stream));
+    ok!(cuMemFree_v2(block));
+    assert_eq!(cu!(cuStreamQuery(stream)), CuResult::NOT_READY);
+    let kinds: Vec<_> = machine.violations().iter().map(|violation| violation.kind).collect();
+    assert_eq!(kinds[0], rmm_sim::ViolationKind::ReturnedInUse);
+}
+
+#[test]
 fn pools_have_limits_and_an_end() {
     let (machine, _here) = start(Schedule::Adversarial);
     let (pool, stream) = (create(10 * MIB), stream());

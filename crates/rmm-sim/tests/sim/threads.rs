@@ -14,7 +14,8 @@ fn a_thread_that_entered_no_machine_works_by_handles_and_addresses() {
     let work = move || {
         ok!(cuMemsetD8Async(memory, 5, 4, stream));
         ok!(cuStreamSynchronize(stream));
-        ok!(cuMemsetD8_v2(memory, 6, 1));
+        // The default stream is that of a context, and there is none.
+        assert_eq!(cu!(cuMemsetD8_v2(memory, 6, 1)), CuResult::INVALID_CONTEXT);
         ok!(cuMemFree_v2(memory));
     };
     thread::spawn(work).join().unwrap();

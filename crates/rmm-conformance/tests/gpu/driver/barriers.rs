@@ -1,0 +1,173 @@
+//! What the legacy default stream waits for without being told to, and what waits for it.
+
+use super::raw::{Event, Memory, Stream, driver};
+use super::stall::Stall;
+use super::{waits, works};
+use crate::run::in_every_environment;
+
+#[test]
+fn the_legacy_stream_waits_for_blocking_streams() {
+    in_every_environment(|environment| {
+        let (memory, blocking) = (Memory::words()?, Stream::blocking()?);
+        let stall = Stall::on(environment.handle(), &blocking)?;
+        works("the first work", blocking.fill(&memory, 1))?;
+        works("the second work", Stream::LEGACY.fill(&memory, 2))?;
+        waits("the query of the legacy stream", Stream::LEGACY.query())?;
+        stall.release()?;
+        works("the wait for the legacy stream", Stream::LEGACY.synchronize())?;
+        memory.holds(2)
+    });
+}
+
+#[test]
+fn asking_for_the_legacy_stream_is_asking_for_blocking_streams() {
+    in_every_environment(|environment| {
+        let blocking = Stream::blocking()?;
+        let stall = Stall::on(environment.handle(), &blocking)?;
+        waits("the query of the legacy stream, which has no work", Stream::LEGACY.query())?;
+        stall.release()?;
+        works("the wait for the legacy stream", Stream::LEGACY.synchronize())?;
+        works("the query of the blocking stream", blocking.query())
+    });
+}
+
+#[test]
+fn blocking_streams_wait_for_the_legacy_stream() {
+    in_every_environment(|environment| {
+        let (memory, other) = (Memory::words()?, Memory::words()?);
+        let blocking = Stream::blocking()?;
+        let stall = Stall::on(environment.handle(), &Stream::LEGACY)?;
+        works("the first work", Stream::LEGACY.fill(&memory, 1))?;
+        works("the second work", blocking.fill(&memory, 2))?;
+        waits("the query of the blocking stream", blocking.query())?;
+        works("the work of the thread's stream", Stream::PER_THREAD.fill(&other, 3))?;
+        waits("the query of the thread's stream", Stream::PER_THREAD.query())?;
+        stall.release()?;
+        works("the wait for the thread's stream", Stream::PER_THREAD.synchronize())?;
+        works("the wait for the blocking stream", blocking.synchronize())?;
+        memory.holds(2)?;
+        other.holds(3)
+    });
+}
+
+#[test]
+fn blocking_streams_do_not_wait_for_each_other() {
+    in_every_environment(|environment| {
+        let (memory, other) = (Memory::words()?, Memory::words()?);
+        let (busy, blocking) = (Stream::blocking()?, Stream::blocking()?);
+        let stall = Stall::on(environment.handle(), &busy)?;
+        works("the work", blocking.fill(&memory, 1))?;
+        works("the wait for the blocking stream", blocking.synchronize())?;
+        works("the work of the thread's stream", Stream::PER_THREAD.fill(&other, 2))?;
+        works("the wait for the thread's stream", Stream::PER_THREAD.synchronize())?;
+        waits("the query of the busy stream", busy.query())?;
+        stall.release()?;
+        works("the wait for the busy stream", busy.synchronize())?;
+        memory.holds(1)?;
+        other.holds(2)
+    });
+}
+
+#[test]
+fn blocking_streams_wait_for_each_other_through_the_legacy_stream() {
+    in_every_environment(|environment| {
+        let (memory, other) = (Memory::words()?, Memory::words()?);
+        let (busy, blocking) = (Stream::blocking()?, Stream::blocking()?);
+        let stall = Stall::on(environment.handle(), &busy)?;
+        works("the first work", busy.fill(&memory, 1))?;
+        works("the work in between", Stream::LEGACY.fill(&other, 1))?;
+        works("the last work", blocking.fill(&memory, 2))?;
+        waits("the query of the blocking stream", blocking.query())?;
+        stall.release()?;
+        works("the wait for the blocking stream", blocking.synchronize())?;
+        memory.holds(2)
+    });
+}
+
+#[test]
+fn non_blocking_streams_and_the_legacy_stream_do_not_wait_for_each_other() {
+    in_every_environment(|environment| {
+        let (memory, other) = (Memory::words()?, Memory::words()?);
+        let own = Stream::non_blocking()?;
+        let stall = Stall::on(environment.handle(), &Stream::LEGACY)?;
+        works("the work beside the legacy stream", own.fill(&memory, 1))?;
+        works("the wait for it", own.synchronize())?;
+        waits("the query of the legacy stream", Stream::LEGACY.query())?;
+        stall.release()?;
+        works("the wait for the legacy stream", Stream::LEGACY.synchronize())?;
+
+        let stall = Stall::on(environment.handle(), &own)?;
+        works("the work on the legacy stream", Stream::LEGACY.fill(&other, 2))?;
+        works("the wait for the legacy stream", Stream::LEGACY.synchronize())?;
+        waits("the query of the non-blocking stream", own.query())?;
+        stall.release()?;
+        works("the wait for the non-blocking stream", own.synchronize())?;
+        memory.holds(1)?;
+        other.holds(2)
+    });
+}
+
+#[test]
+fn a_new_blocking_stream_waits_for_the_legacy_stream_too() {
+    in_every_environment(|environment| {
+        let memory = Memory::words()?;
+        let stall = Stall::on(environment.handle(), &Stream::LEGACY)?;
+        works("the first work", Stream::LEGACY.fill(&memory, 1))?;
+        let late = Stream::blocking()?;
+        works("the second work", late.fill(&memory, 2))?;
+        waits("the query of the new stream", late.query())?;
+        stall.release()?;
+        works("the wait for the new stream", late.synchronize())?;
+        memory.holds(2)
+    });
+}
+
+#[test]
+fn an_event_on_the_legacy_stream_stands_for_blocking_streams() {
+    in_every_environment(|environment| {
+        let (event, blocking) = (Event::new()?, Stream::blocking()?);
+        let stall = Stall::on(environment.handle(), &blocking)?;
+        works("the record", event.record(&Stream::LEGACY))?;
+        waits("the query", event.query())?;
+        stall.release()?;
+        works("the wait", event.synchronize())?;
+        works("the query of the blocking stream", blocking.query())
+    });
+}
+
+#[test]
+fn what_the_legacy_stream_waits_for_holds_up_blocking_streams() {
+    in_every_environment(|environment| {
+        let (event, memory) = (Event::new()?, Memory::words()?);
+        let (busy, blocking) = (Stream::non_blocking()?, Stream::blocking()?);
+        let stall = Stall::on(environment.handle(), &busy)?;
+        works("the first work", busy.fill(&memory, 1))?;
+        works("the record", event.record(&busy))?;
+        works("the wait of the legacy stream", Stream::LEGACY.wait_for(&event))?;
+        works("the second work", blocking.fill(&memory, 2))?;
+        waits("the query of the blocking stream", blocking.query())?;
+        stall.release()?;
+        works("the wait for the blocking stream", blocking.synchronize())?;
+        memory.holds(2)
+    });
+}
+
+/// Fills and copies within a device only say by their names that they wait.
+#[test]
+fn work_on_device_memory_does_not_wait_for_the_device() {
+    in_every_environment(|environment| {
+        let (from, to, blocking) = (Memory::words()?, Memory::words()?, Stream::blocking()?);
+        // SAFETY: both hold a word, and freeing them waits for the device.
+        let copy = || unsafe { driver().cuMemcpy(to.pointer, from.pointer, 4) };
+        works("the first copy", copy())?;
+        works("the wait for it", Stream::LEGACY.synchronize())?;
+        let stall = Stall::on(environment.handle(), &blocking)?;
+        // SAFETY: the memory holds a word, and freeing it waits for the device.
+        works("the fill", unsafe { driver().cuMemsetD32_v2(from.pointer, 3, 1) })?;
+        works("the copy", copy())?;
+        waits("the query of the legacy stream", Stream::LEGACY.query())?;
+        stall.release()?;
+        works("the wait for the legacy stream", Stream::LEGACY.synchronize())?;
+        to.holds(3)
+    });
+}
