@@ -27,12 +27,11 @@ pub struct MachineBuilder {
 
 impl MachineBuilder {
     pub(crate) fn new() -> Self {
-        let seed = std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.trim().parse().ok());
         Self {
             devices: 1,
             memory: 16 << 30,
             host_memory: 64 << 30,
-            schedule: Schedule::Seeded(seed.unwrap_or(0)),
+            schedule: Schedule::Seeded(base_seed()),
             driver_version: 13000,
             attributes: Vec::new(),
             name: String::from("Software device"),
@@ -143,6 +142,12 @@ impl MachineBuilder {
         );
         Ok(Machine::from_state(state))
     }
+}
+
+/// The seed where nobody says another: the number in `RMM_SIM_SEED`, or 0.
+pub(crate) fn base_seed() -> u64 {
+    let seed = std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.trim().parse().ok());
+    seed.unwrap_or(0)
 }
 
 fn wants_backtraces() -> bool {

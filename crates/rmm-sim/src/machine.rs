@@ -13,6 +13,7 @@ use crate::current;
 use crate::fault::Fault;
 use crate::kernel::{Body, Kernel};
 use crate::memory::{Place, Side};
+use crate::schedule::{Choices, Schedule, Script};
 use crate::session::Session;
 use crate::state::State;
 use crate::stream::Work;
@@ -25,7 +26,7 @@ use crate::trace::{Leak, TraceEntry};
 /// ```
 /// use rmm_sim::{Machine, Schedule};
 ///
-/// let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Adversarial).build();
+/// let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).build();
 /// let _here = machine.enter(); // driver calls of this thread go to `machine` until the guard is dropped
 /// let mut count = 0;
 /// let driver = rmm_sim::driver();
@@ -252,6 +253,20 @@ impl Machine {
         let stream = session.stream(stream)?;
         session.enqueue(stream, Work::Kernel(body))?;
         session.settle(Ok(())).result()
+    }
+
+    /// Lets a script decide what runs before each call.
+    pub(crate) fn follow(&self, script: Script) {
+        let mut state = self.lock();
+        (state.schedule, state.choices) = (Schedule::Scripted(&[]), Choices::Scripted(script));
+    }
+
+    /// The script that decided what ran, with the choices made so far; an empty one if none did.
+    pub(crate) fn followed(&self) -> Script {
+        match std::mem::replace(&mut self.lock().choices, Choices::None) {
+            Choices::Scripted(script) => script,
+            Choices::None | Choices::Drawn(_) => Script::default(),
+        }
     }
 
     /// The driver is gone, as at the end of a process: from now on every call returns `DEINITIALIZED`.

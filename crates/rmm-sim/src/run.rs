@@ -7,6 +7,7 @@ use crate::current;
 use crate::event::{Point, Points};
 use crate::kernel::KernelMemory;
 use crate::memory::Place;
+use crate::schedule::Choices;
 use crate::session::Session;
 use crate::state::State;
 use crate::stream::{Item, Work};
@@ -142,18 +143,38 @@ impl Session<'_> {
         self.finish(points);
     }
 
-    /// Runs a small random number of ready items.
+    /// Runs ready items before a call, as far as the schedule chooses some.
     pub(crate) fn run_some(&mut self) {
-        for _ in 0..self.random.below(4) {
-            let pending = self.streams.pending(None);
-            let ready = |point: &&Point| matches!(self.obstacle(**point), Obstacle::Ready);
-            let ready: Vec<Point> = pending.iter().filter(ready).copied().collect();
-            if ready.is_empty() {
-                return;
+        match &mut self.choices {
+            Choices::None => {}
+            Choices::Drawn(random) => {
+                for _ in 0..random.below(4) {
+                    let Some(chosen) = self.choose_ready() else { return };
+                    self.run_next(chosen);
+                }
             }
-            let chosen = self.random.below(ready.len());
-            self.run_next(ready[chosen].stream);
+            Choices::Scripted(_) => {
+                while let Some(chosen) = self.choose_ready() {
+                    self.run_next(chosen);
+                }
+            }
         }
+    }
+
+    /// Chooses a stream whose next item is ready, if there is one and the choice is not to run any.
+    fn choose_ready(&mut self) -> Option<u64> {
+        let pending = self.streams.pending(None);
+        let ready = |point: &Point| matches!(self.obstacle(*point), Obstacle::Ready);
+        let ready: Vec<Point> = pending.into_iter().filter(ready).collect();
+        if ready.is_empty() {
+            return None;
+        }
+        let chosen = match &mut self.choices {
+            Choices::None => None,
+            Choices::Drawn(random) => Some(random.below(ready.len())),
+            Choices::Scripted(script) => script.below(ready.len() + 1).checked_sub(1),
+        };
+        chosen.map(|chosen| ready[chosen].stream)
     }
 
     fn run_next(&mut self, id: u64) {

@@ -82,9 +82,7 @@ impl<'a> Session<'a> {
         if self.lacking.contains(name) {
             return Err(CuResult::NOT_SUPPORTED);
         }
-        if let Schedule::Seeded(_) = self.schedule {
-            self.run_some();
-        }
+        self.run_some();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::handle::Slots;
 use crate::host::HostMemory;
 use crate::memory::Allocations;
 use crate::pool::{Medium, Pool};
-use crate::schedule::{Random, Schedule};
+use crate::schedule::{Choices, Schedule};
 use crate::stream::{Order, Streams};
 use crate::trace::TraceEntry;
 
@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) machine: u32,
     pub(crate) driver_version: i32,
     pub(crate) schedule: Schedule,
-    pub(crate) random: Random,
+    pub(crate) choices: Choices,
     /// The functions that a driver of this version lacks.
     pub(crate) lacking: BTreeSet<&'static str>,
     /// The driver is gone.
@@ -67,12 +67,11 @@ impl State {
         driver_version: i32,
         checks: Settings,
     ) -> Self {
-        let seed = if let Schedule::Seeded(seed) = schedule { seed } else { 0 };
         let mut state = Self {
             machine,
             driver_version,
             schedule,
-            random: Random::new(seed),
+            choices: Choices::of(schedule),
             lacking: lacking(driver_version),
             dead: false,
             devices,

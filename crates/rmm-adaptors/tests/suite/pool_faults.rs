@@ -111,7 +111,7 @@ proptest! {
     #[test]
     fn any_call_may_fail_when_everything_is_late(ops in ops(50), granules in 100usize..1500, memory in any::<bool>()) {
         let code = if memory { CuResult::OUT_OF_MEMORY } else { CuResult::UNKNOWN };
-        every_call_fails_in_turn(&ops, Schedule::Adversarial, granules * 256, code);
+        every_call_fails_in_turn(&ops, Schedule::Lazy, granules * 256, code);
     }
 }
 
@@ -121,12 +121,12 @@ proptest! {
     #[test]
     fn calls_may_fail_again_and_again(
         ops in ops(150),
-        adversarial in any::<bool>(),
+        lazy in any::<bool>(),
         granules in 100usize..3000,
         often in proptest::collection::vec((0..CALLS.len(), 1u32..=20, any::<u64>()), 1..4),
     ) {
         let seed = often.iter().fold(base_seed(), |seed, &(_, _, next)| seed ^ next);
-        let schedule = if adversarial { Schedule::Adversarial } else { Schedule::Seeded(seed) };
+        let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed) };
         let fault = |&(call, twentieths, seed): &(usize, u32, u64)| {
             Fault::probability(CALLS[call], f64::from(twentieths) / 20.0, seed, CuResult::UNKNOWN)
         };

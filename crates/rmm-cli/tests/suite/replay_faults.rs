@@ -51,7 +51,7 @@ fn log(kind: ResourceKind) -> Trace {
 /// A device with room for what is live, and little more where that makes a pool wait. The driver's own pool takes what it needs.
 fn machine(kind: ResourceKind) -> Machine {
     let mib = if kind == ResourceKind::CudaAsync { 64 } else { 16 };
-    Machine::builder().memory(mib << 20).schedule(Schedule::Adversarial).build()
+    Machine::builder().memory(mib << 20).schedule(Schedule::Lazy).build()
 }
 
 fn run(machine: &Machine, trace: &Trace, kind: ResourceKind) -> Result<ResourceResult, Error> {

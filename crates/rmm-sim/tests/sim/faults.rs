@@ -91,7 +91,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
     let trace = trace_of(Schedule::Seeded(10));
     assert_eq!(trace, trace_of(Schedule::Seeded(10)));
     assert_ne!(trace, trace_of(Schedule::Seeded(11)));
-    assert_eq!(trace_of(Schedule::Adversarial), trace_of(Schedule::Adversarial));
+    assert_eq!(trace_of(Schedule::Lazy), trace_of(Schedule::Lazy));
     assert!(
         trace.iter().any(
             |entry| matches!(entry, TraceEntry::Work { what, .. } if what.starts_with("fill"))
@@ -116,7 +116,7 @@ fn every_schedule_runs_the_same_work_of_a_stream_in_the_same_order() {
         work
     };
     assert_eq!(work_of(Schedule::Seeded(12)), work_of(Schedule::Eager));
-    assert_eq!(work_of(Schedule::Seeded(12)), work_of(Schedule::Adversarial));
+    assert_eq!(work_of(Schedule::Seeded(12)), work_of(Schedule::Lazy));
 }
 
 #[test]
