@@ -102,6 +102,7 @@ impl Session<'_> {
         if bytes == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
+        self.admit_allocation(bytes)?;
         let mut start = self.devices[device].take(bytes);
         if start.is_none() {
             // As the driver does, memory that pools only hold in reserve serves others before it is refused.
@@ -126,6 +127,7 @@ impl Session<'_> {
         if bytes == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
+        self.admit_allocation(bytes)?;
         let start = self.host.take(bytes)?;
         self.allocations.insert(start, bytes, kind, device);
         self.check_allocated(start, bytes, None);
@@ -146,6 +148,7 @@ impl Session<'_> {
         if bytes == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
+        self.admit_allocation(bytes)?;
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
         // First, so that the stream is behind all that its next item would be behind anyway.
         self.enqueue(stream, Work::Mark("allocation"))?;

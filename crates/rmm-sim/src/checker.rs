@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::builder::{MachineBuilder, base_seed};
 use crate::machine::Machine;
 use crate::schedule::Schedule;
+use crate::trace::LeakKind;
 
 /// Seeds that a program is checked under unless it is told otherwise.
 const SEEDS: u64 = 8;
@@ -106,7 +107,7 @@ impl Checker {
         let mut found: Vec<(String, Vec<String>)> = Vec::new();
         for &schedule in &self.schedules {
             let machine = self.machine.clone().schedule(schedule).build();
-            let Err(report) = self.attempt(&machine, &program) else { continue };
+            let Err(report) = self.attempt(&machine, &program, |_| None) else { continue };
             let schedule = schedule.to_string();
             match found.iter_mut().find(|(other, _)| *other == report) {
                 Some((_, schedules)) => schedules.push(schedule),
@@ -131,11 +132,13 @@ impl Checker {
         self.machine.clone().build()
     }
 
-    /// Runs a program on a machine and all that it left queued; what is wrong with it, if anything is.
+    /// Runs a program on a machine and all that it left queued; what is wrong with it, if anything is. One leak of the `excused`
+    /// kind is not.
     pub(crate) fn attempt(
         &self,
         machine: &Machine,
         program: &impl Fn(&Machine),
+        excused: impl FnOnce(&Machine) -> Option<LeakKind>,
     ) -> Result<(), String> {
         let outcome = catch_unwind(AssertUnwindSafe(|| machine.scope(|| program(machine))));
         machine.run_all();
@@ -143,7 +146,11 @@ impl Checker {
             machine.violations().iter().map(|violation| format!("  {violation}")).collect();
         match outcome {
             Ok(()) if self.leaks => {
-                let leaks = machine.leaks();
+                let mut leaks = machine.leaks();
+                let excused = excused(machine);
+                if let Some(at) = leaks.iter().position(|leak| Some(leak.kind) == excused) {
+                    leaks.remove(at);
+                }
                 wrong.extend(leaks.iter().map(|leak| format!("  not released: {}", leak.what)));
             }
             Ok(()) => {}

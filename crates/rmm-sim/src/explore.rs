@@ -65,7 +65,7 @@ impl Checker {
         while let Some(script) = next.take_if(|_| runs < limit) {
             let machine = self.build();
             machine.follow(script);
-            let outcome = self.attempt(&machine, &program);
+            let outcome = self.attempt(&machine, &program, |_| None);
             let script = machine.followed();
             runs += 1;
             if let Err(report) = outcome {

@@ -9,6 +9,8 @@
 //!   and events allow.
 //! - Memory pools follow the driver's rules for reuse.
 //! - Any call can be made to [fail](Machine::fail), memory runs out, and the driver can be [gone](Machine::kill).
+//! - [`check`] runs a test's program under many schedules, [`explore`] on every course that it can take, and
+//!   [`fail_each_call`] with each of its driver calls failing in turn.
 //! - Misuse that would be silent on a device is told: [violations](Machine::violations), [leaks](Machine::leaks).
 //!
 //! # Which machine a call is for
@@ -36,6 +38,7 @@ mod current;
 mod device;
 mod event;
 mod explore;
+mod fail_each;
 mod fault;
 mod handle;
 mod host;
@@ -58,6 +61,7 @@ pub use builder::MachineBuilder;
 pub use check::{MissingOrder, Operation, Violation, ViolationAccess, ViolationKind};
 pub use checker::{Checker, check};
 pub use explore::{Exploration, explore};
+pub use fail_each::fail_each_call;
 pub use fault::Fault;
 pub use install::{InstallError, driver, install};
 pub use kernel::{Kernel, KernelMemory};

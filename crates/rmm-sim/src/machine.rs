@@ -117,12 +117,30 @@ impl Machine {
 
     /// Makes driver calls fail by a rule, from now on and besides the rules given before.
     pub fn fail(&self, fault: Fault) {
-        self.lock().faults.push(fault);
+        self.lock().faults.rules.push(fault);
     }
 
     /// Forgets all rules by which calls fail.
     pub fn clear_faults(&self) {
-        self.lock().faults.clear();
+        self.lock().faults.rules.clear();
+    }
+
+    /// Runs `run` with no fault in force: the machine's calls meanwhile do not fail, and are not counted by the faults.
+    pub fn without_faults<R>(&self, run: impl FnOnce() -> R) -> R {
+        struct Hold<'a>(&'a Machine);
+        impl Drop for Hold<'_> {
+            fn drop(&mut self) {
+                self.0.lock().faults.held -= 1;
+            }
+        }
+        self.lock().faults.held += 1;
+        let _hold = Hold(self);
+        run()
+    }
+
+    /// The driver calls (their symbols) that faults made fail so far, in order.
+    pub fn failed_calls(&self) -> Vec<&'static str> {
+        self.lock().faults.struck.clone()
     }
 
     /// How many driver calls were made so far.

@@ -8,7 +8,7 @@ use rmm_sys::{CuResult, SYMBOLS};
 use crate::check::{Checks, Settings};
 use crate::device::Device;
 use crate::event::Event;
-use crate::fault::Fault;
+use crate::fault::Faults;
 use crate::handle::Slots;
 use crate::host::HostMemory;
 use crate::memory::Allocations;
@@ -51,7 +51,7 @@ pub(crate) struct State {
     /// The per-thread default streams, by thread and device.
     pub(crate) thread_streams: HashMap<(u64, usize), u64>,
 
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Faults,
     pub(crate) calls: BTreeMap<&'static str, u64>,
     pub(crate) trace: Vec<TraceEntry>,
     pub(crate) tracing: bool,
@@ -88,7 +88,7 @@ impl State {
             clock: 0,
             context_stacks: HashMap::new(),
             thread_streams: HashMap::new(),
-            faults: Vec::new(),
+            faults: Faults::default(),
             calls: BTreeMap::new(),
             trace: Vec::new(),
             tracing: false,

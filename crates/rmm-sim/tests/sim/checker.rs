@@ -165,3 +165,53 @@ fn exploration_ends_at_the_limit() {
     let explored = rmm_sim::explore(7, |machine| two_writers(machine, true));
     assert_eq!((explored.runs, explored.is_complete), (7, false));
 }
+
+/// Two blocks; what was had is given back. The careless program forgets the first if the second can not be had.
+fn two_blocks(machine: &Machine, careful: bool) {
+    machine.without_faults(make_current);
+    let allocate = || {
+        let mut pointer = CuDevicePtr::NULL;
+        cu!(cuMemAlloc_v2(&raw mut pointer, MIB)).result().map(|()| pointer)
+    };
+    let Ok(first) = allocate() else { return };
+    let second = allocate();
+    if careful || second.is_ok() {
+        let _ = cu!(cuMemFree_v2(first));
+    }
+    if let Ok(second) = second {
+        let _ = cu!(cuMemFree_v2(second));
+    }
+}
+
+#[test]
+fn each_call_fails_in_turn() {
+    let outcomes = RefCell::new(Vec::new());
+    let failed = rmm_sim::fail_each_call(CuResult::UNKNOWN, |machine| {
+        two_blocks(machine, true);
+        outcomes.borrow_mut().push((machine.failed_calls(), machine.leaks().len()));
+    });
+    assert_eq!(failed, 4);
+    let [allocation, free] = ["cuMemAlloc_v2", "cuMemFree_v2"].map(|name| vec![name]);
+    let expected =
+        [(allocation.clone(), 0), (allocation, 0), (free.clone(), 1), (free, 1), (vec![], 0)];
+    assert_eq!(outcomes.take(), expected);
+}
+
+#[test]
+fn what_a_failure_leaves_behind_is_told_with_the_call() {
+    let report = report(|| {
+        rmm_sim::fail_each_call(CuResult::OUT_OF_MEMORY, |machine| two_blocks(machine, false));
+    });
+    assert!(report.contains("if cuMemAlloc_v2 returns"), "{report}");
+    assert!(report.contains("Fault::any_call(2, ..)\n  not released: 1048576 bytes"), "{report}");
+}
+
+#[test]
+fn a_program_that_is_wrong_anyway_is_told_so() {
+    let report = report(|| {
+        rmm_sim::fail_each_call(CuResult::UNKNOWN, |_| {
+            panic!("hopeless");
+        });
+    });
+    assert!(report.contains("if no call fails\n  panicked: "), "{report}");
+}
