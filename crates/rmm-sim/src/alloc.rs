@@ -106,7 +106,7 @@ impl Session<'_> {
         let mut start = self.devices[device].take(bytes);
         if start.is_none() {
             // As the driver does, memory that pools only hold in reserve serves others before it is refused.
-            self.run_pending(Some(device));
+            self.drain(Some(device));
             self.drain_pools(device);
             start = self.devices[device].take(bytes);
         }
@@ -162,7 +162,7 @@ impl Session<'_> {
         if start.is_none() {
             // The last resort is to wait, whichever device's streams the memory was freed on, and to take what pools hold in
             // reserve.
-            self.run_pending(None);
+            self.drain(None);
             self.drain_pools(device);
             let fits = self.grow_pool(key, len);
             start = if fits { self.take_ordered(key, len, stream) } else { None };
@@ -212,9 +212,12 @@ impl Session<'_> {
         let waits = !allocation.is_pinned();
         let device = allocation.device;
         let known = if waits { self.knowledge_of_device(device) } else { Points::default() };
-        self.run_pending(allocation.on_device_only().then_some(device));
+        let waited_for = allocation.on_device_only().then_some(device);
         if waits {
+            self.drain(waited_for);
             self.host_learns_device(device, &known);
+        } else {
+            self.run_pending(waited_for);
         }
         // Another thread may have freed it meanwhile.
         let still = find(self).filter(|still| still.id == allocation.id);

@@ -4,6 +4,7 @@
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::check::Settings;
+use crate::costs::Costs;
 use crate::current;
 use crate::device::{Device, default_attributes};
 use crate::host::HostMemory;
@@ -23,6 +24,7 @@ pub struct MachineBuilder {
     attributes: Vec<(CuDeviceAttribute, i32)>,
     name: String,
     checks: Settings,
+    costs: Costs,
 }
 
 impl MachineBuilder {
@@ -36,6 +38,7 @@ impl MachineBuilder {
             attributes: Vec::new(),
             name: String::from("Software device"),
             checks: Settings { order: true, initialisation: false, backtraces: wants_backtraces() },
+            costs: Costs::default(),
         }
     }
 
@@ -105,6 +108,12 @@ impl MachineBuilder {
         self
     }
 
+    /// What calls and work take in simulated time, see [`Machine::time`].
+    pub fn costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
+    }
+
     /// Builds the machine.
     ///
     /// # Panics
@@ -139,6 +148,7 @@ impl MachineBuilder {
             self.schedule,
             self.driver_version,
             self.checks,
+            self.costs,
         );
         Ok(Machine::from_state(state))
     }

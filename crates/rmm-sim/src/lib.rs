@@ -8,6 +8,7 @@
 //! - Work on streams runs later than it is enqueued, at points that a [`Schedule`] chooses, in any order that streams
 //!   and events allow.
 //! - Memory pools follow the driver's rules for reuse.
+//! - Calls and work take simulated [time](Machine::time), and the host's [waits](Machine::stalls) are counted.
 //! - Any call can be made to [fail](Machine::fail), memory runs out, and the driver can be [gone](Machine::kill).
 //! - [`check`] runs a test's program under many schedules, [`explore`] on every course that it can take, and
 //!   [`fail_each_call`] with each of its driver calls failing in turn.
@@ -34,6 +35,8 @@ mod call;
 mod calls;
 mod check;
 mod checker;
+mod clock;
+mod costs;
 mod current;
 mod device;
 mod event;
@@ -60,6 +63,8 @@ mod trace;
 pub use builder::MachineBuilder;
 pub use check::{MissingOrder, Operation, Violation, ViolationAccess, ViolationKind};
 pub use checker::{Checker, check};
+pub use clock::Stalls;
+pub use costs::Costs;
 pub use explore::{Exploration, explore};
 pub use fail_each::fail_each_call;
 pub use fault::Fault;

@@ -4,11 +4,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rmm_sys::{CuDevicePtr, CuResult, CuStream};
 
 use crate::builder::MachineBuilder;
 use crate::check::{Operation, Violation};
+use crate::clock::Stalls;
 use crate::current;
 use crate::fault::Fault;
 use crate::kernel::{Body, Kernel};
@@ -153,6 +155,22 @@ impl Machine {
         self.lock().calls.iter().map(|(&name, &count)| (name, count)).collect()
     }
 
+    /// Simulated time since the machine was made, as its host sees it: what its calls took, and how long it waited for
+    /// devices. [`Costs`](crate::Costs) says what takes how long.
+    ///
+    /// It follows from the calls alone: work starts once it is enqueued, its stream has done what came before, and what the
+    /// stream waits for is done; so for the calls of one thread it is the same whatever the schedule. Streams do not slow each
+    /// other down. A query takes its time and does not move the clock to the end of what it finds done; with
+    /// [`Schedule::Timed`] it finds done what is done by the clock.
+    pub fn time(&self) -> Duration {
+        self.lock().clock.now()
+    }
+
+    /// How often and how long the host waited for devices, in simulated time.
+    pub fn stalls(&self) -> Stalls {
+        self.lock().clock.stalls()
+    }
+
     /// What was called and what ran, in order, while tracing was on.
     pub fn trace(&self) -> Vec<TraceEntry> {
         self.lock().trace.clone()
@@ -268,6 +286,7 @@ impl Machine {
         }
         let body = Body::new(kernel, self)?;
         let mut session = Session::open(self);
+        session.clock.charge("cuLaunchKernel");
         let stream = session.stream(stream)?;
         session.enqueue(stream, Work::Kernel(body))?;
         session.settle(Ok(())).result()

@@ -12,6 +12,9 @@ pub enum Schedule {
     /// Nothing runs until something forces it: a synchronisation runs just what it needs, a query that finds its
     /// work unfinished runs at most one item.
     Lazy,
+    /// Work runs when it is done by the machine's [clock](crate::Machine::time): what a query answers follows from what calls and
+    /// work [cost](crate::Costs).
+    Timed,
     /// At each driver call a small random number of ready items runs, from streams drawn by this seed: the same seed
     /// and the same calls (of one thread) give the same run.
     Seeded(u64),
@@ -43,7 +46,7 @@ pub(crate) enum Choices {
 impl Choices {
     pub(crate) fn of(schedule: Schedule) -> Self {
         match schedule {
-            Schedule::Eager | Schedule::Lazy => Self::None,
+            Schedule::Eager | Schedule::Lazy | Schedule::Timed => Self::None,
             Schedule::Seeded(seed) => Self::Drawn(Random::new(seed)),
             Schedule::Scripted(choices) => Self::Scripted(Script::new(choices.to_vec())),
         }

@@ -71,6 +71,7 @@ impl<'a> Session<'a> {
     /// Lets a call in: counts it, and refuses it if a fault or the machine says so. Work may run before it.
     pub(crate) fn admit(&mut self, name: &'static str) -> Result<(), CuResult> {
         self.call = name;
+        self.clock.charge(name);
         *self.calls.entry(name).or_default() += 1;
         if self.tracing {
             self.entry = Some(self.trace.len());
@@ -94,6 +95,12 @@ impl<'a> Session<'a> {
     pub(crate) fn admit_allocation(&mut self, bytes: usize) -> Result<(), CuResult> {
         let name = self.call;
         self.faults.see_allocation(name, bytes)
+    }
+
+    /// Makes sure that this call has taken some time.
+    pub(crate) fn keep_clock_going(&mut self) {
+        let call = self.call;
+        self.clock.tick(call);
     }
 
     /// Ends a call.

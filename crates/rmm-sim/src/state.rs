@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use rmm_sys::{CuResult, SYMBOLS};
 
 use crate::check::{Checks, Settings};
+use crate::clock::Clock;
+use crate::costs::Costs;
 use crate::device::Device;
 use crate::event::Event;
 use crate::fault::Faults;
@@ -43,8 +45,7 @@ pub(crate) struct State {
     pub(crate) event_slots: Slots,
     /// The last key given to an event or pool.
     pub(crate) last_key: u64,
-    /// Simulated time in nanoseconds.
-    pub(crate) clock: u64,
+    pub(crate) clock: Clock,
 
     /// The devices whose contexts each thread has on its stack, by the thread's number.
     pub(crate) context_stacks: HashMap<u64, Vec<usize>>,
@@ -66,6 +67,7 @@ impl State {
         schedule: Schedule,
         driver_version: i32,
         checks: Settings,
+        costs: Costs,
     ) -> Self {
         let mut state = Self {
             machine,
@@ -85,7 +87,7 @@ impl State {
             events: HashMap::new(),
             event_slots: Slots::default(),
             last_key: 0,
-            clock: 0,
+            clock: Clock::new(costs),
             context_stacks: HashMap::new(),
             thread_streams: HashMap::new(),
             faults: Faults::default(),

@@ -15,3 +15,4 @@ mod pool_devices;
 mod pools;
 mod streams;
 mod threads;
+mod times;
