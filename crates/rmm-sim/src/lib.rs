@@ -14,6 +14,9 @@
 //!   [`fail_each_call`] with each of its driver calls failing in turn.
 //! - Misuse that would be silent on a device is told: [violations](Machine::violations), [leaks](Machine::leaks).
 //!
+//! The guide `docs/checking-stream-order.md` of the repository tells what the checks find and how a test uses them, by examples
+//! that run.
+//!
 //! # Which machine a call is for
 //! A handle or an address among the arguments names its machine. Otherwise it is the one that the calling thread
 //! entered last; else that of the context which the thread last made current; else a default machine of the process.

@@ -1,3 +1,5 @@
+//! A resource that is out of order is found, and one that is not passes.
+
 use std::alloc::Layout;
 use std::sync::Mutex;
 
