@@ -83,6 +83,18 @@ fn a_panic_is_told_with_the_schedules_that_cause_it() {
 }
 
 #[test]
+fn work_that_is_left_queued_is_run_and_judged() {
+    let report = report(|| {
+        rmm_sim::check(|machine| {
+            make_current();
+            let kernel = Kernel::new("broken", |_| panic!("on purpose"));
+            machine.launch(rmm_sys::CuStream::NULL, kernel).expect("the device has that stream");
+        });
+    });
+    assert!(report.contains("Schedule::Lazy"), "{report}");
+}
+
+#[test]
 fn machines_are_as_described() {
     let description = Machine::builder().devices(3).memory(4 * MIB);
     Checker::new().machine(description).run(|_| {

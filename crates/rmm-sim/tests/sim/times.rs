@@ -87,21 +87,25 @@ fn the_default_stream_waits_and_is_waited_for() {
 
 #[test]
 fn a_context_waits_with_all_its_streams_and_those_to_come() {
-    let (machine, _here) = start(Schedule::Lazy, Costs::none());
-    let (a, b, done) = (stream(), stream(), event());
-    let mut context = CuContext::NULL;
-    ok!(cuCtxGetCurrent(&raw mut context));
-    kernel(&machine, a, 10);
-    kernel(&machine, b, 20);
-    ok!(cuCtxRecordEvent(context, done));
-    ok!(cuCtxWaitEvent(context, done));
-    let later = stream();
-    kernel(&machine, later, 5);
-    kernel(&machine, a, 3);
-    ok!(cuStreamSynchronize(a));
-    assert_eq!(machine.time(), 23 * US);
-    ok!(cuStreamSynchronize(later));
-    assert_eq!(machine.time(), 25 * US);
+    for (schedule, checks) in [(Schedule::Lazy, true), (Schedule::Eager, false)] {
+        let builder = Machine::builder().schedule(schedule).checks(checks).costs(Costs::none());
+        let (machine, _here) = enter(builder.build());
+        let (a, gone, done) = (stream(), stream(), event());
+        let mut context = CuContext::NULL;
+        ok!(cuCtxGetCurrent(&raw mut context));
+        kernel(&machine, a, 10);
+        kernel(&machine, gone, 20);
+        ok!(cuStreamDestroy_v2(gone)); // its work counts as long as it lasts
+        ok!(cuCtxRecordEvent(context, done));
+        ok!(cuCtxWaitEvent(context, done));
+        let later = stream();
+        kernel(&machine, later, 5);
+        kernel(&machine, a, 3);
+        ok!(cuStreamSynchronize(a));
+        assert_eq!(machine.time(), 23 * US, "{schedule}");
+        ok!(cuStreamSynchronize(later));
+        assert_eq!(machine.time(), 25 * US, "{schedule}");
+    }
 }
 
 #[test]
