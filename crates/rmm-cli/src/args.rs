@@ -19,7 +19,8 @@ const EXIT_STATUSES: &str = "\
 Exit statuses:
   0  every event succeeded
   1  some event failed, such as an allocation for which there was no memory
-  2  bad input or usage; nothing was replayed";
+  2  bad input or usage; nothing was replayed
+  3  --check found memory that was used out of order";
 
 /// The subcommands.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
@@ -51,11 +52,13 @@ Examples:
   rmm replay train.csv.gz
   rmm replay train.csv.gz etl.csv.zst --resource pool,cuda-async --report report.html
   rmm replay train.csv --device sim --repeat 1 --json result.json
+  rmm replay train.csv --resource pool,cuda-async --check
 
 Exit statuses:
   0  every event succeeded
   1  some event failed, such as an allocation for which there was no memory
-  2  bad input or usage; nothing was replayed";
+  2  bad input or usage; nothing was replayed
+  3  --check found memory that was used out of order";
 
 /// Options of `rmm doctor`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -94,6 +97,11 @@ pub struct ReplayArgs {
     /// How often to replay each log: the first time on a fresh resource (cold), then on the same one (warm)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
+
+    /// Measure nothing, but use every block, on the software device, and say where the resource let two uses of the same memory
+    /// run at once: on the stream that allocates a block, and on the one that frees it, which waits for the other first
+    #[arg(long, conflicts_with_all = ["json", "report"])]
+    pub check: bool,
 
     /// Also write the results to this file as JSON
     #[arg(long, value_name = "OUT")]

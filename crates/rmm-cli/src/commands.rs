@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::{DoctorArgs, ReplayArgs};
+use crate::args::{DeviceChoice, DoctorArgs, ReplayArgs};
 use crate::device::{DRIVER_VARIABLE, OpenDevice};
 use crate::doctor::Doctor;
-use crate::replay::{self, Options};
+use crate::replay::{self, Checked, Options};
 use crate::results::Report;
 use crate::trace::{self, Trace};
-use crate::{html, output, table};
+use crate::{findings, html, output, table};
 
 /// How a command ended.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub const SUCCESS: u8 = 0;
 pub const FAILURE: u8 = 1;
 /// The exit status of bad input or usage.
 pub const BAD_INPUT: u8 = 2;
+/// The exit status where memory was used out of order.
+pub const VIOLATIONS: u8 = 3;
 
 impl Ended {
     fn failed(status: u8, message: String) -> Self {
@@ -64,6 +66,9 @@ pub fn replay(args: &ReplayArgs) -> Ended {
         Ok(traces) => traces,
         Err(error) => return Ended::failed(BAD_INPUT, error.to_string()),
     };
+    if args.check {
+        return checked(args, &traces);
+    }
     let device = match OpenDevice::open(args.device) {
         Ok(device) => device,
         Err(message) => return Ended::failed(BAD_INPUT, message),
@@ -96,16 +101,62 @@ pub fn replay(args: &ReplayArgs) -> Ended {
     Ended { text: tables(&report), messages, status: if failed { FAILURE } else { SUCCESS } }
 }
 
-fn replay_all(args: &ReplayArgs, traces: &[Trace], device: &OpenDevice) -> Result<Report, String> {
+/// `rmm replay --check`.
+fn checked(args: &ReplayArgs, traces: &[Trace]) -> Ended {
+    if let DeviceChoice::Gpu(_) = args.device {
+        let message = "--check needs the software device: a GPU does not tell".to_owned();
+        return Ended::failed(BAD_INPUT, message);
+    }
+    let mut ended = Ended { text: String::new(), messages: Vec::new(), status: SUCCESS };
+    match check_all(args, traces) {
+        Ok(found) => {
+            for (name, checked) in &found {
+                ended.text += &findings::render(name, checked);
+                ended.status = ended.status.max(findings::status(checked));
+            }
+        }
+        Err(error) => ended = Ended::failed(FAILURE, error),
+    }
+    ended
+}
+
+/// Each trace with each resource, on a device of its own.
+fn check_all(args: &ReplayArgs, traces: &[Trace]) -> Result<Vec<(String, Checked)>, String> {
     let options = Options { repeat: args.repeat, threads: args.threads };
     let resources = args.distinct_resources();
     let events: u64 = traces.iter().map(|trace| trace.events.len() as u64).sum();
-    let bar = ProgressBar::new(events * resources.len() as u64 * replay::passes(options));
+    let bar = progress_bar(events * resources.len() as u64 * u64::from(args.repeat));
+    let mut found = Vec::new();
+    for trace in traces {
+        for &resource in &resources {
+            let name = format!("{}: {resource}", trace.path.display());
+            bar.set_message(name.clone());
+            let device = OpenDevice::checked()?;
+            let checked =
+                replay::check(&device, trace, resource, options, &|events| bar.inc(events))
+                    .map_err(|error| format!("{name}: {error}"))?;
+            found.push((name, checked));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(found)
+}
+
+fn progress_bar(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
     let template = "{msg:32} [{bar:32}] {human_pos}/{human_len} events, {eta} left";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }
     bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn replay_all(args: &ReplayArgs, traces: &[Trace], device: &OpenDevice) -> Result<Report, String> {
+    let options = Options { repeat: args.repeat, threads: args.threads };
+    let resources = args.distinct_resources();
+    let events: u64 = traces.iter().map(|trace| trace.events.len() as u64).sum();
+    let bar = progress_bar(events * resources.len() as u64 * replay::passes(options));
     let mut report = Report {
         rmm_version: env!("CARGO_PKG_VERSION").to_owned(),
         device: device.name.clone(),

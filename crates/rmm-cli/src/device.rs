@@ -61,8 +61,10 @@ impl OpenDevice {
     pub fn open(choice: DeviceChoice) -> Result<Self, String> {
         let wish = std::env::var(DRIVER_VARIABLE).unwrap_or_default();
         match (choice, wish.as_str()) {
-            (DeviceChoice::Software, _) => Self::software(None),
-            (DeviceChoice::Auto, "sim") => Self::software(Some(format!("{DRIVER_VARIABLE}=sim"))),
+            (DeviceChoice::Software, _) => Self::software(None, false),
+            (DeviceChoice::Auto, "sim") => {
+                Self::software(Some(format!("{DRIVER_VARIABLE}=sim")), false)
+            }
             (DeviceChoice::Gpu(ordinal), _) => {
                 Self::gpu(ordinal).map_err(|error| error.to_string())
             }
@@ -76,12 +78,21 @@ impl OpenDevice {
         }
     }
 
+    /// Opens a software device that checks the order of all work on memory. Those that [`open`](Self::open) gives do not, to be
+    /// fast.
+    ///
+    /// # Errors
+    /// If this process uses another driver already.
+    pub fn checked() -> Result<Self, String> {
+        Self::software(None, true)
+    }
+
     /// A library without a device is no reason to stop: its driver can not be taken back, so it is tried before it becomes the
     /// process's.
     fn gpu_or_software() -> Result<Self, String> {
         let driver = match Driver::load() {
             Ok(driver) => driver,
-            Err(error) => return Self::software(Some(error.to_string())),
+            Err(error) => return Self::software(Some(error.to_string()), false),
         };
         let mut count = 0;
         // SAFETY: takes no pointer.
@@ -90,15 +101,16 @@ impl OpenDevice {
         let counted = unsafe { driver.cuDeviceGetCount(&raw mut count) };
         match started.result().and(counted.result()) {
             Ok(()) if count > 0 => Self::gpu(0).map_err(|error| error.to_string()),
-            Ok(()) => Self::software(Some("the driver finds no GPU".to_owned())),
-            Err(code) => Self::software(Some(format!("the driver can not start: {code}"))),
+            Ok(()) => Self::software(Some("the driver finds no GPU".to_owned()), false),
+            Err(code) => Self::software(Some(format!("the driver can not start: {code}")), false),
         }
     }
 
-    fn software(notice: Option<String>) -> Result<Self, String> {
+    fn software(notice: Option<String>, checks: bool) -> Result<Self, String> {
         rmm_sim::install().map_err(|error| error.to_string())?;
         let build = |memory| {
-            Machine::builder().memory(memory).host_memory(SOFTWARE_HOST_MEMORY).try_build()
+            let builder = Machine::builder().memory(memory).host_memory(SOFTWARE_HOST_MEMORY);
+            builder.checks(checks).try_build()
         };
         let machine = SOFTWARE_MEMORY.into_iter().find_map(|memory| build(memory).ok());
         let machine = machine

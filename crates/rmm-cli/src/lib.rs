@@ -17,6 +17,7 @@ pub mod args;
 pub mod commands;
 pub mod device;
 pub mod doctor;
+mod findings;
 mod format;
 pub mod html;
 pub mod output;

@@ -1,5 +1,6 @@
 //! Replays a trace against a memory resource: once to look on, and several times against the clock.
 
+mod check;
 mod observe;
 mod player;
 mod subject;
@@ -12,6 +13,7 @@ use crate::args::{ResourceKind, ThreadMode};
 use crate::device::OpenDevice;
 use crate::results::{ResourceResult, TraceResult};
 use crate::trace::Trace;
+pub use check::{Checked, check};
 use player::{Outcome, Player};
 use subject::Subject;
 

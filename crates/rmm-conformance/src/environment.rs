@@ -20,7 +20,7 @@ pub enum Place {
     /// A new software device whose work runs at times drawn by the seed in `RMM_SIM_SEED`.
     Seeded,
     /// A new software device that runs nothing before it must.
-    Adversarial,
+    Lazy,
 }
 
 impl Place {
@@ -38,7 +38,7 @@ impl Place {
                 })?;
                 Ok(vec![Self::Gpu(number)])
             }
-            "" | "sim" => Ok(vec![Self::Seeded, Self::Adversarial]),
+            "" | "sim" => Ok(vec![Self::Seeded, Self::Lazy]),
             other => {
                 Err(Failure::new(format!("RMM_DRIVER is {other:?}; expected \"sim\" or \"cuda\"")))
             }
@@ -105,9 +105,7 @@ impl Environment {
         let handle = match place {
             Place::Gpu(number) => DeviceHandle::Gpu(Device::new(number)?),
             Place::Seeded => DeviceHandle::Software(machine().build()),
-            Place::Adversarial => {
-                DeviceHandle::Software(machine().schedule(Schedule::Adversarial).build())
-            }
+            Place::Lazy => DeviceHandle::Software(machine().schedule(Schedule::Lazy).build()),
         };
         let current = handle.make_current()?;
         Ok(Self { handle, _current: current })

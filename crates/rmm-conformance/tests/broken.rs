@@ -12,7 +12,7 @@ type Check = fn(&Subject<'_, Broken>) -> Outcome;
 
 fn run(fault: Fault, check: Check) -> Outcome {
     // What the software device would see by itself, a GPU does not tell.
-    run_on(&Environment::open_unwatched(Place::Adversarial)?, fault, check)
+    run_on(&Environment::open_unwatched(Place::Lazy)?, fault, check)
 }
 
 fn run_on(environment: &Environment, fault: Fault, check: Check) -> Outcome {
@@ -117,7 +117,7 @@ fn the_software_device_sees_missing_order_even_when_nothing_goes_wrong() {
         (Fault::ClearsOutOfOrder, suite::reuse_on_one_stream_keeps_order),
     ];
     for (fault, check) in unordered {
-        let environment = Environment::open(Place::Adversarial).unwrap();
+        let environment = Environment::open(Place::Lazy).unwrap();
         let DeviceHandle::Software(machine) = environment.handle() else {
             panic!("a software device was asked for")
         };
@@ -125,7 +125,7 @@ fn the_software_device_sees_missing_order_even_when_nothing_goes_wrong() {
         let races = machine.violations();
         assert!(races.iter().any(|race| race.missing.is_some()), "{fault:?}: {races:?}");
     }
-    let environment = Environment::open(Place::Adversarial).unwrap();
+    let environment = Environment::open(Place::Lazy).unwrap();
     let sound = run_on(&environment, Fault::None, suite::merged_blocks_keep_order);
     assert_eq!(sound, Ok(()));
 }

@@ -11,7 +11,7 @@ type Pool = PoolMemoryResource<CudaMemoryResource>;
 
 /// Nothing runs before somebody waits for it.
 fn machine(devices: usize) -> Machine {
-    Machine::builder().devices(devices).memory(64 << 20).schedule(Schedule::Adversarial).build()
+    Machine::builder().devices(devices).memory(64 << 20).schedule(Schedule::Lazy).build()
 }
 
 fn pool() -> Pool {

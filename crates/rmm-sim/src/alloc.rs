@@ -115,10 +115,11 @@ impl Session<'_> {
         device: usize,
         bytes: usize,
     ) -> Result<usize, CuResult> {
+        self.admit_allocation(bytes)?;
         let mut start = self.devices[device].take(bytes);
         if start.is_none() {
             // As the driver does, memory that pools only hold in reserve serves others before it is refused.
-            self.run_pending(Some(device));
+            self.drain(Some(device));
             self.drain_pools(device);
             start = self.devices[device].take(bytes);
         }
@@ -135,6 +136,7 @@ impl Session<'_> {
         if bytes == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
+        self.admit_allocation(bytes)?;
         let start = self.host.take(bytes)?;
         self.allocations.insert(start, bytes, kind, device);
         self.check_allocated(start, bytes, None);
@@ -155,6 +157,7 @@ impl Session<'_> {
         if bytes == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
+        self.admit_allocation(bytes)?;
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
         // First, so that the stream is behind all that its next item would be behind anyway.
         self.enqueue(stream, Work::Mark("allocation"))?;
@@ -168,7 +171,7 @@ impl Session<'_> {
         if start.is_none() {
             // The last resort is to wait, whichever device's streams the memory was freed on, and to take what pools hold in
             // reserve.
-            self.run_pending(None);
+            self.drain(None);
             self.drain_pools(device);
             let fits = self.grow_pool(key, len);
             start = if fits { self.take_ordered(key, len, stream) } else { None };
@@ -220,11 +223,12 @@ impl Session<'_> {
         let waits = !allocation.is_pinned() && !is_of_pool;
         let device = allocation.device;
         let known = if waits { self.knowledge_of_device(device) } else { Points::default() };
-        if !is_of_pool {
-            self.run_pending(allocation.on_device_only().then_some(device));
-        }
+        let waited_for = allocation.on_device_only().then_some(device);
         if waits {
+            self.drain(waited_for);
             self.host_learns_device(device, &known);
+        } else if !is_of_pool {
+            self.run_pending(waited_for);
         }
         // Another thread may have freed it meanwhile.
         let still = find(self).filter(|still| still.id == allocation.id);

@@ -4,6 +4,7 @@
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::check::Settings;
+use crate::costs::Costs;
 use crate::current;
 use crate::device::{Device, default_attributes};
 use crate::host::HostMemory;
@@ -23,20 +24,21 @@ pub struct MachineBuilder {
     attributes: Vec<(CuDeviceAttribute, i32)>,
     name: String,
     checks: Settings,
+    costs: Costs,
 }
 
 impl MachineBuilder {
     pub(crate) fn new() -> Self {
-        let seed = std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.trim().parse().ok());
         Self {
             devices: 1,
             memory: 16 << 30,
             host_memory: 64 << 30,
-            schedule: Schedule::Seeded(seed.unwrap_or(0)),
+            schedule: Schedule::Seeded(base_seed()),
             driver_version: 13000,
             attributes: Vec::new(),
             name: String::from("Software device"),
             checks: Settings { order: true, initialisation: false, backtraces: wants_backtraces() },
+            costs: Costs::default(),
         }
     }
 
@@ -106,6 +108,12 @@ impl MachineBuilder {
         self
     }
 
+    /// What calls and work take in simulated time, see [`Machine::time`].
+    pub fn costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
+    }
+
     /// Builds the machine.
     ///
     /// # Panics
@@ -140,9 +148,16 @@ impl MachineBuilder {
             self.schedule,
             self.driver_version,
             self.checks,
+            self.costs,
         );
         Ok(Machine::from_state(state))
     }
+}
+
+/// The seed where nobody says another: the number in `RMM_SIM_SEED`, or 0.
+pub(crate) fn base_seed() -> u64 {
+    let seed = std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.trim().parse().ok());
+    seed.unwrap_or(0)
 }
 
 fn wants_backtraces() -> bool {

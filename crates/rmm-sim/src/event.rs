@@ -60,9 +60,7 @@ pub(crate) struct Event {
     pub(crate) points: Points,
     /// What a stream that waits for it is then ordered behind: the points and all that came before them.
     pub(crate) frontier: Points,
-    /// How often it was recorded.
-    pub(crate) recording: u64,
-    /// When the work it was last recorded behind was done, in simulated nanoseconds.
+    /// When the work it was last recorded behind is done, in simulated nanoseconds.
     pub(crate) time: Option<u64>,
 }
 
@@ -73,7 +71,6 @@ impl Event {
             keeps_time,
             points: Points::default(),
             frontier: Points::default(),
-            recording: 0,
             time: None,
         }
     }

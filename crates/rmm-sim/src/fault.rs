@@ -33,6 +33,62 @@ enum Rule {
     Nth(u64),
     FromNth(u64),
     Probability(f64, Random),
+    /// Allocations of more bytes.
+    Above(usize),
+}
+
+/// The rules of a machine, and what came of them.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) rules: Vec<Fault>,
+    /// How many have asked for no faults, and not yet ended that.
+    pub(crate) held: u32,
+    /// The calls that were made to fail.
+    pub(crate) struck: Vec<&'static str>,
+}
+
+impl Faults {
+    /// Sees a call.
+    ///
+    /// # Errors
+    /// The code that it fails with, if it does.
+    pub(crate) fn see(&mut self, name: &'static str) -> Result<(), CuResult> {
+        self.fail(name, |fault| fault.strikes(name))
+    }
+
+    /// Sees an allocation of so many bytes, within a call.
+    ///
+    /// # Errors
+    /// The code that it fails with, if it does.
+    pub(crate) fn see_allocation(
+        &mut self,
+        name: &'static str,
+        bytes: usize,
+    ) -> Result<(), CuResult> {
+        self.fail(name, |fault| match fault.rule {
+            Rule::Above(most) if bytes > most => Some(fault.code),
+            _ => None,
+        })
+    }
+
+    fn fail(
+        &mut self,
+        name: &'static str,
+        strikes: impl FnMut(&mut Fault) -> Option<CuResult>,
+    ) -> Result<(), CuResult> {
+        if self.held > 0 {
+            return Ok(());
+        }
+        // Every fault sees every call, whichever of them strikes first.
+        let codes: Vec<CuResult> = self.rules.iter_mut().filter_map(strikes).collect();
+        match codes.first() {
+            Some(&code) => {
+                self.struck.push(name);
+                Err(code)
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 impl Fault {
@@ -56,12 +112,24 @@ impl Fault {
         Self::new(Some(name), Rule::Probability(p, Random::new(seed)), code)
     }
 
+    /// Allocations of more than so many bytes, of whichever kind of memory, return `OUT_OF_MEMORY`.
+    pub fn out_of_memory_above(bytes: usize) -> Self {
+        Self::new(None, Rule::Above(bytes), CuResult::OUT_OF_MEMORY)
+    }
+
+    /// The device is lost, as after a kernel has used an address that it may not: from the `n`-th call on every call, of
+    /// whichever function, returns `ILLEGAL_ADDRESS`.
+    #[doc(alias = "sticky error")]
+    pub fn device_lost(n: u64) -> Self {
+        Self::new(None, Rule::FromNth(n), CuResult::ILLEGAL_ADDRESS)
+    }
+
     fn new(name: Option<&str>, rule: Rule, code: CuResult) -> Self {
         Self { name: name.map(str::to_owned), rule, code, seen: 0 }
     }
 
     /// Sees a call of `name`; the code that it fails with, if it does.
-    pub(crate) fn strikes(&mut self, name: &str) -> Option<CuResult> {
+    fn strikes(&mut self, name: &str) -> Option<CuResult> {
         if self.name.as_deref().is_some_and(|only| only != name) {
             return None;
         }
@@ -70,6 +138,7 @@ impl Fault {
             Rule::Nth(n) => self.seen == *n,
             Rule::FromNth(n) => self.seen >= *n,
             Rule::Probability(p, random) => random.fraction() < *p,
+            Rule::Above(_) => false,
         };
         strikes.then_some(self.code)
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::time::Duration;
 
 use rmm_sys::{CuDevicePtr, CuResult};
 
@@ -19,13 +20,14 @@ type Run = Box<dyn FnOnce(&mut KernelMemory) + Send>;
 pub struct Kernel {
     name: &'static str,
     ranges: Vec<(CuDevicePtr, usize, Operation)>,
+    lasts: Option<Duration>,
     run: Run,
 }
 
 impl Kernel {
     /// A kernel that does `run`; `name` is for traces.
     pub fn new(name: &'static str, run: impl FnOnce(&mut KernelMemory) + Send + 'static) -> Self {
-        Self { name, ranges: Vec::new(), run: Box::new(run) }
+        Self { name, ranges: Vec::new(), lasts: None, run: Box::new(run) }
     }
 
     /// It reads `bytes` bytes at `pointer`.
@@ -41,6 +43,12 @@ impl Kernel {
     /// It updates `bytes` bytes at `pointer` atomically, as counters are that kernels of several streams share.
     pub fn updates(self, pointer: CuDevicePtr, bytes: usize) -> Self {
         self.uses(pointer, bytes, Operation::Update)
+    }
+
+    /// It takes this long in [simulated time](Machine::time); as long as other work if it does not say.
+    pub fn lasts(mut self, time: Duration) -> Self {
+        self.lasts = Some(time);
+        self
     }
 
     fn uses(mut self, pointer: CuDevicePtr, bytes: usize, operation: Operation) -> Self {
@@ -62,6 +70,7 @@ impl fmt::Debug for Kernel {
 pub(crate) struct Body {
     pub(crate) name: &'static str,
     pub(crate) places: Vec<(Place, Operation)>,
+    pub(crate) lasts: Option<Duration>,
     pub(crate) run: Run,
 }
 
@@ -82,7 +91,7 @@ impl Body {
             Ok((state.usable_place(kernel.name, address, bytes, Side::Device)?, operation))
         };
         let places = kernel.ranges.iter().map(&mut place).collect::<Result<_, CuResult>>()?;
-        Ok(Self { name: kernel.name, places, run: kernel.run })
+        Ok(Self { name: kernel.name, places, lasts: kernel.lasts, run: kernel.run })
     }
 }
 

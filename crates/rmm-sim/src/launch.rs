@@ -47,6 +47,7 @@ impl Machine {
             return Err(CuResult::NOT_PERMITTED);
         }
         let mut session = Session::open(self);
+        session.clock.charge("cuLaunchKernel");
         let stream = session.stream(stream)?;
         let work = Work::Kernel(body);
         session.check_rights(stream, &work)?;

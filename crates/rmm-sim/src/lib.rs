@@ -10,8 +10,14 @@
 //! - Memory pools follow the driver's rules for reuse.
 //! - Virtual memory is reserved, mapped, mapped again elsewhere and unmapped by the driver's rules, with rights for each device;
 //!   what happens to one piece of memory under several addresses is known to be the same memory.
+//! - Calls and work take simulated [time](Machine::time), and the host's [waits](Machine::stalls) are counted.
 //! - Any call can be made to [fail](Machine::fail), memory runs out, and the driver can be [gone](Machine::kill).
+//! - [`check`] runs a test's program under many schedules, [`explore`] on every course that it can take, and
+//!   [`fail_each_call`] with each of its driver calls failing in turn.
 //! - Misuse that would be silent on a device is told: [violations](Machine::violations), [leaks](Machine::leaks).
+//!
+//! The guide `docs/checking-stream-order.md` of the repository tells what the checks find and how a test uses them, by examples
+//! that run.
 //!
 //! # Which machine a call is for
 //! A handle or an address among the arguments names its machine. Otherwise it is the one that the calling thread
@@ -34,9 +40,14 @@ mod builder;
 mod call;
 mod calls;
 mod check;
+mod checker;
+mod clock;
+mod costs;
 mod current;
 mod device;
 mod event;
+mod explore;
+mod fail_each;
 mod fault;
 mod handle;
 mod host;
@@ -59,6 +70,11 @@ mod virtual_memory;
 
 pub use builder::MachineBuilder;
 pub use check::{MissingOrder, Operation, Violation, ViolationAccess, ViolationKind};
+pub use checker::{Checker, check};
+pub use clock::Stalls;
+pub use costs::Costs;
+pub use explore::{Exploration, explore};
+pub use fail_each::fail_each_call;
 pub use fault::Fault;
 pub use install::{InstallError, driver, install};
 pub use kernel::{Kernel, KernelMemory};

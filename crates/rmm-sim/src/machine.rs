@@ -4,14 +4,17 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rmm_sys::{CuDevicePtr, CuResult};
 
 use crate::builder::MachineBuilder;
 use crate::check::{Operation, Violation};
+use crate::clock::Stalls;
 use crate::current;
 use crate::fault::Fault;
 use crate::memory::{Place, Side};
+use crate::schedule::{Choices, Schedule, Script};
 use crate::session::Session;
 use crate::state::State;
 use crate::trace::{Leak, TraceEntry};
@@ -23,7 +26,7 @@ use crate::trace::{Leak, TraceEntry};
 /// ```
 /// use rmm_sim::{Machine, Schedule};
 ///
-/// let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Adversarial).build();
+/// let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).build();
 /// let _here = machine.enter(); // driver calls of this thread go to `machine` until the guard is dropped
 /// let mut count = 0;
 /// let driver = rmm_sim::driver();
@@ -114,12 +117,30 @@ impl Machine {
 
     /// Makes driver calls fail by a rule, from now on and besides the rules given before.
     pub fn fail(&self, fault: Fault) {
-        self.lock().faults.push(fault);
+        self.lock().faults.rules.push(fault);
     }
 
     /// Forgets all rules by which calls fail.
     pub fn clear_faults(&self) {
-        self.lock().faults.clear();
+        self.lock().faults.rules.clear();
+    }
+
+    /// Runs `run` with no fault in force: the machine's calls meanwhile do not fail, and are not counted by the faults.
+    pub fn without_faults<R>(&self, run: impl FnOnce() -> R) -> R {
+        struct Hold<'a>(&'a Machine);
+        impl Drop for Hold<'_> {
+            fn drop(&mut self) {
+                self.0.lock().faults.held -= 1;
+            }
+        }
+        self.lock().faults.held += 1;
+        let _hold = Hold(self);
+        run()
+    }
+
+    /// The driver calls (their symbols) that faults made fail so far, in order.
+    pub fn failed_calls(&self) -> Vec<&'static str> {
+        self.lock().faults.struck.clone()
     }
 
     /// How many driver calls were made so far.
@@ -130,6 +151,22 @@ impl Machine {
     /// How many driver calls were made so far, by function, in alphabetical order.
     pub fn call_counts(&self) -> Vec<(&'static str, u64)> {
         self.lock().calls.iter().map(|(&name, &count)| (name, count)).collect()
+    }
+
+    /// Simulated time since the machine was made, as its host sees it: what its calls took, and how long it waited for
+    /// devices. [`Costs`](crate::Costs) says what takes how long.
+    ///
+    /// It follows from the calls alone: work starts once it is enqueued, its stream has done what came before, and what the
+    /// stream waits for is done; so for the calls of one thread it is the same whatever the schedule. Streams do not slow each
+    /// other down. A query takes its time and does not move the clock to the end of what it finds done; with
+    /// [`Schedule::Timed`] it finds done what is done by the clock.
+    pub fn time(&self) -> Duration {
+        self.lock().clock.now()
+    }
+
+    /// How often and how long the host waited for devices, in simulated time.
+    pub fn stalls(&self) -> Stalls {
+        self.lock().clock.stalls()
     }
 
     /// What was called and what ran, in order, while tracing was on.
@@ -236,6 +273,20 @@ impl Machine {
         }
         state.store(&place, source);
         Ok(())
+    }
+
+    /// Lets a script decide what runs before each call.
+    pub(crate) fn follow(&self, script: Script) {
+        let mut state = self.lock();
+        (state.schedule, state.choices) = (Schedule::Scripted(&[]), Choices::Scripted(script));
+    }
+
+    /// The script that decided what ran, with the choices made so far; an empty one if none did.
+    pub(crate) fn followed(&self) -> Script {
+        match std::mem::replace(&mut self.lock().choices, Choices::None) {
+            Choices::Scripted(script) => script,
+            Choices::None | Choices::Drawn(_) => Script::default(),
+        }
     }
 
     /// The driver is gone, as at the end of a process: from now on every call returns `DEINITIALIZED`.

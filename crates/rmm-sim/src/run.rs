@@ -7,9 +7,10 @@ use crate::current;
 use crate::event::{Point, Points};
 use crate::kernel::KernelMemory;
 use crate::memory::Place;
+use crate::schedule::{Choices, Schedule};
 use crate::session::Session;
 use crate::state::State;
-use crate::stream::{Item, Work};
+use crate::stream::{Item, Stream, Work};
 use crate::trace::TraceEntry;
 
 /// What stands between now and a point in a stream.
@@ -37,8 +38,8 @@ impl State {
         open.map_or(Obstacle::Ready, |&point| Obstacle::Dependency(point))
     }
 
-    /// Does work that needs no lock to be released for; returns its simulated nanoseconds.
-    fn perform(&mut self, work: Work, device: usize) -> u64 {
+    /// Does work that needs no lock to be released for.
+    fn perform(&mut self, work: Work, device: usize) {
         match work {
             Work::Copy { from, to } => {
                 if self.is_usable(&from, Operation::Read, device, "a copy")
@@ -46,34 +47,19 @@ impl State {
                 {
                     self.copy(&from, &to);
                 }
-                cost(from.bytes)
             }
             Work::Staged { bytes, to } => {
                 if self.is_usable(&to, Operation::Write, device, "a copy") {
                     self.store(&to, &bytes);
                 }
-                cost(bytes.len())
             }
             Work::Fill { to, pattern, width } => {
                 if self.is_usable(&to, Operation::Write, device, "a fill") {
                     self.fill(&to, &pattern[..width]);
                 }
-                cost(to.bytes)
             }
-            Work::Record { event, recording } => {
-                let clock = self.clock;
-                if let Some(event) = self.events.get_mut(&event)
-                    && event.recording == recording
-                {
-                    event.time = Some(clock);
-                }
-                0
-            }
-            Work::Release { allocation } => {
-                self.allocations.bury(allocation);
-                cost(0)
-            }
-            Work::Mark(_) | Work::Host { .. } | Work::Kernel(_) => cost(0),
+            Work::Release { allocation } => self.allocations.bury(allocation),
+            Work::Record { .. } | Work::Mark(_) | Work::Host { .. } | Work::Kernel(_) => {}
         }
     }
 
@@ -91,16 +77,11 @@ impl State {
             }
             Work::Host { .. } => String::from("host function"),
             Work::Kernel(body) => format!("kernel {}", body.name),
-            Work::Record { event, .. } => format!("event {event}"),
+            Work::Record { event } => format!("event {event}"),
             Work::Release { allocation } => format!("release of allocation {allocation}"),
             Work::Mark(what) => String::from(*what),
         }
     }
-}
-
-/// What work on so many bytes takes: a microsecond and a nanosecond for each KiB.
-fn cost(bytes: usize) -> u64 {
-    1000 + (bytes >> 10) as u64
 }
 
 impl Session<'_> {
@@ -144,18 +125,65 @@ impl Session<'_> {
         self.finish(points);
     }
 
-    /// Runs a small random number of ready items.
+    /// Runs ready items before a call, as far as the schedule chooses some.
     pub(crate) fn run_some(&mut self) {
-        for _ in 0..self.random.below(4) {
-            let pending = self.streams.pending(None);
-            let ready = |point: &&Point| matches!(self.obstacle(**point), Obstacle::Ready);
-            let ready: Vec<Point> = pending.iter().filter(ready).copied().collect();
-            if ready.is_empty() {
-                return;
-            }
-            let chosen = self.random.below(ready.len());
-            self.run_next(ready[chosen].stream);
+        if self.schedule == Schedule::Timed {
+            return self.run_timely();
         }
+        match &mut self.choices {
+            Choices::None => {}
+            Choices::Drawn(random) => {
+                for _ in 0..random.below(4) {
+                    let Some(chosen) = self.choose_ready() else { return };
+                    self.run_next(chosen);
+                }
+            }
+            Choices::Scripted(_) => {
+                while let Some(chosen) = self.choose_ready() {
+                    self.run_next(chosen);
+                }
+            }
+        }
+    }
+
+    /// Waits for all that is queued now, for a device or for all.
+    pub(crate) fn drain(&mut self, device: Option<usize>) {
+        let done = device
+            .map_or_else(|| self.clock.end_of_all(), |device| self.clock.end_of_device(device));
+        self.run_pending(device);
+        self.clock.wait_until(done);
+    }
+
+    /// When waiting for a stream ends, in simulated time.
+    pub(crate) fn end_of_wait(&self, id: u64) -> u64 {
+        let stream = self.streams.get(id);
+        stream.map_or(0, |stream| self.clock.end_of_wait(id, stream.order, stream.device))
+    }
+
+    /// Runs what is done by now, in simulated time.
+    fn run_timely(&mut self) {
+        let done = |(id, stream): (u64, &Stream)| Point {
+            stream: id,
+            position: self.clock.done_by_now(id, stream.submitted),
+        };
+        let done: Vec<Point> = self.streams.iter().map(done).collect();
+        self.finish(done);
+    }
+
+    /// Chooses a stream whose next item is ready, if there is one and the choice is not to run any.
+    fn choose_ready(&mut self) -> Option<u64> {
+        let pending = self.streams.pending(None);
+        let ready = |point: &Point| matches!(self.obstacle(*point), Obstacle::Ready);
+        let ready: Vec<Point> = pending.into_iter().filter(ready).collect();
+        if ready.is_empty() {
+            return None;
+        }
+        let chosen = match &mut self.choices {
+            Choices::None => None,
+            Choices::Drawn(random) => Some(random.below(ready.len())),
+            Choices::Scripted(script) => script.below(ready.len() + 1).checked_sub(1),
+        };
+        chosen.map(|chosen| ready[chosen].stream)
     }
 
     fn run_next(&mut self, id: u64) {
@@ -168,14 +196,13 @@ impl Session<'_> {
             let what = state.tell(&work);
             state.trace.push(TraceEntry::Work { stream: id, position, what });
         }
-        let took = match work {
+        match work {
             Work::Host { function, data } => {
                 self.unlocked(|| {
                     // SAFETY: whoever gave the function to `cuLaunchHostFunc` promised that it may be called once with
                     // this parameter, from any thread, when the work before it is done.
                     current::callback(|| unsafe { function(data.0) });
                 });
-                cost(0)
             }
             Work::Kernel(body) => {
                 let mut memory =
@@ -189,11 +216,9 @@ impl Session<'_> {
                         Violation::new(ViolationKind::KernelPanicked).with_detail(body.name),
                     );
                 }
-                cost(0)
             }
             work => self.perform(work, device),
-        };
-        self.clock += took;
+        }
         self.streams.complete_one(id);
         self.machine.0.ran.notify_all();
     }
@@ -203,7 +228,11 @@ impl Session<'_> {
     pub(crate) fn poll(&mut self, points: &[Point]) -> bool {
         let done = points.iter().all(|&point| self.streams.is_complete(point));
         if !done {
-            self.advance(points);
+            match self.schedule {
+                // It gets there by the clock.
+                Schedule::Timed => self.keep_clock_going(),
+                _ => self.advance(points),
+            }
         }
         done
     }

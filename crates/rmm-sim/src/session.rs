@@ -21,6 +21,8 @@ pub(crate) struct Session<'a> {
     pub(crate) machine: &'a Machine,
     state: Option<MutexGuard<'a, State>>,
     thread: u64,
+    /// The driver function that is being called, if one is.
+    call: &'static str,
     /// The place of this call in the trace.
     entry: Option<usize>,
 }
@@ -41,7 +43,13 @@ impl DerefMut for Session<'_> {
 
 impl<'a> Session<'a> {
     pub(crate) fn open(machine: &'a Machine) -> Self {
-        Self { machine, state: Some(machine.lock()), thread: current::thread(), entry: None }
+        Self {
+            machine,
+            state: Some(machine.lock()),
+            thread: current::thread(),
+            call: "",
+            entry: None,
+        }
     }
 
     /// Runs `run` without the lock.
@@ -62,6 +70,8 @@ impl<'a> Session<'a> {
 
     /// Lets a call in: counts it, and refuses it if a fault or the machine says so. Work may run before it.
     pub(crate) fn admit(&mut self, name: &'static str) -> Result<(), CuResult> {
+        self.call = name;
+        self.clock.charge(name);
         *self.calls.entry(name).or_default() += 1;
         if self.tracing {
             self.entry = Some(self.trace.len());
@@ -70,22 +80,27 @@ impl<'a> Session<'a> {
         if self.dead {
             return Err(CuResult::DEINITIALIZED);
         }
-        // Every fault sees every call, whichever of them strikes first.
-        let strikes: Vec<_> =
-            self.faults.iter_mut().filter_map(|fault| fault.strikes(name)).collect();
-        if let Some(&code) = strikes.first() {
-            return Err(code);
-        }
+        self.faults.see(name)?;
         if !current::is_initialised() && !matches!(name, "cuInit" | "cuDriverGetVersion") {
             return Err(CuResult::NOT_INITIALIZED);
         }
         if self.lacking.contains(name) {
             return Err(CuResult::NOT_SUPPORTED);
         }
-        if let Schedule::Seeded(_) = self.schedule {
-            self.run_some();
-        }
+        self.run_some();
         Ok(())
+    }
+
+    /// Refuses an allocation within this call if a fault says so.
+    pub(crate) fn admit_allocation(&mut self, bytes: usize) -> Result<(), CuResult> {
+        let name = self.call;
+        self.faults.see_allocation(name, bytes)
+    }
+
+    /// Makes sure that this call has taken some time.
+    pub(crate) fn keep_clock_going(&mut self) {
+        let call = self.call;
+        self.clock.tick(call);
     }
 
     /// Ends a call.

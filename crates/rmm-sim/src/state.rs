@@ -6,14 +6,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use rmm_sys::{CuResult, SYMBOLS};
 
 use crate::check::{Checks, Settings};
+use crate::clock::Clock;
+use crate::costs::Costs;
 use crate::device::Device;
 use crate::event::Event;
-use crate::fault::Fault;
+use crate::fault::Faults;
 use crate::handle::Slots;
 use crate::host::HostMemory;
 use crate::memory::Allocations;
 use crate::pool::{Medium, Pool};
-use crate::schedule::{Random, Schedule};
+use crate::schedule::{Choices, Schedule};
 use crate::stream::{Order, Streams};
 use crate::trace::TraceEntry;
 use crate::virtual_memory::VirtualMemory;
@@ -24,7 +26,7 @@ pub(crate) struct State {
     pub(crate) machine: u32,
     pub(crate) driver_version: i32,
     pub(crate) schedule: Schedule,
-    pub(crate) random: Random,
+    pub(crate) choices: Choices,
     /// The functions that a driver of this version lacks.
     pub(crate) lacking: BTreeSet<&'static str>,
     /// The driver is gone.
@@ -45,15 +47,14 @@ pub(crate) struct State {
     pub(crate) event_slots: Slots,
     /// The last key given to an event or pool.
     pub(crate) last_key: u64,
-    /// Simulated time in nanoseconds.
-    pub(crate) clock: u64,
+    pub(crate) clock: Clock,
 
     /// The devices whose contexts each thread has on its stack, by the thread's number.
     pub(crate) context_stacks: HashMap<u64, Vec<usize>>,
     /// The per-thread default streams, by thread and device.
     pub(crate) thread_streams: HashMap<(u64, usize), u64>,
 
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Faults,
     pub(crate) calls: BTreeMap<&'static str, u64>,
     pub(crate) trace: Vec<TraceEntry>,
     pub(crate) tracing: bool,
@@ -68,13 +69,13 @@ impl State {
         schedule: Schedule,
         driver_version: i32,
         checks: Settings,
+        costs: Costs,
     ) -> Self {
-        let seed = if let Schedule::Seeded(seed) = schedule { seed } else { 0 };
         let mut state = Self {
             machine,
             driver_version,
             schedule,
-            random: Random::new(seed),
+            choices: Choices::of(schedule),
             lacking: lacking(driver_version),
             dead: false,
             devices,
@@ -89,10 +90,10 @@ impl State {
             events: HashMap::new(),
             event_slots: Slots::default(),
             last_key: 0,
-            clock: 0,
+            clock: Clock::new(costs),
             context_stacks: HashMap::new(),
             thread_streams: HashMap::new(),
-            faults: Vec::new(),
+            faults: Faults::default(),
             calls: BTreeMap::new(),
             trace: Vec::new(),
             tracing: false,

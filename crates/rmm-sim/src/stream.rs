@@ -47,10 +47,9 @@ pub(crate) enum Work {
         data: HostData,
     },
     Kernel(Body),
-    /// Sets the time of an event, if it was not recorded anew since.
+    /// The place that an event stands for.
     Record {
         event: u64,
-        recording: u64,
     },
     /// The end of the memory that a stream-ordered free let go of.
     Release {
@@ -268,6 +267,7 @@ impl State {
         priority: i32,
     ) -> Result<u64, CuResult> {
         let id = self.streams.create(device, order, priority);
+        self.clock.begin(id, device);
         let mut barrier = std::mem::take(&mut self.devices[device].barrier);
         barrier.retain(|point| !self.streams.is_complete(point) || self.matters(point));
         if barrier.iter().next().is_some() {
@@ -311,8 +311,10 @@ impl State {
         let stream = self.streams.get_mut(id).ok_or(CuResult::INVALID_HANDLE)?;
         stream.frontier.join(&joined);
         stream.submitted += 1;
-        stream.queue.push_back(Item { work, after: before });
         let point = Point { stream: id, position: stream.submitted };
+        let lane = (stream.order, stream.device, self.devices[stream.device].legacy_stream);
+        self.clock.enqueue(point, lane, after, &work);
+        stream.queue.push_back(Item { work, after: before });
         self.check_work(point, what, &uses);
         Ok(point)
     }

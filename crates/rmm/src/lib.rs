@@ -47,6 +47,11 @@
 //! No driver is needed to build or to start a program; its absence is an [`Error`] when memory is first asked for.
 //! Without a GPU, the software device of `rmm-sim` takes the driver's place: every example of these crates runs on it.
 
+/// The guide to checking the order of work on memory: its examples run as tests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/checking-stream-order.md")]
+mod checking_stream_order {}
+
 pub use rmm_adaptors::{
     LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
     PoolStatistics,

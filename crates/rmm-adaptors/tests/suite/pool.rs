@@ -15,7 +15,7 @@ use crate::short::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
 /// A machine whose work never runs by itself: what is not ordered is not done.
 fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build()
+    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
 }
 
 #[test]

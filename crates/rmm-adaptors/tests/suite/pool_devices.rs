@@ -8,7 +8,7 @@ use crate::short::{MIB, Pool, free, layout, stream};
 use rmm_sim::{Kernel, Machine, Schedule};
 
 fn two_devices() -> Machine {
-    Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Adversarial).build()
+    Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).build()
 }
 
 fn second_device() -> DeviceGuard {

@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use crate::world::{Op, World, base_seed, new_stream, ops};
 use proptest::prelude::*;
 use rmm_core::Resource;
-use rmm_sim::{Fault, LeakKind, Machine, Schedule, TraceEntry};
+use rmm_sim::{Checker, Fault, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
 
 /// The calls by which a pool learns about order, grows and waits.
@@ -19,17 +19,21 @@ const CALLS: [&str; 7] = [
     "cuEventCreate",
 ];
 
-fn machine(schedule: Schedule) -> Machine {
-    Machine::builder().memory(64 << 20).schedule(schedule).build()
+fn description(schedule: Schedule) -> MachineBuilder {
+    Machine::builder().memory(64 << 20).schedule(schedule)
 }
 
 /// Runs a program, with `faults` once the pool and its streams are there, and checks all that must hold. The pool's end is
-/// among the calls that may fail, unless the faults are over: they are after `last` calls.
-fn run(machine: &Machine, ops: &[Op], limit: usize, faults: &[Fault], last: u64) {
+/// among the calls that may fail, unless the faults `are_over` by then.
+fn run(
+    machine: &Machine,
+    ops: &[Op],
+    limit: usize,
+    faults: &[Fault],
+    are_over: impl FnOnce() -> bool,
+) {
     let entered = machine.enter();
-    let mut world = World::new(machine, limit);
-    machine.set_tracing(true);
-    let before = machine.calls();
+    let mut world = machine.without_faults(|| World::new(machine, limit));
     for fault in faults {
         machine.fail(fault.clone());
     }
@@ -37,7 +41,7 @@ fn run(machine: &Machine, ops: &[Op], limit: usize, faults: &[Fault], last: u64)
         world.step(op);
     }
     world.finish();
-    if machine.calls() - before >= last {
+    if are_over() {
         machine.clear_faults();
         everything_can_be_had(&world, limit);
     }
@@ -57,46 +61,13 @@ fn everything_can_be_had(world: &World, limit: usize) {
     unsafe { world.pool().deallocate(stream.as_ref(), block, layout) };
 }
 
-/// The symbol of the call that was the `n`-th since tracing was turned on.
-fn nth_call(machine: &Machine, n: u64) -> Option<&'static str> {
-    let call = |entry| match entry {
-        TraceEntry::Call { name, .. } => Some(name),
-        _ => None,
-    };
-    machine
-        .trace()
-        .into_iter()
-        .filter_map(call)
-        .nth(usize::try_from(n - 1).expect("a small number"))
-}
-
-/// What may stay behind when this call fails: what it was asked to release.
-fn released_by(call: &str) -> Option<LeakKind> {
-    match call {
-        "cuMemFree_v2" => Some(LeakKind::Allocation),
-        "cuEventDestroy_v2" => Some(LeakKind::Event),
-        "cuStreamDestroy_v2" => Some(LeakKind::Stream),
-        _ => None,
-    }
-}
-
 fn every_call_fails_in_turn(ops: &[Op], schedule: Schedule, limit: usize, code: CuResult) {
-    let clean = machine(schedule);
-    run(&clean, ops, limit, &[], 0);
+    let clean = description(schedule).build();
+    run(&clean, ops, limit, &[], || true);
     assert!(clean.leaks().is_empty(), "{:?}", clean.leaks());
-    for n in 1..=clean.calls() {
-        let machine = machine(schedule);
-        run(&machine, ops, limit, &[Fault::any_call(n, code)], n);
-        let struck = nth_call(&machine, n).unwrap_or("none");
-        let leaks = machine.leaks();
-        match released_by(struck) {
-            Some(kind) => {
-                assert!(leaks.len() <= 1, "{struck}, call {n}, {code:?}: {leaks:?}");
-                assert!(leaks.iter().all(|leak| leak.kind == kind), "{struck}: {leaks:?}");
-            }
-            None => assert!(leaks.is_empty(), "{struck}, call {n}, {code:?}: {leaks:?}"),
-        }
-    }
+    Checker::new().machine(description(schedule)).fail_each_call(code, |machine| {
+        run(machine, ops, limit, &[], || !machine.failed_calls().is_empty());
+    });
 }
 
 proptest! {
@@ -111,7 +82,7 @@ proptest! {
     #[test]
     fn any_call_may_fail_when_everything_is_late(ops in ops(50), granules in 100usize..1500, memory in any::<bool>()) {
         let code = if memory { CuResult::OUT_OF_MEMORY } else { CuResult::UNKNOWN };
-        every_call_fails_in_turn(&ops, Schedule::Adversarial, granules * 256, code);
+        every_call_fails_in_turn(&ops, Schedule::Lazy, granules * 256, code);
     }
 }
 
@@ -121,18 +92,18 @@ proptest! {
     #[test]
     fn calls_may_fail_again_and_again(
         ops in ops(150),
-        adversarial in any::<bool>(),
+        lazy in any::<bool>(),
         granules in 100usize..3000,
         often in proptest::collection::vec((0..CALLS.len(), 1u32..=20, any::<u64>()), 1..4),
     ) {
         let seed = often.iter().fold(base_seed(), |seed, &(_, _, next)| seed ^ next);
-        let schedule = if adversarial { Schedule::Adversarial } else { Schedule::Seeded(seed) };
+        let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed) };
         let fault = |&(call, twentieths, seed): &(usize, u32, u64)| {
             Fault::probability(CALLS[call], f64::from(twentieths) / 20.0, seed, CuResult::UNKNOWN)
         };
         let faults: Vec<Fault> = often.iter().map(fault).collect();
-        let machine = machine(schedule);
-        run(&machine, &ops, granules * 256, &faults, 0);
+        let machine = description(schedule).build();
+        run(&machine, &ops, granules * 256, &faults, || true);
         assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     }
 }

@@ -31,6 +31,6 @@ proptest! {
 
     #[test]
     fn blocks_are_never_shared_when_everything_is_late(ops in ops(150), granules in 100usize..3000) {
-        run(&ops, Schedule::Adversarial, granules * 256);
+        run(&ops, Schedule::Lazy, granules * 256);
     }
 }

@@ -162,7 +162,7 @@ fn hammer(schedule: Schedule, seed: u64) -> PoolStatistics {
 fn blocks_are_handed_on_and_never_shared() {
     let (mut waits, mut allocations) = (0, 0);
     for seed in base_seed()..base_seed() + SEEDS {
-        for schedule in [Schedule::Seeded(seed), Schedule::Adversarial] {
+        for schedule in [Schedule::Seeded(seed), Schedule::Lazy] {
             let statistics = hammer(schedule, seed);
             waits += statistics.stream_waits + statistics.host_waits;
             allocations += statistics.allocations;
@@ -175,7 +175,7 @@ fn blocks_are_handed_on_and_never_shared() {
 #[test]
 fn threads_end_with_their_default_streams_while_others_go_on() {
     for seed in base_seed()..base_seed() + SEEDS {
-        for schedule in [Schedule::Seeded(seed), Schedule::Adversarial] {
+        for schedule in [Schedule::Seeded(seed), Schedule::Lazy] {
             default_streams_end(schedule);
         }
     }

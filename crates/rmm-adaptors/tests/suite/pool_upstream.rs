@@ -67,7 +67,7 @@ fn set(hook: &Hook, run: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn a_streams_list_stays_its_own_while_it_waits_for_upstream() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
@@ -172,7 +172,7 @@ fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
 
 #[test]
 fn a_request_above_the_limit_costs_the_pool_nothing() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
         .initial_size(4 * MIB)
@@ -204,7 +204,7 @@ fn what_was_asked_for_at_first_is_kept() {
 
 #[test]
 fn what_is_left_of_a_fused_block_can_be_given_back() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
         .initial_size(4 * MIB)
@@ -233,7 +233,7 @@ fn books(pool: &impl fmt::Debug) -> usize {
 
 #[test]
 fn streams_that_come_and_go_leave_nothing_behind() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
         .maximum_size(2 * MIB)
@@ -286,7 +286,7 @@ fn requests_that_no_number_holds_together_are_refused() {
 
 #[test]
 fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();

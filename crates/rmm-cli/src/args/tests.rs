@@ -32,6 +32,7 @@ fn defaults() {
             device: DeviceChoice::Auto,
             threads: None,
             repeat: 5,
+            check: false,
             json: None,
             report: None,
         }
@@ -54,6 +55,9 @@ fn every_option() {
     assert_eq!(args.json, Some("o.json".into()));
     assert_eq!(args.report, Some("o.html".into()));
     assert_eq!(replay("rmm replay a.csv --device sim").device, DeviceChoice::Software);
+    assert!(replay("rmm replay a.csv --check").check);
+    let both = parse("rmm replay a.csv --check --json o.json").unwrap_err();
+    assert_eq!(both.kind(), ErrorKind::ArgumentConflict);
     assert_eq!(
         parse("rmm doctor --json").expect("valid"),
         Command::Doctor(DoctorArgs { json: true })

@@ -7,6 +7,8 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
+use rmm_sim::{Kernel, Machine};
+use rmm_sys::CuDevicePtr;
 
 use crate::device::DeviceHandle;
 use crate::trace::{ALIGNMENT, Action, Event, Trace};
@@ -23,6 +25,8 @@ pub(super) struct Player<'a> {
     trace: &'a Trace,
     streams: Vec<CudaStream>,
     slots: Vec<Slot>,
+    /// Where blocks are put to use, if they are.
+    machine: Option<Machine>,
 }
 
 #[derive(Debug)]
@@ -84,7 +88,29 @@ impl<'a> Player<'a> {
             size: AtomicU64::new(0),
             stream: AtomicUsize::new(0),
         };
-        Ok(Self { trace, streams, slots: (0..trace.blocks).map(slot).collect() })
+        Ok(Self { trace, streams, slots: (0..trace.blocks).map(slot).collect(), machine: None })
+    }
+
+    /// Puts every block to use: after it is allocated, and before it is freed.
+    pub(super) fn with_work(mut self, machine: &Machine) -> Self {
+        self.machine = Some(machine.clone());
+        self
+    }
+
+    /// A kernel that writes a block, if blocks are put to use. It only tells: no byte is touched.
+    fn work(
+        &self,
+        name: &'static str,
+        stream: &CudaStream,
+        pointer: DevicePtr,
+        size: u64,
+    ) -> Result<(), Error> {
+        let (Some(machine), Ok(bytes @ 1..)) = (&self.machine, usize::try_from(size)) else {
+            return Ok(());
+        };
+        let kernel = Kernel::new(name, |_| ()).writes(CuDevicePtr(pointer.0), bytes);
+        let launched = machine.launch(stream.as_raw(), kernel);
+        launched.map_err(|code| Error::driver("kernel launch", code))
     }
 
     pub(super) fn streams(&self) -> &[CudaStream] {
@@ -107,19 +133,41 @@ impl<'a> Player<'a> {
                 slot.address.store(pointer.0, Ordering::Relaxed);
                 slot.size.store(size, Ordering::Relaxed);
                 slot.stream.store(event.stream as usize, Ordering::Relaxed);
+                self.work("first use", stream, pointer, size)?;
             }
             Action::Free { block, size } => {
-                let address = self.slots[block as usize].address.swap(EMPTY, Ordering::Relaxed);
+                let slot = &self.slots[block as usize];
+                let address = slot.address.swap(EMPTY, Ordering::Relaxed);
                 if address != EMPTY {
+                    let used = self.last_use(slot, stream, DevicePtr(address), size);
                     // SAFETY: the slot held a block of this size from this resource, and holds it no longer. No work uses it.
                     unsafe {
                         resource.deallocate(stream.as_ref(), DevicePtr(address), layout(size)?);
                     };
+                    used?;
                 }
             }
             Action::AllocateFailure { .. } => {}
         }
         Ok(())
+    }
+
+    /// Uses a block on the stream that frees it, behind the one that it was allocated on.
+    fn last_use(
+        &self,
+        slot: &Slot,
+        stream: &CudaStream,
+        pointer: DevicePtr,
+        size: u64,
+    ) -> Result<(), Error> {
+        if self.machine.is_none() {
+            return Ok(());
+        }
+        let allocated_on = &self.streams[slot.stream.load(Ordering::Relaxed)];
+        if allocated_on.as_raw() != stream.as_raw() {
+            stream.as_ref().wait_for(allocated_on.as_ref())?;
+        }
+        self.work("last use", stream, pointer, size)
     }
 
     /// Frees what is still live; returns how many blocks and bytes that was.

@@ -231,3 +231,35 @@ fn a_gpu_that_is_not_there_is_exit_status_2() {
     assert_eq!(text(&output.stdout), "");
     assert!(text(&output.stderr).contains("/nonexistent"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_checked_replay_says_what_is_out_of_order_and_nothing_else() {
+    let folder = Folder::new();
+    let log = folder.log("tiny.csv", TINY);
+    let output =
+        succeeds(&[&log, "--check", "--repeat", "2", "--resource", "pool,cuda-async,cuda"]);
+    let line = |resource| format!("{log}: {resource}: 6 events, nothing out of order\n");
+    let expected = ["pool", "cuda-async", "cuda"].map(line).concat();
+    assert_eq!(text(&output.stdout), expected);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_checked_replay_counts_what_failed() {
+    let folder = Folder::new();
+    let output = replay(&[&folder.log("huge.csv", HUGE), "--check", "--repeat", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let out = text(&output.stdout);
+    assert!(
+        out.contains("4 events, nothing out of order\n  1 failure; the first: line 3: "),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_gpu_can_not_check() {
+    let folder = Folder::new();
+    let output = rmm(&["replay", "--device", "0", "--check", &folder.log("tiny.csv", TINY)]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--check needs the software device"));
+}

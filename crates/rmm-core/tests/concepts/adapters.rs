@@ -18,7 +18,7 @@ fn layout(size: usize) -> Layout {
 
 #[test]
 fn a_synchronized_resource_waits_for_the_stream_before_it_frees() -> Result<(), rmm_core::Error> {
-    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let stream = CudaStream::new()?;
     let heap = SyncHeap::new(0);
@@ -57,7 +57,7 @@ fn zero_bytes_wait_for_nothing() -> Result<(), rmm_core::Error> {
 
 #[test]
 fn a_bound_resource_gives_memory_for_every_stream() -> Result<(), rmm_core::Error> {
-    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     let bound = StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone());

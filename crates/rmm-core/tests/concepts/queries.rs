@@ -98,7 +98,7 @@ fn every_synchronous_resource_is_one_for_any_context() -> Result<(), Error> {
 
 #[test]
 fn a_bound_resource_allocates_in_its_streams_order_and_waits_for_nothing() -> Result<(), Error> {
-    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let stream = CudaStream::new()?;
     let bound = Arc::new(StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone()));

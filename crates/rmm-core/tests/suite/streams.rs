@@ -137,7 +137,7 @@ fn a_stream_knows_its_device_whichever_is_current() -> Result<(), Error> {
 
 #[test]
 fn waiting_for_a_stream_puts_later_work_after_its() -> Result<(), Error> {
-    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (earlier, later) = (CudaStream::new()?, CudaStream::new()?);
     let (pool, layout) = (CudaAsyncMemoryResource::new()?, Layout::new::<[u64; 8]>());

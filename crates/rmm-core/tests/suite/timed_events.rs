@@ -33,7 +33,7 @@ fn time_passes_between_marks_around_work() {
 
 #[test]
 fn marks_that_are_not_passed_or_not_made_have_no_time() {
-    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let stream = stream();
     let (start, end) = (TimedEvent::new().unwrap(), TimedEvent::new().unwrap());
@@ -48,7 +48,7 @@ fn marks_that_are_not_passed_or_not_made_have_no_time() {
 
 #[test]
 fn it_orders_streams_as_every_event_does() {
-    let machine = Machine::builder().schedule(Schedule::Adversarial).build();
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (first, second) = (stream(), stream());
     let mark = TimedEvent::new().unwrap();

@@ -1,12 +1,14 @@
 //! Every driver call fails once: nothing is left behind, and the next attempt succeeds.
 
+use std::cell::Cell;
+
 use rmm_core::{Error, Resource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
     SamHeadroomMemoryResource, SystemMemoryResource,
 };
-use rmm_sim::Fault;
+use rmm_sim::{Checker, Fault};
 use rmm_sys::CuResult;
 
 use crate::allocator::live;
@@ -23,29 +25,22 @@ fn attempt<R: Resource>(make: impl Fn() -> Result<R, Error>) -> Result<(), Error
 }
 
 fn survives<R: Resource>(make: impl Fn() -> Result<R, Error>) {
-    let mut failures = 0;
-    for number in 1.. {
-        let machine = unified().build();
-        let _entered = machine.enter();
-        attempt(&make).expect("no fault yet");
-        let before = machine.calls();
-        machine.fail(Fault::any_call(number, CuResult::UNKNOWN));
+    let failures = Cell::new(0);
+    Checker::new().machine(unified()).fail_each_call(CuResult::UNKNOWN, |machine| {
+        machine.without_faults(|| attempt(&make).expect("no fault yet"));
         let outcome = attempt(&make);
-        if machine.calls() - before < number {
-            outcome.expect("no call failed");
-            break;
-        }
-        failures += u32::from(outcome.is_err());
         machine.clear_faults();
         // A failure to free has nobody to be told to, and leaves the memory allocated.
         if outcome.is_err() {
+            failures.set(failures.get() + 1);
+            assert_ne!(machine.failed_calls().len(), 0, "no call failed: {outcome:?}");
             machine.run_all();
-            assert_eq!(machine.leaks().len(), 0, "call {number}: {:?}", machine.leaks());
-            assert_eq!(live(), 0, "call {number}");
+            assert_eq!(machine.leaks().len(), 0, "{:?}", machine.leaks());
+            assert_eq!(live(), 0);
         }
         attempt(&make).expect("the fault is over");
-    }
-    assert!(failures > 1);
+    });
+    assert!(failures.get() > 1);
 }
 
 // Hazard H17: what was allocated before a failing step was lost.

@@ -21,7 +21,7 @@ pub(crate) fn stream() -> CudaStream {
 
 /// A machine that runs nothing before it must.
 pub(crate) fn lazy() -> MachineBuilder {
-    Machine::builder().schedule(Schedule::Adversarial)
+    Machine::builder().schedule(Schedule::Lazy)
 }
 
 /// As [`lazy`], and its devices use ordinary memory of the host.

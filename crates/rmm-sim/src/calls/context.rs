@@ -21,7 +21,7 @@ driver_calls! {
         let device = session.device(device.0)?;
         match session.devices[device].retained {
             0 => return Err(CuResult::INVALID_CONTEXT),
-            1 => session.run_pending(Some(device)),
+            1 => session.drain(Some(device)),
             _ => {}
         }
         let retained = &mut session.devices[device].retained;
@@ -69,7 +69,7 @@ driver_calls! {
     fn cuCtxSynchronize() by [] |session| {
         let device = session.context()?;
         let known = session.knowledge_of_device(device);
-        session.run_pending(Some(device));
+        session.drain(Some(device));
         session.host_learns_device(device, &known);
         session.settle_pools(device);
         Ok(())
@@ -113,9 +113,8 @@ driver_calls! {
         if event.device != device {
             return Err(CuResult::INVALID_HANDLE);
         }
-        event.recording += 1;
-        // The time of many streams is not kept.
-        (event.points, event.frontier, event.time) = (points, frontier, None);
+        let done = state.clock.end_of_device(device);
+        (event.points, event.frontier, event.time) = (points, frontier, Some(done));
         Ok(())
     }
 
@@ -123,13 +122,16 @@ driver_calls! {
         let device = session.context_of(context)?;
         let key = session.event(event)?;
         let state = &mut **session;
-        let frontier = state.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.frontier.clone();
+        let event = state.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
+        let (frontier, done) = (event.frontier.clone(), event.time.unwrap_or(0));
         let ids: Vec<u64> =
             state.streams.iter().filter(|(_, stream)| stream.device == device && !stream.destroyed).map(|(id, _)| id).collect();
         for id in ids {
+            state.clock.hold(id, done);
             state.enqueue_after(id, Work::Mark("wait for an event"), &frontier)?;
         }
         state.devices[device].barrier.join(&frontier);
+        state.clock.hold_new_streams(device, done);
         Ok(())
     }
 }

@@ -48,7 +48,9 @@ impl Session<'_> {
         let point = self.enqueue(stream, work)?;
         if waits {
             let known = self.knowledge_of(stream);
+            let done = self.clock.end_of_stream(stream);
             self.finish([point]);
+            self.clock.wait_until(done);
             self.host_learns(&known);
         }
         Ok(())

@@ -27,6 +27,13 @@ impl Session<'_> {
         Ok(if self.checks.is_on() { event.frontier.clone() } else { Points::default() })
     }
 
+    /// When what an event stands for is done.
+    pub(super) fn end_of_event(&self, event: CuEvent) -> Result<u64, CuResult> {
+        let key = self.event(event)?;
+        let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
+        Ok(event.time.unwrap_or(0))
+    }
+
     /// When the work of an event that keeps time was done.
     fn time_of(&self, event: CuEvent) -> Result<u64, CuResult> {
         let key = self.event(event)?;
@@ -74,13 +81,12 @@ driver_calls! {
             session.check_foreign("cuEventRecord", of_stream, device);
             return Err(CuResult::INVALID_HANDLE);
         }
-        let recording = session.events.get(&key).map_or(0, |event| event.recording) + 1;
-        let point = session.enqueue(id, Work::Record { event: key, recording })?;
+        let point = session.enqueue(id, Work::Record { event: key })?;
         let state = &mut **session;
         let mut frontier = state.frontier(id);
         frontier.add(point);
         if let Some(event) = state.events.get_mut(&key) {
-            (event.recording, event.time) = (recording, None);
+            event.time = Some(state.clock.end_of_stream(id));
             (event.points, event.frontier) = (Points::from_iter([point]), frontier);
         }
         Ok(())
@@ -98,9 +104,11 @@ driver_calls! {
     }
 
     fn cuEventSynchronize(event: CuEvent) by [event] |session| {
+        let done = session.end_of_event(event)?;
         let (points, device) = session.awaited(event)?;
         let known = session.known_by(event)?;
         session.finish(points);
+        session.clock.wait_until(done);
         session.host_learns(&known);
         session.settle_pools(device);
         Ok(())

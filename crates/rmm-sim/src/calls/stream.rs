@@ -38,7 +38,9 @@ driver_calls! {
         let device = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
         let points = session.streams.points_of(id);
         let known = session.knowledge_of(id);
+        let done = session.end_of_wait(id);
         session.finish(points);
+        session.clock.wait_until(done);
         session.host_learns(&known);
         session.settle_pools(device);
         Ok(())
@@ -64,6 +66,8 @@ driver_calls! {
             return Err(CuResult::INVALID_VALUE);
         }
         let frontier = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.frontier.clone();
+        let done = session.end_of_event(event)?;
+        session.clock.hold(id, done);
         session.enqueue_after(id, Work::Mark("wait for an event"), &frontier)?;
         Ok(())
     }

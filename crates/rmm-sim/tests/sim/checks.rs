@@ -44,7 +44,7 @@ fn at(pointer: CuDevicePtr, offset: u64) -> CuDevicePtr {
 
 #[test]
 fn a_race_is_reported_whatever_runs_first() {
-    for schedule in [Schedule::Eager, Schedule::Adversarial, Schedule::Seeded(1)] {
+    for schedule in [Schedule::Eager, Schedule::Lazy, Schedule::Seeded(1)] {
         let (machine, _here) = start(schedule);
         let (a, b, memory) = (stream(), stream(), alloc(4096));
         ok!(cuMemsetD8Async(memory, 1, 4096, a));
@@ -62,7 +62,7 @@ fn a_race_is_reported_whatever_runs_first() {
 
 #[test]
 fn events_order_across_any_number_of_streams() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b, c, memory) = (stream(), stream(), stream(), alloc(4096));
     ok!(cuMemsetD8Async(memory, 1, 4096, a));
     order(a, b);
@@ -81,7 +81,7 @@ fn events_order_across_any_number_of_streams() {
 
 #[test]
 fn atomic_updates_race_with_everything_but_each_other() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b, c, counter) = (stream(), stream(), stream(), alloc(4));
     for stream in [a, b, a] {
         machine.launch(stream, Kernel::new("count", |_| ()).updates(counter, 4)).unwrap();
@@ -126,7 +126,7 @@ fn what_the_host_waited_for_is_behind_everything_later() {
         ("a query", |stream| while !cu!(cuStreamQuery(stream)).is_success() {}),
     ];
     for (what, wait) in ways {
-        let (machine, _here) = start(Schedule::Adversarial);
+        let (machine, _here) = start(Schedule::Lazy);
         let (a, b, memory) = (stream(), stream(), alloc(64));
         ok!(cuMemsetD8Async(memory, 1, 64, a));
         wait(a);
@@ -137,7 +137,7 @@ fn what_the_host_waited_for_is_behind_everything_later() {
 
 #[test]
 fn the_legacy_stream_orders_blocking_streams_only() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (blocking, free) = (blocking_stream(), stream());
     let (a, b) = (alloc(64), alloc(64));
     ok!(cuMemsetD8Async(a, 1, 64, blocking));
@@ -178,7 +178,7 @@ fn a_destroyed_stream_is_not_a_finished_one() {
 
 #[test]
 fn memory_in_stream_order_is_used_in_that_order() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b) = (stream(), stream());
     let memory = alloc_async(64, a);
     ok!(cuMemsetD8Async(memory, 1, 64, b));
@@ -195,7 +195,7 @@ fn memory_in_stream_order_is_used_in_that_order() {
 
 #[test]
 fn pinned_memory_is_freed_when_the_host_knows_that_it_is_not_used() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, memory) = (stream(), alloc(64));
     for waits in [true, false] {
         let host = pinned(64);
@@ -211,7 +211,7 @@ fn pinned_memory_is_freed_when_the_host_knows_that_it_is_not_used() {
 
 #[test]
 fn the_host_races_with_work_on_memory_that_it_shares() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, memory) = (stream(), alloc(64));
     let host = pinned(64);
     let shared = CuDevicePtr(host.addr() as u64);
@@ -226,7 +226,7 @@ fn the_host_races_with_work_on_memory_that_it_shares() {
 
 #[test]
 fn safe_code_launches_and_writes_where_no_program_can_look() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let shared = CuDevicePtr(pinned(64).addr() as u64);
     let kernel = || Kernel::new("write", |_| ()).writes(shared, 64);
     assert_eq!(machine.launch(stream(), kernel()), Err(CuResult::INVALID_VALUE));
@@ -237,7 +237,7 @@ fn safe_code_launches_and_writes_where_no_program_can_look() {
 
 #[test]
 fn frees_are_checked() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, memory) = (stream(), alloc(1024));
     let inside = cu!(cuMemFree_v2(at(memory, 512)));
     ok!(cuMemFree_v2(memory));
@@ -261,7 +261,7 @@ fn frees_are_checked() {
 
 #[test]
 fn ranges_of_a_suballocator_are_judged_like_allocations() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b, chunk) = (stream(), stream(), alloc(1 << 20));
     tell(true, 1, chunk, 1000, Some(a));
     tell(true, 1, at(chunk, 1024), 1000, Some(b));
@@ -285,7 +285,7 @@ fn ranges_of_a_suballocator_are_judged_like_allocations() {
 
 #[test]
 fn a_range_goes_to_another_stream_only_behind_its_free() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b, chunk) = (stream(), stream(), alloc(1 << 20));
     let turns: [(CuStream, bool); 4] = [(a, true), (a, true), (b, false), (b, true)];
     for (to, is_right) in turns {
@@ -306,7 +306,7 @@ fn a_range_goes_to_another_stream_only_behind_its_free() {
 
 #[test]
 fn allocators_stand_on_each_other() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, chunk) = (stream(), alloc(1 << 20));
     tell(true, 1, chunk, 4096, Some(a)); // the outer one's block
     tell(true, 2, chunk, 256, Some(a)); // which another divides up
@@ -320,7 +320,7 @@ fn allocators_stand_on_each_other() {
 
 #[test]
 fn memory_goes_back_to_the_driver_when_no_part_of_it_is_out() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, chunk) = (stream(), alloc(1 << 20));
     tell(true, 1, at(chunk, 512), 256, Some(a));
     ok!(cuMemFree_v2(chunk));
@@ -342,7 +342,7 @@ fn uninitialised_reads_are_told_to_those_who_ask() {
 
 #[test]
 fn handles_that_name_nothing_any_more_are_told() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (stream, event) = (stream(), event());
     ok!(cuStreamDestroy_v2(stream));
     assert_eq!(cu!(cuEventRecord(event, stream)), CuResult::INVALID_HANDLE);

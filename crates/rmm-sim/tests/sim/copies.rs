@@ -7,7 +7,7 @@ use crate::common::{alloc, alloc_async, peek, pinned, start, stream};
 
 #[test]
 fn work_runs_late_and_in_order() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (stream, memory) = (stream(), alloc(16));
     for value in 1..=3 {
         ok!(cuMemsetD8Async(memory, value, 16, stream));
@@ -54,7 +54,7 @@ fn bytes_go_there_and_back() {
 
 #[test]
 fn pageable_sources_are_read_at_once_and_pinned_ones_late() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (stream, memory, page) = (stream(), alloc(2), pinned(1));
     let mut byte = 1_u8;
     // SAFETY: pinned memory is the host's to use.
@@ -70,7 +70,7 @@ fn pageable_sources_are_read_at_once_and_pinned_ones_late() {
 
 #[test]
 fn calls_named_synchronous_wait_only_for_the_host() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b) = (alloc(8), alloc(8));
     ok!(cuMemsetD8_v2(a, 5, 8));
     ok!(cuMemcpy(b, a, 8));
@@ -121,7 +121,7 @@ fn ranges_outside_an_allocation_are_refused() {
 
 #[test]
 fn use_after_a_free_in_stream_order_is_told() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b, memory) = (stream(), stream(), alloc_async(100, CuStream::NULL));
     ok!(cuMemsetD8Async(memory, 1, 100, a)); // before the free, but in a stream that nothing orders before it
     ok!(cuMemFreeAsync(memory, b));
@@ -144,7 +144,7 @@ fn use_after_a_free_in_stream_order_is_told() {
 
 #[test]
 fn work_before_a_free_in_the_same_stream_is_fine() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let stream = stream();
     let memory = alloc_async(100, stream);
     ok!(cuMemsetD8Async(memory, 1, 100, stream));

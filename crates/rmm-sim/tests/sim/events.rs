@@ -7,7 +7,7 @@ use crate::common::{Log, alloc, event, start, stream};
 
 #[test]
 fn an_event_that_was_never_recorded_is_complete() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (event, stream, log) = (event(), stream(), Log::default());
     ok!(cuEventQuery(event));
     ok!(cuEventSynchronize(event));
@@ -19,7 +19,7 @@ fn an_event_that_was_never_recorded_is_complete() {
 
 #[test]
 fn an_event_completes_with_the_work_before_it() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (event, stream, log) = (event(), stream(), Log::default());
     log.enqueue(&machine, stream, 1);
     ok!(cuEventRecord(event, stream));
@@ -32,7 +32,7 @@ fn an_event_completes_with_the_work_before_it() {
 
 #[test]
 fn a_wait_is_for_what_was_recorded_when_it_was_made() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (event, a, b, log) = (event(), stream(), stream(), Log::default());
     log.enqueue(&machine, a, 1);
     ok!(cuEventRecord(event, a));
@@ -49,7 +49,7 @@ fn a_wait_is_for_what_was_recorded_when_it_was_made() {
 
 #[test]
 fn without_a_wait_streams_are_not_ordered() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b, log) = (stream(), stream(), Log::default());
     log.enqueue(&machine, a, 1);
     log.enqueue(&machine, b, 2);
@@ -59,7 +59,7 @@ fn without_a_wait_streams_are_not_ordered() {
 
 #[test]
 fn long_chains_of_waits_end() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (streams, event, log) = ([stream(), stream()], event(), Log::default());
     for i in 0..2000 {
         log.enqueue(&machine, streams[i % 2], u32::try_from(i).unwrap());
@@ -72,7 +72,7 @@ fn long_chains_of_waits_end() {
 
 #[test]
 fn a_context_records_and_waits_for_all_its_streams() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (event, a, b, c, log) = (event(), stream(), stream(), stream(), Log::default());
     let mut context = CuContext::NULL;
     ok!(cuCtxGetCurrent(&raw mut context));
@@ -87,7 +87,7 @@ fn a_context_records_and_waits_for_all_its_streams() {
 
 #[test]
 fn a_context_that_waits_makes_later_streams_wait() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (event, a, log) = (event(), stream(), Log::default());
     let mut context = CuContext::NULL;
     ok!(cuCtxGetCurrent(&raw mut context));

@@ -91,7 +91,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
     let trace = trace_of(Schedule::Seeded(10));
     assert_eq!(trace, trace_of(Schedule::Seeded(10)));
     assert_ne!(trace, trace_of(Schedule::Seeded(11)));
-    assert_eq!(trace_of(Schedule::Adversarial), trace_of(Schedule::Adversarial));
+    assert_eq!(trace_of(Schedule::Lazy), trace_of(Schedule::Lazy));
     assert!(
         trace.iter().any(
             |entry| matches!(entry, TraceEntry::Work { what, .. } if what.starts_with("fill"))
@@ -116,7 +116,7 @@ fn every_schedule_runs_the_same_work_of_a_stream_in_the_same_order() {
         work
     };
     assert_eq!(work_of(Schedule::Seeded(12)), work_of(Schedule::Eager));
-    assert_eq!(work_of(Schedule::Seeded(12)), work_of(Schedule::Adversarial));
+    assert_eq!(work_of(Schedule::Seeded(12)), work_of(Schedule::Lazy));
 }
 
 #[test]
@@ -146,4 +146,42 @@ fn handles_of_a_machine_that_is_gone_name_nothing() {
     drop(gone);
     let (_machine, _here) = start(Schedule::Eager);
     assert_eq!(cu!(cuCtxSetCurrent(context)), CuResult::INVALID_CONTEXT);
+}
+
+#[test]
+fn large_allocations_of_every_kind_can_be_refused() {
+    let (machine, _here) = start(Schedule::Seeded(13));
+    machine.fail(Fault::out_of_memory_above(MIB));
+    let (mut pointer, mut host) = (CuDevicePtr::NULL, std::ptr::null_mut());
+    for (bytes, code) in [(MIB, CuResult::SUCCESS), (MIB + 1, CuResult::OUT_OF_MEMORY)] {
+        assert_eq!(cu!(cuMemAlloc_v2(&raw mut pointer, bytes)), code);
+        assert_eq!(cu!(cuMemAllocManaged(&raw mut pointer, bytes, 1)), code);
+        assert_eq!(cu!(cuMemAllocAsync(&raw mut pointer, bytes, CuStream::NULL)), code);
+        assert_eq!(cu!(cuMemHostAlloc(&raw mut host, bytes, 0)), code);
+    }
+    assert_eq!(machine.leaks().len(), 4);
+    let large = ["cuMemAlloc_v2", "cuMemAllocManaged", "cuMemAllocAsync", "cuMemHostAlloc"];
+    assert_eq!(machine.failed_calls(), large);
+}
+
+#[test]
+fn a_lost_device_stays_lost() {
+    let (machine, _here) = start(Schedule::Seeded(14));
+    machine.fail(Fault::device_lost(2));
+    let pointer = alloc(1);
+    for _ in 0..3 {
+        assert_eq!(cu!(cuMemFree_v2(pointer)), CuResult::ILLEGAL_ADDRESS);
+        assert_eq!(cu!(cuCtxSynchronize()), CuResult::ILLEGAL_ADDRESS);
+    }
+}
+
+#[test]
+fn faults_do_not_see_calls_that_are_kept_from_them() {
+    let (machine, _here) = start(Schedule::Seeded(15));
+    machine.fail(Fault::any_call(2, CODE));
+    alloc(1);
+    let pointer = machine.without_faults(|| alloc(1));
+    drop(std::panic::catch_unwind(|| machine.without_faults(|| panic!("on purpose"))));
+    assert_eq!(cu!(cuMemFree_v2(pointer)), CODE, "the second that the fault sees");
+    assert_eq!(machine.failed_calls(), ["cuMemFree_v2"]);
 }

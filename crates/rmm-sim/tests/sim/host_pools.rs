@@ -55,7 +55,7 @@ fn touch(pointer: CuDevicePtr, value: u8) -> u8 {
 
 #[test]
 fn a_pool_at_the_host_gives_memory_that_the_host_may_touch() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (pool, stream) = (create(HOST).unwrap(), stream());
     let pointer = alloc_from(pool, MIB, stream).unwrap();
     ok!(cuStreamSynchronize(stream));
@@ -137,7 +137,7 @@ fn ordinary_memory_is_the_device_s_only_where_the_attribute_says_so() {
         cu!(cuMemAdvise_v2(pointer, 64, set, HOST))
     };
     {
-        let (_machine, _here) = start(Schedule::Adversarial);
+        let (_machine, _here) = start(Schedule::Lazy);
         assert_eq!(cu!(cuMemsetD8_v2(pointer, 2, 64)), CuResult::INVALID_VALUE);
         assert_eq!(advise(), CuResult::INVALID_VALUE);
     }
@@ -154,7 +154,7 @@ fn ordinary_memory_is_the_device_s_only_where_the_attribute_says_so() {
 
 #[test]
 fn copies_that_name_their_direction_take_no_memory_of_a_pool_at_the_host_for_the_devices() {
-    let (_machine, _here) = start(Schedule::Adversarial);
+    let (_machine, _here) = start(Schedule::Lazy);
     let (pool, stream) = (create(HOST).unwrap(), stream());
     let pooled = alloc_from(pool, 8, stream).unwrap();
     let mut bytes = [3u8; 8];

@@ -4,6 +4,7 @@
 #[macro_use]
 mod common;
 
+mod checker;
 mod checks;
 mod copies;
 mod events;
@@ -15,5 +16,6 @@ mod pool_devices;
 mod pools;
 mod streams;
 mod threads;
+mod times;
 mod virtual_memory;
 mod virtual_memory_order;

@@ -55,7 +55,7 @@ fn the_host_can_not_touch_pinned_memory_that_was_freed() {
 
 #[test]
 fn the_host_can_touch_pinned_and_managed_memory() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let mut managed = CuDevicePtr::NULL;
     ok!(cuMemAllocManaged(&raw mut managed, 100, rmm_sys::MEM_ATTACH_GLOBAL));
     let managed_host: *mut u8 =
@@ -118,7 +118,7 @@ fn memory_runs_out_and_can_be_used_to_the_last_byte() {
 #[test]
 fn the_same_calls_have_the_same_addresses() {
     let addresses = || {
-        let (_machine, _here) = start(Schedule::Adversarial);
+        let (_machine, _here) = start(Schedule::Lazy);
         let first = alloc(100);
         let hole = alloc(5 * MIB);
         let rest = [alloc(3 * MIB), alloc(700)];

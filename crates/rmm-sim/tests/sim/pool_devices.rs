@@ -12,7 +12,7 @@ use crate::common::{Log, MIB, enter, event, peek, stream, try_alloc_async};
 
 /// A machine of two devices with 32 MiB each, of which the first is current.
 fn two_devices() -> (Machine, Entered) {
-    enter(Machine::builder().devices(2).memory(32 * MIB).schedule(Schedule::Adversarial).build())
+    enter(Machine::builder().devices(2).memory(32 * MIB).schedule(Schedule::Lazy).build())
 }
 
 /// Does something with the second device current.

@@ -42,7 +42,7 @@ fn alloc_from(pool: CuMemPool, bytes: usize, stream: CuStream) -> Result<CuDevic
 
 #[test]
 fn freed_memory_is_the_same_streams_at_once_and_not_anothers() {
-    let (_machine, _here) = start(Schedule::Adversarial);
+    let (_machine, _here) = start(Schedule::Lazy);
     let (a, b) = (stream(), stream());
     let first = alloc_async(MIB, a);
     ok!(cuMemFreeAsync(first, a));
@@ -53,7 +53,7 @@ fn freed_memory_is_the_same_streams_at_once_and_not_anothers() {
 
 #[test]
 fn freed_memory_is_anothers_once_the_free_is_complete() {
-    let (_machine, _here) = start(Schedule::Adversarial);
+    let (_machine, _here) = start(Schedule::Lazy);
     let (a, b) = (stream(), stream());
     let _keeps_the_segment = alloc_async(512, a);
     let first = alloc_async(MIB, a);
@@ -67,7 +67,7 @@ fn freed_memory_is_anothers_once_the_free_is_complete() {
 
 #[test]
 fn freed_memory_is_that_of_a_stream_that_waits() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, b, c, event) = (stream(), stream(), stream(), event());
     let first = alloc_async(MIB, a);
     ok!(cuEventRecord(event, a));
@@ -88,7 +88,7 @@ fn freed_memory_is_that_of_a_stream_that_waits() {
 
 #[test]
 fn the_legacy_stream_is_behind_blocking_streams_without_a_wait() {
-    let (_machine, _here) = start(Schedule::Adversarial);
+    let (_machine, _here) = start(Schedule::Lazy);
     let (blocking, other, event) = (blocking_stream(), stream(), event());
     let [first, second, third] = [0; 3].map(|_| alloc_async(MIB, other));
     ok!(cuEventRecord(event, other));
@@ -111,7 +111,7 @@ fn the_legacy_stream_is_behind_blocking_streams_without_a_wait() {
 #[test]
 fn where_nothing_else_is_left_the_stream_waits() {
     let (machine, _here) =
-        enter(Machine::builder().memory(32 * MIB).schedule(Schedule::Adversarial).build());
+        enter(Machine::builder().memory(32 * MIB).schedule(Schedule::Lazy).build());
     let (a, b, log) = (stream(), stream(), Log::default());
     let all = alloc_async(32 * MIB, a);
     log.enqueue(&machine, a, 1);
@@ -126,7 +126,7 @@ fn where_nothing_else_is_left_the_stream_waits() {
 #[test]
 fn where_streams_may_not_wait_the_host_does() {
     let (machine, _here) =
-        enter(Machine::builder().memory(32 * MIB).schedule(Schedule::Adversarial).build());
+        enter(Machine::builder().memory(32 * MIB).schedule(Schedule::Lazy).build());
     set(default_pool(), Attribute::REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0);
     let (a, b, log) = (stream(), stream(), Log::default());
     let all = alloc_async(32 * MIB, a);
@@ -139,7 +139,7 @@ fn where_streams_may_not_wait_the_host_does() {
 
 #[test]
 fn a_synchronisation_gives_back_down_to_the_threshold() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let stream = stream();
     for (threshold, left) in [(0, 0), (40 << 20, 64), (1 << 40, 96)] {
         set(default_pool(), Attribute::RELEASE_THRESHOLD, threshold);
@@ -160,7 +160,7 @@ fn a_synchronisation_gives_back_down_to_the_threshold() {
 #[test]
 fn what_pools_hold_in_reserve_serves_others() {
     let (_machine, _here) =
-        enter(Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build());
+        enter(Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build());
     set(default_pool(), Attribute::RELEASE_THRESHOLD, u64::MAX);
     let stream = stream();
     let block = alloc_async(64 * MIB, stream);
@@ -195,7 +195,7 @@ fn counters_and_watermarks() {
 
 #[test]
 fn a_free_without_a_stream_waits_for_no_work_on_a_pools_memory() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let stream = stream();
     let block = alloc_async(MIB, stream);
     ok!(cuStreamSynchronize(stream));
@@ -208,7 +208,7 @@ fn a_free_without_a_stream_waits_for_no_work_on_a_pools_memory() {
 
 #[test]
 fn pools_have_limits_and_an_end() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (pool, stream) = (create(10 * MIB), stream());
     let block = alloc_from(pool, 9 * MIB, stream).unwrap();
     assert_eq!(alloc_from(pool, 2 * MIB, stream), Err(CuResult::OUT_OF_MEMORY));

@@ -15,7 +15,7 @@ fn id(stream: CuStream) -> u64 {
 
 #[test]
 fn the_legacy_stream_waits_for_blocking_streams() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (blocking, other, log) = (blocking_stream(), stream(), Log::default());
     log.enqueue(&machine, blocking, 1);
     log.enqueue(&machine, other, 2);
@@ -27,7 +27,7 @@ fn the_legacy_stream_waits_for_blocking_streams() {
 
 #[test]
 fn blocking_streams_wait_for_the_legacy_stream() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (blocking, other, log) = (blocking_stream(), stream(), Log::default());
     log.enqueue(&machine, CuStream::LEGACY, 1);
     log.enqueue(&machine, other, 2);
@@ -40,7 +40,7 @@ fn blocking_streams_wait_for_the_legacy_stream() {
 
 #[test]
 fn waiting_for_the_legacy_stream_is_waiting_for_blocking_ones() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (blocking, log) = (blocking_stream(), Log::default());
     log.enqueue(&machine, blocking, 1);
     assert_eq!(cu!(cuStreamQuery(CuStream::NULL)), CuResult::NOT_READY);
@@ -50,7 +50,7 @@ fn waiting_for_the_legacy_stream_is_waiting_for_blocking_ones() {
 
 #[test]
 fn a_destroyed_stream_still_does_its_work() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (gone, memory) = (stream(), alloc(1));
     ok!(cuMemsetD8Async(memory, 8, 1, gone));
     ok!(cuStreamDestroy_v2(gone));
@@ -62,7 +62,7 @@ fn a_destroyed_stream_still_does_its_work() {
 
 #[test]
 fn handles_are_reused_and_ids_are_not() {
-    let (_machine, _here) = start(Schedule::Adversarial);
+    let (_machine, _here) = start(Schedule::Lazy);
     let (a, b) = (stream(), stream());
     let (id_a, id_b) = (id(a), id(b));
     ok!(cuStreamDestroy_v2(a));
@@ -80,7 +80,7 @@ fn handles_are_reused_and_ids_are_not() {
 
 #[test]
 fn default_streams_have_ids_by_context_and_thread() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     assert_eq!((id(CuStream::NULL), id(CuStream::LEGACY)), (1, 1));
     let mine = id(CuStream::PER_THREAD);
     assert_eq!(id(CuStream::PER_THREAD), mine);
@@ -98,7 +98,7 @@ fn host_functions_run_in_order_and_can_not_call_the_driver() {
         // SAFETY: the test passes a place for a code that outlives the work.
         unsafe { data.cast::<CuResult>().write(code) };
     }
-    let (_machine, _here) = start(Schedule::Adversarial);
+    let (_machine, _here) = start(Schedule::Lazy);
     let (stream, mut code) = (stream(), CuResult::SUCCESS);
     ok!(cuLaunchHostFunc(stream, Some(call_back), (&raw mut code).cast()));
     ok!(cuStreamSynchronize(stream));
@@ -108,7 +108,7 @@ fn host_functions_run_in_order_and_can_not_call_the_driver() {
 
 #[test]
 fn kernels_touch_what_they_declare() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (stream, a, b) = (stream(), alloc(4), alloc(4));
     ok!(cuMemsetD8Async(a, 3, 4, stream));
     let kernel = rmm_sim::Kernel::new("double", move |memory| {

@@ -9,7 +9,7 @@ use crate::common::{Log, alloc, blocking_stream, enter, event, peek, program, st
 
 #[test]
 fn a_thread_that_entered_no_machine_works_by_handles_and_addresses() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (stream, memory) = (stream(), alloc(4));
     let work = move || {
         ok!(cuMemsetD8Async(memory, 5, 4, stream));
@@ -37,7 +37,7 @@ fn a_thread_uses_the_machine_whose_context_it_made_current() {
 
 #[test]
 fn threads_hammer_one_machine() {
-    for schedule in [Schedule::Seeded(20), Schedule::Adversarial, Schedule::Eager] {
+    for schedule in [Schedule::Seeded(20), Schedule::Lazy, Schedule::Eager] {
         let (machine, _here) = start(schedule);
         let threads: Vec<_> = (0..4_u8)
             .map(|number| {
@@ -86,7 +86,7 @@ fn hammer(number: u8) {
 
 #[test]
 fn one_thread_waits_for_what_another_one_runs() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (stream, log) = (stream(), Log::default());
     let (started, has_started) = std::sync::mpsc::channel();
     let (go, may_go) = std::sync::mpsc::channel::<()>();

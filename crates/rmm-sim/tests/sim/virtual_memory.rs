@@ -26,7 +26,7 @@ fn attribute<T: Default>(
 
 #[test]
 fn mapped_memory_is_used_like_any_other() {
-    for schedule in [Schedule::Eager, Schedule::Adversarial, Schedule::Seeded(3)] {
+    for schedule in [Schedule::Eager, Schedule::Lazy, Schedule::Seeded(3)] {
         let (machine, _here) = start(schedule);
         let memory = mapped(2);
         let (a, plain) = (stream(), alloc(64));
@@ -44,7 +44,7 @@ fn mapped_memory_is_used_like_any_other() {
 
 #[test]
 fn a_range_grows_where_it_is_and_accesses_span_its_mappings() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (a, range) = (stream(), reserve(8 * GRANULE));
     // In this order, so that neighbours by address are none in memory.
     let (second, first) = (create(GRANULE), create(GRANULE));
@@ -128,7 +128,7 @@ fn physical_memory_counts_from_when_it_is_made_until_nobody_has_it() {
 
 #[test]
 fn physical_memory_runs_out_and_takes_what_pools_hold_in_reserve() {
-    let builder = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial);
+    let builder = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy);
     let (machine, _here) = enter(builder.build());
     let a = stream();
     let pooled = alloc_async(1, a);

@@ -9,7 +9,7 @@ use crate::mapped::{
     GRANULE, at, create, grant, grant_to, map, mapped, put, release, reserve, unmap,
 };
 
-const SCHEDULES: [Schedule; 2] = [Schedule::Eager, Schedule::Adversarial];
+const SCHEDULES: [Schedule; 2] = [Schedule::Eager, Schedule::Lazy];
 
 /// Two granules of one piece of physical memory at two places.
 fn aliased() -> [CuDevicePtr; 2] {
@@ -24,7 +24,7 @@ fn aliased() -> [CuDevicePtr; 2] {
 
 #[test]
 fn two_addresses_of_one_memory_show_the_same_bytes() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let ([x, y], a) = (aliased(), stream());
     ok!(cuMemsetD8Async(at(x, 100), 6, 10, a));
     ok!(cuStreamSynchronize(a));
@@ -56,7 +56,7 @@ fn accesses_by_two_addresses_of_one_memory_race() {
 
 #[test]
 fn memory_keeps_its_history_from_one_mapping_to_the_next() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (handle, a, b) = (create(GRANULE), stream(), stream());
     let [first, second, third] = [(); 3].map(|()| reserve(GRANULE));
     put(first, GRANULE, handle);
@@ -71,7 +71,7 @@ fn memory_keeps_its_history_from_one_mapping_to_the_next() {
 
 #[test]
 fn addresses_begin_anew_with_each_mapping() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (memory, a) = (mapped(1), stream());
     ok!(cuMemsetD8Async(memory, 1, 64, a));
     for _ in 0..2 {
@@ -109,7 +109,7 @@ fn a_mapping_may_end_when_the_host_knows_that_it_is_not_used() {
 
 #[test]
 fn unmapping_does_not_wait_and_late_work_finds_nothing() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (memory, a) = (mapped(1), stream());
     ok!(cuMemsetD8Async(memory, 1, 64, a));
     unmap(memory, GRANULE);
@@ -126,7 +126,7 @@ fn unmapping_does_not_wait_and_late_work_finds_nothing() {
 
 #[test]
 fn a_kernel_finds_its_memory_gone() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (memory, a) = (mapped(2), stream());
     let kernel = Kernel::new("late", move |kernel| {
         assert_eq!(kernel.read(memory, &mut [0]), Ok(()));
@@ -153,7 +153,7 @@ fn memory_and_addresses_are_given_back_when_nothing_is_at_work_on_them() {
         let what = machine.violations().into_iter().map(|v| v.second.expect("a call").what);
         assert!(what.eq(["cuMemUnmap", "cuMemRelease", "cuMemAddressFree"]));
     }
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (range, handle, a) = (reserve(GRANULE), create(GRANULE), stream());
     put(range, GRANULE, handle);
     ok!(cuMemsetD8Async(range, 1, 64, a));
@@ -228,14 +228,14 @@ fn rights_may_be_taken_when_the_host_knows_that_they_are_not_needed() {
         assert_eq!((first.kind, first.missing.is_some()), (ViolationKind::NoAccess, true));
         ok!(cuStreamSynchronize(a));
         // With the work done before, it did no harm this time; else it was left out.
-        let (late, found) = (schedule == Schedule::Adversarial, machine.violations().len());
+        let (late, found) = (schedule == Schedule::Lazy, machine.violations().len());
         assert_eq!((found, peek(&machine, memory)), if late { (2, 1) } else { (1, 2) });
     }
 }
 
 #[test]
 fn a_suballocators_blocks_span_mappings() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (range, a, b) = (reserve(4 * GRANULE), stream(), stream());
     let handles = [(); 2].map(|()| create(GRANULE));
     put(range, GRANULE, handles[0]);
@@ -256,7 +256,7 @@ fn a_suballocators_blocks_span_mappings() {
 
 #[test]
 fn a_block_that_was_taken_back_is_unmapped_when_its_stream_has_come_so_far() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (memory, a) = (mapped(1), stream());
     for waits in [true, false] {
         tell(true, 1, memory, 4096, Some(a));
@@ -274,7 +274,7 @@ fn a_block_that_was_taken_back_is_unmapped_when_its_stream_has_come_so_far() {
 
 #[test]
 fn a_block_may_be_handed_out_before_its_memory_is_mapped() {
-    let (machine, _here) = start(Schedule::Adversarial);
+    let (machine, _here) = start(Schedule::Lazy);
     let (range, a) = (reserve(2 * GRANULE), stream());
     let block = at(range, GRANULE);
     tell(true, 1, block, 4096, Some(a));

@@ -1,0 +1,82 @@
+//! What a checked replay found, as text and exit status.
+
+use std::fmt::Write as _;
+
+use crate::commands::{FAILURE, SUCCESS, VIOLATIONS};
+use crate::format::count;
+use crate::replay::Checked;
+
+/// Violations that are printed in full; the others are counted.
+const SHOWN: usize = 5;
+
+/// One line, and below it what is wrong. Ends with a line feed.
+pub(crate) fn render(name: &str, checked: &Checked) -> String {
+    let violations = &checked.violations;
+    let found = match violations.len() {
+        0 => String::from("nothing out of order"),
+        number => count(number as u64, "violation"),
+    };
+    let mut text = format!("{name}: {}, {found}\n", count(checked.events, "event"));
+    // Writing to a string does not fail.
+    for violation in violations.iter().take(SHOWN) {
+        let _ = writeln!(text, "  {violation}");
+    }
+    if violations.len() > SHOWN {
+        let _ = writeln!(text, "  and {} more", violations.len() - SHOWN);
+    }
+    if let Some(failure) = &checked.first_failure {
+        let failures = count(checked.failures, "failure");
+        let _ = writeln!(text, "  {failures}; the first: {failure}");
+    }
+    text
+}
+
+/// How the program ends after this.
+pub(crate) fn status(checked: &Checked) -> u8 {
+    match (checked.violations.is_empty(), checked.failures) {
+        (false, _) => VIOLATIONS,
+        (true, 0) => SUCCESS,
+        (true, _) => FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmm_sim::{Kernel, Machine, Violation};
+    use rmm_sys::CuStream;
+
+    use super::*;
+
+    /// So many violations, all alike.
+    fn violations(number: usize) -> Vec<Violation> {
+        let machine = Machine::new();
+        let _here = machine.enter();
+        let _device = rmm_core::Device::current().expect("there is one");
+        for _ in 0..number {
+            let kernel = Kernel::new("broken", |_| panic!("on purpose"));
+            machine.launch(CuStream::LEGACY, kernel).expect("a stream of the device");
+        }
+        machine.run_all();
+        machine.violations()
+    }
+
+    #[test]
+    fn the_first_violations_are_told_and_the_others_counted() {
+        let checked = |number| Checked {
+            events: 1000,
+            failures: 1,
+            first_failure: Some("line 2: no".to_owned()),
+            violations: violations(number),
+        };
+        let text = render("a.csv: pool", &checked(7));
+        assert!(
+            text.starts_with(
+                "a.csv: pool: 1,000 events, 7 violations\n  kernel panicked: broken\n"
+            )
+        );
+        assert_eq!(text.matches("kernel panicked").count(), SHOWN);
+        assert!(text.ends_with("\n  and 2 more\n  1 failure; the first: line 2: no\n"), "{text}");
+        assert_eq!(status(&checked(1)), VIOLATIONS);
+        assert_eq!(status(&checked(0)), FAILURE);
+    }
+}

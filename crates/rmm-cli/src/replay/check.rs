@@ -1,0 +1,87 @@
+//! A replay that asks whether a resource keeps memory apart: every block is used, and the software device judges the order.
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{Device, Error};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_sim::Violation;
+
+use super::player::Player;
+use super::subject::Subject;
+use super::{Options, run};
+use crate::args::ResourceKind;
+use crate::device::OpenDevice;
+use crate::trace::Trace;
+
+/// What a checked replay found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Checked {
+    /// How many events were replayed, all repeats counted.
+    pub events: u64,
+    /// How many of them failed.
+    pub failures: u64,
+    /// What the first of these was, with its line in the trace.
+    pub first_failure: Option<String>,
+    /// Memory that was used, handed out or taken back out of order; a machine keeps the first thousand.
+    pub violations: Vec<Violation>,
+}
+
+/// Replays a trace against one kind of resource, with work on every block: on its stream once it is allocated, and on the stream
+/// that frees it just before. Where that is another stream, it is made to wait for the first, as a right program does.
+///
+/// `device` comes from [`OpenDevice::checked`]. `progress` is told how many more events were done, of as many as the trace has for
+/// each repeat.
+///
+/// # Errors
+/// As [`replay`](super::replay()), and if the device checks nothing.
+pub fn check(
+    device: &OpenDevice,
+    trace: &Trace,
+    kind: ResourceKind,
+    options: Options,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Checked, Error> {
+    match kind {
+        ResourceKind::Pool => check_on(device, trace, options, progress, || {
+            PoolMemoryResource::builder(CudaMemoryResource::new()).build()
+        }),
+        ResourceKind::CudaAsync => {
+            check_on(device, trace, options, progress, CudaAsyncMemoryResource::new)
+        }
+        ResourceKind::Cuda => {
+            check_on(device, trace, options, progress, || Ok(CudaMemoryResource::new()))
+        }
+    }
+}
+
+fn check_on<S: Subject>(
+    device: &OpenDevice,
+    trace: &Trace,
+    options: Options,
+    progress: &(dyn Fn(u64) + Sync),
+    make: impl FnOnce() -> Result<S, Error>,
+) -> Result<Checked, Error> {
+    let machine = device
+        .machine()
+        .ok_or_else(|| Error::invalid_argument("check", "only the software device checks"))?;
+    let player = Player::new(trace)?.with_work(machine);
+    let subject = make()?;
+    let mut checked = Checked { events: 0, failures: 0, first_failure: None, violations: vec![] };
+    for _ in 0..options.repeat {
+        let outcome = run(device, &player, &subject, options, progress)?;
+        player.free_leftovers(&subject);
+        Device::synchronize_current()?;
+        checked.events += trace.events.len() as u64;
+        checked.failures += outcome.failures;
+        checked.first_failure = checked.first_failure.or(outcome.first_failure);
+    }
+    // Its memory goes back to the driver: that has to be in order, too.
+    drop(subject);
+    machine.run_all();
+    checked.violations = machine.violations();
+    Ok(checked)
+}
+
+#[cfg(test)]
+#[path = "check/tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+//! A resource that is out of order is found, and one that is not passes.
+
+use std::alloc::Layout;
+use std::sync::Mutex;
+
+use rmm_adaptors::PoolBlock;
+use rmm_core::{DevicePtr, Resource, StreamRef, SyncResource};
+use rmm_sim::ViolationKind;
+
+use super::*;
+
+/// Keeps what is freed and hands it to whoever asks next, on any stream, with no look at the order.
+#[derive(Debug, Default)]
+struct Careless {
+    upstream: CudaMemoryResource,
+    kept: Mutex<Vec<(DevicePtr, Layout)>>,
+}
+
+impl Drop for Careless {
+    fn drop(&mut self) {
+        for (pointer, layout) in self.kept.get_mut().expect("no holder panics").drain(..) {
+            // SAFETY: it came from there with this layout, and the driver waits for its uses.
+            unsafe { self.upstream.deallocate_sync(pointer, layout) };
+        }
+    }
+}
+
+// SAFETY: blocks are handed out one at a time; that they may still be in use is the fault to be found.
+unsafe impl SyncResource for Careless {
+    fn name(&self) -> &'static str {
+        "careless"
+    }
+
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        let mut kept = self.kept.lock().expect("no holder panics");
+        match kept.iter().position(|&(_, other)| other == layout) {
+            Some(index) => Ok(kept.swap_remove(index).0),
+            None => self.upstream.allocate_sync(layout),
+        }
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        self.kept.lock().expect("no holder panics").push((pointer, layout));
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Resource for Careless {
+    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { self.deallocate_sync(pointer, layout) };
+    }
+}
+
+impl Subject for Careless {
+    const SAMPLE_EVERY: u64 = 1;
+
+    fn reserved(&self) -> Result<u64, Error> {
+        Ok(0)
+    }
+
+    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
+
+    fn stream_waits(&self) -> u64 {
+        0
+    }
+
+    fn blocks(&self) -> Vec<PoolBlock> {
+        Vec::new()
+    }
+}
+
+/// A block that goes from one stream to another, and one that is freed on another stream than it was allocated on.
+const LOG: &str = "Thread,Time,Action,Pointer,Size,Stream
+1,0,allocate,0x1000,4096,1
+1,0,free,0x1000,4096,1
+1,0,allocate,0x1000,4096,2
+1,0,free,0x1000,4096,3
+";
+
+fn check_with<S: Subject>(make: impl FnOnce() -> Result<S, Error>) -> Checked {
+    let device = OpenDevice::checked().expect("always there");
+    let trace = crate::trace::read_from("log.csv", LOG.as_bytes()).expect("a good log");
+    let options = Options { repeat: 2, threads: None };
+    check_on(&device, &trace, options, &|_| {}, make).expect("it can be made")
+}
+
+#[test]
+fn reuse_that_waits_for_nobody_is_found() {
+    let checked = check_with(|| Ok(Careless::default()));
+    let violation = checked.violations.first().expect("the second stream waits for nobody");
+    assert_eq!(violation.kind, ViolationKind::Race, "{violation}");
+    let text = violation.to_string();
+    assert!(text.contains("last use") && text.contains("first use"), "{text}");
+}
+
+#[test]
+fn a_pool_is_in_order_and_so_are_frees_on_other_streams() {
+    let checked = check_with(|| PoolMemoryResource::builder(CudaMemoryResource::new()).build());
+    assert!(checked.violations.is_empty(), "{:?}", checked.violations);
+    assert_eq!((checked.events, checked.failures), (8, 0));
+}
