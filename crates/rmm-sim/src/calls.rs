@@ -1,5 +1,6 @@
 //! The driver's functions, by theme. Each has the name and the signature of the symbol that it stands for.
 
+mod capture;
 mod context;
 mod copy;
 mod device;
@@ -10,6 +11,7 @@ mod pool_attributes;
 mod stream;
 mod unsupported;
 
+pub(crate) use capture::*;
 pub(crate) use context::*;
 pub(crate) use copy::*;
 pub(crate) use device::*;

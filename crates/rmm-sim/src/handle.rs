@@ -10,6 +10,8 @@ pub(crate) enum Kind {
     Stream = 2,
     Event = 3,
     Pool = 4,
+    Graph = 5,
+    Executable = 6,
 }
 
 /// The word that names `slot` of `machine`.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_sys::{CuDevicePtr, CuResult};
 
@@ -9,7 +10,20 @@ use crate::check::Operation;
 use crate::machine::Machine;
 use crate::memory::{Place, Side};
 
-type Run = Box<dyn FnOnce(&mut KernelMemory) + Send>;
+/// What a kernel does.
+pub(crate) enum Run {
+    Once(Box<dyn FnOnce(&mut KernelMemory) + Send>),
+    Often(Arc<Mutex<dyn FnMut(&mut KernelMemory) + Send>>),
+}
+
+impl Run {
+    pub(crate) fn run(self, memory: &mut KernelMemory) {
+        match self {
+            Self::Once(run) => run(memory),
+            Self::Often(run) => run.lock().unwrap_or_else(PoisonError::into_inner)(memory),
+        }
+    }
+}
 
 /// A simulated kernel: the ranges that it reads and writes, and what it does when the stream comes to it.
 ///
@@ -25,7 +39,23 @@ pub struct Kernel {
 impl Kernel {
     /// A kernel that does `run`; `name` is for traces.
     pub fn new(name: &'static str, run: impl FnOnce(&mut KernelMemory) + Send + 'static) -> Self {
-        Self { name, ranges: Vec::new(), run: Box::new(run) }
+        Self { name, ranges: Vec::new(), run: Run::Once(Box::new(run)) }
+    }
+
+    /// A kernel that may run any number of times, as those of a graph do: a stream that is being captured takes no other.
+    ///
+    /// ```
+    /// use rmm_sim::Kernel;
+    ///
+    /// let mut runs = 0;
+    /// let kernel = Kernel::repeatable("count", move |_| runs += 1);
+    /// assert!(format!("{kernel:?}").contains("count"));
+    /// ```
+    pub fn repeatable(
+        name: &'static str,
+        run: impl FnMut(&mut KernelMemory) + Send + 'static,
+    ) -> Self {
+        Self { name, ranges: Vec::new(), run: Run::Often(Arc::new(Mutex::new(run))) }
     }
 
     /// It reads `bytes` bytes at `pointer`.
@@ -83,6 +113,13 @@ impl Body {
         };
         let places = kernel.ranges.iter().map(&mut place).collect::<Result<_, CuResult>>()?;
         Ok(Self { name: kernel.name, places, run: kernel.run })
+    }
+
+    /// The same kernel once more, if it may run often.
+    pub(crate) fn replica(&self) -> Option<Self> {
+        let Run::Often(run) = &self.run else { return None };
+        let run = Run::Often(Arc::clone(run));
+        Some(Self { name: self.name, places: self.places.clone(), run })
     }
 }
 

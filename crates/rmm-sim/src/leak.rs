@@ -26,6 +26,9 @@ impl State {
                 .filter(own)
                 .map(|key| leak(LeakKind::Pool, format!("pool {key}"), 0)),
         );
+        let graphs = &self.captures.graphs;
+        let keys = graphs.slots.keys().chain(graphs.executable_slots.keys());
+        leaks.extend(keys.map(|key| leak(LeakKind::Graph, format!("graph {key}"), 0)));
         leaks
     }
 }

@@ -240,6 +240,7 @@ impl Machine {
     /// Enqueues a simulated kernel.
     ///
     /// # Errors
+    /// `NOT_SUPPORTED` if the stream is being captured and the kernel is not [repeatable](Kernel::repeatable),
     /// `INVALID_HANDLE` for a stream that is not of this machine, `INVALID_VALUE` for a range that does not lie within
     /// one live allocation, `NOT_PERMITTED` inside a host function or kernel, and `INVALID_CONTEXT` for a default
     /// stream where the calling thread has no current context.
@@ -249,6 +250,7 @@ impl Machine {
         }
         let body = Body::new(kernel, self)?;
         let mut session = Session::open(self);
+        session.captures.call = "a kernel launch";
         let stream = session.stream(stream)?;
         session.enqueue(stream, Work::Kernel(body))?;
         session.settle(Ok(())).result()

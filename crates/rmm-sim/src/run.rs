@@ -179,7 +179,7 @@ impl Session<'_> {
                 let mut memory = KernelMemory::new(self.machine.clone(), body.name, body.places);
                 let run = body.run;
                 let outcome = self.unlocked(|| {
-                    current::callback(|| catch_unwind(AssertUnwindSafe(|| run(&mut memory))))
+                    current::callback(|| catch_unwind(AssertUnwindSafe(|| run.run(&mut memory))))
                 });
                 if outcome.is_err() {
                     self.checks.report(

@@ -44,6 +44,11 @@ impl<'a> Session<'a> {
         Self { machine, state: Some(machine.lock()), thread: current::thread(), entry: None }
     }
 
+    /// The calling thread's number.
+    pub(crate) fn thread(&self) -> u64 {
+        self.thread
+    }
+
     /// Runs `run` without the lock.
     pub(crate) fn unlocked<R>(&mut self, run: impl FnOnce() -> R) -> R {
         self.state = None;
@@ -82,6 +87,7 @@ impl<'a> Session<'a> {
         if self.lacking.contains(name) {
             return Err(CuResult::NOT_SUPPORTED);
         }
+        self.admit_to_captures(name)?;
         if let Schedule::Seeded(_) = self.schedule {
             self.run_some();
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rmm_sys::{CuResult, SYMBOLS};
 
+use crate::capture::Captures;
 use crate::check::{Checks, Settings};
 use crate::device::Device;
 use crate::event::Event;
@@ -41,6 +42,7 @@ pub(crate) struct State {
     pub(crate) stream_slots: Slots,
     pub(crate) events: HashMap<u64, Event>,
     pub(crate) event_slots: Slots,
+    pub(crate) captures: Captures,
     /// The last key given to an event or pool.
     pub(crate) last_key: u64,
     /// Simulated time in nanoseconds.
@@ -85,6 +87,7 @@ impl State {
             stream_slots: Slots::default(),
             events: HashMap::new(),
             event_slots: Slots::default(),
+            captures: Captures::default(),
             last_key: 0,
             clock: 0,
             context_stacks: HashMap::new(),

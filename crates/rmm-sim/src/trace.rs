@@ -41,6 +41,8 @@ pub enum LeakKind {
     Event,
     /// A memory pool other than the devices' own.
     Pool,
+    /// A graph, or one made ready to be launched.
+    Graph,
 }
 
 /// Something that was made and not released.

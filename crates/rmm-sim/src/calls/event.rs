@@ -73,18 +73,25 @@ driver_calls! {
             return Err(CuResult::INVALID_HANDLE);
         }
         let recording = session.events.get(&key).map_or(0, |event| event.recording) + 1;
+        if let Some(captured) = session.capture_mark(id)? {
+            if let Some(event) = session.events.get_mut(&key) {
+                *event = Event { recording, captured: Some(captured), ..Event::new(device, event.keeps_time) };
+            }
+            return Ok(());
+        }
         let point = session.enqueue(id, Work::Record { event: key, recording })?;
         let state = &mut **session;
         let mut frontier = state.frontier(id);
         frontier.add(point);
         if let Some(event) = state.events.get_mut(&key) {
             (event.recording, event.time) = (recording, None);
-            (event.points, event.frontier) = (Points::from_iter([point]), frontier);
+            (event.points, event.frontier, event.captured) = (Points::from_iter([point]), frontier, None);
         }
         Ok(())
     }
 
     fn cuEventQuery(event: CuEvent) by [event] |session| {
+        session.await_event(event)?;
         let (points, _) = session.awaited(event)?;
         let known = session.known_by(event)?;
         if session.poll(&points) {
@@ -96,6 +103,7 @@ driver_calls! {
     }
 
     fn cuEventSynchronize(event: CuEvent) by [event] |session| {
+        session.await_event(event)?;
         let (points, device) = session.awaited(event)?;
         let known = session.known_by(event)?;
         session.finish(points);

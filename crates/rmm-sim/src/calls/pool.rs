@@ -65,6 +65,8 @@ driver_calls! {
     fn cuMemAllocAsync(result: *mut CuDevicePtr, bytes: usize, stream: CuStream) by [stream] |session| {
         result.required()?;
         let stream = session.stream(stream)?;
+        session.refuse_in_capture(stream)?;
+        session.unsafe_call()?;
         let device = session.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?.device;
         let pool = session.devices[device].current_pool;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
@@ -75,6 +77,8 @@ driver_calls! {
         let pool = session.pool(pool)?;
         let near = session.pools.get(&pool).map(|pool| pool.device);
         let stream = session.stream_near(stream, near)?;
+        session.refuse_in_capture(stream)?;
+        session.unsafe_call()?;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
     }
 
@@ -82,6 +86,9 @@ driver_calls! {
         let start = address(start);
         let near = session.allocations.at(start).map(|allocation| allocation.device);
         let stream = session.stream_near(stream, near)?;
+        // A graph frees its own memory only, and here it has none.
+        session.refuse_in_capture(stream).map_err(|_| CuResult::INVALID_VALUE)?;
+        session.unsafe_call()?;
         session.free_in_order(start, stream)
     }
 
