@@ -4,6 +4,8 @@
 mod logging;
 #[path = "suite/pool.rs"]
 mod pool;
+#[path = "suite/pool_capture.rs"]
+mod pool_capture;
 #[path = "suite/pool_devices.rs"]
 mod pool_devices;
 #[path = "suite/pool_faults.rs"]

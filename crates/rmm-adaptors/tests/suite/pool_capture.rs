@@ -1,0 +1,358 @@
+//! The pool while streams are captured into graphs: it spoils no capture, and graphs keep their memory.
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{
+    CaptureScope, CudaStream, DevicePtr, Resource, StreamFlags, SyncResource, copy, current_driver,
+};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Entered, Fault, LeakKind, Machine, Schedule};
+use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult};
+
+use crate::short::{MIB, Pool, free, keep_busy, layout, stream, write};
+
+/// A machine whose work never runs by itself: what is not ordered is not done.
+fn adversary() -> (Machine, Entered) {
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
+    let entered = machine.enter();
+    (machine, entered)
+}
+
+fn pool_of(bytes: usize) -> Pool {
+    PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(bytes).build().unwrap()
+}
+
+/// A graph that is ready to be launched.
+struct Executable(CuGraphExec);
+
+impl Executable {
+    fn launch(&self, stream: &CudaStream) {
+        // SAFETY: both exist; the memory is there as far as the pool keeps its word, which is what is tested.
+        let code = unsafe { current_driver().unwrap().cuGraphLaunch(self.0, stream.as_raw()) };
+        assert_eq!(code, CuResult::SUCCESS);
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and not used again.
+        let _done = unsafe { current_driver().unwrap().cuGraphExecDestroy(self.0) };
+    }
+}
+
+fn begin(stream: &CudaStream) {
+    let driver = current_driver().unwrap();
+    // SAFETY: the stream exists.
+    let code = unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::GLOBAL) };
+    assert_eq!(code, CuResult::SUCCESS);
+}
+
+/// Ends a capture, which nothing has spoilt.
+fn end(stream: &CudaStream) -> Executable {
+    let driver = current_driver().unwrap();
+    let (mut graph, mut executable) = (CuGraph::NULL, CuGraphExec::NULL);
+    // SAFETY: the stream exists, the results may be written.
+    let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
+    assert_eq!(ended, CuResult::SUCCESS, "the capture is spoilt");
+    // SAFETY: as above.
+    let made = unsafe { driver.cuGraphInstantiateWithFlags(&raw mut executable, graph, 0) };
+    assert_eq!(made, CuResult::SUCCESS);
+    // SAFETY: the graph is not used again.
+    let _done = unsafe { driver.cuGraphDestroy(graph) };
+    Executable(executable)
+}
+
+/// Fills a block, as work that a graph can hold.
+fn fill(stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
+    // SAFETY: the block is allocated; who uses it when is what is tested.
+    unsafe { copy::fill(pointer, 7, bytes, stream.as_ref()).unwrap() };
+}
+
+fn calls_of(machine: &Machine, names: &[&str]) -> u64 {
+    let counts = machine.call_counts();
+    counts.iter().filter(|(name, _)| names.contains(name)).map(|(_, count)| count).sum()
+}
+
+/// What a captured stream must never see.
+const FORBIDDEN: &[&str] = &[
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuStreamQuery",
+    "cuStreamWaitEvent",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuCtxSynchronize",
+];
+
+#[test]
+fn a_graph_has_its_memory_for_itself() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(4 * MIB);
+    let (captured, other) = (stream(), stream());
+    let scope = CaptureScope::announce();
+    begin(&captured);
+    let calls = calls_of(&machine, FORBIDDEN);
+    let kept: Vec<_> = (0..3)
+        .map(|_| {
+            let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+            fill(&captured, block, MIB);
+            free(&pool, &captured, block, MIB);
+            block
+        })
+        .collect();
+    assert_eq!(calls_of(&machine, FORBIDDEN), calls);
+    let graph = end(&captured);
+    drop(scope);
+    let statistics = pool.statistics();
+    assert_eq!((statistics.graph_bytes, statistics.live_bytes), (3 << 20, 3 << 20));
+    for round in 0..3 {
+        graph.launch(if round == 1 { &other } else { &captured });
+        for user in [&captured, &other] {
+            let blocks = [MIB, MIB / 2].map(|bytes| {
+                let block = pool.allocate(user.as_ref(), layout(bytes)).unwrap();
+                assert!(!kept.contains(&block));
+                fill(user, block, bytes);
+                (block, bytes)
+            });
+            blocks.into_iter().for_each(|(block, bytes)| free(&pool, user, block, bytes));
+        }
+        pool.trim(0);
+    }
+    machine.assert_no_violations();
+
+    // When the graphs are gone the memory is everybody's again.
+    drop(graph);
+    captured.synchronize().unwrap();
+    other.synchronize().unwrap();
+    // SAFETY: the only graph is gone, and all its launches are done.
+    unsafe { pool.release_graph_memory() };
+    assert_eq!((pool.statistics().graph_bytes, pool.statistics().live_bytes), (0, 0));
+    pool.trim(0);
+    assert_eq!(pool.reserved_bytes(), 0);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_graph_gets_only_memory_that_nothing_uses() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(2 * MIB);
+    let (captured, other) = (stream(), stream());
+    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &captured, block, 1);
+    free(&pool, &captured, block, MIB);
+    let _scope = CaptureScope::announce();
+    begin(&captured);
+    // The stream's own block would do for the stream, but not for a graph that is launched elsewhere.
+    let for_graph = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    assert_ne!(for_graph, block);
+    fill(&captured, for_graph, MIB);
+    free(&pool, &captured, for_graph, MIB);
+    let graph = end(&captured);
+    graph.launch(&other);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_graph_s_request_that_nothing_serves_is_refused_and_spoils_nothing() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(MIB);
+    let (captured, other) = (stream(), stream());
+    let whole = pool.allocate(other.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &other, whole, 1);
+    free(&pool, &other, whole, MIB);
+    for announced in [true, false] {
+        let _scope = announced.then(CaptureScope::announce);
+        begin(&captured);
+        let calls = calls_of(&machine, FORBIDDEN);
+        let error = pool.allocate(captured.as_ref(), layout(MIB)).unwrap_err();
+        assert!(error.is_unsupported() && error.to_string().contains("captured"), "{error}");
+        assert_eq!(error.stream(), Some(captured.as_ref().id()));
+        assert_eq!(calls_of(&machine, FORBIDDEN), calls);
+        drop(end(&captured));
+    }
+    machine.assert_no_violations();
+    // Outside, the same request is served.
+    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    free(&pool, &captured, block, MIB);
+}
+
+/// Everything that the pool does for streams that are not captured.
+fn use_pool(machine: &Machine, pool: &Pool) {
+    let (first, second) = (stream(), stream());
+    // More frees than are left unmarked, on streams of each kind.
+    let (blocking, per_thread) = (CudaStream::new().unwrap(), CudaStream::per_thread());
+    for user in [&first, &blocking, &per_thread] {
+        for _ in 0..100 {
+            let block = pool.allocate(user.as_ref(), layout(4096)).unwrap();
+            write(machine, user, block, 1);
+            free(pool, user, block, 4096);
+        }
+    }
+    // Growth, and giving back.
+    let large = pool.allocate(first.as_ref(), layout(8 * MIB)).unwrap();
+    write(machine, &first, large, 2);
+    free(pool, &first, large, 8 * MIB);
+    let again = pool.allocate(second.as_ref(), layout(8 * MIB)).unwrap();
+    write(machine, &second, again, 3);
+    free(pool, &second, again, 8 * MIB);
+    let clean = pool.allocate_sync(layout(MIB)).unwrap();
+    // SAFETY: allocated above, used by nobody.
+    unsafe { pool.deallocate_sync(clean, layout(MIB)) };
+    machine.run_all();
+    pool.trim(0);
+}
+
+#[test]
+fn the_pool_s_other_users_spoil_no_capture() {
+    let (machine, _entered) = adversary();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .maximum_size(24 * MIB)
+        .build()
+        .unwrap();
+    for flags in [StreamFlags::NON_BLOCKING, StreamFlags::empty()] {
+        for announced in [true, false] {
+            let captured = CudaStream::with_flags(flags, 0).unwrap();
+            let block = pool.allocate(captured.as_ref(), layout(4096)).unwrap();
+            write(&machine, &captured, block, 1);
+            free(&pool, &captured, block, 4096);
+            let _scope = announced.then(CaptureScope::announce);
+            begin(&captured);
+            use_pool(&machine, &pool);
+            std::thread::scope(|scope| {
+                let user = scope.spawn(|| machine.scope(|| use_pool(&machine, &pool)));
+                user.join().unwrap();
+            });
+            let built = pool_of(MIB);
+            drop(end(&captured));
+            drop(built);
+        }
+    }
+    assert!(pool.statistics().event_queries > 0 && pool.statistics().upstream_frees > 0);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn the_device_is_not_waited_for_during_a_capture() {
+    for announced in [true, false] {
+        let (machine, _entered) = adversary();
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+            .maximum_size(2 * MIB)
+            .build()
+            .unwrap();
+        let (captured, owner) = (stream(), stream());
+        // The pool knows the stream.
+        let block = pool.allocate(captured.as_ref(), layout(256)).unwrap();
+        free(&pool, &captured, block, 256);
+        captured.synchronize().unwrap();
+        pool.trim(0);
+        let blocks = [0, 1].map(|_| pool.allocate(owner.as_ref(), layout(MIB)).unwrap());
+        (0..100).for_each(|_| keep_busy(&machine, &owner)); // more than is done while the pool asks
+        blocks.into_iter().for_each(|block| free(&pool, &owner, block, MIB));
+        let scope = announced.then(CaptureScope::announce);
+        begin(&captured);
+        let refused = pool.allocate_sync(layout(2 * MIB)).unwrap_err();
+        assert!(refused.is_out_of_memory(), "{refused}");
+        drop(end(&captured));
+        drop(scope);
+        let served = pool.allocate_sync(layout(2 * MIB)).unwrap();
+        assert_eq!(pool.statistics().host_waits, 1);
+        // SAFETY: allocated above, used by nobody.
+        unsafe { pool.deallocate_sync(served, layout(2 * MIB)) };
+        machine.assert_no_violations();
+    }
+}
+
+#[test]
+fn frees_on_the_legacy_stream_spoil_no_capture_of_one_that_blocks_with_it() {
+    let (machine, _entered) = adversary();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .maximum_size(2 * MIB)
+        .build()
+        .unwrap();
+    let (captured, legacy) = (CudaStream::new().unwrap(), CudaStream::legacy());
+    let block = pool.allocate(legacy.as_ref(), layout(2 * MIB)).unwrap();
+    write(&machine, &legacy, block, 1);
+    for announced in [true, false] {
+        let scope = announced.then(CaptureScope::announce);
+        begin(&captured);
+        if announced {
+            free(&pool, &legacy, block, 2 * MIB);
+        }
+        assert!(pool.allocate(stream().as_ref(), layout(2 * MIB)).unwrap_err().is_out_of_memory());
+        drop(end(&captured));
+        drop(scope);
+    }
+    let again = pool.allocate(stream().as_ref(), layout(2 * MIB)).unwrap();
+    assert_eq!(again, block);
+    free(&pool, &stream(), again, 2 * MIB);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_pool_that_ends_during_a_capture_spoils_nothing_and_takes_nothing_away() {
+    for announced in [true, false] {
+        let (machine, _entered) = adversary();
+        let (captured, other) = (stream(), stream());
+        let scope = announced.then(CaptureScope::announce);
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
+        // Four pieces: one still in use on the captured stream, one kept for the graph, one in use elsewhere, one unused.
+        let size = 8 * MIB;
+        let take = |stream: &CudaStream| pool.allocate(stream.as_ref(), layout(size)).unwrap();
+        let blocks = [take(&captured), take(&captured), take(&other), take(&other)];
+        captured.synchronize().unwrap();
+        write(&machine, &captured, blocks[0], 1);
+        free(&pool, &captured, blocks[0], size);
+        write(&machine, &other, blocks[2], 1);
+        free(&pool, &other, blocks[2], size);
+        free(&pool, &other, blocks[3], size);
+        begin(&captured);
+        fill(&captured, blocks[1], size);
+        free(&pool, if announced { &captured } else { &other }, blocks[1], size);
+        assert_eq!(pool.statistics().upstream_allocations, 4);
+        let before = calls_of(&machine, &["cuMemFree_v2"]);
+        drop(pool);
+        let graph = end(&captured);
+        drop(scope);
+        let freed = calls_of(&machine, &["cuMemFree_v2"]) - before;
+        assert_eq!(freed, if announced { 2 } else { 3 });
+        machine.assert_no_violations();
+        if announced {
+            graph.launch(&captured);
+            machine.run_all();
+            machine.assert_no_violations();
+        }
+        let is_memory = |leak: &&rmm_sim::Leak| leak.kind == LeakKind::Allocation;
+        assert_eq!(machine.leaks().iter().filter(is_memory).count() as u64, 4 - freed);
+    }
+}
+
+#[test]
+fn a_stream_that_ends_while_it_is_captured_is_not_marked() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(MIB);
+    let captured = stream();
+    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &captured, block, 1);
+    free(&pool, &captured, block, MIB);
+    begin(&captured);
+    let records = calls_of(&machine, FORBIDDEN);
+    drop(captured);
+    assert_eq!(calls_of(&machine, FORBIDDEN), records);
+    // Its memory is found once the device was waited for.
+    machine.run_all();
+    let again = pool.allocate_sync(layout(MIB)).unwrap();
+    // SAFETY: allocated above, used by nobody.
+    unsafe { pool.deallocate_sync(again, layout(MIB)) };
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_driver_that_does_not_relax_the_mode_changes_nothing_else() {
+    let (machine, _entered) = adversary();
+    machine.fail(Fault::from_nth("cuThreadExchangeStreamCaptureMode", 1, CuResult::UNKNOWN));
+    let pool = pool_of(MIB);
+    let user = stream();
+    let block = pool.allocate(user.as_ref(), layout(4 * MIB)).unwrap();
+    free(&pool, &user, block, 4 * MIB);
+    drop(pool);
+    machine.assert_no_violations();
+}
