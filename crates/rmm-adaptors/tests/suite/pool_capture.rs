@@ -1,13 +1,12 @@
 //! The pool while streams are captured into graphs: it spoils no capture, and graphs keep their memory.
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{
-    CaptureScope, CudaStream, DevicePtr, Resource, StreamFlags, SyncResource, copy, current_driver,
-};
+use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Entered, Fault, LeakKind, Machine, Schedule};
-use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult};
+use rmm_sys::CuResult;
 
+use crate::graphs::{begin, end, fill};
 use crate::short::{MIB, Pool, free, keep_busy, layout, stream, write};
 
 /// A machine whose work never runs by itself: what is not ordered is not done.
@@ -19,52 +18,6 @@ fn adversary() -> (Machine, Entered) {
 
 fn pool_of(bytes: usize) -> Pool {
     PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(bytes).build().unwrap()
-}
-
-/// A graph that is ready to be launched.
-struct Executable(CuGraphExec);
-
-impl Executable {
-    fn launch(&self, stream: &CudaStream) {
-        // SAFETY: both exist; the memory is there as far as the pool keeps its word, which is what is tested.
-        let code = unsafe { current_driver().unwrap().cuGraphLaunch(self.0, stream.as_raw()) };
-        assert_eq!(code, CuResult::SUCCESS);
-    }
-}
-
-impl Drop for Executable {
-    fn drop(&mut self) {
-        // SAFETY: it is ours, and not used again.
-        let _done = unsafe { current_driver().unwrap().cuGraphExecDestroy(self.0) };
-    }
-}
-
-fn begin(stream: &CudaStream) {
-    let driver = current_driver().unwrap();
-    // SAFETY: the stream exists.
-    let code = unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::GLOBAL) };
-    assert_eq!(code, CuResult::SUCCESS);
-}
-
-/// Ends a capture, which nothing has spoilt.
-fn end(stream: &CudaStream) -> Executable {
-    let driver = current_driver().unwrap();
-    let (mut graph, mut executable) = (CuGraph::NULL, CuGraphExec::NULL);
-    // SAFETY: the stream exists, the results may be written.
-    let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
-    assert_eq!(ended, CuResult::SUCCESS, "the capture is spoilt");
-    // SAFETY: as above.
-    let made = unsafe { driver.cuGraphInstantiateWithFlags(&raw mut executable, graph, 0) };
-    assert_eq!(made, CuResult::SUCCESS);
-    // SAFETY: the graph is not used again.
-    let _done = unsafe { driver.cuGraphDestroy(graph) };
-    Executable(executable)
-}
-
-/// Fills a block, as work that a graph can hold.
-fn fill(stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
-    // SAFETY: the block is allocated; who uses it when is what is tested.
-    unsafe { copy::fill(pointer, 7, bytes, stream.as_ref()).unwrap() };
 }
 
 fn calls_of(machine: &Machine, names: &[&str]) -> u64 {
@@ -187,6 +140,13 @@ fn use_pool(machine: &Machine, pool: &Pool) {
             free(pool, user, block, 4096);
         }
     }
+    // More streams than the pool keeps in mind.
+    let many: Vec<_> = (0..40).map(|_| stream()).collect();
+    for user in &many {
+        let block = pool.allocate(user.as_ref(), layout(4096)).unwrap();
+        write(machine, user, block, 1);
+        free(pool, user, block, 4096);
+    }
     // Growth, and giving back.
     let large = pool.allocate(first.as_ref(), layout(8 * MIB)).unwrap();
     write(machine, &first, large, 2);
@@ -230,24 +190,34 @@ fn the_pool_s_other_users_spoil_no_capture() {
     machine.assert_no_violations();
 }
 
+/// How the pool can know of a capture: it was announced, its stream is known to the pool, or its stream blocks with the legacy one.
+#[derive(Clone, Copy, PartialEq)]
+enum Knows {
+    Announcement,
+    Stream,
+    Legacy,
+}
+
 #[test]
 fn the_device_is_not_waited_for_during_a_capture() {
-    for announced in [true, false] {
+    for knows in [Knows::Announcement, Knows::Stream, Knows::Legacy] {
         let (machine, _entered) = adversary();
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
             .maximum_size(2 * MIB)
             .build()
             .unwrap();
-        let (captured, owner) = (stream(), stream());
-        // The pool knows the stream.
-        let block = pool.allocate(captured.as_ref(), layout(256)).unwrap();
-        free(&pool, &captured, block, 256);
-        captured.synchronize().unwrap();
-        pool.trim(0);
+        let captured = if knows == Knows::Legacy { CudaStream::new().unwrap() } else { stream() };
+        if knows == Knows::Stream {
+            let block = pool.allocate(captured.as_ref(), layout(256)).unwrap();
+            free(&pool, &captured, block, 256);
+            captured.synchronize().unwrap();
+            pool.trim(0);
+        }
+        let owner = stream();
         let blocks = [0, 1].map(|_| pool.allocate(owner.as_ref(), layout(MIB)).unwrap());
         (0..100).for_each(|_| keep_busy(&machine, &owner)); // more than is done while the pool asks
         blocks.into_iter().for_each(|block| free(&pool, &owner, block, MIB));
-        let scope = announced.then(CaptureScope::announce);
+        let scope = (knows == Knows::Announcement).then(CaptureScope::announce);
         begin(&captured);
         let refused = pool.allocate_sync(layout(2 * MIB)).unwrap_err();
         assert!(refused.is_out_of_memory(), "{refused}");
@@ -262,29 +232,39 @@ fn the_device_is_not_waited_for_during_a_capture() {
 }
 
 #[test]
-fn frees_on_the_legacy_stream_spoil_no_capture_of_one_that_blocks_with_it() {
-    let (machine, _entered) = adversary();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .maximum_size(2 * MIB)
-        .build()
-        .unwrap();
-    let (captured, legacy) = (CudaStream::new().unwrap(), CudaStream::legacy());
-    let block = pool.allocate(legacy.as_ref(), layout(2 * MIB)).unwrap();
-    write(&machine, &legacy, block, 1);
+fn the_legacy_stream_s_memory_spoils_no_capture_of_one_that_blocks_with_it() {
     for announced in [true, false] {
+        let (machine, _entered) = adversary();
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+            .maximum_size(2 * MIB)
+            .build()
+            .unwrap();
+        let (captured, legacy, other) =
+            (CudaStream::new().unwrap(), CudaStream::legacy(), stream());
+        let half = || layout(MIB);
+        let block = pool.allocate(legacy.as_ref(), half()).unwrap();
+        write(&machine, &legacy, block, 1);
+        let elsewhere = pool.allocate(other.as_ref(), half()).unwrap();
+        (0..100).for_each(|_| keep_busy(&machine, &other));
+        free(&pool, &other, elsewhere, MIB);
         let scope = announced.then(CaptureScope::announce);
         begin(&captured);
-        if announced {
-            free(&pool, &legacy, block, 2 * MIB);
-        }
-        assert!(pool.allocate(stream().as_ref(), layout(2 * MIB)).unwrap_err().is_out_of_memory());
+        // It can not be made to wait for the other one now, nor be marked.
+        assert!(pool.allocate(legacy.as_ref(), half()).unwrap_err().is_out_of_memory());
+        free(&pool, &legacy, block, MIB);
+        let whole = layout(2 * MIB);
+        assert!(pool.allocate(stream().as_ref(), whole).unwrap_err().is_out_of_memory());
         drop(end(&captured));
         drop(scope);
+        let again = pool.allocate(stream().as_ref(), whole).unwrap();
+        assert_eq!(
+            pool.statistics().host_waits,
+            1,
+            "what the stream was not marked for is waited for"
+        );
+        free(&pool, &stream(), again, 2 * MIB);
+        machine.assert_no_violations();
     }
-    let again = pool.allocate(stream().as_ref(), layout(2 * MIB)).unwrap();
-    assert_eq!(again, block);
-    free(&pool, &stream(), again, 2 * MIB);
-    machine.assert_no_violations();
 }
 
 #[test]
