@@ -1,15 +1,9 @@
 //! The adaptors on the software device. One program, so that what the tests share is written once.
 
-#[path = "suite/graphs.rs"]
-mod graphs;
 #[path = "suite/logging.rs"]
 mod logging;
 #[path = "suite/pool.rs"]
 mod pool;
-#[path = "suite/pool_capture.rs"]
-mod pool_capture;
-#[path = "suite/pool_capture_order.rs"]
-mod pool_capture_order;
 #[path = "suite/pool_devices.rs"]
 mod pool_devices;
 #[path = "suite/pool_faults.rs"]

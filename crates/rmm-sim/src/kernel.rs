@@ -10,10 +10,13 @@ use crate::check::Operation;
 use crate::machine::Machine;
 use crate::memory::{Place, Side};
 
+type Once = dyn FnOnce(&mut KernelMemory) + Send;
+type Often = dyn FnMut(&mut KernelMemory) + Send;
+
 /// What a kernel does.
 pub(crate) enum Run {
-    Once(Box<dyn FnOnce(&mut KernelMemory) + Send>),
-    Often(Arc<Mutex<dyn FnMut(&mut KernelMemory) + Send>>),
+    Once(Box<Once>),
+    Often(Arc<Mutex<Often>>),
 }
 
 impl Run {

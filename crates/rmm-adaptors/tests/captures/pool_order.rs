@@ -7,9 +7,8 @@ use rmm_core::{CaptureScope, CudaStream, DevicePtr, Resource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-use crate::graphs::{Executable, begin, end, fill};
-use crate::short::{MIB, Pool, free, layout, stream};
-use crate::world::base_seed;
+use crate::graphs::{Executable, alone, begin, end, fill};
+use crate::short::{MIB, Pool, base_seed, free, layout, stream};
 
 /// The last of them blocks with the legacy default stream.
 const STREAMS: usize = 4;
@@ -49,6 +48,7 @@ struct Live {
 }
 
 fn run(ops: &[Op], schedule: Schedule, limit: usize) {
+    let _alone = alone();
     let machine = Machine::builder().memory(64 * MIB).schedule(schedule).build();
     let _entered = machine.enter();
     let pool: Pool = PoolMemoryResource::builder(CudaMemoryResource::new())
@@ -117,7 +117,9 @@ fn run(ops: &[Op], schedule: Schedule, limit: usize) {
         graphs.push(end(&streams[stream]));
     }
     drop(graphs);
-    streams.iter().for_each(|stream| stream.synchronize().expect("nothing is captured"));
+    for stream in &streams {
+        stream.synchronize().expect("nothing is captured");
+    }
     for block in live {
         free(&pool, &streams[block.stream], block.pointer, block.bytes);
     }

@@ -1,23 +1,27 @@
 //! The pool while streams are captured into graphs: it spoils no capture, and graphs keep their memory.
 
+use std::sync::MutexGuard;
+
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Entered, Fault, LeakKind, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::graphs::{begin, end, fill};
-use crate::short::{MIB, Pool, free, keep_busy, layout, stream, write};
+use crate::graphs::{alone, begin, end, fill};
+use crate::short::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
 /// A machine whose work never runs by itself: what is not ordered is not done.
-fn adversary() -> (Machine, Entered) {
+fn adversary() -> (Machine, (Entered, MutexGuard<'static, ()>)) {
+    let alone = alone();
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Adversarial).build();
     let entered = machine.enter();
-    (machine, entered)
+    (machine, (entered, alone))
 }
 
 fn pool_of(bytes: usize) -> Pool {
-    PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(bytes).build().unwrap()
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    builder.initial_size(bytes).build().expect("a pool")
 }
 
 fn calls_of(machine: &Machine, names: &[&str]) -> u64 {
@@ -66,7 +70,9 @@ fn a_graph_has_its_memory_for_itself() {
                 fill(user, block, bytes);
                 (block, bytes)
             });
-            blocks.into_iter().for_each(|(block, bytes)| free(&pool, user, block, bytes));
+            for (block, bytes) in blocks {
+                free(&pool, user, block, bytes);
+            }
         }
         pool.trim(0);
     }
@@ -101,6 +107,9 @@ fn a_graph_gets_only_memory_that_nothing_uses() {
     free(&pool, &captured, for_graph, MIB);
     let graph = end(&captured);
     graph.launch(&other);
+    other.synchronize().unwrap();
+    assert_eq!(read(&machine, for_graph), 0x0707_0707_0707_0707);
+    assert_eq!(read(&machine, block), 0, "the other stream's work need not have run");
     machine.assert_no_violations();
 }
 
@@ -132,10 +141,10 @@ fn a_graph_s_request_that_nothing_serves_is_refused_and_spoils_nothing() {
 fn use_pool(machine: &Machine, pool: &Pool) {
     let (first, second) = (stream(), stream());
     // More frees than are left unmarked, on streams of each kind.
-    let (blocking, per_thread) = (CudaStream::new().unwrap(), CudaStream::per_thread());
+    let (blocking, per_thread) = (CudaStream::new().expect("a stream"), CudaStream::per_thread());
     for user in [&first, &blocking, &per_thread] {
         for _ in 0..100 {
-            let block = pool.allocate(user.as_ref(), layout(4096)).unwrap();
+            let block = pool.allocate(user.as_ref(), layout(4096)).expect("there is memory");
             write(machine, user, block, 1);
             free(pool, user, block, 4096);
         }
@@ -143,18 +152,18 @@ fn use_pool(machine: &Machine, pool: &Pool) {
     // More streams than the pool keeps in mind.
     let many: Vec<_> = (0..40).map(|_| stream()).collect();
     for user in &many {
-        let block = pool.allocate(user.as_ref(), layout(4096)).unwrap();
+        let block = pool.allocate(user.as_ref(), layout(4096)).expect("there is memory");
         write(machine, user, block, 1);
         free(pool, user, block, 4096);
     }
     // Growth, and giving back.
-    let large = pool.allocate(first.as_ref(), layout(8 * MIB)).unwrap();
+    let large = pool.allocate(first.as_ref(), layout(8 * MIB)).expect("there is memory");
     write(machine, &first, large, 2);
     free(pool, &first, large, 8 * MIB);
-    let again = pool.allocate(second.as_ref(), layout(8 * MIB)).unwrap();
+    let again = pool.allocate(second.as_ref(), layout(8 * MIB)).expect("there is memory");
     write(machine, &second, again, 3);
     free(pool, &second, again, 8 * MIB);
-    let clean = pool.allocate_sync(layout(MIB)).unwrap();
+    let clean = pool.allocate_sync(layout(MIB)).expect("there is memory");
     // SAFETY: allocated above, used by nobody.
     unsafe { pool.deallocate_sync(clean, layout(MIB)) };
     machine.run_all();
@@ -216,7 +225,9 @@ fn the_device_is_not_waited_for_during_a_capture() {
         let owner = stream();
         let blocks = [0, 1].map(|_| pool.allocate(owner.as_ref(), layout(MIB)).unwrap());
         (0..100).for_each(|_| keep_busy(&machine, &owner)); // more than is done while the pool asks
-        blocks.into_iter().for_each(|block| free(&pool, &owner, block, MIB));
+        for block in blocks {
+            free(&pool, &owner, block, MIB);
+        }
         let scope = (knows == Knows::Announcement).then(CaptureScope::announce);
         begin(&captured);
         let refused = pool.allocate_sync(layout(2 * MIB)).unwrap_err();
