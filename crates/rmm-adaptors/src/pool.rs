@@ -43,9 +43,9 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// that is reserved already and that no work uses, without any call to the driver or upstream but to ask whether the stream is
 /// captured; if there is none it is refused as [unsupported](rmm_core::ErrorKind::Unsupported). What is freed there is kept for the
 /// graph, see [`release_graph_memory`](Self::release_graph_memory). A capture that is not announced is seen only where
-/// a request finds no memory known to be free: the graph may then share memory with others. No call of the pool spoils a capture,
-/// announced or not, of a stream that it knows or that orders itself with the legacy default stream; while any is announced it
-/// never waits for the device.
+/// a request finds no memory known to be free: the graph may then share memory with others. No call of the pool spoils an announced
+/// capture, nor another one, but where the pool waits for the device and can not know: the stream does not order itself with the
+/// legacy default stream, and is new to the pool or of an [unknown lifetime](rmm_core::StreamLifetime::Unknown).
 ///
 /// A block of n bytes costs O(1) in the number of blocks; a request that has to grow or wait takes time in their number.
 /// Host memory is used for the books only (64 bytes a block), and none is asked for once they have grown to the program's needs.

@@ -22,14 +22,21 @@ pub(super) struct Kept {
 }
 
 /// Whether the stream is captured. The driver is asked if the program has announced captures.
-pub(super) fn is_captured(stream: Option<StreamRef<'_>>) -> bool {
-    CaptureScope::is_announced() && stream.is_some_and(asks_captured)
+///
+/// # Errors
+/// If the driver does not tell.
+pub(super) fn is_captured(stream: Option<StreamRef<'_>>) -> Result<bool, Error> {
+    if CaptureScope::is_announced() { asks_captured(stream) } else { Ok(false) }
 }
 
-/// Whether the stream is captured, by the driver's word. It does not tell of the legacy default stream while another
-/// that blocks with it is captured: then that one is not.
-pub(super) fn asks_captured(stream: StreamRef<'_>) -> bool {
-    stream.is_capturing().unwrap_or(false)
+/// Whether the stream is captured, by the driver's word.
+///
+/// # Errors
+/// If it does not tell.
+pub(super) fn asks_captured(stream: Option<StreamRef<'_>>) -> Result<bool, Error> {
+    // The legacy default stream never is, and the driver does not tell of it while one that blocks with it is.
+    let stream = stream.filter(|stream| !stream.is_default());
+    stream.map_or(Ok(false), StreamRef::is_capturing)
 }
 
 impl State {

@@ -64,11 +64,11 @@ impl Shared {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::CLEAN,
         };
-        let mut for_graph = is_captured(stream);
+        let mut for_graph = is_captured(stream)?;
         let known = if for_graph { None } else { state.take_known(list, size) };
         // A capture that was not announced shows here at the latest, before anything is asked for its sake.
         if known.is_none() && size <= self.growth.hard_limit() {
-            for_graph |= stream.is_some_and(asks_captured);
+            for_graph |= asks_captured(stream)?;
         }
         let node = if let Some(node) = known {
             node
@@ -94,7 +94,8 @@ impl Shared {
         pointer: DevicePtr,
         layout: Layout,
     ) {
-        if is_captured(stream) {
+        // Memory of which that is not known stays allocated, too.
+        if is_captured(stream).unwrap_or(true) {
             self.lock().keep_for_graph(pointer, layout);
             return;
         }

@@ -347,3 +347,20 @@ fn a_driver_that_does_not_relax_the_mode_changes_nothing_else() {
     drop(pool);
     machine.assert_no_violations();
 }
+
+#[test]
+fn a_driver_that_does_not_tell_of_a_capture_makes_no_block_reusable() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(MIB);
+    let user = stream();
+    let block = pool.allocate(user.as_ref(), layout(MIB / 2)).unwrap();
+    let _scope = CaptureScope::announce();
+    let silent = CuResult::UNKNOWN;
+    machine.fail(Fault::nth("cuStreamIsCapturing", 1, silent));
+    let error = pool.allocate(user.as_ref(), layout(256)).unwrap_err();
+    assert_eq!((error.origin(), error.code()), ("cuStreamIsCapturing", Some(silent)));
+    machine.fail(Fault::nth("cuStreamIsCapturing", 1, silent));
+    free(&pool, &user, block, MIB / 2);
+    assert_eq!(pool.statistics().graph_bytes, (MIB / 2) as u64);
+    assert_ne!(pool.allocate(user.as_ref(), layout(MIB / 2)).unwrap(), block);
+}
