@@ -279,6 +279,8 @@ fn an_event_draws_another_stream_in_and_has_to_lead_back() {
     ok!(cuGraphLaunch(executable, origin));
     ok!(cuStreamSynchronize(origin));
     assert_eq!(peek(&machine, memory), 2);
+    ok!(cuEventRecord(join, origin));
+    ok!(cuEventSynchronize(join));
 
     draw_in();
     assert_eq!(end(origin), Err(CuResult::STREAM_CAPTURE_UNJOINED));
@@ -317,6 +319,7 @@ fn a_capture_is_begun_once_and_ended_by_its_thread() {
     begin(captured, GLOBAL);
     ok!(cuStreamDestroy_v2(captured));
     ok!(cuCtxSynchronize());
+    alloc(64);
 }
 
 #[test]
@@ -347,4 +350,39 @@ fn each_launch_is_checked_as_the_work_that_it_is() {
     machine.run_all();
     let last = machine.violations().pop().expect("the launch was told");
     assert_eq!(last.kind, ViolationKind::UseAfterFree);
+}
+
+#[test]
+fn copies_of_a_graph_touch_the_host_s_memory_at_each_launch() {
+    let (machine, _entered) = start(Schedule::Adversarial);
+    let (captured, memory) = (stream(), alloc(4));
+    let (mut source, mut target) = ([1_u8; 4], [0_u8; 4]);
+    let (from, to) = (source.as_mut_ptr(), target.as_mut_ptr());
+    begin(captured, GLOBAL);
+    ok!(cuMemcpyHtoDAsync_v2(memory, from.cast(), 4, captured));
+    ok!(cuMemcpyDtoHAsync_v2(to.cast(), memory, 4, captured));
+    let executable = instantiate(end(captured).expect("nothing spoilt it"));
+    for value in [2, 3] {
+        // SAFETY: the array lives, and no launch is under way.
+        unsafe { from.write_bytes(value, 4) };
+        ok!(cuGraphLaunch(executable, captured));
+        ok!(cuStreamSynchronize(captured));
+        // SAFETY: as above.
+        assert_eq!(unsafe { to.read() }, value);
+    }
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_captured_copy_to_the_host_waits_for_nothing() {
+    let (machine, _entered) = start(Schedule::Adversarial);
+    let captured = stream();
+    let (mut memory, mut target) = (rmm_sys::CuDevicePtr::NULL, [0_u8; 4]);
+    ok!(cuMemAllocManaged(&raw mut memory, 4, 1));
+    ok!(cuMemsetD8Async(memory, 1, 4, captured));
+    begin(captured, GLOBAL);
+    ok!(cuMemcpyDtoHAsync_v2(target.as_mut_ptr().cast(), memory, 4, captured));
+    end(captured).expect("nothing spoilt it");
+    machine.host_reads(memory, 4).expect("it is allocated");
+    assert_eq!(machine.violations()[0].kind, ViolationKind::Race, "nobody waited for the fill");
 }
