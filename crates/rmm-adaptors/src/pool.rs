@@ -1,6 +1,7 @@
 //! A stream-ordered pool.
 
 mod builder;
+mod captured;
 mod growth;
 mod hash;
 mod heap;
@@ -37,6 +38,14 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// It serves the device that was current when it was built. A stream of another device is refused; memory freed on one is freed after
 /// a wait for that stream. Sizes are rounded up to
 /// 256 bytes; any alignment is honoured.
+///
+/// On a stream that is being captured into a graph (say so with a [`CaptureScope`](rmm_core::CaptureScope)) a request gets memory
+/// that is reserved already and that no work uses, without any call to the driver or upstream but to ask whether the stream is
+/// captured; if there is none it is refused as [unsupported](rmm_core::ErrorKind::Unsupported). What is freed there is kept for the
+/// graph, see [`release_graph_memory`](Self::release_graph_memory). A capture that is not announced is seen only where
+/// a request finds no memory known to be free: the graph may then share memory with others. No call of the pool spoils an announced
+/// capture, nor another one, but where the pool waits for the device and can not know: the stream does not order itself with the
+/// legacy default stream, and is new to the pool or of an [unknown lifetime](rmm_core::StreamLifetime::Unknown).
 ///
 /// A block of n bytes costs O(1) in the number of blocks; a request that has to grow or wait takes time in their number.
 /// Host memory is used for the books only (64 bytes a block), and none is asked for once they have grown to the program's needs.
@@ -109,6 +118,16 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// give. Returns the bytes given back. Never waits for the device, except as upstream does.
     pub fn trim(&self, keep: u64) -> u64 {
         self.inner.shared.trim(&self.inner.upstream, keep)
+    }
+
+    /// Gives memory that was freed on captured streams to everybody again. Without it that memory stays allocated, beyond the pool's
+    /// end. Never calls the driver.
+    ///
+    /// # Safety
+    /// Every launch of a graph that was captured while this pool served its stream has completed, and this thread knows it; none
+    /// of them is launched again.
+    pub unsafe fn release_graph_memory(&self) {
+        self.inner.shared.release_graph_memory();
     }
 
     /// All blocks of the pool, by piece and address: a map of its memory. Takes time and host memory in their number.

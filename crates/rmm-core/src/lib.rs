@@ -49,6 +49,7 @@
 mod alignment;
 mod annotate;
 mod capabilities;
+mod capture;
 mod context;
 pub mod copy;
 mod device;
@@ -74,6 +75,7 @@ mod timed_event;
 pub use alignment::{HasAllocationAlignment, allocation_alignment};
 pub use annotate::Annotator;
 pub use capabilities::Capabilities;
+pub use capture::{CaptureScope, RelaxedCapture};
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};

@@ -2,6 +2,8 @@
 
 #[path = "suite/capabilities.rs"]
 mod capabilities;
+#[path = "suite/captures.rs"]
+mod captures;
 #[path = "suite/devices.rs"]
 mod devices;
 #[path = "suite/errors.rs"]

@@ -7,10 +7,10 @@ use std::ffi::{c_int, c_uchar, c_uint, c_ulonglong};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_sys::{
-    CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent, CuFunction, CuGraphMemAttribute,
-    CuHostFn, CuIpcMemHandle, CuMemAdvise, CuMemAllocationType, CuMemGranularity, CuMemHandle,
-    CuMemHandleType, CuMemLocation, CuMemPool, CuMemPoolAttribute, CuModule, CuPointerAttribute,
-    CuResult, CuStream,
+    CuCaptureMode, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent, CuFunction,
+    CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn, CuIpcMemHandle, CuMemAdvise,
+    CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool,
+    CuMemPoolAttribute, CuModule, CuPointerAttribute, CuResult, CuStream,
 };
 
 use crate::current::{self, Hint};
@@ -213,11 +213,14 @@ plain!(
     CuMemPool,
     CuModule,
     CuFunction,
+    CuGraph,
+    CuGraphExec,
     CuDevice,
     CuDevicePtr,
     CuMemHandle
 );
 plain!(
+    CuCaptureMode,
     CuDeviceAttribute,
     CuMemPoolAttribute,
     CuPointerAttribute,
@@ -248,7 +251,7 @@ macro_rules! telling_handles {
     )*};
 }
 
-telling_handles!(CuContext, CuStream, CuEvent, CuMemPool);
+telling_handles!(CuContext, CuStream, CuEvent, CuMemPool, CuGraph, CuGraphExec);
 
 impl Telling for CuMemHandle {
     fn hint(&self) -> Hint {

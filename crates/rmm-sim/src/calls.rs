@@ -1,5 +1,6 @@
 //! The driver's functions, by theme. Each has the name and the signature of the symbol that it stands for.
 
+mod capture;
 mod context;
 mod copy;
 mod device;
@@ -11,6 +12,7 @@ mod stream;
 mod unsupported;
 mod virtual_memory;
 
+pub(crate) use capture::*;
 pub(crate) use context::*;
 pub(crate) use copy::*;
 pub(crate) use device::*;

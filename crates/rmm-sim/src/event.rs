@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::capture::Captured;
+
 /// A place in a stream: the stream's work up to and with the item at `position`, counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Point {
@@ -62,6 +64,8 @@ pub(crate) struct Event {
     pub(crate) frontier: Points,
     /// When the work it was last recorded behind is done, in simulated nanoseconds.
     pub(crate) time: Option<u64>,
+    /// The part of a capture that it stands for, if it was last recorded in one.
+    pub(crate) captured: Option<Captured>,
 }
 
 impl Event {
@@ -72,6 +76,7 @@ impl Event {
             points: Points::default(),
             frontier: Points::default(),
             time: None,
+            captured: None,
         }
     }
 }

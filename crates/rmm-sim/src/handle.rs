@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Event = 3,
     Pool = 4,
     Physical = 5,
+    Graph = 6,
+    Executable = 7,
 }
 
 /// The word that names `slot` of `machine`.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmm_sys::{CuDevicePtr, CuResult};
@@ -10,7 +11,23 @@ use crate::check::Operation;
 use crate::machine::Machine;
 use crate::memory::{Place, Side};
 
-type Run = Box<dyn FnOnce(&mut KernelMemory) + Send>;
+type Once = dyn FnOnce(&mut KernelMemory) + Send;
+type Often = dyn FnMut(&mut KernelMemory) + Send;
+
+/// What a kernel does.
+pub(crate) enum Run {
+    Once(Box<Once>),
+    Often(Arc<Mutex<Often>>),
+}
+
+impl Run {
+    pub(crate) fn run(self, memory: &mut KernelMemory) {
+        match self {
+            Self::Once(run) => run(memory),
+            Self::Often(run) => run.lock().unwrap_or_else(PoisonError::into_inner)(memory),
+        }
+    }
+}
 
 /// A simulated kernel: the ranges that it reads and writes, and what it does when the stream comes to it.
 ///
@@ -27,7 +44,23 @@ pub struct Kernel {
 impl Kernel {
     /// A kernel that does `run`; `name` is for traces.
     pub fn new(name: &'static str, run: impl FnOnce(&mut KernelMemory) + Send + 'static) -> Self {
-        Self { name, ranges: Vec::new(), lasts: None, run: Box::new(run) }
+        Self { name, ranges: Vec::new(), lasts: None, run: Run::Once(Box::new(run)) }
+    }
+
+    /// A kernel that may run any number of times, as those of a graph do: a stream that is being captured takes no other.
+    ///
+    /// ```
+    /// use rmm_sim::Kernel;
+    ///
+    /// let mut runs = 0;
+    /// let kernel = Kernel::repeatable("count", move |_| runs += 1);
+    /// assert!(format!("{kernel:?}").contains("count"));
+    /// ```
+    pub fn repeatable(
+        name: &'static str,
+        run: impl FnMut(&mut KernelMemory) + Send + 'static,
+    ) -> Self {
+        Self { name, ranges: Vec::new(), lasts: None, run: Run::Often(Arc::new(Mutex::new(run))) }
     }
 
     /// It reads `bytes` bytes at `pointer`.
@@ -92,6 +125,13 @@ impl Body {
         };
         let places = kernel.ranges.iter().map(&mut place).collect::<Result<_, CuResult>>()?;
         Ok(Self { name: kernel.name, places, lasts: kernel.lasts, run: kernel.run })
+    }
+
+    /// The same kernel once more, if it may run often.
+    pub(crate) fn replica(&self) -> Option<Self> {
+        let Run::Often(run) = &self.run else { return None };
+        let run = Run::Often(Arc::clone(run));
+        Some(Self { name: self.name, places: self.places.clone(), lasts: self.lasts, run })
     }
 }
 

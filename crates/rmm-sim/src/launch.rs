@@ -12,6 +12,7 @@ impl Machine {
     /// Enqueues a simulated kernel that uses device memory only.
     ///
     /// # Errors
+    /// `NOT_SUPPORTED` if the stream is being captured and the kernel is not [repeatable](Kernel::repeatable),
     /// `INVALID_HANDLE` for a stream that is not of this machine, `INVALID_VALUE` for a range that does not lie within one live
     /// allocation (or in mappings without a gap), that the stream's device has no right to use like that, or that the host can
     /// use (see [`launch_on_shared`](Self::launch_on_shared)), `NOT_PERMITTED` inside a host function or kernel, and
@@ -48,6 +49,7 @@ impl Machine {
         }
         let mut session = Session::open(self);
         session.clock.charge("cuLaunchKernel");
+        session.captures.call = "a kernel launch";
         let stream = session.stream(stream)?;
         let work = Work::Kernel(body);
         session.check_rights(stream, &work)?;

@@ -42,6 +42,9 @@ impl State {
             let what = format!("mapping of physical memory {} at {place}", mapped.physical);
             leak(LeakKind::Mapping, what, mapped.bytes)
         }));
+        let graphs = &self.captures.graphs;
+        let keys = graphs.slots.keys().chain(graphs.executable_slots.keys());
+        leaks.extend(keys.map(|key| leak(LeakKind::Graph, format!("graph {key}"), 0)));
         leaks
     }
 }

@@ -27,8 +27,11 @@
 //! by a handle or an address which one they mean do not.
 //!
 //! # What it does not do
-//! Exported memory and pools, virtual memory of the host, memory of other processes, memory of graphs, stream capture and device
-//! code return `NOT_SUPPORTED`, and the attributes say so. Which device may use the memory of which is kept and told, and stops
+//! Exported memory and pools, virtual memory of the host, memory of other processes, memory of graphs and device code return
+//! `NOT_SUPPORTED`, and the attributes say so. Graphs are made by stream capture only; `cuMemAllocAsync` on a stream that is being
+//! captured returns `NOT_SUPPORTED`, and kernels have to be [repeatable](Kernel::repeatable) there. A launch
+//! runs a graph's nodes one after another, in an order that the graph allows, so that branches which use the same memory without
+//! being joined are not found. Which device may use the memory of which is kept and told, and stops
 //! work on mapped memory only. When the last retain of a primary context is released, its
 //! objects stay; they can not be used until it is retained again. Host functions and kernels run on a thread that makes a
 //! driver call, so one that waits for what that thread does next never ends.
@@ -39,6 +42,7 @@ mod alloc;
 mod builder;
 mod call;
 mod calls;
+mod capture;
 mod check;
 mod checker;
 mod clock;
@@ -49,6 +53,7 @@ mod event;
 mod explore;
 mod fail_each;
 mod fault;
+mod graph;
 mod handle;
 mod host;
 mod install;

@@ -209,7 +209,7 @@ impl Session<'_> {
                     KernelMemory::new(self.machine.clone(), device, body.name, body.places);
                 let run = body.run;
                 let outcome = self.unlocked(|| {
-                    current::callback(|| catch_unwind(AssertUnwindSafe(|| run(&mut memory))))
+                    current::callback(|| catch_unwind(AssertUnwindSafe(|| run.run(&mut memory))))
                 });
                 if outcome.is_err() {
                     self.checks.report(

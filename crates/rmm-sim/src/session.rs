@@ -52,6 +52,11 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The calling thread's number.
+    pub(crate) fn thread(&self) -> u64 {
+        self.thread
+    }
+
     /// Runs `run` without the lock.
     pub(crate) fn unlocked<R>(&mut self, run: impl FnOnce() -> R) -> R {
         self.state = None;
@@ -87,6 +92,7 @@ impl<'a> Session<'a> {
         if self.lacking.contains(name) {
             return Err(CuResult::NOT_SUPPORTED);
         }
+        self.admit_to_captures(name)?;
         self.run_some();
         Ok(())
     }

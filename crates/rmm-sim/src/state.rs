@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rmm_sys::{CuResult, SYMBOLS};
 
+use crate::capture::Captures;
 use crate::check::{Checks, Settings};
 use crate::clock::Clock;
 use crate::costs::Costs;
@@ -45,6 +46,7 @@ pub(crate) struct State {
     pub(crate) stream_slots: Slots,
     pub(crate) events: HashMap<u64, Event>,
     pub(crate) event_slots: Slots,
+    pub(crate) captures: Captures,
     /// The last key given to an event or pool.
     pub(crate) last_key: u64,
     pub(crate) clock: Clock,
@@ -89,6 +91,7 @@ impl State {
             stream_slots: Slots::default(),
             events: HashMap::new(),
             event_slots: Slots::default(),
+            captures: Captures::default(),
             last_key: 0,
             clock: Clock::new(costs),
             context_stacks: HashMap::new(),

@@ -59,6 +59,22 @@ pub(crate) enum Work {
     Mark(&'static str),
 }
 
+impl Work {
+    /// The same work once more, unless it can be done only once.
+    pub(crate) fn replica(&self) -> Option<Self> {
+        Some(match self {
+            Self::Copy { from, to } => Self::Copy { from: *from, to: *to },
+            Self::Fill { to, pattern, width } => {
+                Self::Fill { to: *to, pattern: *pattern, width: *width }
+            }
+            Self::Host { function, data } => Self::Host { function: *function, data: *data },
+            Self::Kernel(body) => Self::Kernel(body.replica()?),
+            Self::Mark(what) => Self::Mark(what),
+            Self::Staged { .. } | Self::Record { .. } | Self::Release { .. } => return None,
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) work: Work,
@@ -279,14 +295,20 @@ impl State {
 
     /// Puts work at the end of a stream, behind the `after` points too; returns its place.
     ///
+    /// If the stream is being captured the work becomes part of the graph, and the place is that before all.
+    ///
     /// # Errors
-    /// `INVALID_HANDLE` if the stream is gone.
+    /// `INVALID_HANDLE` if the stream is gone; those of captures.
     pub(crate) fn enqueue_after(
         &mut self,
         id: u64,
         work: Work,
         after: &Points,
     ) -> Result<Point, CuResult> {
+        self.check_legacy(id)?;
+        let Some(work) = self.capture_work(id, work)? else {
+            return Ok(Point { stream: id, position: 0 });
+        };
         let stream = self.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?;
         let mut before = match stream.order {
             Order::Legacy => self.streams.blocked_by_legacy(id),

@@ -47,6 +47,8 @@ pub enum LeakKind {
     PhysicalMemory,
     /// Physical memory at reserved addresses.
     Mapping,
+    /// A graph, or one made ready to be launched.
+    Graph,
 }
 
 /// Something that was made and not released.

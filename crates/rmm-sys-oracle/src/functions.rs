@@ -7,11 +7,12 @@ use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
 use cudarc::driver::sys;
 use rmm_sys::{
-    CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent, CuFunction,
-    CuGraphMemAttribute, CuHostFn, CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc,
-    CuMemAccessFlags, CuMemAdvise, CuMemAllocationProp, CuMemAllocationType, CuMemGranularity,
-    CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps,
-    CuMemPoolPtrExportData, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid,
+    CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent,
+    CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn, CuIpcEventHandle,
+    CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAdvise, CuMemAllocationProp,
+    CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool,
+    CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData, CuModule, CuPointerAttribute,
+    CuResult, CuStream, CuUuid,
 };
 
 use crate::signature::{Signature, agree, layouts_of};

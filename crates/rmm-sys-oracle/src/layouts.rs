@@ -58,6 +58,8 @@ same_layout! {
     CuMemPool = CUmemoryPool {}
     CuModule = CUmodule {}
     CuFunction = CUfunction {}
+    CuGraph = CUgraph {}
+    CuGraphExec = CUgraphExec {}
     CuDevice = CUdevice {}
     CuDevicePtr = CUdeviceptr {}
     CuMemHandle = CUmemGenericAllocationHandle {}
@@ -75,5 +77,6 @@ same_layout! {
     CuPointerAttribute = CUpointer_attribute {}
     CuMemoryType = CUmemorytype {}
     CuCaptureStatus = CUstreamCaptureStatus {}
+    CuCaptureMode = CUstreamCaptureMode {}
     CuMemGranularity = CUmemAllocationGranularity_flags {}
 }

@@ -147,6 +147,11 @@ same_values! {
         CU_STREAM_CAPTURE_STATUS_ACTIVE,
         CU_STREAM_CAPTURE_STATUS_INVALIDATED,
     }
+    enumeration CuCaptureMode = CUstreamCaptureMode {
+        CU_STREAM_CAPTURE_MODE_GLOBAL,
+        CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CU_STREAM_CAPTURE_MODE_RELAXED,
+    }
     enumeration CuMemGranularity = CUmemAllocationGranularity_flags {
         CU_MEM_ALLOC_GRANULARITY_MINIMUM,
         CU_MEM_ALLOC_GRANULARITY_RECOMMENDED,

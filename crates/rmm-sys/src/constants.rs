@@ -238,6 +238,16 @@ integer_kinds! {
         INVALIDATED = 2 "CU_STREAM_CAPTURE_STATUS_INVALIDATED";
     }
 
+    /// Which calls a recording of a stream's calls forbids, and to which threads.
+    CuCaptureMode(c_uint) = "CUstreamCaptureMode" {
+        /// Calls that are potentially unsafe are forbidden to every thread.
+        GLOBAL = 0 "CU_STREAM_CAPTURE_MODE_GLOBAL";
+        /// They are forbidden to the thread that records.
+        THREAD_LOCAL = 1 "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL";
+        /// Only calls that conflict with the recording are forbidden.
+        RELAXED = 2 "CU_STREAM_CAPTURE_MODE_RELAXED";
+    }
+
     /// Which granularity `cuMemGetAllocationGranularity` should tell.
     CuMemGranularity(c_uint) = "CUmemAllocationGranularity_flags" {
         /// The smallest that works.

@@ -56,6 +56,10 @@ pointer_handle! {
     CuModule = "CUmodule";
     /// A kernel of a module.
     CuFunction = "CUfunction";
+    /// A graph of work, such as a stream's calls are recorded into.
+    CuGraph = "CUgraph";
+    /// A graph that is ready to be launched.
+    CuGraphExec = "CUgraphExec";
 }
 
 impl CuStream {

@@ -128,6 +128,15 @@ macro_rules! driver_symbols {
             required "12.0" cuEventSynchronize(event: CuEvent);
             optional "12.8" cuEventElapsedTime_v2(milliseconds: *mut c_float, start: CuEvent, end: CuEvent);
 
+            // Recording work into graphs.
+            required "12.0" cuStreamBeginCapture_v2(stream: CuStream, mode: CuCaptureMode);
+            required "12.0" cuStreamEndCapture(stream: CuStream, graph: *mut CuGraph);
+            required "12.0" cuThreadExchangeStreamCaptureMode(mode: *mut CuCaptureMode);
+            required "12.0" cuGraphDestroy(graph: CuGraph);
+            required "12.0" cuGraphInstantiateWithFlags(executable: *mut CuGraphExec, graph: CuGraph, flags: c_ulonglong);
+            required "12.0" cuGraphLaunch(executable: CuGraphExec, stream: CuStream);
+            required "12.0" cuGraphExecDestroy(executable: CuGraphExec);
+
             // Copies and fills.
             required "12.0" cuMemcpy(target: CuDevicePtr, source: CuDevicePtr, bytes: usize);
             required "12.0" cuMemcpyAsync(target: CuDevicePtr, source: CuDevicePtr, bytes: usize, stream: CuStream);

@@ -3,12 +3,12 @@
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
 use crate::{
-    Annotations, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent,
-    CuFunction, CuGraphMemAttribute, CuHostFn, CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc,
-    CuMemAccessFlags, CuMemAdvise, CuMemAllocationProp, CuMemAllocationType, CuMemGranularity,
-    CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps,
-    CuMemPoolPtrExportData, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, LoadError,
-    driver_symbols,
+    Annotations, CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute,
+    CuDevicePtr, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn,
+    CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAdvise,
+    CuMemAllocationProp, CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType,
+    CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData, CuModule,
+    CuPointerAttribute, CuResult, CuStream, CuUuid, LoadError, driver_symbols,
 };
 
 /// How a field of [`Driver`] holds a required and an optional function.

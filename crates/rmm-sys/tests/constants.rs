@@ -54,6 +54,7 @@ fn kinds_have_the_header_s_values() {
     check("CUpointer_attribute", CuPointerAttribute::KNOWN, |kind| kind.0.into());
     check("CUmemorytype", CuMemoryType::KNOWN, |kind| kind.0.into());
     check("CUstreamCaptureStatus", CuCaptureStatus::KNOWN, |kind| kind.0.into());
+    check("CUstreamCaptureMode", CuCaptureMode::KNOWN, |kind| kind.0.into());
     check("CUmemAllocationGranularity_flags", CuMemGranularity::KNOWN, |kind| kind.0.into());
 }
 

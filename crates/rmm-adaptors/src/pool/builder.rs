@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::sync::Arc;
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, SyncResource};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncResource};
 
 use super::PoolMemoryResource;
 use super::growth::Growth;
@@ -88,6 +88,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
                         .with_source(error)
                 },
             )?;
+            let _relaxed = RelaxedCapture::enter();
             let base = upstream.allocate_sync(layout)?;
             shared.lock().add_chunk(Chunk { base, layout });
         }

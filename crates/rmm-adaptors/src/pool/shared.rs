@@ -5,15 +5,16 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, Device, DevicePtr, Error,
-    RetiringStream, StreamKind, StreamLifetime, StreamRef, StreamWatcher, SyncResource,
-    process_is_exiting,
+    RelaxedCapture, RetiringStream, StreamKind, StreamLifetime, StreamRef, StreamWatcher,
+    SyncResource, process_is_exiting,
 };
 
+use super::captured::{asks_captured, is_captured};
 use super::growth::Growth;
 use super::heap::{GRANULE, ListId};
 use super::order::Sealing;
 use super::slow::Request;
-use super::state::{Chunk, State};
+use super::state::State;
 
 /// Streams with a slot above which idle ones are forgotten when a new one comes.
 const STREAMS_KEPT: usize = 32;
@@ -24,7 +25,7 @@ pub(super) struct Shared {
     /// Signalled when a call to upstream has ended.
     pub(super) settled: Condvar,
     pub(super) growth: Growth,
-    annotator: Annotator,
+    pub(super) annotator: Annotator,
     /// Where the memory, and all streams and events of this pool, belong.
     pub(super) context: Context,
     /// The pool itself, for the streams that it watches.
@@ -63,8 +64,16 @@ impl Shared {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::CLEAN,
         };
-        let node = if let Some(node) = state.take_known(list, size) {
+        let mut for_graph = is_captured(stream)?;
+        let known = if for_graph { None } else { state.take_known(list, size) };
+        // A capture that was not announced shows here at the latest, before anything is asked for its sake.
+        if known.is_none() && size <= self.growth.hard_limit() {
+            for_graph |= asks_captured(stream)?;
+        }
+        let node = if let Some(node) = known {
             node
+        } else if let Some(stream) = stream.filter(|_| for_graph) {
+            state.take_for_graph(stream, layout, size)?
         } else {
             let request = Request { upstream, stream, list, layout, size };
             let (guard, outcome) = self.allocate_slowly(state, request);
@@ -73,7 +82,8 @@ impl Shared {
         };
         let pointer = state.hand_out(node, layout.align().max(CUDA_ALLOCATION_ALIGNMENT) as u64);
         drop(state);
-        self.annotator.handed_out(pointer, layout, stream);
+        // What a graph gets, any stream may use: it may be launched on any.
+        self.annotator.handed_out(pointer, layout, stream.filter(|_| !for_graph));
         Ok(pointer)
     }
 
@@ -84,6 +94,11 @@ impl Shared {
         pointer: DevicePtr,
         layout: Layout,
     ) {
+        // Memory of which that is not known stays allocated, too.
+        if is_captured(stream).unwrap_or(true) {
+            self.lock().keep_for_graph(pointer, layout);
+            return;
+        }
         self.annotator.taken_back(pointer, layout, stream);
         let mut state = self.lock();
         let Some(stream) = stream else {
@@ -119,6 +134,7 @@ impl Shared {
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
             return false;
         }
+        let _relaxed = RelaxedCapture::enter();
         state.order.poll(list);
         state.order.seal(list, |event| event.record(stream)).is_ok()
     }
@@ -160,6 +176,7 @@ impl Shared {
     /// Frees the slots of streams that hold nothing here.
     fn forget_idle(&self, state: &mut State) {
         if let Ok(_context) = self.context.enter() {
+            let _relaxed = RelaxedCapture::enter();
             Self::poll_others(state, ListId::CLEAN);
         }
         state.clean_all();
@@ -221,6 +238,7 @@ impl Shared {
     /// Gives unused pieces back until no more than `keep` bytes are reserved. Returns the bytes given back.
     pub(super) fn trim(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
         let Ok(_context) = self.context.enter() else { return 0 };
+        let _relaxed = RelaxedCapture::enter();
         let mut state = self.lock();
         Self::poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
@@ -235,7 +253,7 @@ impl Shared {
         bytes
     }
 
-    /// Gives everything back: for the pool's end.
+    /// Gives everything back that is not a graph's: for the pool's end.
     pub(super) fn close(&self, upstream: &dyn SyncResource) {
         // At the end of the process the system takes everything back, and the driver may be gone.
         if process_is_exiting() {
@@ -243,25 +261,14 @@ impl Shared {
         }
         // If the context can not be entered the driver or the context is gone. Then the calls below fail and do no harm.
         let _context = self.context.enter();
+        let _relaxed = RelaxedCapture::enter();
         // Whoever freed memory did so in stream order: the device may still be at work on it.
-        if Device::synchronize_current().is_err() {
-            self.wait_for_each();
-        }
-        let chunks: Vec<Chunk> = self.lock().drain_chunks().collect();
+        let may_capture = Self::may_capture(&self.lock());
+        let is_done = !may_capture && Device::synchronize_current().is_ok();
+        let unknown = if is_done { Vec::new() } else { self.wait_for_each(may_capture) };
+        let chunks = self.lock().drain_chunks_but(&unknown);
         for chunk in chunks {
             chunk.give_back(upstream);
-        }
-    }
-
-    /// Waits for all streams one by one: the device can not be waited for while one of them is being captured. A stream for which
-    /// this fails is that one, whose work waits for the graph to be launched, or its device is lost and works on nothing. The
-    /// pool's context must be current.
-    #[cold]
-    fn wait_for_each(&self) {
-        let mut state = self.lock();
-        for list in state.order.lists() {
-            let _captured = Self::seal_late(&mut state, list);
-            let _lost = state.order.synchronize(list);
         }
     }
 }

@@ -4,7 +4,9 @@
 use std::alloc::Layout;
 use std::sync::{MutexGuard, PoisonError};
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CudaStream, Device, Error, StreamRef, SyncResource};
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, CudaStream, Device, Error, RelaxedCapture, StreamRef, SyncResource,
+};
 
 use super::growth::Growth;
 use super::heap::{ListId, NodeId};
@@ -91,6 +93,7 @@ impl Shared {
             Ok(context) => context,
             Err(error) => return (state, Err(error)),
         };
+        let _relaxed = RelaxedCapture::enter();
         state.statistics.slow_allocations += 1;
         // The lock is released now and then: the list must stay the stream's.
         state.order.pin(request.list);
@@ -286,7 +289,7 @@ impl Shared {
     }
 
     /// Waits on this thread until the device has done everything, after which all free memory is clean and merged. Does
-    /// nothing if that can not help.
+    /// nothing if that can not help, or a stream may be captured: the wait would spoil the capture.
     fn take_after_device_wait<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -295,7 +298,7 @@ impl Shared {
         let can_merge = state.heap.longest_free_run() >= request.size;
         let can_give_back =
             state.heap.idle_bytes() > 0 && self.could_grow_without_idle(&state, request);
-        if !can_merge && !can_give_back {
+        if !can_merge && !can_give_back || Self::may_capture(&state) {
             return (state, None);
         }
         let cut = state.order.cut();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use rmm_core::{DevicePtr, Exhaustion, SyncResource};
 
+use super::captured::Kept;
 use super::hash::BuildIdHasher;
 use super::heap::{Heap, ListId, NodeId, Point, SegmentId};
 use super::order::Order;
@@ -36,6 +37,8 @@ pub(super) struct State {
     live: HashMap<u64, NodeId, BuildIdHasher>,
     /// The list of blocks that no event can stand for, once there was one.
     lost: Option<ListId>,
+    /// Blocks that were freed on captured streams. They are live in the heap.
+    pub(super) kept: Vec<Kept>,
     /// Bytes that are being asked of upstream at the moment, with the lock released.
     pub(super) pending: u64,
     /// Calls to upstream under way, with the lock released, that give memory back.
@@ -53,6 +56,7 @@ impl State {
             chunks: Vec::new(),
             live: HashMap::default(),
             lost: None,
+            kept: Vec::new(),
             pending: 0,
             returning: 0,
             settled: 0,
@@ -81,9 +85,10 @@ impl State {
         self.chunks[segment.index()].take()
     }
 
-    /// All memory from upstream, used or not.
-    pub(super) fn drain_chunks(&mut self) -> impl Iterator<Item = Chunk> + '_ {
-        self.chunks.drain(..).flatten()
+    /// Memory from upstream, used or not: the segments that `take` picks by their index.
+    pub(super) fn drain_chunks(&mut self, take: impl Fn(usize) -> bool) -> Vec<Chunk> {
+        let chunks = std::mem::take(&mut self.chunks).into_iter().enumerate();
+        chunks.filter(|&(index, _)| take(index)).filter_map(|(_, chunk)| chunk).collect()
     }
 
     /// The memory from upstream, by segment.
@@ -155,13 +160,17 @@ impl State {
         DevicePtr(address)
     }
 
+    /// Ends a block's being handed out, for the books; `None` if the address is not that of a live block.
+    pub(super) fn forget_live(&mut self, pointer: DevicePtr) -> Option<NodeId> {
+        let node = self.live.remove(&pointer.0);
+        self.statistics.unknown_frees += u64::from(node.is_none());
+        node
+    }
+
     /// Takes a block back into a list, at its current point. Returns its bytes, or `None` if the address is not that of a
     /// live block.
     pub(super) fn take_back(&mut self, pointer: DevicePtr, list: ListId) -> Option<u64> {
-        let Some(node) = self.live.remove(&pointer.0) else {
-            self.statistics.unknown_frees += 1;
-            return None;
-        };
+        let node = self.forget_live(pointer)?;
         let point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };
         let bytes = self.heap.free(node, list, point)?;
         self.statistics.frees += 1;
@@ -175,6 +184,11 @@ impl State {
             self.heap.add_list();
             self.order.add_lost()
         })
+    }
+
+    /// The list of blocks that no event can stand for, if there is one.
+    pub(super) fn lost(&self) -> Option<ListId> {
+        self.lost
     }
 
     /// What there is, for an error.

@@ -18,6 +18,8 @@ pub struct PoolStatistics {
     pub unknown_frees: u64,
     /// Bytes handed out now, each request rounded up to 256.
     pub live_bytes: u64,
+    /// Of these, bytes that were freed on streams while they were captured, and are kept for the graphs.
+    pub graph_bytes: u64,
     /// The most bytes handed out at once.
     pub peak_live_bytes: u64,
     /// Bytes taken from upstream now.

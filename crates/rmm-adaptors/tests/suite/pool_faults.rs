@@ -2,7 +2,8 @@
 
 use std::alloc::Layout;
 
-use crate::world::{Op, World, base_seed, new_stream, ops};
+use crate::short::base_seed;
+use crate::world::{Op, World, new_stream, ops};
 use proptest::prelude::*;
 use rmm_core::Resource;
 use rmm_sim::{Checker, Fault, Machine, MachineBuilder, Schedule};

@@ -49,3 +49,8 @@ pub(crate) fn read(machine: &Machine, pointer: DevicePtr) -> u64 {
     machine.read(pointer, &mut bytes).expect("device memory");
     u64::from_le_bytes(bytes)
 }
+
+/// The seed of the run's schedules, so that more of them can be tried: `RMM_SIM_SEED`.
+pub(crate) fn base_seed() -> u64 {
+    std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}

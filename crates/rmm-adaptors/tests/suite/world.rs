@@ -218,8 +218,3 @@ impl World {
         assert_eq!(self.pool.statistics().unknown_frees, 0);
     }
 }
-
-/// The seed of the run's schedules, so that more of them can be tried: `RMM_SIM_SEED`.
-pub(crate) fn base_seed() -> u64 {
-    std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
-}

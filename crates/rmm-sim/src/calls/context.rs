@@ -68,6 +68,7 @@ driver_calls! {
 
     fn cuCtxSynchronize() by [] |session| {
         let device = session.context()?;
+        session.check_context(device)?;
         let known = session.knowledge_of_device(device);
         session.drain(Some(device));
         session.host_learns_device(device, &known);
@@ -96,6 +97,7 @@ driver_calls! {
     fn cuCtxRecordEvent(context: CuContext, event: CuEvent) by [context, event] |session| {
         let device = session.context_of(context)?;
         let key = session.event(event)?;
+        session.check_context(device)?;
         let state = &mut **session;
         let ends = state.streams.iter().filter(|(_, stream)| stream.device == device);
         let ends: Vec<_> = ends.map(|(id, _)| state.streams.end_of(id)).collect();
@@ -114,13 +116,15 @@ driver_calls! {
             return Err(CuResult::INVALID_HANDLE);
         }
         let done = state.clock.end_of_device(device);
-        (event.points, event.frontier, event.time) = (points, frontier, Some(done));
+        (event.points, event.frontier, event.time, event.captured) = (points, frontier, Some(done), None);
         Ok(())
     }
 
     fn cuCtxWaitEvent(context: CuContext, event: CuEvent) by [context, event] |session| {
         let device = session.context_of(context)?;
         let key = session.event(event)?;
+        session.check_context(device)?;
+        session.check_outside_captures(key)?;
         let state = &mut **session;
         let event = state.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
         let (frontier, done) = (event.frontier.clone(), event.time.unwrap_or(0));

@@ -32,7 +32,8 @@ impl Session<'_> {
         let from = self.usable_place("copy", from.0, bytes, from.1)?;
         let to = self.usable_place("copy", to.0, bytes, to.1)?;
         let waits = to.is_pageable() || (sync && !(from.on_device_only() && to.on_device_only()));
-        let work = if from.is_pageable() && !waits {
+        // A graph reads pageable memory when it is launched.
+        let work = if from.is_pageable() && !waits && !self.captures.has(stream) {
             let mut staged = vec![0; bytes].into_boxed_slice();
             self.load(&from, &mut staged);
             Work::Staged { bytes: staged, to }
@@ -46,7 +47,7 @@ impl Session<'_> {
     fn enqueue_and(&mut self, stream: u64, work: Work, waits: bool) -> Result<(), CuResult> {
         self.check_rights(stream, &work)?;
         let point = self.enqueue(stream, work)?;
-        if waits {
+        if waits && !self.captures.has(stream) {
             let known = self.knowledge_of(stream);
             let done = self.clock.end_of_stream(stream);
             self.finish([point]);

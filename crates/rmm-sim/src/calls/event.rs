@@ -81,18 +81,25 @@ driver_calls! {
             session.check_foreign("cuEventRecord", of_stream, device);
             return Err(CuResult::INVALID_HANDLE);
         }
+        if let Some(captured) = session.capture_mark(id)? {
+            if let Some(event) = session.events.get_mut(&key) {
+                *event = Event { captured: Some(captured), ..Event::new(device, event.keeps_time) };
+            }
+            return Ok(());
+        }
         let point = session.enqueue(id, Work::Record { event: key })?;
         let state = &mut **session;
         let mut frontier = state.frontier(id);
         frontier.add(point);
         if let Some(event) = state.events.get_mut(&key) {
             event.time = Some(state.clock.end_of_stream(id));
-            (event.points, event.frontier) = (Points::from_iter([point]), frontier);
+            (event.points, event.frontier, event.captured) = (Points::from_iter([point]), frontier, None);
         }
         Ok(())
     }
 
     fn cuEventQuery(event: CuEvent) by [event] |session| {
+        session.await_event(event)?;
         let (points, _) = session.awaited(event)?;
         let known = session.known_by(event)?;
         if session.poll(&points) {
@@ -104,6 +111,7 @@ driver_calls! {
     }
 
     fn cuEventSynchronize(event: CuEvent) by [event] |session| {
+        session.await_event(event)?;
         let done = session.end_of_event(event)?;
         let (points, device) = session.awaited(event)?;
         let known = session.known_by(event)?;

@@ -65,6 +65,8 @@ driver_calls! {
     fn cuMemAllocAsync(result: *mut CuDevicePtr, bytes: usize, stream: CuStream) by [stream] |session| {
         result.required()?;
         let stream = session.stream(stream)?;
+        session.refuse_in_capture(stream)?;
+        session.unsafe_call()?;
         let device = session.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?.device;
         let pool = session.devices[device].current_pool;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
@@ -74,11 +76,16 @@ driver_calls! {
         result.required()?;
         let pool = session.pool(pool)?;
         let stream = session.stream(stream)?;
+        session.refuse_in_capture(stream)?;
+        session.unsafe_call()?;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
     }
 
     fn cuMemFreeAsync(start: CuDevicePtr, stream: CuStream) by [stream, start] |session| {
         let stream = session.stream(stream)?;
+        // A graph frees its own memory only, and here it has none.
+        session.refuse_in_capture(stream).map_err(|_| CuResult::INVALID_VALUE)?;
+        session.unsafe_call()?;
         session.free_in_order(address(start), stream)
     }
 

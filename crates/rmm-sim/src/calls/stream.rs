@@ -29,12 +29,14 @@ driver_calls! {
     fn cuStreamDestroy_v2(stream: CuStream) by [stream] |session| {
         let slot = handle::decode(stream.addr(), session.state_machine(), Kind::Stream);
         let id = slot.and_then(|slot| session.stream_slots.remove(slot)).ok_or(CuResult::INVALID_HANDLE)?;
+        session.capture_loses(id);
         session.streams.retire(id);
         Ok(())
     }
 
     fn cuStreamSynchronize(stream: CuStream) by [stream] |session| {
         let id = session.stream(stream)?;
+        session.await_stream(id)?;
         let device = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
         let points = session.streams.points_of(id);
         let known = session.knowledge_of(id);
@@ -48,6 +50,7 @@ driver_calls! {
 
     fn cuStreamQuery(stream: CuStream) by [stream] |session| {
         let id = session.stream(stream)?;
+        session.await_stream(id)?;
         let points = session.streams.points_of(id);
         let known = session.knowledge_of(id);
         if session.poll(&points) {
@@ -64,6 +67,9 @@ driver_calls! {
         // The one flag that exists is for streams that are being captured.
         if flags != 0 {
             return Err(CuResult::INVALID_VALUE);
+        }
+        if session.capture_wait(id, key)? {
+            return Ok(());
         }
         let frontier = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.frontier.clone();
         let done = session.end_of_event(event)?;
@@ -95,8 +101,8 @@ driver_calls! {
     }
 
     fn cuStreamIsCapturing(stream: CuStream, status: *mut CuCaptureStatus) by [stream] |session| {
-        session.stream(stream)?;
-        status.put(CuCaptureStatus::NONE)
+        let id = session.stream(stream)?;
+        status.put(session.capture_status(id)?)
     }
 
     fn cuLaunchHostFunc(stream: CuStream, function: CuHostFn, data: *mut c_void) by [stream] |session| {

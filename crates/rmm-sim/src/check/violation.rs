@@ -42,6 +42,8 @@ pub enum ViolationKind {
     StaleHandle,
     /// A stream and an event of two devices were used together.
     ForeignHandle,
+    /// A call spoilt the capture of a stream, which then makes no graph.
+    CaptureUnsafe,
     /// A simulated kernel panicked.
     KernelPanicked,
 }
@@ -65,6 +67,7 @@ impl ViolationKind {
             Self::UninitialisedRead => "read of uninitialised memory",
             Self::StaleHandle => "use of a destroyed handle",
             Self::ForeignHandle => "handle of another device",
+            Self::CaptureUnsafe => "unsafe call during a capture",
             Self::KernelPanicked => "kernel panicked",
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rmm_sim::{Entered, Kernel, Machine, Schedule};
 use rmm_sys::{
-    CuContext, CuDevice, CuDevicePtr, CuEvent, CuResult, CuStream, STREAM_DEFAULT,
+    CuContext, CuDevice, CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, STREAM_DEFAULT,
     STREAM_NON_BLOCKING,
 };
 
@@ -60,6 +60,20 @@ pub(crate) fn event() -> CuEvent {
     let mut event = CuEvent::NULL;
     ok!(cuEventCreate(&raw mut event, 0));
     event
+}
+
+/// The current context.
+pub(crate) fn context() -> CuContext {
+    let mut context = CuContext::NULL;
+    ok!(cuCtxGetCurrent(&raw mut context));
+    context
+}
+
+/// The default pool of the first device.
+pub(crate) fn default_pool() -> CuMemPool {
+    let mut pool = CuMemPool::NULL;
+    ok!(cuDeviceGetDefaultMemPool(&raw mut pool, CuDevice(0)));
+    pool
 }
 
 /// Device memory of its own.

@@ -4,6 +4,7 @@
 #[macro_use]
 mod common;
 
+mod capture;
 mod checker;
 mod checks;
 mod copies;

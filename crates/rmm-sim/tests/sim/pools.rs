@@ -7,14 +7,9 @@ use rmm_sys::{
 };
 
 use crate::common::{
-    Log, MIB, alloc, alloc_async, blocking_stream, enter, event, start, stream, try_alloc_async,
+    Log, MIB, alloc, alloc_async, blocking_stream, default_pool, enter, event, start, stream,
+    try_alloc_async,
 };
-
-fn default_pool() -> CuMemPool {
-    let mut pool = CuMemPool::NULL;
-    ok!(cuDeviceGetDefaultMemPool(&raw mut pool, CuDevice(0)));
-    pool
-}
 
 fn get(pool: CuMemPool, attribute: Attribute) -> u64 {
     let mut value = 0_u64;

@@ -48,7 +48,7 @@ fn c_type(rust: &str) -> &'static str {
     match rust {
         _ if rust.starts_with('*') => "pointer",
         "CuContext" | "CuStream" | "CuEvent" | "CuMemPool" | "CuModule" | "CuFunction"
-        | "CuHostFn" => "pointer",
+        | "CuGraph" | "CuGraphExec" | "CuHostFn" => "pointer",
         "c_int" | "CuDevice" | "CuDeviceAttribute" => "int",
         "c_uchar" => "unsigned char",
         "u32" => "uint32_t",
@@ -57,6 +57,7 @@ fn c_type(rust: &str) -> &'static str {
         "CuMemLocation" => "location",
         "CuIpcMemHandle" | "CuIpcEventHandle" => "name64",
         "c_uint"
+        | "CuCaptureMode"
         | "CuGraphMemAttribute"
         | "CuMemAdvise"
         | "CuMemAllocationType"

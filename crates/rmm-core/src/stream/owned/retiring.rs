@@ -69,12 +69,19 @@ impl<'a> RetiringStream<'a> {
     /// Marks the stream's end with `event`.
     ///
     /// # Errors
-    /// If the driver refuses, or the stream may be gone already.
+    /// If the driver refuses, or the stream may be gone already, or is being captured: a mark would be part of the graph.
     pub fn record(&self, event: &CudaEvent) -> Result<(), Error> {
         if self.inner.kind == StreamKind::Adopted(StreamLifetime::Unknown) {
             return Err(Error::unsupported(
                 "RetiringStream::record",
                 "the stream's owner may have destroyed it",
+            ));
+        }
+        // SAFETY: as below.
+        if unsafe { CudaStream::may_be_capturing_raw(self.inner.handle) } {
+            return Err(Error::unsupported(
+                "RetiringStream::record",
+                "the stream is being captured",
             ));
         }
         // SAFETY: the stream is destroyed only after this value is gone: by `Inner::drop` if it is this library's, by its

@@ -1,0 +1,366 @@
+//! The pool while streams are captured into graphs: it spoils no capture, and graphs keep their memory.
+
+use std::sync::MutexGuard;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags, SyncResource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Entered, Fault, LeakKind, Machine, Schedule};
+use rmm_sys::CuResult;
+
+use crate::graphs::{alone, begin, end, fill};
+use crate::short::{MIB, Pool, free, keep_busy, layout, read, stream, write};
+
+/// A machine whose work never runs by itself: what is not ordered is not done.
+fn adversary() -> (Machine, (Entered, MutexGuard<'static, ()>)) {
+    let alone = alone();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
+    let entered = machine.enter();
+    (machine, (entered, alone))
+}
+
+fn pool_of(bytes: usize) -> Pool {
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    builder.initial_size(bytes).build().expect("a pool")
+}
+
+fn calls_of(machine: &Machine, names: &[&str]) -> u64 {
+    let counts = machine.call_counts();
+    counts.iter().filter(|(name, _)| names.contains(name)).map(|(_, count)| count).sum()
+}
+
+/// What a captured stream must never see.
+const FORBIDDEN: &[&str] = &[
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuStreamQuery",
+    "cuStreamWaitEvent",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuCtxSynchronize",
+];
+
+#[test]
+fn a_graph_has_its_memory_for_itself() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(4 * MIB);
+    let (captured, other) = (stream(), stream());
+    let scope = CaptureScope::announce();
+    begin(&captured);
+    let calls = calls_of(&machine, FORBIDDEN);
+    let kept: Vec<_> = (0..3)
+        .map(|_| {
+            let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+            fill(&captured, block, MIB);
+            free(&pool, &captured, block, MIB);
+            block
+        })
+        .collect();
+    assert_eq!(calls_of(&machine, FORBIDDEN), calls);
+    let graph = end(&captured);
+    drop(scope);
+    let statistics = pool.statistics();
+    assert_eq!((statistics.graph_bytes, statistics.live_bytes), (3 << 20, 3 << 20));
+    for round in 0..3 {
+        graph.launch(if round == 1 { &other } else { &captured });
+        for user in [&captured, &other] {
+            let blocks = [MIB, MIB / 2].map(|bytes| {
+                let block = pool.allocate(user.as_ref(), layout(bytes)).unwrap();
+                assert!(!kept.contains(&block));
+                fill(user, block, bytes);
+                (block, bytes)
+            });
+            for (block, bytes) in blocks {
+                free(&pool, user, block, bytes);
+            }
+        }
+        pool.trim(0);
+    }
+    machine.assert_no_violations();
+
+    // When the graphs are gone the memory is everybody's again.
+    drop(graph);
+    captured.synchronize().unwrap();
+    other.synchronize().unwrap();
+    // SAFETY: the only graph is gone, and all its launches are done.
+    unsafe { pool.release_graph_memory() };
+    assert_eq!((pool.statistics().graph_bytes, pool.statistics().live_bytes), (0, 0));
+    pool.trim(0);
+    assert_eq!(pool.reserved_bytes(), 0);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_graph_gets_only_memory_that_nothing_uses() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(2 * MIB);
+    let (captured, other) = (stream(), stream());
+    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &captured, block, 1);
+    free(&pool, &captured, block, MIB);
+    let _scope = CaptureScope::announce();
+    begin(&captured);
+    // The stream's own block would do for the stream, but not for a graph that is launched elsewhere.
+    let for_graph = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    assert_ne!(for_graph, block);
+    fill(&captured, for_graph, MIB);
+    free(&pool, &captured, for_graph, MIB);
+    let graph = end(&captured);
+    graph.launch(&other);
+    other.synchronize().unwrap();
+    assert_eq!(read(&machine, for_graph), 0x0707_0707_0707_0707);
+    assert_eq!(read(&machine, block), 0, "the other stream's work need not have run");
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_graph_s_request_that_nothing_serves_is_refused_and_spoils_nothing() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(MIB);
+    let (captured, other) = (stream(), stream());
+    let whole = pool.allocate(other.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &other, whole, 1);
+    free(&pool, &other, whole, MIB);
+    for announced in [true, false] {
+        let _scope = announced.then(CaptureScope::announce);
+        begin(&captured);
+        let calls = calls_of(&machine, FORBIDDEN);
+        let error = pool.allocate(captured.as_ref(), layout(MIB)).unwrap_err();
+        assert!(error.is_unsupported() && error.to_string().contains("captured"), "{error}");
+        assert_eq!(error.stream(), Some(captured.as_ref().id()));
+        assert_eq!(calls_of(&machine, FORBIDDEN), calls);
+        drop(end(&captured));
+    }
+    machine.assert_no_violations();
+    // Outside, the same request is served.
+    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    free(&pool, &captured, block, MIB);
+}
+
+/// Everything that the pool does for streams that are not captured.
+fn use_pool(machine: &Machine, pool: &Pool) {
+    let (first, second) = (stream(), stream());
+    // More frees than are left unmarked, on streams of each kind.
+    let (blocking, per_thread) = (CudaStream::new().expect("a stream"), CudaStream::per_thread());
+    for user in [&first, &blocking, &per_thread] {
+        for _ in 0..100 {
+            let block = pool.allocate(user.as_ref(), layout(4096)).expect("there is memory");
+            write(machine, user, block, 1);
+            free(pool, user, block, 4096);
+        }
+    }
+    // More streams than the pool keeps in mind.
+    let many: Vec<_> = (0..40).map(|_| stream()).collect();
+    for user in &many {
+        let block = pool.allocate(user.as_ref(), layout(4096)).expect("there is memory");
+        write(machine, user, block, 1);
+        free(pool, user, block, 4096);
+    }
+    // Growth, and giving back.
+    let large = pool.allocate(first.as_ref(), layout(8 * MIB)).expect("there is memory");
+    write(machine, &first, large, 2);
+    free(pool, &first, large, 8 * MIB);
+    let again = pool.allocate(second.as_ref(), layout(8 * MIB)).expect("there is memory");
+    write(machine, &second, again, 3);
+    free(pool, &second, again, 8 * MIB);
+    let clean = pool.allocate_sync(layout(MIB)).expect("there is memory");
+    // SAFETY: allocated above, used by nobody.
+    unsafe { pool.deallocate_sync(clean, layout(MIB)) };
+    machine.run_all();
+    pool.trim(0);
+}
+
+#[test]
+fn the_pool_s_other_users_spoil_no_capture() {
+    let (machine, _entered) = adversary();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .maximum_size(24 * MIB)
+        .build()
+        .unwrap();
+    for flags in [StreamFlags::NON_BLOCKING, StreamFlags::empty()] {
+        for announced in [true, false] {
+            let captured = CudaStream::with_flags(flags, 0).unwrap();
+            let block = pool.allocate(captured.as_ref(), layout(4096)).unwrap();
+            write(&machine, &captured, block, 1);
+            free(&pool, &captured, block, 4096);
+            let _scope = announced.then(CaptureScope::announce);
+            begin(&captured);
+            use_pool(&machine, &pool);
+            std::thread::scope(|scope| {
+                let user = scope.spawn(|| machine.scope(|| use_pool(&machine, &pool)));
+                user.join().unwrap();
+            });
+            let built = pool_of(MIB);
+            drop(end(&captured));
+            drop(built);
+        }
+    }
+    assert!(pool.statistics().event_queries > 0 && pool.statistics().upstream_frees > 0);
+    machine.assert_no_violations();
+}
+
+/// How the pool can know of a capture: it was announced, its stream is known to the pool, or its stream blocks with the legacy one.
+#[derive(Clone, Copy, PartialEq)]
+enum Knows {
+    Announcement,
+    Stream,
+    Legacy,
+}
+
+#[test]
+fn the_device_is_not_waited_for_during_a_capture() {
+    for knows in [Knows::Announcement, Knows::Stream, Knows::Legacy] {
+        let (machine, _entered) = adversary();
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+            .maximum_size(2 * MIB)
+            .build()
+            .unwrap();
+        let captured = if knows == Knows::Legacy { CudaStream::new().unwrap() } else { stream() };
+        if knows == Knows::Stream {
+            let block = pool.allocate(captured.as_ref(), layout(256)).unwrap();
+            free(&pool, &captured, block, 256);
+            captured.synchronize().unwrap();
+            pool.trim(0);
+        }
+        let owner = stream();
+        let blocks = [0, 1].map(|_| pool.allocate(owner.as_ref(), layout(MIB)).unwrap());
+        (0..100).for_each(|_| keep_busy(&machine, &owner)); // more than is done while the pool asks
+        for block in blocks {
+            free(&pool, &owner, block, MIB);
+        }
+        let scope = (knows == Knows::Announcement).then(CaptureScope::announce);
+        begin(&captured);
+        let refused = pool.allocate_sync(layout(2 * MIB)).unwrap_err();
+        assert!(refused.is_out_of_memory(), "{refused}");
+        drop(end(&captured));
+        drop(scope);
+        let served = pool.allocate_sync(layout(2 * MIB)).unwrap();
+        assert_eq!(pool.statistics().host_waits, 1);
+        // SAFETY: allocated above, used by nobody.
+        unsafe { pool.deallocate_sync(served, layout(2 * MIB)) };
+        machine.assert_no_violations();
+    }
+}
+
+#[test]
+fn the_legacy_stream_s_memory_spoils_no_capture_of_one_that_blocks_with_it() {
+    for announced in [true, false] {
+        let (machine, _entered) = adversary();
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+            .maximum_size(2 * MIB)
+            .build()
+            .unwrap();
+        let (captured, legacy, other) =
+            (CudaStream::new().unwrap(), CudaStream::legacy(), stream());
+        let half = || layout(MIB);
+        let block = pool.allocate(legacy.as_ref(), half()).unwrap();
+        write(&machine, &legacy, block, 1);
+        let elsewhere = pool.allocate(other.as_ref(), half()).unwrap();
+        (0..100).for_each(|_| keep_busy(&machine, &other));
+        free(&pool, &other, elsewhere, MIB);
+        let scope = announced.then(CaptureScope::announce);
+        begin(&captured);
+        // It can not be made to wait for the other one now, nor be marked.
+        assert!(pool.allocate(legacy.as_ref(), half()).unwrap_err().is_out_of_memory());
+        free(&pool, &legacy, block, MIB);
+        let whole = layout(2 * MIB);
+        assert!(pool.allocate(stream().as_ref(), whole).unwrap_err().is_out_of_memory());
+        drop(end(&captured));
+        drop(scope);
+        let again = pool.allocate(stream().as_ref(), whole).unwrap();
+        assert_eq!(
+            pool.statistics().host_waits,
+            1,
+            "what the stream was not marked for is waited for"
+        );
+        free(&pool, &stream(), again, 2 * MIB);
+        machine.assert_no_violations();
+    }
+}
+
+#[test]
+fn a_pool_that_ends_during_a_capture_spoils_nothing_and_takes_nothing_away() {
+    for announced in [true, false] {
+        let (machine, _entered) = adversary();
+        let (captured, other) = (stream(), stream());
+        let scope = announced.then(CaptureScope::announce);
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
+        // Four pieces: one still in use on the captured stream, one kept for the graph, one in use elsewhere, one unused.
+        let size = 8 * MIB;
+        let take = |stream: &CudaStream| pool.allocate(stream.as_ref(), layout(size)).unwrap();
+        let blocks = [take(&captured), take(&captured), take(&other), take(&other)];
+        captured.synchronize().unwrap();
+        write(&machine, &captured, blocks[0], 1);
+        free(&pool, &captured, blocks[0], size);
+        write(&machine, &other, blocks[2], 1);
+        free(&pool, &other, blocks[2], size);
+        free(&pool, &other, blocks[3], size);
+        begin(&captured);
+        fill(&captured, blocks[1], size);
+        free(&pool, if announced { &captured } else { &other }, blocks[1], size);
+        assert_eq!(pool.statistics().upstream_allocations, 4);
+        let before = calls_of(&machine, &["cuMemFree_v2"]);
+        drop(pool);
+        let graph = end(&captured);
+        drop(scope);
+        let freed = calls_of(&machine, &["cuMemFree_v2"]) - before;
+        assert_eq!(freed, if announced { 2 } else { 3 });
+        machine.assert_no_violations();
+        if announced {
+            graph.launch(&captured);
+            machine.run_all();
+            machine.assert_no_violations();
+        }
+        let is_memory = |leak: &&rmm_sim::Leak| leak.kind == LeakKind::Allocation;
+        assert_eq!(machine.leaks().iter().filter(is_memory).count() as u64, 4 - freed);
+    }
+}
+
+#[test]
+fn a_stream_that_ends_while_it_is_captured_is_not_marked() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(MIB);
+    let captured = stream();
+    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    write(&machine, &captured, block, 1);
+    free(&pool, &captured, block, MIB);
+    begin(&captured);
+    let records = calls_of(&machine, FORBIDDEN);
+    drop(captured);
+    assert_eq!(calls_of(&machine, FORBIDDEN), records);
+    // Its memory is found once the device was waited for.
+    machine.run_all();
+    let again = pool.allocate_sync(layout(MIB)).unwrap();
+    // SAFETY: allocated above, used by nobody.
+    unsafe { pool.deallocate_sync(again, layout(MIB)) };
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_driver_that_does_not_relax_the_mode_changes_nothing_else() {
+    let (machine, _entered) = adversary();
+    machine.fail(Fault::from_nth("cuThreadExchangeStreamCaptureMode", 1, CuResult::UNKNOWN));
+    let pool = pool_of(MIB);
+    let user = stream();
+    let block = pool.allocate(user.as_ref(), layout(4 * MIB)).unwrap();
+    free(&pool, &user, block, 4 * MIB);
+    drop(pool);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_driver_that_does_not_tell_of_a_capture_makes_no_block_reusable() {
+    let (machine, _entered) = adversary();
+    let pool = pool_of(MIB);
+    let user = stream();
+    let block = pool.allocate(user.as_ref(), layout(MIB / 2)).unwrap();
+    let _scope = CaptureScope::announce();
+    let silent = CuResult::UNKNOWN;
+    machine.fail(Fault::nth("cuStreamIsCapturing", 1, silent));
+    let error = pool.allocate(user.as_ref(), layout(256)).unwrap_err();
+    assert_eq!((error.origin(), error.code()), ("cuStreamIsCapturing", Some(silent)));
+    machine.fail(Fault::nth("cuStreamIsCapturing", 1, silent));
+    free(&pool, &user, block, MIB / 2);
+    assert_eq!(pool.statistics().graph_bytes, (MIB / 2) as u64);
+    assert_ne!(pool.allocate(user.as_ref(), layout(MIB / 2)).unwrap(), block);
+}

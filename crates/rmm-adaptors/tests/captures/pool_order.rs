@@ -1,0 +1,146 @@
+//! Random programs on several streams, of which some are captured now and then and the graphs launched while the pool serves others: no
+//! capture is spoilt, and no graph shares memory with anybody.
+
+use proptest::prelude::*;
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{CaptureScope, CudaStream, DevicePtr, Resource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Machine, Schedule};
+
+use crate::graphs::{Executable, alone, begin, end, fill};
+use crate::short::{MIB, Pool, base_seed, free, layout, stream};
+
+/// The last of them blocks with the legacy default stream.
+const STREAMS: usize = 4;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Allocate { stream: usize, granules: usize },
+    Free { which: usize },
+    Begin { stream: usize },
+    End,
+    Launch { which: usize, stream: usize },
+    Synchronize { stream: usize },
+    Trim,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let stream = 0..STREAMS;
+    let granules = prop_oneof![Just(8usize), Just(64), 1usize..400];
+    let op = prop_oneof![
+        8 => (stream.clone(), granules).prop_map(|(stream, granules)| Op::Allocate { stream, granules }),
+        7 => any::<usize>().prop_map(|which| Op::Free { which }),
+        1 => stream.clone().prop_map(|stream| Op::Begin { stream }),
+        1 => Just(Op::End),
+        2 => (any::<usize>(), stream.clone()).prop_map(|(which, stream)| Op::Launch { which, stream }),
+        1 => stream.prop_map(|stream| Op::Synchronize { stream }),
+        1 => Just(Op::Trim),
+    ];
+    proptest::collection::vec(op, 1..150)
+}
+
+struct Live {
+    pointer: DevicePtr,
+    bytes: usize,
+    stream: usize,
+    /// The number of the capture that it was allocated in: the graph uses it until the end.
+    graph: Option<usize>,
+}
+
+fn run(ops: &[Op], schedule: Schedule, limit: usize) {
+    let _alone = alone();
+    let machine = Machine::builder().memory(64 * MIB).schedule(schedule).build();
+    let _entered = machine.enter();
+    let pool: Pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(limit / 2 / 256 * 256)
+        .maximum_size(limit)
+        .build()
+        .expect("a pool");
+    let streams: Vec<CudaStream> = (0..STREAMS)
+        .map(|place| if place == 3 { CudaStream::new().expect("a stream") } else { stream() })
+        .collect();
+    let mut live: Vec<Live> = Vec::new();
+    let mut graphs: Vec<Executable> = Vec::new();
+    let mut captured: Option<(usize, CaptureScope)> = None;
+    for op in ops {
+        let on = captured.as_ref().map(|&(stream, _)| stream);
+        match *op {
+            Op::Allocate { stream, granules } => {
+                let bytes = granules * 256;
+                let Ok(pointer) = pool.allocate(streams[stream].as_ref(), layout(bytes)) else {
+                    continue;
+                };
+                fill(&streams[stream], pointer, bytes);
+                live.push(Live {
+                    pointer,
+                    bytes,
+                    stream,
+                    graph: (on == Some(stream)).then_some(graphs.len()),
+                });
+            }
+            Op::Free { which } if !live.is_empty() => {
+                let which = which % live.len();
+                // What a graph has allocated is freed in its capture or when all is over.
+                if live[which].graph.is_some_and(|graph| on.is_none() || graph != graphs.len()) {
+                    continue;
+                }
+                let block = live.swap_remove(which);
+                fill(&streams[block.stream], block.pointer, block.bytes);
+                free(&pool, &streams[block.stream], block.pointer, block.bytes);
+            }
+            Op::Begin { stream } if on.is_none() => {
+                // The graph may be launched on any stream: what the captured one did before has to be over.
+                streams[stream].synchronize().expect("nothing is captured");
+                let scope = CaptureScope::announce();
+                begin(&streams[stream]);
+                captured = Some((stream, scope));
+            }
+            Op::End => {
+                if let Some((stream, scope)) = captured.take() {
+                    graphs.push(end(&streams[stream]));
+                    drop(scope);
+                }
+            }
+            Op::Launch { which, stream } if !graphs.is_empty() && on != Some(stream) => {
+                graphs[which % graphs.len()].launch(&streams[stream]);
+            }
+            Op::Synchronize { stream } if on.is_none() => {
+                streams[stream].synchronize().expect("nothing is captured");
+            }
+            Op::Trim => {
+                pool.trim(0);
+            }
+            _ => {}
+        }
+    }
+    if let Some((stream, _scope)) = captured {
+        graphs.push(end(&streams[stream]));
+    }
+    drop(graphs);
+    for stream in &streams {
+        stream.synchronize().expect("nothing is captured");
+    }
+    for block in live {
+        free(&pool, &streams[block.stream], block.pointer, block.bytes);
+    }
+    // SAFETY: no graph is left, and all work was waited for.
+    unsafe { pool.release_graph_memory() };
+    assert_eq!(pool.statistics().live_bytes, 0);
+    drop((pool, streams));
+    machine.assert_no_violations();
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn graphs_share_memory_with_nobody(ops in ops(), seed in any::<u64>(), granules in 100usize..3000) {
+        run(&ops, Schedule::Seeded(seed ^ base_seed()), granules * 256);
+    }
+
+    #[test]
+    fn graphs_share_memory_with_nobody_when_everything_is_late(ops in ops(), granules in 100usize..3000) {
+        run(&ops, Schedule::Lazy, granules * 256);
+    }
+}

@@ -1,0 +1,102 @@
+//! Streams that are being captured.
+
+use std::sync::{Arc, Mutex};
+
+use rmm_core::{
+    CaptureScope, CudaEvent, CudaStream, Error, RelaxedCapture, RetiringStream, StreamFlags,
+    StreamRef, StreamWatcher, current_driver,
+};
+use rmm_sim::Machine;
+use rmm_sys::{CuCaptureMode, CuResult};
+
+use crate::world::calls_of;
+
+fn begin(stream: &CudaStream) {
+    let driver = current_driver().expect("the software driver");
+    // SAFETY: the stream exists.
+    let code = unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::GLOBAL) };
+    assert_eq!(code, CuResult::SUCCESS);
+}
+
+/// The calling thread's mode.
+fn mode() -> CuCaptureMode {
+    let driver = current_driver().expect("the software driver");
+    let mut mode = CuCaptureMode::GLOBAL;
+    // SAFETY: `mode` may be read and written to.
+    let code = unsafe { driver.cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+    assert_eq!(code, CuResult::SUCCESS);
+    let found = mode;
+    // SAFETY: as above.
+    let code = unsafe { driver.cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+    assert_eq!(code, CuResult::SUCCESS);
+    found
+}
+
+#[test]
+fn a_stream_tells_whether_it_is_captured() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (blocking, other) = (CudaStream::new().unwrap(), CudaStream::new().unwrap());
+    assert!(!blocking.as_ref().is_capturing().unwrap());
+    begin(&blocking);
+    assert!(blocking.as_ref().is_capturing().unwrap());
+    assert!(!other.as_ref().is_capturing().unwrap());
+    let legacy = StreamRef::legacy().is_capturing().unwrap_err();
+    assert_eq!(legacy.code(), Some(CuResult::STREAM_CAPTURE_IMPLICIT));
+    machine.assert_no_violations();
+}
+
+#[test]
+fn scopes_overlap() {
+    let (first, second) = (CaptureScope::announce(), CaptureScope::announce());
+    drop(first);
+    assert!(CaptureScope::is_announced());
+    std::thread::spawn(move || drop(second)).join().unwrap();
+    assert!(!CaptureScope::is_announced());
+}
+
+#[test]
+fn a_relaxed_thread_spoils_no_capture_and_is_as_before_afterwards() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (stream, event) =
+        (CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap(), CudaEvent::new().unwrap());
+    begin(&stream);
+    {
+        let _relaxed = RelaxedCapture::enter();
+        let nested = RelaxedCapture::enter();
+        drop(nested);
+        assert_eq!(mode(), CuCaptureMode::RELAXED);
+        assert!(event.is_complete().unwrap());
+    }
+    assert_eq!(mode(), CuCaptureMode::GLOBAL);
+    machine.assert_no_violations();
+    let refused = event.is_complete().unwrap_err();
+    assert_eq!(refused.code(), Some(CuResult::STREAM_CAPTURE_UNSUPPORTED));
+    assert_eq!(machine.violations().len(), 1);
+}
+
+#[derive(Default)]
+struct Marks(Mutex<Option<Result<(), Error>>>);
+
+impl StreamWatcher for Marks {
+    fn stream_retires(&self, stream: &RetiringStream<'_>) {
+        let marked = CudaEvent::new().and_then(|event| stream.record(&event));
+        *self.0.lock().expect("nobody panics with it") = Some(marked);
+    }
+}
+
+#[test]
+fn a_stream_that_retires_while_it_is_captured_is_not_marked() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let marks = Arc::new(Marks::default());
+    let watcher: Arc<dyn StreamWatcher> = marks.clone();
+    let stream = CudaStream::new().unwrap();
+    stream.watch(Arc::downgrade(&watcher));
+    begin(&stream);
+    drop(stream);
+    let marked = marks.0.lock().unwrap().take().expect("it was told");
+    assert!(marked.unwrap_err().is_unsupported());
+    assert_eq!(calls_of(&machine, "cuEventRecord"), 0);
+}

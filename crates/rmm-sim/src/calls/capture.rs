@@ -1,0 +1,86 @@
+//! Stream capture and graphs.
+
+use std::ffi::c_ulonglong;
+
+use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult, CuStream};
+
+use crate::call::driver_calls;
+use crate::event::Points;
+use crate::graph::Executable;
+use crate::handle::{self, Kind};
+use crate::stream::Work;
+
+driver_calls! {
+    fn cuStreamBeginCapture_v2(stream: CuStream, mode: CuCaptureMode) by [stream] |session| {
+        let id = session.stream(stream)?;
+        session.begin_capture(id, mode)
+    }
+
+    fn cuStreamEndCapture(stream: CuStream, graph: *mut CuGraph) by [stream] |session| {
+        graph.put(CuGraph::NULL)?;
+        let id = session.stream(stream)?;
+        let captured = session.end_capture(id)?;
+        let key = session.next_key();
+        let graphs = &mut session.captures.graphs;
+        graphs.by_key.insert(key, captured);
+        let slot = graphs.slots.insert(key);
+        graph.put(CuGraph::from_raw(handle::encode(session.state_machine(), Kind::Graph, slot)))
+    }
+
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut CuCaptureMode) by [] |session| {
+        let former = session.exchange_mode(mode.get()?)?;
+        mode.put(former)
+    }
+
+    fn cuGraphDestroy(graph: CuGraph) by [graph] |session| {
+        let slot = handle::decode(graph.addr(), session.state_machine(), Kind::Graph);
+        let graphs = &mut session.captures.graphs;
+        let key = slot.and_then(|slot| graphs.slots.remove(slot)).ok_or(CuResult::INVALID_VALUE)?;
+        graphs.by_key.remove(&key);
+        Ok(())
+    }
+
+    fn cuGraphInstantiateWithFlags(executable: *mut CuGraphExec, graph: CuGraph, flags: c_ulonglong) by [graph] |session| {
+        executable.required()?;
+        let slot = handle::decode(graph.addr(), session.state_machine(), Kind::Graph);
+        let graphs = &session.captures.graphs;
+        let graph = slot.and_then(|slot| graphs.slots.get(slot)).and_then(|key| graphs.by_key.get(&key));
+        let works = graph.ok_or(CuResult::INVALID_VALUE)?.works();
+        // The flags are about memory of graphs, launches by the device and priorities.
+        if flags != 0 {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        let key = session.next_key();
+        let graphs = &mut session.captures.graphs;
+        graphs.executables.insert(key, Executable { works, last: Points::default() });
+        let slot = graphs.executable_slots.insert(key);
+        executable.put(CuGraphExec::from_raw(handle::encode(session.state_machine(), Kind::Executable, slot)))
+    }
+
+    fn cuGraphLaunch(executable: CuGraphExec, stream: CuStream) by [executable, stream] |session| {
+        let slot = handle::decode(executable.addr(), session.state_machine(), Kind::Executable);
+        let key = slot.and_then(|slot| session.captures.graphs.executable_slots.get(slot));
+        let key = key.ok_or(CuResult::INVALID_VALUE)?;
+        let id = session.stream(stream)?;
+        let executable = session.captures.graphs.executables.get(&key).ok_or(CuResult::INVALID_VALUE)?;
+        let works = executable.works.iter().filter_map(Work::replica).collect();
+        let last = executable.last.clone();
+        let end = session.launch_graph(works, id, &last)?;
+        if !session.captures.has(id) {
+            let mut last = session.frontier(id);
+            last.add(end);
+            if let Some(executable) = session.captures.graphs.executables.get_mut(&key) {
+                executable.last = last;
+            }
+        }
+        Ok(())
+    }
+
+    fn cuGraphExecDestroy(executable: CuGraphExec) by [executable] |session| {
+        let slot = handle::decode(executable.addr(), session.state_machine(), Kind::Executable);
+        let graphs = &mut session.captures.graphs;
+        let key = slot.and_then(|slot| graphs.executable_slots.remove(slot)).ok_or(CuResult::INVALID_VALUE)?;
+        graphs.executables.remove(&key);
+        Ok(())
+    }
+}
