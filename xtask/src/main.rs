@@ -15,6 +15,7 @@ mod cargo;
 mod ci;
 mod error;
 mod metadata;
+mod mutants;
 mod readme;
 mod steps;
 mod test;
@@ -43,6 +44,8 @@ enum Command {
     Bench(bench::Args),
     /// Run everything that continuous integration runs
     Ci(ci::Args),
+    /// Break the pool and the base resources one line at a time, and see that a test notices each (minutes)
+    Mutants(mutants::Args),
     /// Check what no lint checks: file lengths, safety comments, layers, licences
     Tidy(tidy::Args),
 }
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::TestGpu(args) => test_gpu::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Ci(args) => ci::run(&args),
+        Command::Mutants(args) => mutants::run(&args),
         Command::Tidy(args) => tidy::run(&args),
     };
     match result {

@@ -6,6 +6,8 @@ mod logging;
 mod pool;
 #[path = "suite/pool_devices.rs"]
 mod pool_devices;
+#[path = "suite/pool_events.rs"]
+mod pool_events;
 #[path = "suite/pool_faults.rs"]
 mod pool_faults;
 #[path = "suite/pool_order.rs"]
