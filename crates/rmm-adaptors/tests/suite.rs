@@ -16,8 +16,12 @@ mod pool_order;
 mod pool_threads;
 #[path = "suite/pool_upstream.rs"]
 mod pool_upstream;
+#[path = "suite/program.rs"]
+mod program;
 #[path = "suite/short.rs"]
 mod short;
+#[path = "suite/soak.rs"]
+mod soak;
 #[path = "suite/tags.rs"]
 mod tags;
 #[path = "suite/world.rs"]

@@ -2,7 +2,8 @@
 
 use std::alloc::Layout;
 
-use crate::world::{Op, World, base_seed, new_stream, ops};
+use crate::program::{Op, ops};
+use crate::world::{World, base_seed, new_stream};
 use proptest::prelude::*;
 use rmm_core::Resource;
 use rmm_sim::{Fault, LeakKind, Machine, Schedule, TraceEntry};

@@ -1,7 +1,8 @@
 //! No block is handed out while another stream may still use it: random programs on several streams, in which each block is
 //! written when it is allocated and read back, in stream order, just before it is freed.
 
-use crate::world::{Op, World, base_seed, ops};
+use crate::program::{Op, ops};
+use crate::world::{World, base_seed};
 use proptest::prelude::*;
 use rmm_sim::{Machine, Schedule};
 
