@@ -1,7 +1,8 @@
 //! The workspace's own commands, run as `cargo xtask <command>`.
 //!
 //! One file a command. Each command prints what it runs, keeps going through steps that do not depend on each other,
-//! ends with a table, and exits non-zero when something failed. Nothing here needs more than `cargo`.
+//! ends with a table, and exits non-zero when something failed. Nothing here needs more than `cargo`, but for `mutants`, which
+//! needs cargo-nextest.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -15,7 +16,9 @@ mod cargo;
 mod ci;
 mod error;
 mod metadata;
+mod mutants;
 mod readme;
+mod soak;
 mod steps;
 mod test;
 mod test_gpu;
@@ -43,6 +46,10 @@ enum Command {
     Bench(bench::Args),
     /// Run everything that continuous integration runs
     Ci(ci::Args),
+    /// Break the pool and the base resources one line at a time, and see that a test notices each (minutes)
+    Mutants(mutants::Args),
+    /// Run random programs over the pool, with every use of memory checked to be in order
+    Soak(soak::Args),
     /// Check what no lint checks: file lengths, safety comments, layers, licences
     Tidy(tidy::Args),
 }
@@ -53,6 +60,8 @@ fn main() -> ExitCode {
         Command::TestGpu(args) => test_gpu::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Ci(args) => ci::run(&args),
+        Command::Mutants(args) => mutants::run(&args),
+        Command::Soak(args) => soak::run(&args),
         Command::Tidy(args) => tidy::run(&args),
     };
     match result {

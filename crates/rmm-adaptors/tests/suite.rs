@@ -6,6 +6,8 @@ mod logging;
 mod pool;
 #[path = "suite/pool_devices.rs"]
 mod pool_devices;
+#[path = "suite/pool_events.rs"]
+mod pool_events;
 #[path = "suite/pool_faults.rs"]
 mod pool_faults;
 #[path = "suite/pool_order.rs"]
@@ -14,8 +16,12 @@ mod pool_order;
 mod pool_threads;
 #[path = "suite/pool_upstream.rs"]
 mod pool_upstream;
+#[path = "suite/program.rs"]
+mod program;
 #[path = "suite/short.rs"]
 mod short;
+#[path = "suite/soak.rs"]
+mod soak;
 #[path = "suite/tags.rs"]
 mod tags;
 #[path = "suite/world.rs"]

@@ -87,6 +87,7 @@ fn a_full_pool_makes_a_stream_wait_before_it_refuses() {
     b.synchronize().unwrap();
     assert!(a.as_ref().is_idle().unwrap());
     free(&pool, &b, second, 2 * MIB);
+    machine.assert_no_violations();
 }
 
 #[test]
@@ -105,6 +106,7 @@ fn one_wait_covers_all_that_the_other_stream_freed() {
     for block in taken {
         free(&pool, &b, block, MIB);
     }
+    machine.assert_no_violations();
 }
 
 #[test]
@@ -132,6 +134,7 @@ fn waits_are_transitive() {
     assert!(a.as_ref().is_idle().unwrap());
     free(&pool, &c, from_b, 3 * MIB);
     free(&pool, &c, from_a, MIB);
+    machine.assert_no_violations();
 }
 
 #[test]
@@ -307,6 +310,25 @@ fn trim_gives_unused_memory_back() {
     assert_eq!(pool.reserved_bytes(), 2 << 20);
     assert_eq!(machine.memory_in_use(0), 2 * MIB);
     free(&pool, &stream, keep, 2 * MIB);
+}
+
+#[test]
+fn trim_keeps_what_it_is_told_to_keep() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let stream = stream();
+    let blocks = [2, 6, 4].map(|mib| (pool.allocate(stream.as_ref(), layout(mib * MIB)), mib));
+    for (block, mib) in blocks {
+        free(&pool, &stream, block.unwrap(), mib * MIB);
+    }
+    stream.synchronize().unwrap();
+    // The largest piece that may go, then the next.
+    for (keep, given, left) in [(12, 0, 12), (7, 4, 8), (7, 0, 8), (6, 2, 6), (1, 0, 6), (0, 6, 0)]
+    {
+        assert_eq!(pool.trim(keep << 20), given << 20, "{keep}");
+        assert_eq!(pool.reserved_bytes(), left << 20, "{keep}");
+    }
 }
 
 #[test]

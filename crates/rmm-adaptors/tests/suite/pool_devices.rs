@@ -4,7 +4,7 @@ use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, Device, DeviceGuard, ErrorKind, Resource, StreamRef};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 
-use crate::short::{MIB, Pool, free, layout, stream};
+use crate::short::{MIB, Pool, free, layout, stream, write};
 use rmm_sim::{Kernel, Machine, Schedule};
 
 fn two_devices() -> Machine {
@@ -51,6 +51,26 @@ fn memory_freed_on_a_stream_of_another_device_is_waited_for() {
     }
     let again = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
     assert_eq!(block, again);
+    free(&pool, own.as_ref(), again, 2 * MIB);
+}
+
+#[test]
+fn memory_freed_on_a_blocking_stream_of_another_device_is_free_of_its_default_streams_work() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
+    let own = stream();
+    let block = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
+    own.synchronize().unwrap();
+    {
+        let _second = second_device();
+        write(&machine, &CudaStream::legacy(), block, 1);
+        // It comes after the default stream's work, although nothing was enqueued on it.
+        free(&pool, &CudaStream::new().unwrap(), block, 2 * MIB);
+    }
+    let again = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
+    write(&machine, &own, again, 2);
+    machine.assert_no_violations();
     free(&pool, own.as_ref(), again, 2 * MIB);
 }
 

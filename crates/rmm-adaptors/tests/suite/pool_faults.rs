@@ -2,8 +2,9 @@
 
 use std::alloc::Layout;
 
+use crate::program::{Op, ops};
 use crate::short::base_seed;
-use crate::world::{Op, World, new_stream, ops};
+use crate::world::{World, new_stream};
 use proptest::prelude::*;
 use rmm_core::Resource;
 use rmm_sim::{Checker, Fault, Machine, MachineBuilder, Schedule};

@@ -1,72 +1,38 @@
-//! Random programs over a pool, with tagged blocks on several streams. Driver calls may fail under them.
+//! Programs over a pool, with tagged blocks on several streams. Driver calls may fail under them.
 
 use std::alloc::Layout;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use proptest::prelude::*;
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
 use rmm_core::{
-    CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamKind, SyncResource,
+    CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamKind, StreamLifetime,
+    SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
 
+use crate::program::{Op, STREAMS};
 use crate::tags::{self, Wrong};
 
-/// Streams that a program uses: non-blocking ones, blocking ones, and the two default streams.
-pub(crate) const STREAMS: usize = 7;
 const FIRST_BLOCKING: usize = 3;
 const LEGACY: usize = 5;
 const PER_THREAD: usize = 6;
+const FOREIGN: usize = 7;
 
-#[derive(Clone, Debug)]
-pub(crate) enum Op {
-    Allocate {
-        stream: usize,
-        granules: usize,
-    },
-    /// Allocates for anybody, writes on one stream.
-    AllocateSync {
-        stream: usize,
-        granules: usize,
-    },
-    Free {
-        which: usize,
-    },
-    /// Frees on another stream than that of the last use, which waits first; unless the two order themselves, as the legacy
-    /// default stream and blocking streams do.
-    FreeElsewhere {
-        which: usize,
-        stream: usize,
-    },
-    Replace {
-        stream: usize,
-    },
-    Synchronize {
-        stream: usize,
-    },
-    Wait {
-        stream: usize,
-        other: usize,
-    },
-    Trim,
+/// A stream that a program uses.
+#[derive(Clone)]
+struct Lane {
+    /// What makes a foreign stream exist. It goes first, before the pool is told that the other is gone.
+    _theirs: Option<CudaStream>,
+    stream: CudaStream,
 }
 
-/// Programs of up to `most` steps.
-pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
-    let (stream, which) = (0..STREAMS, any::<usize>());
-    // Some sizes come often, so that blocks are passed on as they are.
-    let granules = prop_oneof![Just(8usize), Just(64), 1usize..400];
-    let op = prop_oneof![
-        8 => (stream.clone(), granules.clone()).prop_map(|(stream, granules)| Op::Allocate { stream, granules }),
-        1 => (stream.clone(), granules).prop_map(|(stream, granules)| Op::AllocateSync { stream, granules }),
-        7 => which.prop_map(|which| Op::Free { which }),
-        2 => (which, stream.clone()).prop_map(|(which, stream)| Op::FreeElsewhere { which, stream }),
-        1 => stream.clone().prop_map(|stream| Op::Replace { stream }),
-        1 => stream.clone().prop_map(|stream| Op::Synchronize { stream }),
-        1 => (stream.clone(), stream).prop_map(|(stream, other)| Op::Wait { stream, other }),
-        1 => Just(Op::Trim),
-    ];
-    proptest::collection::vec(op, 1..most)
+impl std::ops::Deref for Lane {
+    type Target = CudaStream;
+
+    fn deref(&self) -> &CudaStream {
+        &self.stream
+    }
 }
 
 struct Live {
@@ -74,19 +40,34 @@ struct Live {
     layout: Layout,
     tag: u64,
     /// Kept: a block may outlive its place among the streams.
-    stream: CudaStream,
+    stream: Lane,
+}
+
+/// A block that was left, and the event after its last use.
+struct Left {
+    live: Live,
+    used: CudaEvent,
+}
+
+/// What several programs share: a pool, and the blocks that they leave to each other.
+#[derive(Clone)]
+pub(crate) struct Common {
+    machine: Machine,
+    pool: PoolMemoryResource<CudaMemoryResource>,
+    left: Arc<Mutex<Vec<Left>>>,
+    wrong: Wrong,
 }
 
 /// A program under way.
 pub(crate) struct World {
-    machine: Machine,
-    pool: PoolMemoryResource<CudaMemoryResource>,
-    streams: Vec<CudaStream>,
+    common: Common,
+    streams: Vec<Lane>,
     live: Vec<Live>,
     next_tag: u64,
-    wrong: Wrong,
     /// Driver calls of the program's own that failed.
     pub(crate) refused: u64,
+    /// Requests that the pool had nothing for.
+    pub(crate) unserved: u64,
 }
 
 pub(crate) fn new_stream() -> Result<CudaStream, Error> {
@@ -94,13 +75,23 @@ pub(crate) fn new_stream() -> Result<CudaStream, Error> {
 }
 
 /// The stream at a place among the streams.
-fn stream_at(place: usize) -> Result<CudaStream, Error> {
+fn stream_at(place: usize) -> Result<Lane, Error> {
+    let own = |stream| Lane { _theirs: None, stream };
     match place {
-        LEGACY => Ok(CudaStream::legacy()),
-        PER_THREAD => Ok(CudaStream::per_thread()),
-        FIRST_BLOCKING.. => CudaStream::new(),
-        _ => new_stream(),
+        LEGACY => Ok(own(CudaStream::legacy())),
+        PER_THREAD => Ok(own(CudaStream::per_thread())),
+        FOREIGN => foreign_stream(),
+        FIRST_BLOCKING.. => CudaStream::new().map(own),
+        _ => new_stream().map(own),
     }
+}
+
+/// A stream whose owner destroys it without a word to the pool.
+fn foreign_stream() -> Result<Lane, Error> {
+    let theirs = CudaStream::new()?;
+    // SAFETY: the stream exists for as long as blocks are used or freed on it: each keeps the lane.
+    let stream = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) }?;
+    Ok(Lane { _theirs: Some(theirs), stream })
 }
 
 /// Whether work on one is ordered after work on the other without anybody's doing.
@@ -117,24 +108,57 @@ pub(crate) fn order(first: &CudaStream, second: &CudaStream) -> Result<(), Error
     second.as_ref().wait(&event)
 }
 
-impl World {
+impl Common {
     /// A pool of `limit` bytes on a machine that the thread has entered.
     pub(crate) fn new(machine: &Machine, limit: usize) -> Self {
         let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
         Self {
             machine: machine.clone(),
             pool: builder.maximum_size(limit).build().expect("a pool"),
+            left: Arc::default(),
+            wrong: Wrong::default(),
+        }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Left>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the pool has done.
+    pub(crate) fn statistics(&self) -> PoolStatistics {
+        self.pool.statistics()
+    }
+
+    /// Lets the device finish, once every program has freed its blocks, and checks that no block was shared and the books are right.
+    pub(crate) fn finish(&self) {
+        self.machine.run_all();
+        assert_eq!(self.wrong.count(), 0, "a block was overwritten while it was in use");
+        assert_eq!(self.pool.statistics().live_bytes, 0);
+        assert_eq!(self.pool.statistics().unknown_frees, 0);
+    }
+}
+
+impl World {
+    /// A program with a pool of its own of `limit` bytes, on a machine that the thread has entered.
+    pub(crate) fn new(machine: &Machine, limit: usize) -> Self {
+        Self::sharing(Common::new(machine, limit), 0)
+    }
+
+    /// The program of a thread that has entered the machine. No two that share anything have the same number.
+    pub(crate) fn sharing(common: Common, number: u64) -> Self {
+        Self {
+            common,
             streams: (0..STREAMS).map(|place| stream_at(place).expect("a stream")).collect(),
             live: Vec::new(),
-            next_tag: 1,
-            wrong: Wrong::default(),
+            next_tag: number << 48 | 1,
             refused: 0,
+            unserved: 0,
         }
     }
 
     /// The pool.
     pub(crate) fn pool(&self) -> &PoolMemoryResource<CudaMemoryResource> {
-        &self.pool
+        &self.common.pool
     }
 
     /// Makes one step. Where the driver refuses what the program itself asks for, the step is left out.
@@ -144,6 +168,17 @@ impl World {
             Op::AllocateSync { stream, granules } => self.allocate(stream, granules, true),
             Op::Free { which } => self.free(which, None),
             Op::FreeElsewhere { which, stream } => self.free(which, Some(stream)),
+            Op::FreeAfterWaiting { which, stream } => {
+                let place = self.after_waiting(which);
+                if let Some((live, is_done)) = place {
+                    let stream =
+                        if is_done { self.streams[stream].clone() } else { live.stream.clone() };
+                    self.give_back(&live, &stream);
+                }
+            }
+            Op::FreeSync { which } => self.free_sync(which),
+            Op::Leave { which } => self.leave(which),
+            Op::Collect { stream } => self.collect(stream),
             Op::Replace { stream } => {
                 if let Some(new) = self.asked(stream_at(stream)) {
                     self.streams[stream] = new;
@@ -158,7 +193,7 @@ impl World {
                 self.asked(ordered);
             }
             Op::Trim => {
-                self.pool.trim(0);
+                self.pool().trim(0);
             }
         }
     }
@@ -172,29 +207,46 @@ impl World {
         let stream = self.streams[stream].clone();
         let layout = Layout::from_size_align(granules * 256, 256).expect("a small size");
         let allocated = if sync {
-            self.pool.allocate_sync(layout)
+            self.pool().allocate_sync(layout)
         } else {
-            self.pool.allocate(stream.as_ref(), layout)
+            self.pool().allocate(stream.as_ref(), layout)
         };
-        let Ok(pointer) = allocated else { return };
+        let Ok(pointer) = allocated else {
+            self.unserved += 1;
+            return;
+        };
         let tag = self.next_tag;
         self.next_tag += 1;
-        tags::write(&self.machine, &stream, pointer, layout.size(), tag);
+        tags::write(&self.common.machine, &stream, pointer, layout.size(), tag);
         self.live.push(Live { pointer, layout, tag, stream });
     }
 
+    /// Takes a block out, if there is one.
+    fn pick(&mut self, which: usize) -> Option<Live> {
+        let count = self.live.len();
+        (count > 0).then(|| self.live.swap_remove(which % count))
+    }
+
+    /// Enqueues a look at the block, after its last use.
+    fn look(&self, live: &Live, stream: &CudaStream) {
+        let Common { machine, wrong, .. } = &self.common;
+        tags::check(machine, stream, live.pointer, live.layout.size(), live.tag, wrong);
+    }
+
+    /// Frees on a stream that comes after all uses.
+    fn give_back(&self, live: &Live, stream: &CudaStream) {
+        // SAFETY: allocated with this layout; what is enqueued on the stream from now on comes after all uses, as the callers see to.
+        unsafe { self.pool().deallocate(stream.as_ref(), live.pointer, live.layout) };
+    }
+
     fn free(&mut self, which: usize, elsewhere: Option<usize>) {
-        if self.live.is_empty() {
-            return;
-        }
-        let Live { pointer, layout, tag, mut stream } =
-            self.live.swap_remove(which % self.live.len());
+        let Some(live) = self.pick(which) else { return };
+        let mut stream = live.stream.clone();
         if let Some(other) = elsewhere {
             let other = self.streams[other].clone();
             if order_themselves(&stream, &other) {
-                tags::check(&self.machine, &stream, pointer, layout.size(), tag, &self.wrong);
-                // SAFETY: allocated with this layout; what is enqueued on `other` from now on comes after all uses, on `stream`.
-                unsafe { self.pool.deallocate(other.as_ref(), pointer, layout) };
+                self.look(&live, &stream);
+                self.give_back(&live, &other);
                 return;
             }
             let ordered = order(&stream, &other);
@@ -202,19 +254,65 @@ impl World {
                 stream = other;
             }
         }
-        tags::check(&self.machine, &stream, pointer, layout.size(), tag, &self.wrong);
-        // SAFETY: allocated with this layout; all uses are on this stream or ordered before by the event.
-        unsafe { self.pool.deallocate(stream.as_ref(), pointer, layout) };
+        self.look(&live, &stream);
+        self.give_back(&live, &stream);
+    }
+
+    /// Takes a block out whose last use the host has waited for; or has tried to.
+    fn after_waiting(&mut self, which: usize) -> Option<(Live, bool)> {
+        let live = self.pick(which)?;
+        self.look(&live, &live.stream);
+        let waited = live.stream.synchronize();
+        let is_done = self.asked(waited).is_some();
+        Some((live, is_done))
+    }
+
+    fn free_sync(&mut self, which: usize) {
+        let Some((live, is_done)) = self.after_waiting(which) else { return };
+        if is_done {
+            // SAFETY: allocated with this layout, and all uses have completed.
+            unsafe { self.pool().deallocate_sync(live.pointer, live.layout) };
+        } else {
+            self.give_back(&live, &live.stream);
+        }
+    }
+
+    fn leave(&mut self, which: usize) {
+        let Some(live) = self.pick(which) else { return };
+        self.look(&live, &live.stream);
+        let used = live.stream.as_ref().record_event();
+        match self.asked(used) {
+            Some(used) => self.common.left().push(Left { live, used }),
+            None => self.give_back(&live, &live.stream),
+        }
+    }
+
+    fn collect(&mut self, stream: usize) {
+        let Some(Left { live, used }) = self.common.left().pop() else { return };
+        let stream = self.streams[stream].clone();
+        let waits = stream.as_ref().wait(&used);
+        if self.asked(waits).is_some() {
+            self.look(&live, &stream);
+            self.give_back(&live, &stream);
+        } else {
+            // Nobody refuses anything where the block may be another thread's.
+            self.give_back(&live, &live.stream);
+        }
+    }
+
+    /// Frees all blocks, and those that were left.
+    pub(crate) fn free_all(&mut self) {
+        while !self.live.is_empty() {
+            self.free(0, None);
+        }
+        while !self.common.left().is_empty() {
+            self.collect(0);
+        }
     }
 
     /// Frees everything, lets the device finish, and checks that no block was shared and the books are right.
     pub(crate) fn finish(&mut self) {
-        while !self.live.is_empty() {
-            self.free(0, None);
-        }
-        self.machine.run_all();
-        assert_eq!(self.wrong.count(), 0, "a block was overwritten while it was in use");
-        assert_eq!(self.pool.statistics().live_bytes, 0);
-        assert_eq!(self.pool.statistics().unknown_frees, 0);
+        self.free_all();
+        self.common.finish();
     }
 }

@@ -1,0 +1,19 @@
+//! Bugs that shipped in RMM and in CUB, each as an allocator of a few lines: the software device finds it under every schedule,
+//! and says nothing of the allocator without it.
+
+#[path = "known_bugs/cross_class_free.rs"]
+mod cross_class_free;
+#[path = "known_bugs/dead_donor.rs"]
+mod dead_donor;
+#[path = "known_bugs/handle_reuse.rs"]
+mod handle_reuse;
+#[path = "known_bugs/host_memory_freed_early.rs"]
+mod host_memory_freed_early;
+#[path = "known_bugs/merge_without_record.rs"]
+mod merge_without_record;
+#[path = "known_bugs/publish_before_record.rs"]
+mod publish_before_record;
+#[path = "known_bugs/stage.rs"]
+mod stage;
+#[path = "known_bugs/sync_without_wait.rs"]
+mod sync_without_wait;

@@ -1,0 +1,72 @@
+//! RMM #2251, #2252: free lists and events were kept by the stream's handle. The driver gives the handle of a destroyed stream to
+//! the next one at once, which then found the blocks of a stranger in its own list and took them without waiting.
+
+use std::collections::HashMap;
+
+use rmm_core::{Annotator, CudaEvent, CudaStream, DevicePtr, StreamId, StreamRef};
+use rmm_sim::ViolationKind;
+
+use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
+
+/// What a pool knows a stream by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Handle(usize),
+    Id(StreamId),
+}
+
+/// Blocks by the stream that they were freed on, each with the event after its free.
+struct Pool {
+    bug: Bug,
+    annotator: Annotator,
+    free: HashMap<Key, Vec<(DevicePtr, CudaEvent)>>,
+}
+
+impl Pool {
+    fn key(&self, stream: StreamRef<'_>) -> Key {
+        match self.bug {
+            Bug::Present => Key::Handle(stream.as_raw().addr()),
+            Bug::Fixed => Key::Id(stream.id()),
+        }
+    }
+
+    fn allocate(&mut self, stream: StreamRef<'_>) -> DevicePtr {
+        let own = self.free.get_mut(&self.key(stream)).and_then(Vec::pop);
+        let block = own.map(|(block, _)| block).or_else(|| {
+            let (block, event) = self.free.values_mut().find_map(Vec::pop)?;
+            stream.wait(&event).expect("a wait");
+            Some(block)
+        });
+        let block = block.expect("somebody has freed blocks");
+        self.annotator.handed_out(block, BLOCK, Some(stream));
+        block
+    }
+
+    fn free(&mut self, stream: StreamRef<'_>, block: DevicePtr) {
+        self.annotator.taken_back(block, BLOCK, Some(stream));
+        let event = stream.record_event().expect("an event");
+        self.free.entry(self.key(stream)).or_default().push((block, event));
+    }
+}
+
+/// Frees a block on a stream and destroys the stream; who it was, and its handle.
+fn leave_a_block(pool: &mut Pool, block: DevicePtr) -> (Option<u64>, usize) {
+    let gone: CudaStream = stream();
+    pool.annotator.handed_out(block, BLOCK, Some(gone.as_ref()));
+    fill(&gone, block);
+    pool.free(gone.as_ref(), block);
+    (Some(id(&gone)), gone.as_raw().addr())
+}
+
+#[test]
+fn a_new_stream_inherits_the_blocks_of_one_that_had_its_handle() {
+    is_found(|stage, bug| {
+        let annotator = Annotator::new("by handle");
+        let mut pool = Pool { bug, annotator, free: HashMap::new() };
+        let (gone, handle) = leave_a_block(&mut pool, stage.block(0));
+        let heir = stream();
+        assert_eq!(heir.as_raw().addr(), handle, "the handle is given again at once");
+        fill(&heir, pool.allocate(heir.as_ref()));
+        Report { kind: ViolationKind::HandedOutInUse, first: gone, second: Some(id(&heir)) }
+    });
+}

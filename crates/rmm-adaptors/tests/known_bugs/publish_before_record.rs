@@ -1,0 +1,88 @@
+//! CUB's caching allocator puts a freed block into the shared list under its lock, and records the block's event after it has let go
+//! of the lock. A thread that looks in between finds an event that was never recorded, which the driver calls complete, and takes the
+//! block for another stream.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rmm_core::{Annotator, CudaEvent, DevicePtr, StreamId, StreamRef};
+use rmm_sim::{Machine, ViolationKind};
+
+use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
+
+struct Cached {
+    block: DevicePtr,
+    stream: StreamId,
+    ready: Arc<CudaEvent>,
+}
+
+struct Cache {
+    bug: Bug,
+    annotator: Annotator,
+    list: Mutex<Vec<Cached>>,
+}
+
+impl Cache {
+    fn publish(&self, cached: Cached) {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(cached);
+    }
+
+    /// A cached block of the stream's own, or one whose event is complete.
+    fn allocate(&self, stream: StreamRef<'_>) -> Option<DevicePtr> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_usable = |cached: &Cached| {
+            cached.stream == stream.id() || cached.ready.is_complete().unwrap_or(false)
+        };
+        let found = list.iter().position(is_usable)?;
+        let block = list.swap_remove(found).block;
+        drop(list);
+        self.annotator.handed_out(block, BLOCK, Some(stream));
+        Some(block)
+    }
+
+    /// Frees a block; `between` is what happens between the two steps of that.
+    fn free(&self, stream: StreamRef<'_>, block: DevicePtr, between: impl FnOnce()) {
+        self.annotator.taken_back(block, BLOCK, Some(stream));
+        let ready = Arc::new(CudaEvent::new().expect("an event"));
+        let cached = Cached { block, stream: stream.id(), ready: Arc::clone(&ready) };
+        if self.bug == Bug::Present {
+            self.publish(cached);
+            between();
+            ready.record(stream).expect("a record");
+        } else {
+            ready.record(stream).expect("a record");
+            between();
+            self.publish(cached);
+        }
+    }
+}
+
+/// Another thread wants a block, uses it and frees it; who its stream is.
+fn take_elsewhere(machine: &Machine, cache: &Cache) -> Option<u64> {
+    let take = || {
+        let _entered = machine.enter();
+        let stream = stream();
+        if let Some(block) = cache.allocate(stream.as_ref()) {
+            fill(&stream, block);
+            cache.free(stream.as_ref(), block, || ());
+        }
+        Some(id(&stream))
+    };
+    thread::scope(|scope| scope.spawn(take).join()).expect("the thread ends")
+}
+
+#[test]
+fn a_block_is_taken_before_its_event_is_recorded() {
+    is_found(|stage, bug| {
+        let cache = Cache { bug, annotator: Annotator::new("cub"), list: Mutex::default() };
+        let stream = stream();
+        let block = stage.block(0);
+        cache.annotator.handed_out(block, BLOCK, Some(stream.as_ref()));
+        fill(&stream, block);
+        let mut other = None;
+        cache.free(stream.as_ref(), block, || other = take_elsewhere(&stage.machine, &cache));
+        // From now on the event tells the truth, in whichever order the steps were.
+        take_elsewhere(&stage.machine, &cache);
+        Report { kind: ViolationKind::HandedOutInUse, first: Some(id(&stream)), second: other }
+    });
+}

@@ -1,0 +1,79 @@
+//! Random programs: the steps that they are made of.
+
+use proptest::prelude::*;
+
+/// Streams that a program uses: non-blocking ones, blocking ones, the two default streams, and one that somebody else made.
+pub(crate) const STREAMS: usize = 8;
+
+/// A step.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Allocate {
+        stream: usize,
+        granules: usize,
+    },
+    /// Allocates for anybody, writes on one stream.
+    AllocateSync {
+        stream: usize,
+        granules: usize,
+    },
+    Free {
+        which: usize,
+    },
+    /// Frees on another stream than that of the last use, which waits first; unless the two order themselves, as the legacy
+    /// default stream and blocking streams do.
+    FreeElsewhere {
+        which: usize,
+        stream: usize,
+    },
+    /// Frees on another stream, after a wait of the host for the one of the last use.
+    FreeAfterWaiting {
+        which: usize,
+        stream: usize,
+    },
+    /// Frees for anybody, after such a wait.
+    FreeSync {
+        which: usize,
+    },
+    /// Leaves a block, and an event after its last use, to whoever collects it: perhaps another thread.
+    Leave {
+        which: usize,
+    },
+    /// Frees a block that somebody left, on a stream that waits for the event.
+    Collect {
+        stream: usize,
+    },
+    Replace {
+        stream: usize,
+    },
+    Synchronize {
+        stream: usize,
+    },
+    Wait {
+        stream: usize,
+        other: usize,
+    },
+    Trim,
+}
+
+/// Programs of up to `most` steps.
+pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
+    let (stream, which) = (0..STREAMS, any::<usize>());
+    // Some sizes come often, so that blocks are passed on as they are.
+    let granules = prop_oneof![Just(8usize), Just(64), 1usize..400];
+    let op = prop_oneof![
+        8 => (stream.clone(), granules.clone()).prop_map(|(stream, granules)| Op::Allocate { stream, granules }),
+        1 => (stream.clone(), granules).prop_map(|(stream, granules)| Op::AllocateSync { stream, granules }),
+        7 => which.prop_map(|which| Op::Free { which }),
+        2 => (which, stream.clone()).prop_map(|(which, stream)| Op::FreeElsewhere { which, stream }),
+        1 => (which, stream.clone()).prop_map(|(which, stream)| Op::FreeAfterWaiting { which, stream }),
+        1 => which.prop_map(|which| Op::FreeSync { which }),
+        1 => which.prop_map(|which| Op::Leave { which }),
+        1 => stream.clone().prop_map(|stream| Op::Collect { stream }),
+        1 => stream.clone().prop_map(|stream| Op::Replace { stream }),
+        1 => stream.clone().prop_map(|stream| Op::Synchronize { stream }),
+        1 => (stream.clone(), stream).prop_map(|(stream, other)| Op::Wait { stream, other }),
+        1 => Just(Op::Trim),
+    ];
+    proptest::collection::vec(op, 1..most)
+}

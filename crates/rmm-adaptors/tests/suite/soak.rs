@@ -1,0 +1,201 @@
+//! Random programs, one after the other: a few of them as a test, and as many as somebody has the time for with `cargo xtask soak`.
+
+use std::env;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rmm_adaptors::PoolStatistics;
+use rmm_core::Device;
+use rmm_sim::{Machine, Schedule};
+
+use crate::program::{Op, ops};
+use crate::short::base_seed;
+use crate::world::{Common, World};
+
+/// Steps of a plain test run.
+const FEW: u64 = 10_000;
+/// Steps of one thread of a program, at most.
+const LONGEST: usize = 2000;
+
+/// What has been done.
+#[derive(Clone, Copy, Default)]
+struct Figures {
+    programs: u64,
+    threads: u64,
+    steps: u64,
+    driver_calls: u64,
+    allocations: u64,
+    refusals: u64,
+    events: u64,
+    stream_waits: u64,
+    host_waits: u64,
+    violations: u64,
+}
+
+impl Figures {
+    fn add(&mut self, other: Self) {
+        self.programs += other.programs;
+        self.threads += other.threads;
+        self.steps += other.steps;
+        self.driver_calls += other.driver_calls;
+        self.allocations += other.allocations;
+        self.refusals += other.refusals;
+        self.events += other.events;
+        self.stream_waits += other.stream_waits;
+        self.host_waits += other.host_waits;
+        self.violations += other.violations;
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = [
+            ("programs", self.programs),
+            ("threads", self.threads),
+            ("steps", self.steps),
+            ("driver calls", self.driver_calls),
+            ("allocations", self.allocations),
+            ("requests refused", self.refusals),
+            ("events recorded", self.events),
+            ("waits of streams", self.stream_waits),
+            ("waits of the host", self.host_waits),
+            ("violations", self.violations),
+        ];
+        rows.into_iter().try_for_each(|(name, count)| writeln!(f, "{name:18} {count:>14}"))
+    }
+}
+
+/// The steps of one thread of the program with this seed.
+fn steps_of(seed: u64, thread: u64) -> Vec<Op> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..16].copy_from_slice(&thread.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    ops(LONGEST).new_tree(&mut runner).expect("nothing is rejected").current()
+}
+
+/// Runs the program with this seed, which says all of it: the limit, the schedule, how many threads, their steps. Returns
+/// what was done, and what is wrong.
+fn run(seed: u64) -> (Figures, Option<String>) {
+    let schedule = match seed % 4 {
+        0 => Schedule::Lazy,
+        1 => Schedule::Eager,
+        _ => Schedule::Seeded(seed),
+    };
+    let threads = if seed % 3 == 2 { 3 } else { 1 };
+    let limit =
+        256 * (100 + usize::try_from(seed.wrapping_mul(7919) % 2900).expect("a small number"));
+    let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
+    let entered = machine.enter();
+    let common = Common::new(&machine, limit);
+    let steps = thread::scope(|scope| {
+        let start = |number| {
+            let (machine, common) = (&machine, common.clone());
+            scope.spawn(move || {
+                let _entered = machine.enter();
+                let _current = Device::new(0).and_then(Device::make_current).expect("a device");
+                let (mut world, ops) = (World::sharing(common, number), steps_of(seed, number));
+                for op in &ops {
+                    world.step(op);
+                }
+                world.free_all();
+                assert_eq!(world.refused, 0, "the driver refuses nothing here (seed {seed})");
+                (ops.len() as u64, world.unserved)
+            })
+        };
+        let threads: Vec<_> = (0..threads).map(start).collect();
+        let add = |(steps, refusals), (more_steps, more_refusals)| {
+            (steps + more_steps, refusals + more_refusals)
+        };
+        threads.into_iter().map(|thread| thread.join().expect("a program")).fold((0, 0), add)
+    });
+    let is_sound = machine.violations().is_empty();
+    if is_sound {
+        common.finish();
+    }
+    let statistics: PoolStatistics = common.statistics();
+    drop(common);
+    let violations = machine.violations();
+    let report = violations
+        .first()
+        .map(|first| format!("seed {seed}: {} violations, first {first}", violations.len()));
+    assert!(!is_sound || machine.leaks().is_empty(), "seed {seed}: {:?}", machine.leaks());
+    drop(entered);
+    let figures = Figures {
+        programs: 1,
+        threads,
+        steps: steps.0,
+        driver_calls: machine.calls(),
+        allocations: statistics.allocations,
+        refusals: steps.1,
+        events: statistics.events_recorded,
+        stream_waits: statistics.stream_waits,
+        host_waits: statistics.host_waits,
+        violations: violations.len() as u64,
+    };
+    (figures, report)
+}
+
+fn progress(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    let template = "[{bar:40}] {human_pos}/{human_len} steps, {per_sec}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// Stops the other workers if one panics.
+struct StopOthers<'a>(&'a AtomicBool);
+
+impl Drop for StopOthers<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn random_programs_break_no_rule() {
+    let wanted = env::var("RMM_SOAK_STEPS").ok().and_then(|steps| steps.parse().ok());
+    let (wanted, first) = (wanted.unwrap_or(FEW), base_seed());
+    let (start, bar) = (Instant::now(), progress(wanted));
+    let (next, total) = (AtomicU64::new(first), Mutex::new(Figures::default()));
+    let must_stop = AtomicBool::new(false);
+    let work = || {
+        let _panics = StopOthers(&must_stop);
+        while bar.position() < wanted && !must_stop.load(Ordering::Relaxed) {
+            let (figures, report) = run(next.fetch_add(1, Ordering::Relaxed));
+            if let Some(report) = report {
+                println!("{report}");
+            }
+            bar.inc(figures.steps);
+            total.lock().unwrap_or_else(PoisonError::into_inner).add(figures);
+            must_stop.fetch_or(figures.violations > 0, Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    bar.finish_and_clear();
+    let total = *total.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = next.load(Ordering::Relaxed) - 1;
+    println!(
+        "seeds {first} to {last}\n{total}{:18} {:>12.1} s",
+        "time",
+        start.elapsed().as_secs_f64()
+    );
+    assert_eq!(total.violations, 0, "a program broke a rule: its seed is above");
+    assert!(total.steps >= wanted && total.allocations > total.steps / 10, "too little was done");
+}

@@ -1,0 +1,471 @@
+//! The mutants: one change each, to a mechanism that something rests on.
+
+use std::borrow::Cow;
+
+use crate::error::Result;
+
+const ORDER: &str = "crates/rmm-adaptors/src/pool/order.rs";
+const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
+const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
+const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
+const BINS: &str = "crates/rmm-adaptors/src/pool/heap/bins.rs";
+const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
+const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
+const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
+const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
+const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
+const MANAGED: &str = "crates/rmm-resources/src/managed.rs";
+const PINNED: &str = "crates/rmm-resources/src/pinned_host.rs";
+const SYSTEM: &str = "crates/rmm-resources/src/system.rs";
+
+/// A change that breaks the program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mutant {
+    pub(super) name: &'static str,
+    /// Below the workspace's folder.
+    pub(super) file: &'static str,
+    /// What stands there, once.
+    pub(super) original: &'static str,
+    /// What stands there instead.
+    pub(super) replacement: &'static str,
+    /// What is wrong then.
+    pub(super) breaks: &'static str,
+}
+
+impl Mutant {
+    /// The package that it is in.
+    pub(super) fn package(&self) -> &'static str {
+        self.file.split('/').nth(1).unwrap_or(self.file)
+    }
+
+    /// The file's text with the change.
+    pub(super) fn apply(&self, text: &str) -> Result<String> {
+        // A checkout may have other line ends.
+        let text = if text.contains('\r') {
+            Cow::Owned(text.replace('\r', ""))
+        } else {
+            Cow::Borrowed(text)
+        };
+        match text.matches(self.original).count() {
+            1 => Ok(text.replacen(self.original, self.replacement, 1)),
+            count => Err(format!(
+                "mutant {}: {} has {count} times what it replaces: change xtask/src/mutants/list.rs together with the code",
+                self.name, self.file
+            )
+            .into()),
+        }
+    }
+}
+
+/// All of them, by file.
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "no-wait-after-stealing",
+        file: ORDER,
+        original: "wait(&self.slots[q.index()].seals[index].event)?;",
+        replacement: "let _never = (&wait, index);",
+        breaks: "a stream that takes another's block is noted as waiting for it, and does not",
+    },
+    Mutant {
+        name: "wait-for-an-older-event",
+        file: ORDER,
+        original: ".position(|seal| seal.covers >= point)",
+        replacement: ".position(|seal| seal.covers <= point)",
+        breaks: "a stream waits for an event of before the free",
+    },
+    Mutant {
+        name: "wait-taken-for-the-newest",
+        file: ORDER,
+        original: "frontier[q.index()] = seal.covers.max(frontier[q.index()]);",
+        replacement: "frontier[q.index()] = self.slots[q.index()].open;",
+        breaks: "a wait counts for all that the other stream frees later, too",
+    },
+    Mutant {
+        name: "wait-noted-for-the-wrong-list",
+        file: ORDER,
+        original: "frontier[q.index()] = seal.covers.max(frontier[q.index()]);",
+        replacement: "frontier.fill(seal.covers);",
+        breaks: "a wait for one stream counts as one for all",
+    },
+    Mutant {
+        name: "event-before-the-free",
+        file: ORDER,
+        original: "seal.covers = slot.open;",
+        replacement: "seal.covers = slot.open + 1;",
+        breaks: "an event counts for the frees after it",
+    },
+    Mutant {
+        name: "seal-does-not-move-the-point",
+        file: ORDER,
+        original: "slot.open += 1;\n            slot.unsealed_frees = 0;",
+        replacement: "slot.unsealed_frees = 0;",
+        breaks: "what is freed after an event has the same point as what was freed before",
+    },
+    Mutant {
+        name: "covered-takes-any-free",
+        file: ORDER,
+        original: "self.slots[q.index()].done.max(frontier)",
+        replacement: "self.slots[q.index()].open.max(frontier)",
+        breaks: "every free counts as covered",
+    },
+    Mutant {
+        name: "covered-by-the-others-frontier",
+        file: ORDER,
+        original: "self.slots[s.index()].frontier.get(q.index())",
+        replacement: "self.slots[q.index()].frontier.get(s.index())",
+        breaks: "a stream may take what is freed on one that waited for it",
+    },
+    Mutant {
+        name: "sync-allocation-from-unclean-blocks",
+        file: ORDER,
+        original: "if q == s || q == ListId::CLEAN {",
+        replacement: "if q == s || q == ListId::CLEAN || s == ListId::CLEAN {",
+        breaks: "memory for everybody may still be in use by one stream",
+    },
+    Mutant {
+        name: "unknown-is-complete",
+        file: ORDER,
+        original: "if !seal.event.is_complete().unwrap_or(false) {",
+        replacement: "if !seal.event.is_complete().unwrap_or(true) {",
+        breaks: "a driver that fails to answer counts as `complete`",
+    },
+    Mutant {
+        name: "not-ready-is-complete",
+        file: ORDER,
+        original: "if !seal.event.is_complete().unwrap_or(false) {",
+        replacement: "if seal.event.is_complete().is_err() {",
+        breaks: "an event that is not reached yet counts as complete",
+    },
+    Mutant {
+        name: "failed-record-covers",
+        file: ORDER,
+        original: "let recorded = record(&seal.event);",
+        replacement: "let recorded = record(&seal.event).or(Ok(()));",
+        breaks: "an event that could not be recorded counts as recorded",
+    },
+    Mutant {
+        name: "full-queue-records-nothing",
+        file: ORDER,
+        original: "let recorded = record(&seal.event);",
+        replacement: "let recorded = if joins { Ok(()) } else { record(&seal.event) };",
+        breaks: "with many events outstanding further frees count as covered by the last of them",
+    },
+    Mutant {
+        name: "device-wait-covers-later-frees",
+        file: ORDER,
+        original: "slot.open += 1;\n                slot.open - 1",
+        replacement: "slot.open += 1;\n                slot.open",
+        breaks: "what is freed during a wait for the device counts as waited for",
+    },
+    Mutant {
+        name: "new-stream-in-a-used-slot-is-done",
+        file: ORDER,
+        original: "Slot { open, done: open - 1, ..slot }",
+        replacement: "Slot { open, done: open, ..slot }",
+        breaks: "the first blocks of a stream that gets a former one's place are anybody's",
+    },
+    Mutant {
+        name: "idle-of-one-is-idle-of-all",
+        file: ORDER,
+        original: "let slot = &mut self.slots[list.index()];\n        slot.done = slot.open;",
+        replacement: "self.slots.iter_mut().for_each(|slot| slot.done = slot.open);\n        let slot = &mut self.slots[list.index()];\n        slot.done = slot.open;",
+        breaks: "when one stream is found idle all are taken for idle",
+    },
+    Mutant {
+        name: "recycled-while-in-use",
+        file: ORDER,
+        original: "slot.seals.is_empty() && slot.pins == 0 && ",
+        replacement: "slot.seals.is_empty() && ",
+        breaks: "the place of a stream with a request under way goes to another",
+    },
+    Mutant {
+        name: "retired-stream-keeps-its-handle",
+        file: ORDER,
+        original: "self.forget_stream(list);\n        self.slots[list.index()].sealing = Sealing::Never;\n    }\n\n    /// Frees",
+        replacement: "self.forget_stream(list);\n    }\n\n    /// Frees",
+        breaks: "events are recorded on streams that are gone",
+    },
+    Mutant {
+        name: "merging-takes-the-older-point-after",
+        file: HEAP,
+        original: "self.absorb_after(id);\n            point = point.max(its_point);",
+        replacement: "self.absorb_after(id);\n            point = point.min(its_point);",
+        breaks: "a block merged with the one behind it counts as freed when the older was",
+    },
+    Mutant {
+        name: "merging-takes-the-older-point-before",
+        file: HEAP,
+        original: "self.absorb_after(before);\n            point = point.max(its_point);",
+        replacement: "self.absorb_after(before);\n            point = point.min(its_point);",
+        breaks: "a block merged with the one before it counts as freed when the older was",
+    },
+    Mutant {
+        name: "covered-search-takes-any-point",
+        file: HEAP,
+        original: ".find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered)?;",
+        replacement: ".find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered || point > 0)?;",
+        breaks: "another stream's blocks are taken whether covered or not",
+    },
+    Mutant {
+        name: "cleaning-takes-all",
+        file: HEAP,
+        original: ".filter(|&id| self.nodes.get(id).point() <= covered)",
+        replacement: ".filter(|&id| self.nodes.get(id).point() <= covered || covered > 0)",
+        breaks: "once one block of a stream is done all are taken for done",
+    },
+    Mutant {
+        name: "size-class-off-by-one",
+        file: LISTS,
+        original: "if node.size >= size\n",
+        replacement: "if node.size + 256 >= size\n",
+        breaks: "blocks are handed out that are a granule too small",
+    },
+    Mutant {
+        name: "size-class-skips-one",
+        file: BINS,
+        original: "Self(((shift + 1) * SECOND + second).min(BINS - 1))",
+        replacement: "Self((shift * SECOND + second).min(BINS - 1))",
+        breaks: "sizes of two doublings share their bins",
+    },
+    Mutant {
+        name: "cleaning-without-completion",
+        file: STATE,
+        original: "self.heap.clean(list, self.order.done(list));",
+        replacement: "self.heap.clean(list, self.order.open(list));",
+        breaks: "blocks go to everybody before the device is done with them",
+    },
+    Mutant {
+        name: "rest-of-a-fused-block-is-clean",
+        file: STATE,
+        original: "let point: Point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };",
+        replacement: "let point: Point = 0;",
+        breaks: "what is left of blocks that were joined counts as never used",
+    },
+    Mutant {
+        name: "fused-from-anything",
+        file: STATE,
+        original: ".fuse(size, list, point, |other, freed| freed <= order.covered(list, other))?;",
+        replacement: ".fuse(size, list, point, |other, freed| freed <= order.covered(list, other) || freed > 0)?;",
+        breaks: "blocks are joined without waiting for their owners",
+    },
+    Mutant {
+        name: "freed-at-the-point-before",
+        file: STATE,
+        original: "let point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };",
+        replacement: "let point = if list == ListId::CLEAN { 0 } else { self.order.done(list) };",
+        breaks: "a block counts as freed at a time that is known to be over",
+    },
+    Mutant {
+        name: "address-not-aligned",
+        file: STATE,
+        original: "(chunk.base.0 + block.offset).next_multiple_of(alignment)",
+        replacement: "(chunk.base.0 + block.offset).next_multiple_of(alignment.min(256))",
+        breaks: "alignments above 256 are ignored",
+    },
+    Mutant {
+        name: "alignment-without-room",
+        file: SHARED,
+        original: "let slack = (layout.align() as u64).saturating_sub(GRANULE);",
+        replacement: "let slack = 0;",
+        breaks: "an aligned block reaches into the next",
+    },
+    Mutant {
+        name: "size-rounded-down",
+        file: SHARED,
+        original: "(layout.size() as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)",
+        replacement: "(layout.size() as u64).checked_add(slack).map(|size| (size / GRANULE).max(1) * GRANULE)",
+        breaks: "a block is up to a granule shorter than asked for",
+    },
+    Mutant {
+        name: "retirement-without-an-event",
+        file: SHARED,
+        original: "let _unknown = state.order.seal(list, |event| stream.record(event));",
+        replacement: "let _unknown = stream;",
+        breaks: "what a stream freed before its end can not be waited for",
+    },
+    Mutant {
+        name: "retired-is-done",
+        file: SHARED,
+        original: "state.order.retire(list);\n",
+        replacement: "state.order.finish_all(list);\n        state.order.retire(list);\n",
+        breaks: "a stream that is destroyed counts as one that is done",
+    },
+    Mutant {
+        name: "forgets-streams-with-blocks",
+        file: SHARED,
+        original: "if state.heap.is_empty(list) && !state.order.is_unsealed(list) {",
+        replacement: "if true {",
+        breaks: "the place of a stream goes to another together with its blocks",
+    },
+    Mutant {
+        name: "idle-blocking-stream-proves-all",
+        file: SHARED,
+        original: "let idle_tells = stream.as_stream().is_non_blocking();",
+        replacement: "let idle_tells = true;",
+        breaks: "a blocking stream that is idle counts as proof for the legacy stream's work",
+    },
+    Mutant {
+        name: "legacy-stream-is-sealed-late",
+        file: SHARED,
+        original: "StreamKind::Legacy => Sealing::Barrier,",
+        replacement: "StreamKind::Legacy => Sealing::Late,",
+        breaks: "nothing on the legacy stream stands between two blocking streams",
+    },
+    Mutant {
+        name: "foreign-streams-are-sealed-late",
+        file: SHARED,
+        original: "_ => Sealing::AtFree,",
+        replacement: "_ => Sealing::Late,",
+        breaks: "events are recorded on streams that their owner may have destroyed",
+    },
+    Mutant {
+        name: "foreign-device-without-waiting",
+        file: SHARED,
+        original: "if wait_for_uses(stream).is_ok() {",
+        replacement: "if true {",
+        breaks: "memory freed on a stream of another device is anybody's at once",
+    },
+    Mutant {
+        name: "foreign-device-waits-for-the-stream-only",
+        file: SHARED,
+        original: "if stream.as_stream().is_non_blocking() {",
+        replacement: "if true {",
+        breaks: "the legacy stream's work is not waited for with a blocking stream of another device",
+    },
+    Mutant {
+        name: "trim-gives-back-too-much",
+        file: SHARED,
+        original: "if state.heap.reserved() - size >= keep {",
+        replacement: "if state.heap.reserved() >= keep {",
+        breaks: "trim goes below what is to be kept",
+    },
+    Mutant {
+        name: "end-without-waiting",
+        file: SHARED,
+        original: "if Device::synchronize_current().is_err() {",
+        replacement: "if false {",
+        breaks: "the pool gives memory back at its end while streams are at work on it",
+    },
+    Mutant {
+        name: "failed-idle-is-idle",
+        file: SHARED,
+        original: "unsafe { CudaStream::is_idle_raw(handle) }.unwrap_or(false)",
+        replacement: "unsafe { CudaStream::is_idle_raw(handle) }.unwrap_or(true)",
+        breaks: "a driver that fails to answer counts as `idle`",
+    },
+    Mutant {
+        name: "device-wait-fails-unseen",
+        file: SLOW,
+        original: "if waited.is_ok() {",
+        replacement: "if waited.is_ok() || waited.is_err() {",
+        breaks: "after a failed wait for the device all memory counts as free",
+    },
+    Mutant {
+        name: "system-freed-without-waiting",
+        file: SYSTEM,
+        original: "if layout.size() > 0 && is_done(stream) {",
+        replacement: "if layout.size() > 0 {",
+        breaks: "ordinary memory is freed under the work of its stream",
+    },
+    Mutant {
+        name: "pinned-freed-without-waiting",
+        file: PINNED,
+        original: "if layout.size() > 0 && is_done(stream) {",
+        replacement: "if layout.size() > 0 {",
+        breaks: "pinned memory is freed under the work of its stream",
+    },
+    Mutant {
+        name: "managed-freed-without-waiting",
+        file: MANAGED,
+        original: "if layout.size() > 0 && is_done(stream) {",
+        replacement: "if layout.size() > 0 {",
+        breaks: "managed memory is freed under the work of its stream",
+    },
+    Mutant {
+        name: "cuda-freed-without-the-other-device",
+        file: CUDA,
+        original: "asked.is_success() && told.is_success() && of_stream == of_memory",
+        replacement: "asked.is_success() && told.is_success()",
+        breaks: "memory freed on another device's stream is freed under its work",
+    },
+    Mutant {
+        name: "driver-pool-allocates-elsewhere",
+        file: DRIVER_POOL,
+        original: "driver.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, self.handle, stream.as_raw())",
+        replacement: "driver.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, self.handle, rmm_sys::CuStream::LEGACY)",
+        breaks: "memory is allocated in the order of another stream",
+    },
+    Mutant {
+        name: "driver-pool-frees-elsewhere",
+        file: DRIVER_POOL,
+        original: "driver.cuMemFreeAsync(pointer, stream.as_raw())",
+        replacement: "driver.cuMemFreeAsync(pointer, rmm_sys::CuStream::LEGACY)",
+        breaks: "memory is freed in the order of another stream",
+    },
+    Mutant {
+        name: "driver-pool-allocates-without-waiting",
+        file: DRIVER_POOL,
+        original: "&& let Err(error) = stream.synchronize()",
+        replacement: "&& let Err(error) = stream.is_idle()",
+        breaks: "memory for everybody is usable on the legacy stream only",
+    },
+    Mutant {
+        name: "driver-pool-frees-without-waiting",
+        file: DRIVER_POOL,
+        original: "let _reported_later = stream.synchronize();",
+        replacement: "let _reported_later = stream.is_idle();",
+        breaks: "a synchronous free returns before it has happened",
+    },
+    Mutant {
+        name: "done-without-waiting",
+        file: CAPABILITY,
+        original: "match stream.synchronize() {\n        Ok(()) => true,",
+        replacement: "match stream.is_idle() {\n        Ok(_) => true,",
+        breaks: "whatever has no stream order is freed under its stream's work",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    //! The list is true of the code.
+
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_mutant_changes_one_place_of_the_code() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for mutant in MUTANTS {
+            let text = fs::read_to_string(root.join(mutant.file)).unwrap();
+            let broken = mutant.apply(&text).unwrap_or_else(|error| panic!("{error}"));
+            assert_ne!(broken, text, "{}", mutant.name);
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_say_what_to_type() {
+        let names: BTreeSet<_> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), MUTANTS.len());
+        let plain = |c: char| c.is_ascii_lowercase() || c == '-';
+        assert!(names.iter().all(|name| name.chars().all(plain)), "{names:?}");
+    }
+
+    #[test]
+    fn what_does_not_stand_there_once_is_an_error() {
+        let mutant = Mutant {
+            name: "m",
+            file: "crates/a/x.rs",
+            original: "x",
+            replacement: "y",
+            breaks: "",
+        };
+        assert_eq!(mutant.apply("a x b").unwrap(), "a y b");
+        assert_eq!(mutant.package(), "a");
+        for text in ["", "x x"] {
+            assert!(mutant.apply(text).unwrap_err().to_string().contains("list.rs"));
+        }
+    }
+}

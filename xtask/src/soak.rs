@@ -1,0 +1,35 @@
+//! `cargo xtask soak`: random programs over the pool on the software device, as many as there is time for.
+
+use std::process::Stdio;
+
+use crate::cargo::{WithCommand as _, cargo, describe};
+use crate::error::Result;
+
+/// Options of `cargo xtask soak`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many steps the programs have together, at least: a million takes ten seconds or so on two cores
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    steps: u64,
+    /// The first program's seed; the others follow it. A report names the seed of its program
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+}
+
+/// Runs the programs.
+///
+/// # Errors
+///
+/// If they do not build, or one breaks a rule.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut command = cargo();
+    command
+        .args(["test", "--release", "-p", "rmm-adaptors", "--test", "suite"])
+        .args(["--", "--exact", "soak::random_programs_break_no_rule", "--nocapture"])
+        .env("RMM_DRIVER", "sim")
+        .env("RMM_SOAK_STEPS", args.steps.to_string())
+        .env("RMM_SIM_SEED", args.seed.to_string());
+    println!("$ {}", describe(&command));
+    let status = command.stdin(Stdio::null()).status().with_command(&command)?;
+    if status.success() { Ok(()) } else { Err(format!("the soak failed: {status}").into()) }
+}
