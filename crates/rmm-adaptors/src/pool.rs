@@ -20,7 +20,9 @@ use rmm_core::{
 };
 
 pub use builder::PoolMemoryResourceBuilder;
+pub use growth::GrowthPolicy;
 use shared::Shared;
+pub(crate) use shared::padded_size;
 pub use statistics::{PoolBlock, PoolStatistics};
 
 /// A pool: takes memory from an upstream resource in large pieces and hands it out in small ones, in stream order, without
@@ -146,7 +148,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     /// The most bytes that the pool may reserve, if a limit was set.
     pub fn maximum_size(&self) -> Option<u64> {
-        Some(self.inner.shared.growth.hard_limit()).filter(|&limit| limit != u64::MAX)
+        Some(self.inner.shared.growth.hard_limit).filter(|&limit| limit != u64::MAX)
     }
 }
 
@@ -188,7 +190,7 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
     }
 
     fn name(&self) -> &'static str {
-        "pool"
+        self.inner.shared.name
     }
 
     fn properties(&self, claims: &mut Claims<'_>) {

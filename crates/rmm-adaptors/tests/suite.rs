@@ -1,5 +1,9 @@
 //! The adaptors on the software device. One program, so that what the tests share is written once.
 
+#[path = "suite/binning.rs"]
+mod binning;
+#[path = "suite/fixed_size.rs"]
+mod fixed_size;
 #[path = "suite/logging.rs"]
 mod logging;
 #[path = "suite/pool.rs"]

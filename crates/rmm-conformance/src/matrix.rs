@@ -27,6 +27,8 @@ pub enum StreamChoice {
 pub enum ResourceChoice {
     /// `PoolMemoryResource` over `CudaMemoryResource`.
     Pool,
+    /// `BinningMemoryResource` over a pool: blocks of one size for what is small, the pool for the rest.
+    Binning,
     /// `CudaAsyncMemoryResource`.
     CudaAsync,
     /// `CudaMemoryResource`.
@@ -79,8 +81,9 @@ impl StreamChoice {
 }
 
 impl ResourceChoice {
-    const ALL: [(&'static str, Self); 10] = [
+    const ALL: [(&'static str, Self); 11] = [
         ("pool", Self::Pool),
+        ("binning", Self::Binning),
         ("cuda-async", Self::CudaAsync),
         ("cuda", Self::Cuda),
         ("cuda-async-view", Self::CudaAsyncView),
@@ -106,7 +109,7 @@ impl ResourceChoice {
             Err(error) => Err(error),
         };
         Ok(match self {
-            Self::Pool | Self::Cuda => true,
+            Self::Pool | Self::Binning | Self::Cuda => true,
             Self::CudaAsync | Self::CudaAsyncView => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
             Self::CudaAsyncManaged => {
                 has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
@@ -124,7 +127,7 @@ impl ResourceChoice {
     /// Bytes that the resource can never give, if it may be asked for them.
     fn too_much(self, place: Place) -> Result<Option<usize>, Error> {
         Ok(match self {
-            Self::Pool | Self::Cuda | Self::CudaAsync | Self::CudaAsyncView => {
+            Self::Pool | Self::Binning | Self::Cuda | Self::CudaAsync | Self::CudaAsyncView => {
                 Some(twice_the_device()?)
             }
             // A GPU that is asked for more managed memory than it has can hang, and harm more than this program.
@@ -293,6 +296,8 @@ mod tests {
         let supported = |(_, choice): &(&str, ResourceChoice)| choice.is_supported().unwrap();
         let names: Vec<&str> =
             ResourceChoice::ALL.iter().filter(|each| supported(each)).map(|each| each.0).collect();
-        assert_eq!(names, ["pool", "cuda-async", "cuda", "cuda-async-view", "managed", "pinned"]);
+        let expected =
+            ["pool", "binning", "cuda-async", "cuda", "cuda-async-view", "managed", "pinned"];
+        assert_eq!(names, expected);
     }
 }

@@ -11,8 +11,9 @@ use crate::error::Result;
 pub(super) const STREAMS: [&str; 3] = ["legacy", "per-thread", "non-blocking"];
 
 /// The resources, as the test program knows them.
-pub(super) const RESOURCES: [&str; 10] = [
+pub(super) const RESOURCES: [&str; 11] = [
     "pool",
+    "binning",
     "cuda-async",
     "cuda",
     "cuda-async-view",

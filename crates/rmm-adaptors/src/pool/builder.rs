@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncResource};
 
 use super::PoolMemoryResource;
-use super::growth::Growth;
+use super::growth::{Growth, GrowthPolicy};
+use super::heap::GRANULE;
 use super::shared::Shared;
 use super::state::Chunk;
 
@@ -18,11 +19,18 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     initial_size: usize,
     maximum_size: Option<usize>,
     soft_maximum_size: Option<usize>,
+    growth: GrowthPolicy,
 }
 
 impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     pub(super) fn new(upstream: U) -> Self {
-        Self { upstream, initial_size: 0, maximum_size: None, soft_maximum_size: None }
+        Self {
+            upstream,
+            initial_size: 0,
+            maximum_size: None,
+            soft_maximum_size: None,
+            growth: GrowthPolicy::default(),
+        }
     }
 
     /// Bytes to take from upstream at once; 0 by default.
@@ -46,26 +54,49 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
+    /// How it grows; [`Geometric`](GrowthPolicy::Geometric) by default. Steps are multiples of 256 bytes.
+    pub fn growth(mut self, policy: GrowthPolicy) -> Self {
+        self.growth = policy;
+        self
+    }
+
     /// Makes the pool, for the device that is current now.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no multiple of 256 or the initial size
     /// is above the maximum; the upstream's error if the initial size can not be had.
     pub fn build(self) -> Result<PoolMemoryResource<U>, Error> {
-        let Self { upstream, initial_size, maximum_size, soft_maximum_size } = self;
+        self.build_of("pool", GRANULE)
+    }
+
+    /// Makes a pool of this name in which every block is a multiple of `unit`.
+    pub(crate) fn build_of(
+        self,
+        name: &'static str,
+        unit: u64,
+    ) -> Result<PoolMemoryResource<U>, Error> {
+        let Self { upstream, initial_size, maximum_size, soft_maximum_size, growth } = self;
+        let step = match growth {
+            GrowthPolicy::FixedStep(0) => {
+                return Err(Error::invalid_argument(name, "a step of 0 bytes leads nowhere"));
+            }
+            GrowthPolicy::FixedStep(step) => Some(step),
+            GrowthPolicy::Geometric | GrowthPolicy::Exact => None,
+        };
         let sizes = [
             ("initial", Some(initial_size)),
             ("maximum", maximum_size),
             ("soft maximum", soft_maximum_size),
+            ("step's", step),
         ];
-        for (name, size) in sizes {
+        for (what, size) in sizes {
             if let Some(size) = size
                 && size % CUDA_ALLOCATION_ALIGNMENT != 0
             {
                 let message = format!(
-                    "the {name} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}"
+                    "the {what} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}"
                 );
-                return Err(Error::invalid_argument("pool", message));
+                return Err(Error::invalid_argument(name, message));
             }
         }
         if let Some(maximum) = maximum_size
@@ -73,18 +104,23 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         {
             let message =
                 format!("the initial size, {initial_size}, is above the maximum size, {maximum}");
-            return Err(Error::invalid_argument("pool", message));
+            return Err(Error::invalid_argument(name, message));
         }
         let hard = maximum_size.map_or(u64::MAX, |bytes| bytes as u64);
         let soft = soft_maximum_size.map_or(hard, |bytes| bytes as u64).min(hard);
         let context = Context::current()?;
-        let shared = Arc::new_cyclic(|this| {
-            Shared::new(Growth::new(initial_size as u64, soft, hard), context, this.clone())
-        });
+        let growth = Growth {
+            initial_size: initial_size as u64,
+            soft_limit: soft,
+            hard_limit: hard,
+            policy: growth,
+            unit,
+        };
+        let shared = Arc::new_cyclic(|this| Shared::new(name, growth, context, this.clone()));
         if initial_size > 0 {
             let layout = Layout::from_size_align(initial_size, CUDA_ALLOCATION_ALIGNMENT).map_err(
                 |error| {
-                    Error::invalid_argument("pool", "the initial size is too large")
+                    Error::invalid_argument(name, "the initial size is too large")
                         .with_source(error)
                 },
             )?;

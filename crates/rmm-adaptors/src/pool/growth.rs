@@ -2,48 +2,54 @@
 
 #![forbid(unsafe_code)]
 
-use super::heap::GRANULE;
-
 /// What drivers hand out physical memory in.
 const PAGE: u64 = 2 << 20;
 /// The most that growth adds beyond a request.
 const LARGEST_STEP: u64 = 256 << 20;
 
+/// How a pool grows when it has to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum GrowthPolicy {
+    /// By an eighth of what it holds, at least 2 MiB and at most 256 MiB, or by what is asked for if that is more: a pool of n bytes
+    /// was grown in O(log n) steps and holds little more than was needed.
+    #[default]
+    Geometric,
+    /// By multiples of this many bytes.
+    FixedStep(usize),
+    /// By what is asked for, rounded up to 256 bytes. Makes the smallest pieces, which nothing larger fits in.
+    Exact,
+}
+
 /// The limits of a pool, and the size of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
-    initial_size: u64,
-    soft_limit: u64,
-    hard_limit: u64,
+    pub(super) initial_size: u64,
+    /// Up to here the pool grows before it makes a stream wait. Not above the hard limit.
+    pub(super) soft_limit: u64,
+    /// Beyond this the pool never grows.
+    pub(super) hard_limit: u64,
+    pub(super) policy: GrowthPolicy,
+    /// What every block is a multiple of: the heap's granule, or the size of all blocks.
+    pub(super) unit: u64,
 }
 
 impl Growth {
-    /// Sizes in bytes, the soft limit not above the hard one.
-    pub(super) fn new(initial_size: u64, soft_limit: u64, hard_limit: u64) -> Self {
-        Self { initial_size, soft_limit, hard_limit }
-    }
-
-    /// Up to here the pool grows before it makes a stream wait.
-    pub(super) fn soft_limit(&self) -> u64 {
-        self.soft_limit
-    }
-
-    /// Beyond this the pool never grows.
-    pub(super) fn hard_limit(&self) -> u64 {
-        self.hard_limit
-    }
-
     /// The bytes to ask for when `held` are reserved and `needed` are wanted, or `None` if the limit leaves no room.
-    ///
-    /// A step is an eighth of what is held, so that a pool of n bytes was grown in O(log n) steps and holds little more than
-    /// was needed; a larger request gets what it needs.
-    pub(super) fn chunk_size(held: u64, needed: u64, limit: u64) -> Option<u64> {
-        let room = limit.saturating_sub(held) / GRANULE * GRANULE;
+    pub(super) fn chunk_size(&self, held: u64, needed: u64, limit: u64) -> Option<u64> {
+        let room = limit.saturating_sub(held) / self.unit * self.unit;
         if needed > room {
             return None;
         }
-        let step = (held / 8).clamp(PAGE, LARGEST_STEP);
-        Some(needed.max(step).checked_next_multiple_of(PAGE).unwrap_or(needed).min(room))
+        let wanted = match self.policy {
+            GrowthPolicy::Geometric => {
+                let step = (held / 8).clamp(PAGE, LARGEST_STEP);
+                needed.max(step).checked_next_multiple_of(PAGE)
+            }
+            GrowthPolicy::FixedStep(step) => needed.checked_next_multiple_of(step as u64),
+            GrowthPolicy::Exact => Some(needed),
+        };
+        Some(wanted.unwrap_or(needed).min(room))
     }
 
     /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak` at once: half as much again,
@@ -53,33 +59,57 @@ impl Growth {
     }
 
     /// What to try after upstream refused `refused` bytes: half, but never less than needed; `None` if it was no more.
-    pub(super) fn smaller(refused: u64, needed: u64) -> Option<u64> {
-        (refused > needed).then(|| needed.max(refused / 2 / GRANULE * GRANULE))
+    pub(super) fn smaller(&self, refused: u64, needed: u64) -> Option<u64> {
+        (refused > needed).then(|| needed.max(refused / 2 / self.unit * self.unit))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::heap::GRANULE;
     use super::*;
+
+    fn growth(policy: GrowthPolicy, unit: u64) -> Growth {
+        Growth { initial_size: 0, soft_limit: u64::MAX, hard_limit: u64::MAX, policy, unit }
+    }
 
     #[test]
     fn steps_are_pages_within_the_limit() {
-        assert_eq!(Growth::chunk_size(0, 256, u64::MAX), Some(PAGE));
-        assert_eq!(Growth::chunk_size(0, PAGE + 256, u64::MAX), Some(2 * PAGE));
-        assert_eq!(Growth::chunk_size(1 << 30, 256, u64::MAX), Some(128 << 20));
-        assert_eq!(Growth::chunk_size(1 << 40, 256, u64::MAX), Some(LARGEST_STEP));
-        assert_eq!(Growth::chunk_size(PAGE, 1024, PAGE + 1024), Some(1024));
-        assert_eq!(Growth::chunk_size(PAGE, 1280, PAGE + 1024), None);
-        assert_eq!(
-            Growth::chunk_size(0, u64::MAX / GRANULE * GRANULE, u64::MAX),
-            Some(u64::MAX / GRANULE * GRANULE)
-        );
+        let growth = growth(GrowthPolicy::Geometric, GRANULE);
+        assert_eq!(growth.chunk_size(0, 256, u64::MAX), Some(PAGE));
+        assert_eq!(growth.chunk_size(0, PAGE + 256, u64::MAX), Some(2 * PAGE));
+        assert_eq!(growth.chunk_size(1 << 30, 256, u64::MAX), Some(128 << 20));
+        assert_eq!(growth.chunk_size(1 << 40, 256, u64::MAX), Some(LARGEST_STEP));
+        assert_eq!(growth.chunk_size(PAGE, 1024, PAGE + 1024), Some(1024));
+        assert_eq!(growth.chunk_size(PAGE, 1280, PAGE + 1024), None);
+        let most = u64::MAX / GRANULE * GRANULE;
+        assert_eq!(growth.chunk_size(0, most, u64::MAX), Some(most));
+    }
+
+    #[test]
+    fn steps_follow_the_policy() {
+        let fixed = growth(GrowthPolicy::FixedStep(4096), GRANULE);
+        assert_eq!(fixed.chunk_size(0, 256, u64::MAX), Some(4096));
+        assert_eq!(fixed.chunk_size(1 << 30, 4352, u64::MAX), Some(8192));
+        assert_eq!(fixed.chunk_size(4096, 512, 4096 + 1024), Some(1024), "the limit leaves less");
+        let exact = growth(GrowthPolicy::Exact, GRANULE);
+        assert_eq!(exact.chunk_size(1 << 30, 768, u64::MAX), Some(768));
+    }
+
+    #[test]
+    fn pieces_hold_whole_blocks() {
+        let blocks = growth(GrowthPolicy::FixedStep(3000), 1000);
+        assert_eq!(blocks.chunk_size(0, 1000, u64::MAX), Some(3000));
+        assert_eq!(blocks.chunk_size(3000, 1000, 5999), Some(2000));
+        assert_eq!(blocks.smaller(3000, 1000), Some(1000));
+        assert_eq!(blocks.smaller(1000, 1000), None);
     }
 
     #[test]
     fn smaller_chunks_end_at_the_need() {
-        assert_eq!(Growth::smaller(1 << 20, 256), Some(1 << 19));
-        assert_eq!(Growth::smaller(512, 512), None);
-        assert_eq!(Growth::smaller(600 * 256, 512 * 256), Some(512 * 256));
+        let growth = growth(GrowthPolicy::Geometric, GRANULE);
+        assert_eq!(growth.smaller(1 << 20, 256), Some(1 << 19));
+        assert_eq!(growth.smaller(512, 512), None);
+        assert_eq!(growth.smaller(600 * 256, 512 * 256), Some(512 * 256));
     }
 }

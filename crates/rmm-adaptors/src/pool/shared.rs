@@ -25,6 +25,8 @@ pub(super) struct Shared {
     /// Signalled when a call to upstream has ended.
     pub(super) settled: Condvar,
     pub(super) growth: Growth,
+    /// The resource's name, for messages.
+    pub(super) name: &'static str,
     pub(super) annotator: Annotator,
     /// Where the memory, and all streams and events of this pool, belong.
     pub(super) context: Context,
@@ -33,12 +35,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(growth: Growth, context: Context, this: Weak<Self>) -> Self {
+    pub(super) fn new(
+        name: &'static str,
+        growth: Growth,
+        context: Context,
+        this: Weak<Self>,
+    ) -> Self {
         Self {
             state: Mutex::new(State::new()),
             settled: Condvar::new(),
             growth,
-            annotator: Annotator::new("pool"),
+            name,
+            annotator: Annotator::new(name),
             context,
             this,
         }
@@ -50,6 +58,21 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The size of the block for a layout.
+    fn block_size(&self, layout: Layout) -> Result<u64, Error> {
+        let refused = || Error::out_of_memory(self.name).with_layout(layout);
+        let size = padded_size(layout).ok_or_else(refused)?;
+        let unit = self.growth.unit;
+        if unit == GRANULE {
+            Ok(size)
+        } else if size <= unit {
+            Ok(unit)
+        } else {
+            let message = format!("{size} bytes, as aligned, are more than a block's {unit}");
+            Err(refused().with_source(Error::invalid_argument(self.name, message)))
+        }
+    }
+
     /// Allocates for a stream, or for anybody.
     pub(super) fn allocate(
         &self,
@@ -57,8 +80,7 @@ impl Shared {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        let size =
-            block_size(layout).ok_or_else(|| Error::out_of_memory("pool").with_layout(layout))?;
+        let size = self.block_size(layout)?;
         let mut state = self.lock();
         let list = match stream {
             Some(stream) => self.list_of(&mut state, stream)?,
@@ -67,7 +89,7 @@ impl Shared {
         let mut for_graph = is_captured(stream)?;
         let known = if for_graph { None } else { state.take_known(list, size) };
         // A capture that was not announced shows here at the latest, before anything is asked for its sake.
-        if known.is_none() && size <= self.growth.hard_limit() {
+        if known.is_none() && size <= self.growth.hard_limit {
             for_graph |= asks_captured(stream)?;
         }
         let node = if let Some(node) = known {
@@ -306,7 +328,7 @@ fn other_device() -> Error {
 }
 
 /// The bytes to take for a layout: whole granules, with room to align beyond them.
-fn block_size(layout: Layout) -> Option<u64> {
+pub(crate) fn padded_size(layout: Layout) -> Option<u64> {
     let slack = (layout.align() as u64).saturating_sub(GRANULE);
     (layout.size() as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)
 }

@@ -8,7 +8,6 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, CudaStream, Device, Error, RelaxedCapture, StreamRef, SyncResource,
 };
 
-use super::growth::Growth;
 use super::heap::{ListId, NodeId};
 use super::shared::Shared;
 use super::state::{Chunk, State};
@@ -85,7 +84,7 @@ impl Shared {
         mut state: MutexGuard<'s, State>,
         request: Request<'_>,
     ) -> Outcome<'s, Error> {
-        if request.size > self.growth.hard_limit() {
+        if request.size > self.growth.hard_limit {
             let error = self.exhausted(&state, request, None);
             return (state, Err(error));
         }
@@ -116,7 +115,7 @@ impl Shared {
                 Ok(node) => return (state, Ok(node)),
                 Err(error) => error,
             };
-            let limit = self.growth.hard_limit();
+            let limit = self.growth.hard_limit;
             let fits_but_for_others = state.heap.reserved().saturating_add(request.size) <= limit
                 && (state.heap.reserved() + state.pending).saturating_add(request.size) > limit;
             let others_are_underway = state.pending > 0 || state.returning > 0;
@@ -147,7 +146,7 @@ impl Shared {
             return (state, Ok(node));
         }
         state = self.give_back_surplus(state, request);
-        let (guard, grown) = self.grow(state, request, self.growth.soft_limit());
+        let (guard, grown) = self.grow(state, request, self.growth.soft_limit);
         state = guard;
         let soft_error = match grown {
             Ok(node) => return (state, Ok(node)),
@@ -156,8 +155,8 @@ impl Shared {
         if let Some(node) = Self::take_by_waiting(&mut state, request) {
             return (state, Ok(node));
         }
-        if self.growth.soft_limit() < self.growth.hard_limit() {
-            let (guard, grown) = self.grow(state, request, self.growth.hard_limit());
+        if self.growth.soft_limit < self.growth.hard_limit {
+            let (guard, grown) = self.grow(state, request, self.growth.hard_limit);
             state = guard;
             if let Ok(node) = grown {
                 return (state, Ok(node));
@@ -211,7 +210,7 @@ impl Shared {
         limit: u64,
     ) -> Outcome<'s, Option<Error>> {
         let held = state.heap.reserved() + state.pending;
-        let Some(mut bytes) = Growth::chunk_size(held, request.size, limit) else {
+        let Some(mut bytes) = self.growth.chunk_size(held, request.size, limit) else {
             return (state, Err(None));
         };
         loop {
@@ -229,7 +228,7 @@ impl Shared {
                     return (state, taken.ok_or(None));
                 }
                 Err(error) if !error.is_out_of_memory() => return (state, Err(Some(error))),
-                Err(error) => match Growth::smaller(bytes, request.size) {
+                Err(error) => match self.growth.smaller(bytes, request.size) {
                     Some(smaller) => bytes = smaller,
                     None => return (state, Err(Some(error))),
                 },
@@ -317,7 +316,7 @@ impl Shared {
     /// Whether the limit would leave room for the request if everything idle were given back.
     fn could_grow_without_idle(&self, state: &State, request: Request<'_>) -> bool {
         let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
-        Growth::chunk_size(held, request.size, self.growth.hard_limit()).is_some()
+        self.growth.chunk_size(held, request.size, self.growth.hard_limit).is_some()
     }
 
     /// Gives every unused piece back to upstream and asks for one that is large enough.
@@ -333,7 +332,7 @@ impl Shared {
         let chunks: Vec<Chunk> =
             unused.into_iter().filter_map(|(segment, _)| state.remove_chunk(segment)).collect();
         let state = self.give_back(state, request.upstream, &chunks);
-        self.grow(state, request, self.growth.hard_limit())
+        self.grow(state, request, self.growth.hard_limit)
     }
 
     /// Gives memory back upstream, with the lock released meanwhile.
@@ -355,11 +354,11 @@ impl Shared {
 
     #[cold]
     fn exhausted(&self, state: &State, request: Request<'_>, upstream: Option<Error>) -> Error {
-        let limit = Some(self.growth.hard_limit()).filter(|&limit| limit != u64::MAX);
+        let limit = Some(self.growth.hard_limit).filter(|&limit| limit != u64::MAX);
         let mut error = match upstream {
             Some(error) if !error.is_out_of_memory() => return error,
-            Some(error) => Error::out_of_memory("pool").with_source(error),
-            None => Error::out_of_memory("pool"),
+            Some(error) => Error::out_of_memory(self.name).with_source(error),
+            None => Error::out_of_memory(self.name),
         };
         error = error.with_layout(request.layout).with_exhaustion(state.exhaustion(limit));
         match request.stream {

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
+use crate::short::base_seed;
 use crate::tags::Wrong;
 use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
 use rmm_core::{CudaEvent, CudaStream, Device, DevicePtr, Error, Resource, StreamFlags};
@@ -16,10 +17,6 @@ type Pool = PoolMemoryResource<CudaMemoryResource>;
 const THREADS: u64 = 4;
 const SEEDS: u64 = 8;
 const KIB: usize = 1 << 10;
-
-fn base_seed() -> u64 {
-    std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
-}
 
 /// Numbers that look random: the same for the same seed.
 struct Numbers(u64);

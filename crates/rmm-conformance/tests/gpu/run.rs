@@ -11,7 +11,9 @@ macro_rules! conformance {
     ($capacity:expr; $($check:ident),* $(,)?) => {$(
         #[test]
         fn $check() {
-            use rmm_adaptors::PoolMemoryResource;
+            use rmm_adaptors::{
+                BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
+            };
             use rmm_conformance::{ResourceChoice, suite};
             use rmm_resources::{
                 CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource,
@@ -27,6 +29,23 @@ macro_rules! conformance {
                         PoolMemoryResource::builder(upstream).maximum_size($capacity).build()
                     };
                     cell.run(Some($capacity), pool, |subject| suite::$check(subject))
+                }
+                ResourceChoice::Binning => {
+                    let blocks = |bytes| {
+                        let upstream = CudaMemoryResource::new();
+                        FixedSizeMemoryResource::builder(upstream)
+                            .block_size(bytes)
+                            .blocks(64)
+                            .build()
+                    };
+                    let binning = || {
+                        let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+                        let bins = BinningMemoryResource::builder_of(pool);
+                        let bins = bins.bin_of(1 << 10, blocks(1 << 10)?)?;
+                        Ok(bins.bin_of(64 << 10, blocks(64 << 10)?)?.build())
+                    };
+                    // Not the capacity of a pool: small blocks never merge into large ones.
+                    cell.run(None, binning, |subject| suite::$check(subject))
                 }
                 ResourceChoice::CudaAsync => {
                     cell.run(None, CudaAsyncMemoryResource::new, |subject| suite::$check(subject))

@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::fmt;
 
 use super::{HasProperty, HasPropertyValue, Property, PropertySet, PropertyWithValue};
+use crate::SyncResource;
 use crate::property::Members;
 
 /// Which property, as a value. Displays as the property's name.
@@ -84,6 +85,20 @@ impl Claims<'_> {
         Self: 'c,
     {
         ClaimsOf { query: self.0.reborrow(), resource }
+    }
+
+    /// Tells of the properties that every one of some resources has: for a resource that hands out memory of each of them. Values are
+    /// not told, since they may differ.
+    pub fn common_to<'r>(&mut self, resources: impl IntoIterator<Item = &'r dyn SyncResource>) {
+        let mut resources = resources.into_iter();
+        let Some(first) = resources.next() else { return };
+        let mut common = list(|claims| first.properties(claims));
+        for resource in resources {
+            common.retain(|&id| has(id, |claims| resource.properties(claims)));
+        }
+        for id in common {
+            self.0.note(id);
+        }
     }
 
     /// Tells of every property in a set that the type of an erased resource still knows.

@@ -1,0 +1,248 @@
+//! Bins by size: each request goes to the resource that is for its size.
+
+use std::alloc::Layout;
+use std::sync::Arc;
+
+use rmm_core::{
+    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, MemoryCaps, MemoryKind, Property,
+    Resource, StreamRef, SyncResource,
+};
+
+use crate::FixedSizeMemoryResource;
+use crate::pool::padded_size;
+
+/// Sends each request to the smallest bin that it fits in, or, if it fits in none, to the upstream.
+///
+/// A bin is a resource and the most bytes that it is asked for: a [`FixedSizeMemoryResource`] over the upstream, or any resource that the
+/// program brings. The bins are fixed when the resource is built, and owned by it, so that a free always finds the bin that it came from. Bytes
+/// count as rounded up to 256, with room for an alignment above that.
+///
+/// It is a handle: clones share the bins. Finding the bin takes O(log n) in their number; the rest is the bin's.
+///
+/// Its memory has a property if that of the upstream and of the bins has it.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_adaptors::{BinningMemoryResource, PoolMemoryResource};
+/// use rmm_core::{CudaStream, Resource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+/// let binning = BinningMemoryResource::builder(pool).bins_of_powers(18..=22)?.build();
+/// assert!(binning.bins().map(|(bytes, _)| bytes).eq((18..=22).map(|power| 1 << power)));
+///
+/// let stream = CudaStream::new()?;
+/// let layout = Layout::from_size_align(300_000, 256)?;
+/// let pointer = binning.allocate(stream.as_ref(), layout)?; // a block of 512 KiB
+/// # // SAFETY: allocated above with this layout on this stream.
+/// # unsafe { binning.deallocate(stream.as_ref(), pointer, layout) };
+/// assert_eq!(binning.bin_for(layout).map(|bin| bin.statistics().frees), Some(1));
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::binning_memory_resource")]
+#[derive(Debug)]
+pub struct BinningMemoryResource<U, B = FixedSizeMemoryResource<U>>
+where
+    U: SyncResource,
+{
+    inner: Arc<Inner<U, B>>,
+}
+
+#[derive(Debug)]
+struct Inner<U, B> {
+    /// # Invariant
+    /// The most bytes of a request of each bin, in ascending order, multiples of 256; none twice.
+    bins: Box<[(usize, B)]>,
+    upstream: U,
+}
+
+/// The bins of a new [`BinningMemoryResource`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct BinningMemoryResourceBuilder<U, B = FixedSizeMemoryResource<U>> {
+    upstream: U,
+    bins: Vec<(usize, B)>,
+}
+
+impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
+    /// Adds a bin for requests of up to `bytes` bytes, rounded up to a multiple of 256, that fit no smaller one: they go to `bin`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if there is a bin of that size, or the size is 0 or too large.
+    #[doc(alias = "add_bin")]
+    pub fn bin_of(mut self, bytes: usize, bin: B) -> Result<Self, Error> {
+        let size = bin_size(bytes)?;
+        match self.bins.binary_search_by_key(&size, |&(size, _)| size) {
+            Ok(_) => Err(invalid(format!("there is a bin of {size} bytes already"))),
+            Err(place) => {
+                self.bins.insert(place, (size, bin));
+                Ok(self)
+            }
+        }
+    }
+
+    /// Makes the resource.
+    pub fn build(self) -> BinningMemoryResource<U, B> {
+        let Self { upstream, bins } = self;
+        BinningMemoryResource { inner: Arc::new(Inner { bins: bins.into(), upstream }) }
+    }
+}
+
+impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
+    /// Adds a bin of blocks of `bytes` bytes from the upstream, 128 of which are taken at once.
+    ///
+    /// # Errors
+    /// As [`bin_of`](Self::bin_of), and the upstream's error if the blocks can not be had.
+    pub fn bin(self, bytes: usize) -> Result<Self, Error> {
+        let size = bin_size(bytes)?;
+        let blocks = FixedSizeMemoryResource::builder(self.upstream.clone());
+        let blocks = blocks.block_size(size).build()?;
+        self.bin_of(size, blocks)
+    }
+
+    /// Adds a [`bin`](Self::bin) of 2^n bytes for each n.
+    ///
+    /// # Errors
+    /// As [`bin`](Self::bin).
+    #[doc(alias = "min_size_exponent")]
+    #[doc(alias = "max_size_exponent")]
+    pub fn bins_of_powers(self, powers: impl IntoIterator<Item = u32>) -> Result<Self, Error> {
+        powers.into_iter().try_fold(self, |builder, power| {
+            let bytes = 1_usize.checked_shl(power).filter(|_| power < usize::BITS);
+            builder.bin(bytes.ok_or_else(|| invalid(format!("2^{power} bytes are too many")))?)
+        })
+    }
+}
+
+fn bin_size(bytes: usize) -> Result<usize, Error> {
+    let size = bytes.checked_next_multiple_of(rmm_core::CUDA_ALLOCATION_ALIGNMENT);
+    size.filter(|&size| size > 0)
+        .ok_or_else(|| invalid(format!("a bin can not be of {bytes} bytes")))
+}
+
+fn invalid(message: String) -> Error {
+    Error::invalid_argument("binning", message)
+}
+
+impl<U: SyncResource> BinningMemoryResource<U> {
+    /// No bins yet, over `upstream`; to be filled with blocks from it.
+    pub fn builder(upstream: U) -> BinningMemoryResourceBuilder<U> {
+        Self::builder_of(upstream)
+    }
+}
+
+impl<U: SyncResource, B> BinningMemoryResource<U, B> {
+    /// No bins yet, over `upstream`; to be filled with resources of type `B`, which may be an
+    /// [`AnyResource`](rmm_core::AnyResource).
+    pub fn builder_of(upstream: U) -> BinningMemoryResourceBuilder<U, B> {
+        BinningMemoryResourceBuilder { upstream, bins: Vec::new() }
+    }
+
+    /// The resource for what fits in no bin.
+    #[doc(alias = "get_upstream_resource")]
+    pub fn upstream(&self) -> &U {
+        &self.inner.upstream
+    }
+
+    /// The bins and the most bytes of their requests, the smallest first.
+    pub fn bins(&self) -> impl Iterator<Item = (usize, &B)> {
+        self.inner.bins.iter().map(|(size, bin)| (*size, bin))
+    }
+
+    /// The bin that serves a layout; `None` if it is the upstream.
+    pub fn bin_for(&self, layout: Layout) -> Option<&B> {
+        let size = usize::try_from(padded_size(layout)?).ok()?;
+        let place = self.inner.bins.partition_point(|&(bytes, _)| bytes < size);
+        self.inner.bins.get(place).map(|(_, bin)| bin)
+    }
+}
+
+impl<U: SyncResource, B> Clone for BinningMemoryResource<U, B> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<U: SyncResource, B> PartialEq for BinningMemoryResource<U, B> {
+    /// Whether both are handles to the same bins.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl<U: SyncResource, B> Eq for BinningMemoryResource<U, B> {}
+
+// SAFETY: every call goes to the bin or the upstream that the layout alone decides on, so that a free goes where its allocation
+// came from; each of them keeps the contract.
+unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryResource<U, B> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        match self.bin_for(layout) {
+            Some(bin) => bin.allocate_sync(layout),
+            None => self.inner.upstream.allocate_sync(layout),
+        }
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        match self.bin_for(layout) {
+            // SAFETY: the caller's contract; the layout finds the bin that the memory came from.
+            Some(bin) => unsafe { bin.deallocate_sync(pointer, layout) },
+            // SAFETY: as above.
+            None => unsafe { self.inner.upstream.deallocate_sync(pointer, layout) },
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "binning"
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        let upstream: &dyn SyncResource = &self.inner.upstream;
+        let bins = self.inner.bins.iter().map(|(_, bin)| bin as &dyn SyncResource);
+        claims.common_to(std::iter::once(upstream).chain(bins));
+    }
+
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Some(&self.inner.upstream)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        match self.bin_for(layout) {
+            Some(bin) => bin.allocate(stream, layout),
+            None => self.inner.upstream.allocate(stream, layout),
+        }
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        match self.bin_for(layout) {
+            // SAFETY: the caller's contract; the layout finds the bin that the memory came from.
+            Some(bin) => unsafe { bin.deallocate(stream, pointer, layout) },
+            // SAFETY: as above.
+            None => unsafe { self.inner.upstream.deallocate(stream, pointer, layout) },
+        }
+    }
+}
+
+// SAFETY: the memory is the upstream's or a bin's, and both have the property.
+unsafe impl<P, U, B> HasProperty<P> for BinningMemoryResource<U, B>
+where
+    P: Property,
+    U: SyncResource + HasProperty<P>,
+    B: SyncResource + HasProperty<P>,
+{
+}
+
+// SAFETY: blocks are of the upstream's memory.
+unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for BinningMemoryResource<U> {
+    const KIND: MemoryKind = U::KIND;
+    const CAPS: MemoryCaps = U::CAPS;
+}

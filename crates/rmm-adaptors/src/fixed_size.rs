@@ -1,0 +1,226 @@
+//! A pool of blocks of one size.
+
+use std::alloc::Layout;
+
+use rmm_core::{
+    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
+    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+};
+
+use crate::pool::padded_size;
+use crate::{GrowthPolicy, PoolMemoryResource, PoolStatistics};
+
+/// What every size and address is a multiple of.
+const GRANULE: usize = rmm_core::CUDA_ALLOCATION_ALIGNMENT;
+
+/// Hands out blocks of one size, in stream order, without calling the driver: a request of any size up to it takes a whole block.
+///
+/// It orders its blocks as a [`PoolMemoryResource`] does, in the same steps, and grows by as many blocks at a time as it had at first.
+/// Nothing is ever cut or merged, so that however it is used, memory of n blocks serves n requests. A request that does not fit
+/// a block, with room for its alignment if that is above 256, is refused; [`BinningMemoryResource`](crate::BinningMemoryResource) sends
+/// it elsewhere.
+///
+/// It is a handle: clones share one state, which gives its memory back when the last clone is dropped. Any thread may use it.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_adaptors::FixedSizeMemoryResource;
+/// use rmm_core::{CudaStream, Resource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let blocks = FixedSizeMemoryResource::builder(CudaMemoryResource::new()).block_size(4096).blocks(16).build()?;
+/// let stream = CudaStream::new()?;
+/// let layout = Layout::from_size_align(100, 256)?;
+/// let (a, b) = (blocks.allocate(stream.as_ref(), layout)?, blocks.allocate(stream.as_ref(), layout)?);
+/// assert_eq!(b.0 - a.0, 4096);
+/// # for pointer in [a, b] {
+/// #     // SAFETY: allocated above with this layout on this stream.
+/// #     unsafe { blocks.deallocate(stream.as_ref(), pointer, layout) };
+/// # }
+/// let large = blocks.allocate(stream.as_ref(), Layout::from_size_align(4097, 256)?);
+/// assert!(large.unwrap_err().is_out_of_memory());
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::fixed_size_memory_resource")]
+#[derive(Debug)]
+pub struct FixedSizeMemoryResource<U: SyncResource> {
+    pool: PoolMemoryResource<U>,
+    block_size: usize,
+}
+
+/// What a new [`FixedSizeMemoryResource`] should be.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct FixedSizeMemoryResourceBuilder<U: SyncResource> {
+    upstream: U,
+    block_size: usize,
+    blocks: usize,
+    maximum_size: Option<usize>,
+}
+
+impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
+    /// Bytes of a block; 1 MiB by default. Rounded up to a multiple of 256.
+    #[doc(alias = "default_block_size")]
+    pub fn block_size(mut self, bytes: usize) -> Self {
+        self.block_size = bytes;
+        self
+    }
+
+    /// Blocks to take from upstream at once, at first and whenever there are too few; 128 by default.
+    #[doc(alias = "blocks_to_preallocate")]
+    #[doc(alias = "default_blocks_to_preallocate")]
+    pub fn blocks(mut self, count: usize) -> Self {
+        self.blocks = count;
+        self
+    }
+
+    /// The most bytes to take from upstream, a multiple of 256; no limit by default.
+    pub fn maximum_size(mut self, bytes: usize) -> Self {
+        self.maximum_size = Some(bytes);
+        self
+    }
+
+    /// Makes the resource and takes its first blocks from upstream, for the device that is current now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if blocks have no bytes, there are none, all together are more
+    /// than can be addressed or than the maximum; the upstream's error if they can not be had.
+    pub fn build(self) -> Result<FixedSizeMemoryResource<U>, Error> {
+        let Self { upstream, block_size, blocks, maximum_size } = self;
+        let invalid = |message: &str| Error::invalid_argument("fixed-size", message);
+        if block_size == 0 || blocks == 0 {
+            return Err(invalid("blocks of no bytes, and no blocks, serve nobody"));
+        }
+        let block = block_size.checked_next_multiple_of(GRANULE);
+        let Some((block, step)) = block.and_then(|block| Some((block, block.checked_mul(blocks)?)))
+        else {
+            return Err(invalid("the blocks are more than can be addressed"));
+        };
+        let pool = PoolMemoryResource::builder(upstream)
+            .initial_size(step)
+            .growth(GrowthPolicy::FixedStep(step));
+        let pool = match maximum_size {
+            Some(bytes) => pool.maximum_size(bytes),
+            None => pool,
+        };
+        let pool = pool.build_of("fixed-size", block as u64)?;
+        Ok(FixedSizeMemoryResource { pool, block_size: block })
+    }
+}
+
+impl<U: SyncResource> FixedSizeMemoryResource<U> {
+    /// Options for blocks from `upstream`.
+    pub fn builder(upstream: U) -> FixedSizeMemoryResourceBuilder<U> {
+        FixedSizeMemoryResourceBuilder {
+            upstream,
+            block_size: 1 << 20,
+            blocks: 128,
+            maximum_size: None,
+        }
+    }
+
+    /// Bytes of a block, a multiple of 256.
+    #[doc(alias = "get_block_size")]
+    pub fn block_size(&self) -> usize {
+        self.block_size
+    }
+
+    /// Whether a block has room for memory of this layout.
+    pub fn fits(&self, layout: Layout) -> bool {
+        padded_size(layout).is_some_and(|size| size <= self.block_size as u64)
+    }
+
+    /// The resource that the blocks are taken from.
+    #[doc(alias = "get_upstream_resource")]
+    pub fn upstream(&self) -> &U {
+        self.pool.upstream()
+    }
+
+    /// What it has done so far. Its live bytes are those of whole blocks.
+    pub fn statistics(&self) -> PoolStatistics {
+        self.pool.statistics()
+    }
+
+    /// Gives pieces that nothing uses back to upstream, as [`PoolMemoryResource::trim`] does.
+    pub fn trim(&self, keep: u64) -> u64 {
+        self.pool.trim(keep)
+    }
+}
+
+impl<U: SyncResource> Clone for FixedSizeMemoryResource<U> {
+    fn clone(&self) -> Self {
+        Self { pool: self.pool.clone(), block_size: self.block_size }
+    }
+}
+
+impl<U: SyncResource> PartialEq for FixedSizeMemoryResource<U> {
+    /// Whether both are handles to one state.
+    fn eq(&self, other: &Self) -> bool {
+        self.pool == other.pool
+    }
+}
+
+impl<U: SyncResource> Eq for FixedSizeMemoryResource<U> {}
+
+// SAFETY: every call goes to the pool, which keeps the contract.
+unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.pool.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract: the memory is the pool's.
+        unsafe { self.pool.deallocate_sync(pointer, layout) };
+    }
+
+    fn name(&self) -> &'static str {
+        self.pool.name()
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        self.pool.properties(claims);
+    }
+
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        self.pool.upstream_resource()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.pool.allocate(stream, layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { self.pool.deallocate(stream, pointer, layout) };
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P>
+    for FixedSizeMemoryResource<U>
+{
+}
+
+impl<P: PropertyWithValue, U: SyncResource + HasPropertyValue<P>> HasPropertyValue<P>
+    for FixedSizeMemoryResource<U>
+{
+    fn property_value(&self) -> P::Value {
+        self.pool.property_value()
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for FixedSizeMemoryResource<U> {
+    const KIND: MemoryKind = U::KIND;
+    const CAPS: MemoryCaps = U::CAPS;
+}

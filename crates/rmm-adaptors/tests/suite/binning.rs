@@ -1,0 +1,138 @@
+//! Bins: which request goes where, and that every free finds its way back.
+
+use std::alloc::Layout;
+
+use rmm_adaptors::{BinningMemoryResource, FixedSizeMemoryResource};
+use rmm_core::{
+    AnyResource, DevicePtr, HasProperty, HostAccessible, Introspect, PropertyId, Resource,
+    SyncResource,
+};
+use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
+use rmm_sim::{Machine, Schedule};
+
+use crate::short::{MIB, Pool, free, layout, stream};
+
+fn adversary() -> Machine {
+    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
+}
+
+fn frees(bin: &FixedSizeMemoryResource<Pool>) -> u64 {
+    bin.statistics().frees
+}
+
+#[test]
+fn each_size_goes_to_the_smallest_bin_that_it_fits() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let binning = BinningMemoryResource::builder(pool.clone());
+    let binning = binning.bins_of_powers(10..=12).unwrap().bin(300).unwrap().build();
+    let sizes: Vec<usize> = binning.bins().map(|(bytes, _)| bytes).collect();
+    assert_eq!(sizes, [512, 1024, 2048, 4096]);
+    let stream = stream();
+    let aligned = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
+    let expected = [
+        (layout(1), Some(512)),
+        (layout(512), Some(512)),
+        (layout(513), Some(1024)),
+        (layout(4096), Some(4096)),
+        (layout(4097), None),
+        (aligned(512, 512), Some(1024)), // with room to align it
+        (aligned(4000, 1024), None),
+    ];
+    for (layout, bytes) in expected {
+        let bin = binning.bin_for(layout);
+        assert_eq!(bin.map(FixedSizeMemoryResource::block_size), bytes, "{layout:?}");
+        let before = (bin.map(frees), pool.statistics().frees);
+        let pointer = binning.allocate(stream.as_ref(), layout).unwrap();
+        assert!(pointer.0.is_multiple_of(layout.align() as u64));
+        // SAFETY: allocated just now with this layout on this stream.
+        unsafe { binning.deallocate(stream.as_ref(), pointer, layout) };
+        let after = (bin.map(frees), pool.statistics().frees);
+        match bytes {
+            Some(_) => assert_eq!(after, (before.0.map(|frees| frees + 1), before.1)),
+            None => assert_eq!(after, (None, before.1 + 1), "it was the upstream's"),
+        }
+    }
+    drop((binning, pool));
+    machine.assert_no_violations();
+}
+
+#[test]
+fn nothing_reaches_anybody_for_no_bytes() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let binning = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
+    let (binning, stream) = (binning.build(), stream());
+    let calls = machine.calls();
+    let pointer = binning.allocate(stream.as_ref(), layout(0)).unwrap();
+    assert_eq!(pointer, DevicePtr::NULL);
+    free(&binning, &stream, pointer, 0);
+    assert_eq!(machine.calls(), calls);
+}
+
+#[test]
+fn a_bin_may_be_any_resource_and_is_kept_alive() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let stream = stream();
+    let own: AnyResource = {
+        let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+        AnyResource::new(pool)
+    };
+    let upstream: AnyResource = AnyResource::new(CudaMemoryResource::new());
+    let binning = BinningMemoryResource::builder_of(upstream).bin_of(4096, own).unwrap().build();
+    let pointer = binning.allocate(stream.as_ref(), layout(4000)).unwrap();
+    let bin = binning.bin_for(layout(4000)).unwrap();
+    assert_eq!(bin.downcast_ref::<Pool>().unwrap().statistics().live_bytes, 4096);
+    free(&binning, &stream, pointer, 4000);
+}
+
+#[test]
+fn bins_that_make_no_sense_are_refused() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let builder = || BinningMemoryResource::builder(CudaMemoryResource::new());
+    for outcome in [
+        builder().bin(0),
+        builder().bin(usize::MAX),
+        builder().bins_of_powers([usize::BITS]),
+        builder().bins_of_powers([127]),
+        builder().bin(1000).and_then(|builder| builder.bin(1024)),
+    ] {
+        let error = outcome.unwrap_err();
+        assert!(error.is_invalid_argument(), "{error}");
+    }
+    assert!(builder().bins_of_powers([30]).unwrap_err().is_out_of_memory(), "128 GiB of 64 MiB");
+    assert_eq!(machine.leaks().len(), 0);
+}
+
+/// Says that the type has the property.
+fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
+
+#[test]
+fn its_memory_has_what_that_of_all_bins_and_of_the_upstream_has() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let hosted = BinningMemoryResource::builder_of(ManagedMemoryResource::new());
+    let hosted = hosted.bin_of(4096, PinnedHostMemoryResource::new()).unwrap().build();
+    claims_host_access(&hosted);
+    assert!(hosted.has_property::<HostAccessible>());
+    let mixed = BinningMemoryResource::builder_of(ManagedMemoryResource::new());
+    let mixed = mixed.bin_of(4096, CudaMemoryResource::new()).unwrap().build();
+    assert!(!mixed.has_property::<HostAccessible>(), "the bin's memory is not the host's");
+    assert!(!mixed.property_list().contains(&PropertyId::of::<HostAccessible>()));
+    let mixed: AnyResource = AnyResource::new(mixed);
+    assert!(mixed.try_widen::<rmm_core::HostDeviceAccessible>().is_err());
+}
+
+#[test]
+fn handles_are_equal_that_share_their_bins() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let builder = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
+    let (one, other) = (builder.clone().build(), builder.build());
+    assert_eq!(one, one.clone());
+    assert_ne!(one, other);
+    assert_eq!(one.name(), "binning");
+}

@@ -1,0 +1,159 @@
+//! Blocks of one size: what they serve, where they come from, and that they keep stream order.
+
+use std::alloc::Layout;
+
+use rmm_adaptors::{FixedSizeMemoryResource, GrowthPolicy};
+use rmm_core::{CudaStream, HostAccessible, Introspect, Resource, SyncResource};
+use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
+use rmm_sim::{Machine, Schedule};
+
+use crate::short::{MIB, Pool, free, keep_busy, layout, stream, write};
+
+type Blocks = FixedSizeMemoryResource<CudaMemoryResource>;
+
+fn adversary() -> Machine {
+    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
+}
+
+fn blocks(size: usize, count: usize) -> Blocks {
+    let builder = Blocks::builder(CudaMemoryResource::new()).block_size(size);
+    builder.blocks(count).build().expect("the device has the memory")
+}
+
+#[test]
+fn every_request_takes_a_whole_block() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let blocks = blocks(1000, 8);
+    assert_eq!(blocks.block_size(), 1024, "rounded up to 256");
+    let stream = stream();
+    let pointers: Vec<_> = [1, 256, 1000, 1024, 5, 6, 7, 8]
+        .map(|bytes| (blocks.allocate(stream.as_ref(), layout(bytes)).unwrap(), bytes))
+        .into();
+    let mut addresses: Vec<u64> = pointers.iter().map(|(pointer, _)| pointer.0).collect();
+    addresses.sort_unstable();
+    assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] == 1024), "{addresses:x?}");
+    let statistics = blocks.statistics();
+    assert_eq!((statistics.reserved_bytes, statistics.upstream_allocations), (8 * 1024, 1));
+    for (pointer, bytes) in pointers {
+        free(&blocks, &stream, pointer, bytes);
+    }
+    assert_eq!(blocks.statistics().live_bytes, 0);
+}
+
+#[test]
+fn it_grows_by_as_many_blocks_as_it_had_at_first() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (blocks, stream) = (blocks(4096, 4), stream());
+    let pointers: Vec<_> =
+        (0..9).map(|_| blocks.allocate(stream.as_ref(), layout(4096)).unwrap()).collect();
+    assert_eq!(blocks.statistics().reserved_bytes, 12 * 4096);
+    for pointer in pointers {
+        free(&blocks, &stream, pointer, 4096);
+    }
+    stream.synchronize().unwrap();
+    assert_eq!(blocks.trim(0), 12 * 4096, "all of it can be given back");
+}
+
+#[test]
+fn what_does_not_fit_a_block_is_refused_and_says_why() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (blocks, stream) = (blocks(4096, 4), stream());
+    let aligned = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
+    for layout in [layout(4097), aligned(4096, 512), aligned(1, 8192), aligned(1 << 62, 256)] {
+        assert!(!blocks.fits(layout));
+        let error = blocks.allocate(stream.as_ref(), layout).unwrap_err();
+        assert!(error.is_out_of_memory(), "{error}");
+        let source = std::error::Error::source(&error).expect("a reason").to_string();
+        assert!(source.ends_with("are more than a block's 4096"), "{source}");
+    }
+    let fitting = aligned(4096 - 768, 1024);
+    assert!(blocks.fits(fitting));
+    let pointer = blocks.allocate(stream.as_ref(), fitting).unwrap();
+    assert!(pointer.0.is_multiple_of(1024));
+    // SAFETY: allocated just now with this layout on this stream.
+    unsafe { blocks.deallocate(stream.as_ref(), pointer, fitting) };
+}
+
+#[test]
+fn blocks_go_from_stream_to_stream_in_order_only() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let blocks = Blocks::builder(CudaMemoryResource::new())
+        .block_size(4096)
+        .blocks(2)
+        .maximum_size(2 * 4096)
+        .build()
+        .unwrap();
+    let streams: [CudaStream; 3] = [stream(), stream(), stream()];
+    for round in 0..30 {
+        let stream = &streams[round % 3];
+        let pair = [0; 2].map(|_| blocks.allocate(stream.as_ref(), layout(4096)).unwrap());
+        for pointer in pair {
+            write(&machine, stream, pointer, round as u64);
+            free(&blocks, stream, pointer, 4096);
+        }
+        keep_busy(&machine, stream);
+    }
+    assert!(blocks.statistics().stream_waits > 0, "the limit left nothing but waiting");
+    machine.assert_no_violations();
+}
+
+#[test]
+fn sizes_that_make_no_sense_are_refused() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let builder = || Blocks::builder(CudaMemoryResource::new()).block_size(4096).blocks(4);
+    for builder in [
+        builder().block_size(0),
+        builder().blocks(0),
+        builder().block_size(usize::MAX),
+        builder().blocks(usize::MAX),
+        builder().maximum_size(3 * 4096),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert!(error.is_invalid_argument(), "{error}");
+    }
+    assert!(builder().blocks(1 << 20).build().unwrap_err().is_out_of_memory(), "4 GiB of 64 MiB");
+    assert_eq!(machine.leaks().len(), 0);
+}
+
+#[test]
+fn its_memory_has_the_properties_of_its_upstream() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let managed = FixedSizeMemoryResource::builder(ManagedMemoryResource::new()).blocks(1);
+    let managed = managed.build().unwrap();
+    assert!(managed.has_property::<HostAccessible>());
+    assert!(!blocks(4096, 1).has_property::<HostAccessible>());
+    assert_eq!(managed.clone(), managed);
+    assert_eq!(managed.name(), "fixed-size");
+}
+
+#[test]
+fn a_pool_grows_as_its_policy_says() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let reserved = |policy, bytes: &[usize]| {
+        let (pool, stream) = (Pool::builder(CudaMemoryResource::new()), stream());
+        let pool = pool.growth(policy).build().unwrap();
+        let live: Vec<_> = bytes
+            .iter()
+            .map(|&bytes| (pool.allocate(stream.as_ref(), layout(bytes)).unwrap(), bytes))
+            .collect();
+        let reserved = pool.reserved_bytes();
+        for (pointer, bytes) in live {
+            free(&pool, &stream, pointer, bytes);
+        }
+        reserved
+    };
+    assert_eq!(reserved(GrowthPolicy::Exact, &[1000, 5000]), 1024 + 5120);
+    assert_eq!(reserved(GrowthPolicy::FixedStep(4096), &[1000, 3000]), 4096);
+    assert_eq!(reserved(GrowthPolicy::FixedStep(4096), &[1000, 5000]), 4096 + 8192);
+    for policy in [GrowthPolicy::FixedStep(0), GrowthPolicy::FixedStep(1000)] {
+        let error = Pool::builder(CudaMemoryResource::new()).growth(policy).build().unwrap_err();
+        assert!(error.is_invalid_argument(), "{error}");
+    }
+}
