@@ -1,6 +1,7 @@
 //! A stream-ordered pool.
 
 mod builder;
+mod caches;
 mod captured;
 mod growth;
 mod hash;
@@ -113,7 +114,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     /// What the pool has done so far.
     pub fn statistics(&self) -> PoolStatistics {
-        self.inner.shared.lock().statistics()
+        self.inner.shared.statistics()
     }
 
     /// Gives pieces that nothing uses back to upstream, until no more than `keep` bytes are reserved or nothing is left to
@@ -134,7 +135,8 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     /// All blocks of the pool, by piece and address: a map of its memory. Takes time and host memory in their number.
     pub fn blocks(&self) -> Vec<PoolBlock> {
-        let state = self.inner.shared.lock();
+        let mut state = self.inner.shared.lock();
+        self.inner.shared.drain_caches(&mut state);
         let block = |block: heap::Block| PoolBlock {
             segment: block.segment.index(),
             segment_base: state.chunk(block.segment).map_or(DevicePtr::NULL, |chunk| chunk.base),

@@ -20,6 +20,7 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     maximum_size: Option<usize>,
     soft_maximum_size: Option<usize>,
     growth: GrowthPolicy,
+    check_frees: bool,
 }
 
 impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
@@ -30,6 +31,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             maximum_size: None,
             soft_maximum_size: None,
             growth: GrowthPolicy::default(),
+            check_frees: cfg!(debug_assertions),
         }
     }
 
@@ -60,6 +62,14 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
+    /// Whether each address that is freed is looked up first, so that one which is not handed out is counted in
+    /// [`unknown_frees`](super::PoolStatistics::unknown_frees) and otherwise ignored; in builds with debug assertions by default. Without
+    /// it a block of up to 1 MiB that is freed twice may be handed out twice.
+    pub fn check_frees(mut self, check: bool) -> Self {
+        self.check_frees = check;
+        self
+    }
+
     /// Makes the pool, for the device that is current now.
     ///
     /// # Errors
@@ -75,7 +85,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         name: &'static str,
         unit: u64,
     ) -> Result<PoolMemoryResource<U>, Error> {
-        let Self { upstream, initial_size, maximum_size, soft_maximum_size, growth } = self;
+        let Self { upstream, initial_size, maximum_size, soft_maximum_size, growth, check_frees } =
+            self;
         let step = match growth {
             GrowthPolicy::FixedStep(0) => {
                 return Err(Error::invalid_argument(name, "a step of 0 bytes leads nowhere"));
@@ -116,7 +127,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             policy: growth,
             unit,
         };
-        let shared = Arc::new_cyclic(|this| Shared::new(name, growth, context, this.clone()));
+        let shared =
+            Arc::new_cyclic(|this| Shared::new(name, growth, check_frees, context, this.clone()));
         if initial_size > 0 {
             let layout = Layout::from_size_align(initial_size, CUDA_ALLOCATION_ALIGNMENT).map_err(
                 |error| {

@@ -92,7 +92,6 @@ impl Shared {
             let bytes = state.heap.free(node, ListId::CLEAN, 0).unwrap_or(0);
             state.statistics.graph_bytes -= bytes;
         }
-        state.statistics.live_bytes = state.heap.live();
     }
 
     /// Whether a stream of the device may be captured, as far as can be found out: then the device must not be waited for. The pool's

@@ -4,23 +4,27 @@ use std::alloc::Layout;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::{
-    Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, Device, DevicePtr, Error,
-    RelaxedCapture, RetiringStream, StreamKind, StreamLifetime, StreamRef, StreamWatcher,
+    Annotator, CUDA_ALLOCATION_ALIGNMENT, CaptureScope, Context, CudaStream, Device, DevicePtr,
+    Error, RelaxedCapture, RetiringStream, StreamKind, StreamLifetime, StreamRef, StreamWatcher,
     SyncResource, process_is_exiting,
 };
 
+use super::caches::{Caches, Class, Emptied, Put};
 use super::captured::{asks_captured, is_captured};
 use super::growth::Growth;
 use super::heap::{GRANULE, ListId};
 use super::order::Sealing;
 use super::slow::Request;
 use super::state::State;
+use super::statistics::PoolStatistics;
 
 /// Streams with a slot above which idle ones are forgotten when a new one comes.
 const STREAMS_KEPT: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// Whoever has one of them locked waits for no other lock.
+    pub(super) caches: Caches,
     state: Mutex<State>,
     /// Signalled when a call to upstream has ended.
     pub(super) settled: Condvar,
@@ -28,6 +32,8 @@ pub(super) struct Shared {
     /// The resource's name, for messages.
     pub(super) name: &'static str,
     pub(super) annotator: Annotator,
+    /// Whether a block is looked for in the heap before it is cached.
+    checks_frees: bool,
     /// Where the memory, and all streams and events of this pool, belong.
     pub(super) context: Context,
     /// The pool itself, for the streams that it watches.
@@ -38,15 +44,19 @@ impl Shared {
     pub(super) fn new(
         name: &'static str,
         growth: Growth,
+        checks_frees: bool,
         context: Context,
         this: Weak<Self>,
     ) -> Self {
+        let unit = (growth.unit != GRANULE).then_some(growth.unit);
         Self {
+            caches: Caches::new(unit),
             state: Mutex::new(State::new()),
             settled: Condvar::new(),
             growth,
             name,
             annotator: Annotator::new(name),
+            checks_frees,
             context,
             this,
         }
@@ -73,14 +83,52 @@ impl Shared {
         }
     }
 
+    /// The class of the blocks for a layout, if they are cached. `size` is what the layout needs.
+    #[inline]
+    fn class(&self, layout: Layout, size: u64) -> Option<Class> {
+        // An address is all that a cache knows of a block.
+        if layout.align() > CUDA_ALLOCATION_ALIGNMENT { None } else { self.caches.class(size) }
+    }
+
     /// Allocates for a stream, or for anybody.
+    #[inline]
     pub(super) fn allocate(
         &self,
         upstream: &dyn SyncResource,
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        let size = self.block_size(layout)?;
+        let needed = self.block_size(layout)?;
+        let class = self.class(layout, needed);
+        if let (Some(class), Some(stream)) = (class, stream)
+            && !CaptureScope::is_announced()
+            && let Some(address) = self.caches.take(stream.id(), class)
+        {
+            let pointer = DevicePtr(address);
+            self.annotator.handed_out(pointer, layout, Some(stream));
+            return Ok(pointer);
+        }
+        let size = class.map_or(needed, |class| self.caches.block_size(class));
+        let allocated = self.allocate_block(upstream, stream, layout, size);
+        match allocated {
+            // Where memory is so scarce, blocks are made to measure.
+            Err(_) if size > needed => {
+                let pointer = self.allocate_block(upstream, stream, layout, needed)?;
+                self.caches.note_odd();
+                Ok(pointer)
+            }
+            allocated => allocated,
+        }
+    }
+
+    /// Allocates a block of `size` bytes from the heap.
+    fn allocate_block(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+        size: u64,
+    ) -> Result<DevicePtr, Error> {
         let mut state = self.lock();
         let list = match stream {
             Some(stream) => self.list_of(&mut state, stream)?,
@@ -95,6 +143,7 @@ impl Shared {
         let node = if let Some(node) = known {
             node
         } else if let Some(stream) = stream.filter(|_| for_graph) {
+            self.drain_caches(&mut state);
             state.take_for_graph(stream, layout, size)?
         } else {
             let request = Request { upstream, stream, list, layout, size };
@@ -110,6 +159,7 @@ impl Shared {
     }
 
     /// Takes memory back, in a stream's order or (with no stream) with all use of it completed.
+    #[inline]
     pub(super) fn deallocate(
         &self,
         stream: Option<StreamRef<'_>>,
@@ -122,9 +172,37 @@ impl Shared {
             return;
         }
         self.annotator.taken_back(pointer, layout, stream);
+        let class = self.block_size(layout).ok().and_then(|size| self.class(layout, size));
+        if let (Some(class), Some(stream)) = (class, stream) {
+            if self.checks_frees && !self.may_be_freed(class, pointer) {
+                return;
+            }
+            if self.caches.put(stream.id(), class, pointer.0) == Put::Done {
+                return;
+            }
+        }
+        self.deallocate_block(stream, pointer, class);
+    }
+
+    /// Whether a block with this address is handed out; counts it as unknown if not.
+    #[cold]
+    fn may_be_freed(&self, class: Class, pointer: DevicePtr) -> bool {
+        let mut state = self.lock();
+        let is_live = state.is_live(pointer) && !self.caches.contain(class, pointer.0);
+        state.statistics.unknown_frees += u64::from(!is_live);
+        is_live
+    }
+
+    /// Takes a block back into the heap, or into a new cache.
+    fn deallocate_block(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        class: Option<Class>,
+    ) {
         let mut state = self.lock();
         let Some(stream) = stream else {
-            state.take_back(pointer, ListId::CLEAN);
+            self.take_back(&mut state, pointer, ListId::CLEAN, class);
             return;
         };
         let Ok(list) = self.list_of(&mut state, stream) else {
@@ -132,21 +210,89 @@ impl Shared {
             // that can not be waited for is not given to others: it stays allocated.
             drop(state);
             if wait_for_uses(stream).is_ok() {
-                self.lock().take_back(pointer, ListId::CLEAN);
+                self.take_back(&mut self.lock(), pointer, ListId::CLEAN, class);
             }
             return;
         };
+        if let Some(class) = class
+            && state.order.late_handle(list).is_some()
+            && !state.order.is_barrier(list)
+            && self.cache(&mut state, stream, class, pointer)
+        {
+            return;
+        }
         if state.order.is_barrier(list) && !self.seal_at_free(&mut state, list, stream) {
             // Nothing stands between the block's former uses and its next on this stream.
             let unreachable = state.lost_list();
-            state.take_back(pointer, unreachable);
+            self.take_back(&mut state, pointer, unreachable, class);
             return;
         }
-        let Some(bytes) = state.take_back(pointer, list) else { return };
+        let Some(bytes) = self.take_back(&mut state, pointer, list, class) else { return };
         if state.order.note_free(list, bytes) {
             // If it fails the blocks stay this stream's own, until a later seal covers them.
             self.seal_at_free(&mut state, list, stream);
         }
+    }
+
+    /// Takes a block back into a list of the heap; returns its bytes.
+    fn take_back(
+        &self,
+        state: &mut State,
+        pointer: DevicePtr,
+        list: ListId,
+        class: Option<Class>,
+    ) -> Option<u64> {
+        let bytes = state.take_back(pointer, list)?;
+        if class.is_some_and(|class| self.caches.block_size(class) > bytes) {
+            self.caches.forget_odd();
+        }
+        Some(bytes)
+    }
+
+    /// Keeps a block in this thread's cache for the stream, which can be sealed at any time: a new one, or with some of its blocks given
+    /// to the heap. Says whether that was done.
+    fn cache(
+        &self,
+        state: &mut State,
+        stream: StreamRef<'_>,
+        class: Class,
+        pointer: DevicePtr,
+    ) -> bool {
+        match self.caches.put(stream.id(), class, pointer.0) {
+            Put::Done => true,
+            Put::Full => {
+                self.give_to_heap(state, &self.caches.spill(stream.id(), class));
+                self.caches.put(stream.id(), class, pointer.0) == Put::Done
+            }
+            Put::NotHere => {
+                if let Some(former) = self.caches.claim(stream.id()) {
+                    self.give_to_heap(state, &former);
+                }
+                self.caches.put(stream.id(), class, pointer.0) == Put::Done
+            }
+        }
+    }
+
+    /// Gives blocks that left a cache to the heap.
+    fn give_to_heap(&self, state: &mut State, emptied: &Emptied) {
+        let Some(list) = state.take_back_cached(emptied) else { return };
+        if let Ok(_context) = self.context.enter() {
+            let _relaxed = RelaxedCapture::enter();
+            // If it fails the blocks stay this stream's own, until a later seal covers them.
+            let _unknown = Self::seal_late(state, list);
+        }
+    }
+
+    /// Gives all cached blocks to the heap.
+    pub(super) fn drain_caches(&self, state: &mut State) {
+        self.caches.drain(None, |emptied| {
+            state.take_back_cached(&emptied);
+        });
+    }
+
+    /// What the pool has done so far.
+    pub(super) fn statistics(&self) -> PoolStatistics {
+        self.lock().statistics(&self.caches)
     }
 
     /// Records an event on the stream; says whether there is one now.
@@ -197,6 +343,7 @@ impl Shared {
 
     /// Frees the slots of streams that hold nothing here.
     fn forget_idle(&self, state: &mut State) {
+        self.drain_caches(state);
         if let Ok(_context) = self.context.enter() {
             let _relaxed = RelaxedCapture::enter();
             Self::poll_others(state, ListId::CLEAN);
@@ -262,6 +409,7 @@ impl Shared {
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();
         let mut state = self.lock();
+        self.drain_caches(&mut state);
         Self::poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
         let mut chunks = Vec::new();
@@ -284,6 +432,7 @@ impl Shared {
         // If the context can not be entered the driver or the context is gone. Then the calls below fail and do no harm.
         let _context = self.context.enter();
         let _relaxed = RelaxedCapture::enter();
+        self.drain_caches(&mut self.lock());
         // Whoever freed memory did so in stream order: the device may still be at work on it.
         let may_capture = Self::may_capture(&self.lock());
         let is_done = !may_capture && Device::synchronize_current().is_ok();
@@ -299,6 +448,9 @@ impl StreamWatcher for Shared {
     fn stream_retires(&self, stream: &RetiringStream<'_>) {
         let mut state = self.lock();
         let Some(list) = state.order.find(stream.id()) else { return };
+        self.caches.drain(Some(stream.id()), |emptied| {
+            state.take_back_cached(&emptied);
+        });
         if state.order.is_unsealed(list)
             && let Ok(_context) = self.context.enter()
         {

@@ -140,6 +140,10 @@ impl Shared {
         request: Request<'_>,
     ) -> Outcome<'s, Option<Error>> {
         let Request { list, size, .. } = request;
+        self.drain_caches(&mut state);
+        if let Some(node) = state.take_known(list, size) {
+            return (state, Ok(node));
+        }
         Self::poll_others(&mut state, list);
         state.clean_all();
         if let Some(node) = state.take_known_or_fused(list, size) {

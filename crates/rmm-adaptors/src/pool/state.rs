@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use rmm_core::{DevicePtr, Exhaustion, SyncResource};
 
+use super::caches::{CacheCounts, Caches, Emptied};
 use super::captured::Kept;
 use super::hash::BuildIdHasher;
 use super::heap::{Heap, ListId, NodeId, Point, SegmentId};
@@ -46,6 +47,8 @@ pub(super) struct State {
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
+    /// What went on in caches that are no more.
+    cached: CacheCounts,
 }
 
 impl State {
@@ -61,6 +64,7 @@ impl State {
             returning: 0,
             settled: 0,
             statistics: PoolStatistics::default(),
+            cached: CacheCounts::default(),
         }
     }
 
@@ -155,9 +159,13 @@ impl State {
         let address = (chunk.base.0 + block.offset).next_multiple_of(alignment);
         self.live.insert(address, node);
         self.statistics.allocations += 1;
-        self.statistics.live_bytes = self.heap.live();
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
         DevicePtr(address)
+    }
+
+    /// Whether this is the address of a block that is handed out, or cached.
+    pub(super) fn is_live(&self, pointer: DevicePtr) -> bool {
+        self.live.contains_key(&pointer.0)
     }
 
     /// Ends a block's being handed out, for the books; `None` if the address is not that of a live block.
@@ -174,8 +182,25 @@ impl State {
         let point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };
         let bytes = self.heap.free(node, list, point)?;
         self.statistics.frees += 1;
-        self.statistics.live_bytes = self.heap.live();
         Some(bytes)
+    }
+
+    /// Takes blocks that left a cache back into their stream's list, at its current point. Returns the list if its stream should be
+    /// sealed now.
+    pub(super) fn take_back_cached(&mut self, emptied: &Emptied) -> Option<ListId> {
+        let Emptied { stream, addresses, counts } = emptied;
+        self.cached += *counts;
+        // A stream that has a cache has a list.
+        let list = self.order.find(*stream).unwrap_or_else(|| self.lost_list());
+        let mut is_due = false;
+        for &address in addresses {
+            if let Some(bytes) = self.take_back(DevicePtr(address), list) {
+                // That was counted when it was put into the cache.
+                self.statistics.frees -= 1;
+                is_due = self.order.note_free(list, bytes);
+            }
+        }
+        is_due.then_some(list)
     }
 
     /// The list of blocks that no event can stand for.
@@ -202,12 +227,19 @@ impl State {
     }
 
     /// The counters so far.
-    pub(super) fn statistics(&self) -> PoolStatistics {
-        let counts = self.order.counts;
+    pub(super) fn statistics(&self, caches: &Caches) -> PoolStatistics {
+        let asked = self.order.counts;
+        let (cached_bytes, mut counts) = caches.totals();
+        counts += self.cached;
         PoolStatistics {
-            events_recorded: counts.records,
-            event_queries: counts.queries,
-            stream_waits: counts.waits,
+            allocations: self.statistics.allocations + counts.taken,
+            cached_allocations: counts.taken,
+            frees: self.statistics.frees + counts.put,
+            live_bytes: self.heap.live() - cached_bytes,
+            cached_bytes,
+            events_recorded: asked.records,
+            event_queries: asked.queries,
+            stream_waits: asked.waits,
             ..self.statistics
         }
     }

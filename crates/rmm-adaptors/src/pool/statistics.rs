@@ -10,17 +10,21 @@ use rmm_core::{DevicePtr, StreamId};
 pub struct PoolStatistics {
     /// Blocks handed out.
     pub allocations: u64,
-    /// Of these, requests that no block known to be free would serve, so that the pool had to merge, ask, grow or wait.
+    /// Of these, blocks that the thread had at hand, so that no lock was taken.
+    pub cached_allocations: u64,
+    /// Of all, requests that no block known to be free would serve, so that the pool had to merge, ask, grow or wait.
     pub slow_allocations: u64,
     /// Blocks taken back.
     pub frees: u64,
-    /// Frees of addresses that are not those of live blocks. Each is a bug in the program.
+    /// Frees of addresses that are not those of live blocks, as far as they were found. Each is a bug in the program.
     pub unknown_frees: u64,
-    /// Bytes handed out now, each request rounded up to 256.
+    /// Bytes handed out now, each request rounded up to 256, and above 8 KiB and up to 1 MiB by less than a sixteenth.
     pub live_bytes: u64,
+    /// Bytes of blocks that were freed, and that threads keep at hand.
+    pub cached_bytes: u64,
     /// Of these, bytes that were freed on streams while they were captured, and are kept for the graphs.
     pub graph_bytes: u64,
-    /// The most bytes handed out at once.
+    /// The most bytes handed out or kept at hand at once.
     pub peak_live_bytes: u64,
     /// Bytes taken from upstream now.
     pub reserved_bytes: u64,

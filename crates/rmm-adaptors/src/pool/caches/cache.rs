@@ -1,0 +1,207 @@
+//! What one cache holds: addresses of blocks, by class, the newest first.
+
+#![forbid(unsafe_code)]
+
+use std::ops::AddAssign;
+
+use rmm_core::StreamId;
+
+use super::classes::{CLASSES, Class};
+
+/// The most blocks that a cache holds.
+const MOST_BLOCKS: u16 = 512;
+/// The most bytes that a cache holds.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Stands for no entry. Above every entry's number.
+const NONE: u16 = u16::MAX;
+
+#[derive(Debug)]
+struct Entry {
+    address: u64,
+    /// The next of its class, or of those that are not used.
+    next: u16,
+}
+
+/// Blocks that are free for a stream's next use of their size. For the heap they are live.
+#[derive(Debug)]
+pub(super) struct Cache {
+    /// Whose blocks they are.
+    stream: StreamId,
+    /// Index: a class. Its newest entry.
+    newest: [u16; CLASSES],
+    entries: Vec<Entry>,
+    unused: u16,
+    blocks: u16,
+    bytes: u64,
+    counts: CacheCounts,
+}
+
+/// What went on in a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in super::super) struct CacheCounts {
+    /// Blocks handed out of it.
+    pub(in super::super) taken: u64,
+    /// Blocks that were freed into it.
+    pub(in super::super) put: u64,
+}
+
+impl AddAssign for CacheCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.put += other.put;
+    }
+}
+
+impl Cache {
+    pub(super) fn new(stream: StreamId) -> Self {
+        Self {
+            stream,
+            newest: [NONE; CLASSES],
+            entries: Vec::new(),
+            unused: NONE,
+            blocks: 0,
+            bytes: 0,
+            counts: CacheCounts::default(),
+        }
+    }
+
+    pub(super) fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// Bytes of the blocks in it.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn counts(&self) -> CacheCounts {
+        self.counts
+    }
+
+    /// Takes the newest block of a class, each of which has `size` bytes.
+    #[inline]
+    pub(super) fn take(&mut self, class: Class, size: u64) -> Option<u64> {
+        let address = self.remove(class, size)?;
+        self.counts.taken += 1;
+        Some(address)
+    }
+
+    #[inline]
+    fn remove(&mut self, class: Class, size: u64) -> Option<u64> {
+        let number = self.newest[class.index()];
+        let entry = self.entries.get_mut(usize::from(number))?;
+        self.newest[class.index()] = std::mem::replace(&mut entry.next, self.unused);
+        self.unused = number;
+        self.blocks -= 1;
+        self.bytes -= size;
+        Some(entry.address)
+    }
+
+    /// Puts a block in, if there is room.
+    #[inline]
+    pub(super) fn put(&mut self, class: Class, size: u64, address: u64) -> bool {
+        if self.blocks == MOST_BLOCKS || self.bytes + size > MOST_BYTES {
+            return false;
+        }
+        let newest = &mut self.newest[class.index()];
+        if let Some(entry) = self.entries.get_mut(usize::from(self.unused)) {
+            entry.address = address;
+            let number = std::mem::replace(&mut self.unused, entry.next);
+            entry.next = std::mem::replace(newest, number);
+        } else {
+            // All entries are used, so they are as many as the blocks.
+            self.entries.push(Entry { address, next: *newest });
+            *newest = self.blocks;
+        }
+        self.blocks += 1;
+        self.bytes += size;
+        self.counts.put += 1;
+        true
+    }
+
+    /// Whether a block of the class with this address is in it.
+    pub(super) fn contains(&self, class: Class, address: u64) -> bool {
+        let entry = |number: u16| self.entries.get(usize::from(number));
+        let of_class = |number: &u16| entry(*number).map(|entry| entry.next);
+        let mut numbers = std::iter::successors(Some(self.newest[class.index()]), of_class);
+        numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
+    }
+
+    /// Takes up to `most` blocks out, those of `class` before others; `size_of` tells a class's size.
+    pub(super) fn spill(
+        &mut self,
+        class: Class,
+        most: usize,
+        size_of: impl Fn(Class) -> u64,
+    ) -> Vec<u64> {
+        let classes = std::iter::once(class).chain(Class::all());
+        let mut spilt = Vec::with_capacity(most.min(usize::from(self.blocks)));
+        for class in classes {
+            while spilt.len() < most
+                && let Some(address) = self.remove(class, size_of(class))
+            {
+                spilt.push(address);
+            }
+        }
+        spilt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: u64 = 256;
+    const LARGE: u64 = 1 << 20;
+
+    fn cache() -> Cache {
+        Cache::new(rmm_core::StreamRef::legacy().id())
+    }
+
+    fn classes() -> [Class; 2] {
+        [SMALL, LARGE].map(|size| Class::holding(size).expect("both are cached"))
+    }
+
+    #[test]
+    fn the_newest_of_its_class_comes_first() {
+        let ([small, large], mut cache) = (classes(), cache());
+        for address in [1, 2, 3] {
+            assert!(cache.put(small, SMALL, address));
+        }
+        assert!(cache.put(large, LARGE, 4));
+        assert_eq!(cache.bytes(), 3 * SMALL + LARGE);
+        assert!(cache.contains(small, 1) && cache.contains(large, 4));
+        assert!(!cache.contains(small, 4) && !cache.contains(large, 1));
+        assert_eq!(cache.take(small, SMALL), Some(3));
+        assert!(cache.put(large, LARGE, 5), "in the place of the one that went");
+        let taken = [large, large, large].map(|class| cache.take(class, LARGE));
+        assert_eq!(taken, [Some(5), Some(4), None]);
+        let taken = [small, small, small].map(|class| cache.take(class, SMALL));
+        assert_eq!(taken, [Some(2), Some(1), None]);
+        assert_eq!((cache.bytes(), cache.counts()), (0, CacheCounts { taken: 5, put: 5 }));
+    }
+
+    #[test]
+    fn it_holds_no_more_than_it_should() {
+        let ([small, large], mut cache) = (classes(), cache());
+        let put = (0..1000).filter(|&address| cache.put(small, SMALL, address)).count();
+        assert_eq!(put, usize::from(MOST_BLOCKS));
+        assert_eq!(cache.spill(small, usize::MAX, Class::block_size).len(), put);
+        let put = (0..1000).filter(|&address| cache.put(large, LARGE, address)).count() as u64;
+        assert_eq!(put * LARGE, MOST_BYTES);
+        assert!(!cache.put(small, SMALL, 0), "that would be too many bytes");
+    }
+
+    #[test]
+    fn spilling_begins_with_the_class_that_is_full() {
+        let ([small, large], mut cache) = (classes(), cache());
+        for address in 0..4 {
+            assert!(cache.put(small, SMALL, address));
+            assert!(cache.put(large, LARGE, 10 + address));
+        }
+        assert_eq!(cache.spill(large, 5, Class::block_size), [13, 12, 11, 10, 3]);
+        assert_eq!(cache.bytes(), 3 * SMALL);
+        assert_eq!(cache.take(small, SMALL), Some(2));
+    }
+}
