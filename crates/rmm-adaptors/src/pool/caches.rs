@@ -30,6 +30,9 @@ const PROBES: usize = 2;
 /// Blocks that leave a full cache at once.
 const SPILL: usize = 64;
 
+/// What part of the pool's memory one cache may hold: what is in a cache does not merge with its neighbours.
+const CACHED_PART: u64 = 64;
+
 /// The owner of no cache.
 const NOBODY: u64 = 0;
 
@@ -43,7 +46,7 @@ struct Place {
     /// Changed only with the cache locked, and empty. A stream that is named here has a list, which is neither recycled nor
     /// retired before this is cleared.
     owner: AtomicU64,
-    /// Made when it is needed.
+    /// Made when it is needed, and kept.
     cache: TryLock<Option<Box<Cache>>>,
 }
 
@@ -66,35 +69,26 @@ pub(super) struct Caches {
     /// Blocks handed out that are smaller than their class. While there are any, the size of a block that is freed is not known
     /// without a look at the heap.
     odd_blocks: AtomicUsize,
-}
-
-/// What left a cache.
-#[derive(Debug)]
-pub(super) struct Emptied {
-    pub(super) stream: StreamId,
-    /// Blocks, which are live for the heap.
-    pub(super) addresses: Vec<u64>,
-    /// What went on in the cache, if it has ended.
-    pub(super) counts: CacheCounts,
+    /// The most bytes that a cache may hold.
+    most_bytes: AtomicU64,
 }
 
 impl Caches {
     /// For a pool whose blocks have sizes of their own, or this one.
     pub(super) fn new(unit: Option<u64>) -> Self {
         let place = |_| Place { owner: AtomicU64::new(NOBODY), cache: TryLock::new(None) };
-        Self { places: (0..PLACES).map(place).collect(), unit, odd_blocks: AtomicUsize::new(0) }
+        Self {
+            places: (0..PLACES).map(place).collect(),
+            unit,
+            odd_blocks: AtomicUsize::new(0),
+            most_bytes: AtomicU64::new(0),
+        }
     }
 
-    /// The class of blocks of `size` bytes, if they are cached.
+    /// The class of a request for `size` bytes.
     #[inline]
-    pub(super) fn class(&self, size: u64) -> Option<Class> {
-        if self.unit.is_some() { Some(Class::ONLY) } else { Class::holding(size) }
-    }
-
-    /// The size of a class's blocks.
-    #[inline]
-    pub(super) fn block_size(&self, class: Class) -> u64 {
-        self.unit.unwrap_or_else(|| class.block_size())
+    pub(super) fn class(&self, size: u64) -> Class {
+        self.unit.map_or_else(|| Class::holding(size), Class::only)
     }
 
     /// Where this thread may keep a stream's blocks.
@@ -118,7 +112,7 @@ impl Caches {
     /// A block of the class, of those that this thread freed on the stream.
     #[inline]
     pub(super) fn take(&self, stream: StreamId, class: Class) -> Option<u64> {
-        self.open(stream)?.as_mut()?.take(class, self.block_size(class))
+        self.open(stream)?.as_mut()?.take(class)
     }
 
     /// Keeps a block that was freed on the stream, if the stream has a cache here. `class` is that of the size it was asked for with.
@@ -130,11 +124,16 @@ impl Caches {
         }
         match self.open(stream).as_deref_mut() {
             Some(Some(cache)) => {
-                let is_done = cache.put(class, self.block_size(class), address);
+                let is_done = cache.put(class, address, self.most_bytes.load(Ordering::Relaxed));
                 if is_done { Put::Done } else { Put::Full }
             }
             _ => Put::NotHere,
         }
+    }
+
+    /// Adapts the size of the caches to that of the pool.
+    pub(super) fn fit(&self, reserved: u64) {
+        self.most_bytes.store(reserved / CACHED_PART, Ordering::Relaxed);
     }
 
     /// Notes that a block is handed out that is smaller than its class.
@@ -147,38 +146,37 @@ impl Caches {
         self.odd_blocks.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes some blocks out of this thread's cache for the stream, which is full of blocks of `class`.
+    /// Passes some blocks of this thread's cache for the stream on: it is full of blocks of `class`.
     #[cold]
-    pub(super) fn spill(&self, stream: StreamId, class: Class) -> Emptied {
-        let addresses = match self.open(stream).as_deref_mut() {
-            Some(Some(cache)) => cache.spill(class, SPILL, |class| self.block_size(class)),
-            _ => Vec::new(),
-        };
-        Emptied { stream, addresses, counts: CacheCounts::default() }
+    pub(super) fn spill(&self, stream: StreamId, class: Class, to: impl FnMut(StreamId, u64)) {
+        if let Some(Some(cache)) = self.open(stream).as_deref_mut() {
+            cache.spill(class, SPILL, to);
+        }
     }
 
-    /// Makes a cache for the stream on this thread, where there is none. If that takes the place of another, its blocks are returned.
+    /// Makes a cache for the stream on this thread, where there is none. If that takes the place of another, its blocks are passed on.
     ///
     /// The stream has a list, and the pool's lock is held.
     #[cold]
-    pub(super) fn claim(&self, stream: StreamId) -> Option<Emptied> {
+    pub(super) fn claim(&self, stream: StreamId, to: impl FnMut(StreamId, u64)) {
         let places = self.places_of(stream);
         let find = |owner| places.iter().find(|place| place.owner.load(Ordering::Relaxed) == owner);
         if find(stream.get()).is_some() {
-            return None;
+            return;
         }
         let place = find(NOBODY).unwrap_or(&places[0]);
-        let mut cache = place.cache.try_lock()?;
-        let former = cache.replace(Box::new(Cache::new(stream)));
+        let Some(mut cache) = place.cache.try_lock() else { return };
+        let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
+        cache.drain(to);
+        cache.pass_to(stream);
         place.owner.store(stream.get(), Ordering::Relaxed);
-        former.map(|cache| self.empty(*cache))
     }
 
-    /// Takes all blocks out of all caches, or those of one stream, and ends them.
+    /// Passes all blocks of all caches on, or those of one stream, whose caches are nobody's then.
     ///
     /// The pool's lock is held, so that nobody makes new ones.
     #[cold]
-    pub(super) fn drain(&self, stream: Option<StreamId>, mut empty: impl FnMut(Emptied)) {
+    pub(super) fn drain(&self, stream: Option<StreamId>, mut to: impl FnMut(StreamId, u64)) {
         for place in &self.places {
             let owner = place.owner.load(Ordering::Relaxed);
             if owner == NOBODY || stream.is_some_and(|stream| stream.get() != owner) {
@@ -186,32 +184,37 @@ impl Caches {
             }
             let mut cache = place.cache.lock();
             place.owner.store(NOBODY, Ordering::Relaxed);
-            if let Some(cache) = cache.take() {
-                empty(self.empty(*cache));
+            if let Some(cache) = cache.as_mut() {
+                cache.drain(&mut to);
             }
         }
     }
 
-    fn empty(&self, mut cache: Cache) -> Emptied {
-        let addresses = cache.spill(Class::ONLY, usize::MAX, |class| self.block_size(class));
-        Emptied { stream: cache.stream(), addresses, counts: cache.counts() }
+    /// Frees the host memory of caches that are nobody's. Returns what went on in them.
+    pub(super) fn shrink(&self) -> CacheCounts {
+        let mut counts = CacheCounts::default();
+        for place in &self.places {
+            let mut cache = place.cache.lock();
+            if place.owner.load(Ordering::Relaxed) == NOBODY
+                && let Some(cache) = cache.take()
+            {
+                counts += cache.counts();
+            }
+        }
+        counts
     }
 
     /// Whether a block of the class with this address is in one of the caches.
     pub(super) fn contain(&self, class: Class, address: u64) -> bool {
-        self.places.iter().filter(|place| place.owner.load(Ordering::Relaxed) != NOBODY).any(
-            |place| {
-                place.cache.lock().as_deref().is_some_and(|cache| cache.contains(class, address))
-            },
-        )
+        let contains = |cache: &Cache| cache.contains(class, address);
+        self.places.iter().any(|place| place.cache.lock().as_deref().is_some_and(contains))
     }
 
     /// Bytes of all cached blocks, and what went on in the caches that there are.
     pub(super) fn totals(&self) -> (u64, CacheCounts) {
         let mut bytes = 0;
         let mut counts = CacheCounts::default();
-        let is_owned = |place: &&Place| place.owner.load(Ordering::Relaxed) != NOBODY;
-        for place in self.places.iter().filter(is_owned) {
+        for place in &self.places {
             if let Some(cache) = place.cache.lock().as_deref() {
                 bytes += cache.bytes();
                 counts += cache.counts();

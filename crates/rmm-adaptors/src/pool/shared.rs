@@ -9,7 +9,7 @@ use rmm_core::{
     SyncResource, process_is_exiting,
 };
 
-use super::caches::{Caches, Class, Emptied, Put};
+use super::caches::{Caches, Class, Put};
 use super::captured::{asks_captured, is_captured};
 use super::growth::Growth;
 use super::heap::{GRANULE, ListId};
@@ -87,7 +87,7 @@ impl Shared {
     #[inline]
     fn class(&self, layout: Layout, size: u64) -> Option<Class> {
         // An address is all that a cache knows of a block.
-        if layout.align() > CUDA_ALLOCATION_ALIGNMENT { None } else { self.caches.class(size) }
+        (layout.align() <= CUDA_ALLOCATION_ALIGNMENT).then(|| self.caches.class(size))
     }
 
     /// Allocates for a stream, or for anybody.
@@ -108,7 +108,7 @@ impl Shared {
             self.annotator.handed_out(pointer, layout, Some(stream));
             return Ok(pointer);
         }
-        let size = class.map_or(needed, |class| self.caches.block_size(class));
+        let size = class.map_or(needed, Class::block_size);
         let allocated = self.allocate_block(upstream, stream, layout, size);
         match allocated {
             // Where memory is so scarce, blocks are made to measure.
@@ -243,7 +243,7 @@ impl Shared {
         class: Option<Class>,
     ) -> Option<u64> {
         let bytes = state.take_back(pointer, list)?;
-        if class.is_some_and(|class| self.caches.block_size(class) > bytes) {
+        if class.is_some_and(|class| class.block_size() > bytes) {
             self.caches.forget_odd();
         }
         Some(bytes)
@@ -258,35 +258,28 @@ impl Shared {
         class: Class,
         pointer: DevicePtr,
     ) -> bool {
+        self.caches.fit(state.heap.reserved());
+        let mut due = None;
+        let mut to_heap = |stream, address| due = state.take_back_cached(stream, address).or(due);
         match self.caches.put(stream.id(), class, pointer.0) {
-            Put::Done => true,
-            Put::Full => {
-                self.give_to_heap(state, &self.caches.spill(stream.id(), class));
-                self.caches.put(stream.id(), class, pointer.0) == Put::Done
-            }
-            Put::NotHere => {
-                if let Some(former) = self.caches.claim(stream.id()) {
-                    self.give_to_heap(state, &former);
-                }
-                self.caches.put(stream.id(), class, pointer.0) == Put::Done
-            }
+            Put::Done => return true,
+            Put::Full => self.caches.spill(stream.id(), class, &mut to_heap),
+            Put::NotHere => self.caches.claim(stream.id(), &mut to_heap),
         }
-    }
-
-    /// Gives blocks that left a cache to the heap.
-    fn give_to_heap(&self, state: &mut State, emptied: &Emptied) {
-        let Some(list) = state.take_back_cached(emptied) else { return };
-        if let Ok(_context) = self.context.enter() {
+        if let Some(list) = due
+            && let Ok(_context) = self.context.enter()
+        {
             let _relaxed = RelaxedCapture::enter();
-            // If it fails the blocks stay this stream's own, until a later seal covers them.
+            // If it fails the blocks stay their stream's own, until a later seal covers them.
             let _unknown = Self::seal_late(state, list);
         }
+        self.caches.put(stream.id(), class, pointer.0) == Put::Done
     }
 
     /// Gives all cached blocks to the heap.
     pub(super) fn drain_caches(&self, state: &mut State) {
-        self.caches.drain(None, |emptied| {
-            state.take_back_cached(&emptied);
+        self.caches.drain(None, |stream, address| {
+            state.take_back_cached(stream, address);
         });
     }
 
@@ -410,6 +403,7 @@ impl Shared {
         let _relaxed = RelaxedCapture::enter();
         let mut state = self.lock();
         self.drain_caches(&mut state);
+        state.cached += self.caches.shrink();
         Self::poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
         let mut chunks = Vec::new();
@@ -448,8 +442,8 @@ impl StreamWatcher for Shared {
     fn stream_retires(&self, stream: &RetiringStream<'_>) {
         let mut state = self.lock();
         let Some(list) = state.order.find(stream.id()) else { return };
-        self.caches.drain(Some(stream.id()), |emptied| {
-            state.take_back_cached(&emptied);
+        self.caches.drain(Some(stream.id()), |stream, address| {
+            state.take_back_cached(stream, address);
         });
         if state.order.is_unsealed(list)
             && let Ok(_context) = self.context.enter()

@@ -3,9 +3,9 @@
 use std::alloc::Layout;
 use std::collections::HashMap;
 
-use rmm_core::{DevicePtr, Exhaustion, SyncResource};
+use rmm_core::{DevicePtr, Exhaustion, StreamId, SyncResource};
 
-use super::caches::{CacheCounts, Caches, Emptied};
+use super::caches::{CacheCounts, Caches};
 use super::captured::Kept;
 use super::hash::BuildIdHasher;
 use super::heap::{Heap, ListId, NodeId, Point, SegmentId};
@@ -48,7 +48,7 @@ pub(super) struct State {
     pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
     /// What went on in caches that are no more.
-    cached: CacheCounts,
+    pub(super) cached: CacheCounts,
 }
 
 impl State {
@@ -185,22 +185,15 @@ impl State {
         Some(bytes)
     }
 
-    /// Takes blocks that left a cache back into their stream's list, at its current point. Returns the list if its stream should be
+    /// Takes a block that left a cache back into its stream's list, at its current point. Returns the list if its stream should be
     /// sealed now.
-    pub(super) fn take_back_cached(&mut self, emptied: &Emptied) -> Option<ListId> {
-        let Emptied { stream, addresses, counts } = emptied;
-        self.cached += *counts;
+    pub(super) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         // A stream that has a cache has a list.
-        let list = self.order.find(*stream).unwrap_or_else(|| self.lost_list());
-        let mut is_due = false;
-        for &address in addresses {
-            if let Some(bytes) = self.take_back(DevicePtr(address), list) {
-                // That was counted when it was put into the cache.
-                self.statistics.frees -= 1;
-                is_due = self.order.note_free(list, bytes);
-            }
-        }
-        is_due.then_some(list)
+        let list = self.order.find(stream).unwrap_or_else(|| self.lost_list());
+        let bytes = self.take_back(DevicePtr(address), list)?;
+        // That was counted when it was put into the cache.
+        self.statistics.frees -= 1;
+        self.order.note_free(list, bytes).then_some(list)
     }
 
     /// The list of blocks that no event can stand for.

@@ -6,12 +6,13 @@ use std::ops::AddAssign;
 
 use rmm_core::StreamId;
 
-use super::classes::{CLASSES, Class};
+use super::classes::{Class, STACKS};
 
 /// The most blocks that a cache holds.
 const MOST_BLOCKS: u16 = 512;
-/// The most bytes that a cache holds.
-const MOST_BYTES: u64 = 64 << 20;
+
+/// Entries of a stack that are looked at.
+const DEEPEST: usize = 8;
 
 /// Stands for no entry. Above every entry's number.
 const NONE: u16 = u16::MAX;
@@ -19,7 +20,8 @@ const NONE: u16 = u16::MAX;
 #[derive(Debug)]
 struct Entry {
     address: u64,
-    /// The next of its class, or of those that are not used.
+    size: u64,
+    /// The next on its stack, or of those that are not used.
     next: u16,
 }
 
@@ -28,8 +30,8 @@ struct Entry {
 pub(super) struct Cache {
     /// Whose blocks they are.
     stream: StreamId,
-    /// Index: a class. Its newest entry.
-    newest: [u16; CLASSES],
+    /// Index: a stack. Its newest entry.
+    newest: [u16; STACKS],
     entries: Vec<Entry>,
     unused: u16,
     blocks: u16,
@@ -57,8 +59,9 @@ impl Cache {
     pub(super) fn new(stream: StreamId) -> Self {
         Self {
             stream,
-            newest: [NONE; CLASSES],
-            entries: Vec::new(),
+            newest: [NONE; STACKS],
+            // Later growth would be a request to the host's heap in the midst of a program's steady state.
+            entries: Vec::with_capacity(usize::from(MOST_BLOCKS)),
             unused: NONE,
             blocks: 0,
             bytes: 0,
@@ -66,8 +69,9 @@ impl Cache {
         }
     }
 
-    pub(super) fn stream(&self) -> StreamId {
-        self.stream
+    /// Makes it another stream's; it is empty.
+    pub(super) fn pass_to(&mut self, stream: StreamId) {
+        self.stream = stream;
     }
 
     /// Bytes of the blocks in it.
@@ -79,39 +83,61 @@ impl Cache {
         self.counts
     }
 
-    /// Takes the newest block of a class, each of which has `size` bytes.
+    /// Takes the newest block of a class.
     #[inline]
-    pub(super) fn take(&mut self, class: Class, size: u64) -> Option<u64> {
-        let address = self.remove(class, size)?;
+    pub(super) fn take(&mut self, class: Class) -> Option<u64> {
+        let stack = class.stack();
+        let newest = self.newest[stack];
+        let entry = self.entries.get(usize::from(newest))?;
+        let number = if entry.size == class.block_size() {
+            self.newest[stack] = entry.next;
+            newest
+        } else {
+            self.unlink_deeper(newest, class.block_size())?
+        };
         self.counts.taken += 1;
-        Some(address)
+        Some(self.remove(number))
     }
 
+    /// Takes an entry of this size from a stack, below its newest one, which has another.
+    fn unlink_deeper(&mut self, newest: u16, size: u64) -> Option<u16> {
+        let mut above = newest;
+        for _ in 1..DEEPEST {
+            let number = self.entries.get(usize::from(above))?.next;
+            let &Entry { size: its_size, next, .. } = self.entries.get(usize::from(number))?;
+            if its_size == size {
+                self.entries[usize::from(above)].next = next;
+                return Some(number);
+            }
+            above = number;
+        }
+        None
+    }
+
+    /// Removes an entry that is on no stack any more.
     #[inline]
-    fn remove(&mut self, class: Class, size: u64) -> Option<u64> {
-        let number = self.newest[class.index()];
-        let entry = self.entries.get_mut(usize::from(number))?;
-        self.newest[class.index()] = std::mem::replace(&mut entry.next, self.unused);
-        self.unused = number;
+    fn remove(&mut self, number: u16) -> u64 {
+        let entry = &mut self.entries[usize::from(number)];
+        entry.next = std::mem::replace(&mut self.unused, number);
         self.blocks -= 1;
-        self.bytes -= size;
-        Some(entry.address)
+        self.bytes -= entry.size;
+        entry.address
     }
 
-    /// Puts a block in, if there is room.
+    /// Puts a block in, if it does not make it hold more than `most_bytes`, and there is room.
     #[inline]
-    pub(super) fn put(&mut self, class: Class, size: u64, address: u64) -> bool {
-        if self.blocks == MOST_BLOCKS || self.bytes + size > MOST_BYTES {
+    pub(super) fn put(&mut self, class: Class, address: u64, most_bytes: u64) -> bool {
+        let size = class.block_size();
+        if self.blocks == MOST_BLOCKS || self.bytes + size > most_bytes {
             return false;
         }
-        let newest = &mut self.newest[class.index()];
+        let newest = &mut self.newest[class.stack()];
         if let Some(entry) = self.entries.get_mut(usize::from(self.unused)) {
-            entry.address = address;
             let number = std::mem::replace(&mut self.unused, entry.next);
-            entry.next = std::mem::replace(newest, number);
+            *entry = Entry { address, size, next: std::mem::replace(newest, number) };
         } else {
             // All entries are used, so they are as many as the blocks.
-            self.entries.push(Entry { address, next: *newest });
+            self.entries.push(Entry { address, size, next: *newest });
             *newest = self.blocks;
         }
         self.blocks += 1;
@@ -123,28 +149,28 @@ impl Cache {
     /// Whether a block of the class with this address is in it.
     pub(super) fn contains(&self, class: Class, address: u64) -> bool {
         let entry = |number: u16| self.entries.get(usize::from(number));
-        let of_class = |number: &u16| entry(*number).map(|entry| entry.next);
-        let mut numbers = std::iter::successors(Some(self.newest[class.index()]), of_class);
+        let below = |number: &u16| entry(*number).map(|entry| entry.next);
+        let mut numbers = std::iter::successors(Some(self.newest[class.stack()]), below);
         numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
     }
 
-    /// Takes up to `most` blocks out, those of `class` before others; `size_of` tells a class's size.
-    pub(super) fn spill(
-        &mut self,
-        class: Class,
-        most: usize,
-        size_of: impl Fn(Class) -> u64,
-    ) -> Vec<u64> {
-        let classes = std::iter::once(class).chain(Class::all());
-        let mut spilt = Vec::with_capacity(most.min(usize::from(self.blocks)));
-        for class in classes {
-            while spilt.len() < most
-                && let Some(address) = self.remove(class, size_of(class))
+    /// Passes up to `most` blocks on, those on the stack of `class` before others.
+    pub(super) fn spill(&mut self, class: Class, most: usize, mut to: impl FnMut(StreamId, u64)) {
+        let mut left = most;
+        for stack in std::iter::once(class.stack()).chain(0..STACKS) {
+            while left > 0
+                && let Some(entry) = self.entries.get(usize::from(self.newest[stack]))
             {
-                spilt.push(address);
+                let number = std::mem::replace(&mut self.newest[stack], entry.next);
+                to(self.stream, self.remove(number));
+                left -= 1;
             }
         }
-        spilt
+    }
+
+    /// Passes all blocks on.
+    pub(super) fn drain(&mut self, to: impl FnMut(StreamId, u64)) {
+        self.spill(Class::only(0), usize::MAX, to);
     }
 }
 
@@ -152,6 +178,7 @@ impl Cache {
 mod tests {
     use super::*;
 
+    const MOST_BYTES: u64 = 64 << 20;
     const SMALL: u64 = 256;
     const LARGE: u64 = 1 << 20;
 
@@ -159,25 +186,31 @@ mod tests {
         Cache::new(rmm_core::StreamRef::legacy().id())
     }
 
+    fn spill(cache: &mut Cache, class: Class, most: usize) -> Vec<u64> {
+        let mut spilt = Vec::new();
+        cache.spill(class, most, |_, address| spilt.push(address));
+        spilt
+    }
+
     fn classes() -> [Class; 2] {
-        [SMALL, LARGE].map(|size| Class::holding(size).expect("both are cached"))
+        [SMALL, LARGE].map(Class::holding)
     }
 
     #[test]
     fn the_newest_of_its_class_comes_first() {
         let ([small, large], mut cache) = (classes(), cache());
         for address in [1, 2, 3] {
-            assert!(cache.put(small, SMALL, address));
+            assert!(cache.put(small, address, MOST_BYTES));
         }
-        assert!(cache.put(large, LARGE, 4));
+        assert!(cache.put(large, 4, MOST_BYTES));
         assert_eq!(cache.bytes(), 3 * SMALL + LARGE);
         assert!(cache.contains(small, 1) && cache.contains(large, 4));
         assert!(!cache.contains(small, 4) && !cache.contains(large, 1));
-        assert_eq!(cache.take(small, SMALL), Some(3));
-        assert!(cache.put(large, LARGE, 5), "in the place of the one that went");
-        let taken = [large, large, large].map(|class| cache.take(class, LARGE));
+        assert_eq!(cache.take(small), Some(3));
+        assert!(cache.put(large, 5, MOST_BYTES), "in the place of the one that went");
+        let taken = [large, large, large].map(|class| cache.take(class));
         assert_eq!(taken, [Some(5), Some(4), None]);
-        let taken = [small, small, small].map(|class| cache.take(class, SMALL));
+        let taken = [small, small, small].map(|class| cache.take(class));
         assert_eq!(taken, [Some(2), Some(1), None]);
         assert_eq!((cache.bytes(), cache.counts()), (0, CacheCounts { taken: 5, put: 5 }));
     }
@@ -185,23 +218,23 @@ mod tests {
     #[test]
     fn it_holds_no_more_than_it_should() {
         let ([small, large], mut cache) = (classes(), cache());
-        let put = (0..1000).filter(|&address| cache.put(small, SMALL, address)).count();
+        let put = (0..1000).filter(|&address| cache.put(small, address, MOST_BYTES)).count();
         assert_eq!(put, usize::from(MOST_BLOCKS));
-        assert_eq!(cache.spill(small, usize::MAX, Class::block_size).len(), put);
-        let put = (0..1000).filter(|&address| cache.put(large, LARGE, address)).count() as u64;
+        assert_eq!(spill(&mut cache, small, usize::MAX).len(), put);
+        let put = (0..1000).filter(|&address| cache.put(large, address, MOST_BYTES)).count() as u64;
         assert_eq!(put * LARGE, MOST_BYTES);
-        assert!(!cache.put(small, SMALL, 0), "that would be too many bytes");
+        assert!(!cache.put(small, 0, MOST_BYTES), "that would be too many bytes");
     }
 
     #[test]
     fn spilling_begins_with_the_class_that_is_full() {
         let ([small, large], mut cache) = (classes(), cache());
         for address in 0..4 {
-            assert!(cache.put(small, SMALL, address));
-            assert!(cache.put(large, LARGE, 10 + address));
+            assert!(cache.put(small, address, MOST_BYTES));
+            assert!(cache.put(large, 10 + address, MOST_BYTES));
         }
-        assert_eq!(cache.spill(large, 5, Class::block_size), [13, 12, 11, 10, 3]);
+        assert_eq!(spill(&mut cache, large, 5), [13, 12, 11, 10, 3]);
         assert_eq!(cache.bytes(), 3 * SMALL);
-        assert_eq!(cache.take(small, SMALL), Some(2));
+        assert_eq!(cache.take(small), Some(2));
     }
 }
