@@ -21,12 +21,12 @@ pub(super) use cache::CacheCounts;
 pub(super) use classes::Class;
 use try_lock::{TryGuard, TryLock};
 
-/// Caches of a pool: more than there are threads at work times streams that each uses in turn, mostly.
-const PLACES: usize = 256;
-/// Slots between those of two threads for the same stream. Odd, so that threads and streams that are counted up together spread.
+/// Places for a stream's first cache: more than there are streams at work, mostly.
+const FIRSTS: usize = 128;
+/// Places for the caches of further threads that use the same streams.
+const FURTHERS: usize = 128;
+/// Places between those of two threads for the same stream. Odd, so that threads and streams that are counted up together spread.
 const THREAD_STRIDE: usize = 37;
-/// Slots that a stream's cache may be in, for a thread.
-const PROBES: usize = 2;
 /// Blocks that leave a full cache at once.
 const SPILL: usize = 64;
 
@@ -46,6 +46,8 @@ struct Place {
     /// Changed only with the cache locked, and empty. A stream that is named here has a list, which is neither recycled nor
     /// retired before this is cleared.
     owner: AtomicU64,
+    /// The number of the thread that used the cache last.
+    user: AtomicUsize,
     /// Made when it is needed, and kept.
     cache: TryLock<Option<Box<Cache>>>,
 }
@@ -73,12 +75,29 @@ pub(super) struct Caches {
     most_bytes: AtomicU64,
 }
 
+impl Place {
+    /// The cache, if it is this stream's and nobody is at it.
+    #[inline]
+    fn open(&self, stream: StreamId) -> Option<TryGuard<'_, Option<Box<Cache>>>> {
+        let is_owner = || self.owner.load(Ordering::Relaxed) == stream.get();
+        if !is_owner() {
+            return None;
+        }
+        // It may have become another's before it was locked.
+        self.cache.try_lock().filter(|_| is_owner())
+    }
+}
+
 impl Caches {
     /// For a pool whose blocks have sizes of their own, or this one.
     pub(super) fn new(unit: Option<u64>) -> Self {
-        let place = |_| Place { owner: AtomicU64::new(NOBODY), cache: TryLock::new(None) };
+        let place = |_| Place {
+            owner: AtomicU64::new(NOBODY),
+            user: AtomicUsize::new(0),
+            cache: TryLock::new(None),
+        };
         Self {
-            places: (0..PLACES).map(place).collect(),
+            places: (0..FIRSTS + FURTHERS).map(place).collect(),
             unit,
             odd_blocks: AtomicUsize::new(0),
             most_bytes: AtomicU64::new(0),
@@ -91,28 +110,43 @@ impl Caches {
         self.unit.map_or_else(|| Class::holding(size), Class::only)
     }
 
-    /// Where this thread may keep a stream's blocks.
+    /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that uses it most, and one that is the
+    /// stream's and this thread's, for when there are several.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is used")]
     #[inline]
-    fn places_of(&self, stream: StreamId) -> [&Place; PROBES] {
-        // Neighbours in number have neighbouring places: programs that make no more streams than there are places have no clashes.
-        #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is used")]
-        let first = (stream.get() as usize).wrapping_add(thread::number() * THREAD_STRIDE);
-        std::array::from_fn(|probe| &self.places[(first + probe) % PLACES])
+    fn places_of(&self, stream: StreamId, thread: usize) -> [&Place; 2] {
+        // Neighbours in number have neighbouring places: few streams have no clashes.
+        let first = stream.get() as usize;
+        let further = first.wrapping_add(thread.wrapping_mul(THREAD_STRIDE));
+        [&self.places[first % FIRSTS], &self.places[FIRSTS + further % FURTHERS]]
     }
 
-    /// This thread's cache of a stream's blocks, if there is one and nobody else is at it.
-    #[inline]
-    fn open(&self, stream: StreamId) -> Option<TryGuard<'_, Option<Box<Cache>>>> {
-        let is_owner = |place: &&Place| place.owner.load(Ordering::Relaxed) == stream.get();
-        let place = self.places_of(stream).into_iter().find(is_owner)?;
-        // It may have become another's before it was locked.
-        place.cache.try_lock().filter(|_| is_owner(&place))
-    }
-
-    /// A block of the class, of those that this thread freed on the stream.
+    /// A block of the class, of those that were freed on the stream, on this thread if possible.
     #[inline]
     pub(super) fn take(&self, stream: StreamId, class: Class) -> Option<u64> {
-        self.open(stream)?.as_mut()?.take(class)
+        let thread = thread::number();
+        let [first, further] = self.places_of(stream, thread);
+        if first.user.load(Ordering::Relaxed) == thread {
+            first.open(stream)?.as_mut()?.take(class)
+        } else {
+            Self::take_as_another(stream, class, thread, [first, further])
+        }
+    }
+
+    /// As [`take`](Self::take), on a thread that is not the last user of the stream's own place. It becomes that if it finds nothing
+    /// in its own.
+    fn take_as_another(
+        stream: StreamId,
+        class: Class,
+        thread: usize,
+        [first, further]: [&Place; 2],
+    ) -> Option<u64> {
+        let take = |place: &Place| place.open(stream)?.as_mut()?.take(class);
+        take(further).or_else(|| {
+            let address = take(first)?;
+            first.user.store(thread, Ordering::Relaxed);
+            Some(address)
+        })
     }
 
     /// Keeps a block that was freed on the stream, if the stream has a cache here. `class` is that of the size it was asked for with.
@@ -122,13 +156,21 @@ impl Caches {
         if self.odd_blocks.load(Ordering::Relaxed) > 0 {
             return Put::NotHere;
         }
-        match self.open(stream).as_deref_mut() {
+        match self.place(stream).open(stream).as_deref_mut() {
             Some(Some(cache)) => {
-                let is_done = cache.put(class, address, self.most_bytes.load(Ordering::Relaxed));
-                if is_done { Put::Done } else { Put::Full }
+                let most_bytes = self.most_bytes.load(Ordering::Relaxed);
+                if cache.put(class, address, most_bytes) { Put::Done } else { Put::Full }
             }
             _ => Put::NotHere,
         }
+    }
+
+    /// Where this thread keeps a stream's blocks.
+    #[inline]
+    fn place(&self, stream: StreamId) -> &Place {
+        let thread = thread::number();
+        let [first, further] = self.places_of(stream, thread);
+        if first.user.load(Ordering::Relaxed) == thread { first } else { further }
     }
 
     /// Adapts the size of the caches to that of the pool.
@@ -149,7 +191,7 @@ impl Caches {
     /// Passes some blocks of this thread's cache for the stream on: it is full of blocks of `class`.
     #[cold]
     pub(super) fn spill(&self, stream: StreamId, class: Class, to: impl FnMut(StreamId, u64)) {
-        if let Some(Some(cache)) = self.open(stream).as_deref_mut() {
+        if let Some(Some(cache)) = self.place(stream).open(stream).as_deref_mut() {
             cache.spill(class, SPILL, to);
         }
     }
@@ -159,17 +201,20 @@ impl Caches {
     /// The stream has a list, and the pool's lock is held.
     #[cold]
     pub(super) fn claim(&self, stream: StreamId, to: impl FnMut(StreamId, u64)) {
-        let places = self.places_of(stream);
-        let find = |owner| places.iter().find(|place| place.owner.load(Ordering::Relaxed) == owner);
-        if find(stream.get()).is_some() {
+        let thread = thread::number();
+        let [first, further] = self.places_of(stream, thread);
+        // The stream's own place is for the first that comes.
+        let is_free = first.owner.load(Ordering::Relaxed) != stream.get();
+        let place = if is_free { first } else { further };
+        if place.owner.load(Ordering::Relaxed) == stream.get() {
             return;
         }
-        let place = find(NOBODY).unwrap_or(&places[0]);
         let Some(mut cache) = place.cache.try_lock() else { return };
         let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
         cache.drain(to);
         cache.pass_to(stream);
         place.owner.store(stream.get(), Ordering::Relaxed);
+        place.user.store(thread, Ordering::Relaxed);
     }
 
     /// Passes all blocks of all caches on, or those of one stream, whose caches are nobody's then.

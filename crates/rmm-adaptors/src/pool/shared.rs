@@ -21,6 +21,9 @@ use super::statistics::PoolStatistics;
 /// Streams with a slot above which idle ones are forgotten when a new one comes.
 const STREAMS_KEPT: usize = 32;
 
+/// Larger blocks are not cached: they are few, and what is in a cache does not merge.
+const LARGEST_CACHED: u64 = 1 << 20;
+
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Whoever has one of them locked waits for no other lock.
@@ -87,7 +90,8 @@ impl Shared {
     #[inline]
     fn class(&self, layout: Layout, size: u64) -> Option<Class> {
         // An address is all that a cache knows of a block.
-        (layout.align() <= CUDA_ALLOCATION_ALIGNMENT).then(|| self.caches.class(size))
+        (layout.align() <= CUDA_ALLOCATION_ALIGNMENT && size <= LARGEST_CACHED)
+            .then(|| self.caches.class(size))
     }
 
     /// Allocates for a stream, or for anybody.
