@@ -9,6 +9,8 @@
 
 mod cache;
 mod classes;
+#[cfg(all(test, not(rmm_loom)))]
+mod tests;
 mod thread;
 mod try_lock;
 

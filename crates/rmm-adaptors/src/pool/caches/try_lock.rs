@@ -2,7 +2,6 @@
 //!
 //! It costs one atomic read-modify-write where a mutex, which has to wake others at its end, costs two.
 
-use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -12,6 +11,32 @@ use loom::{sync::atomic, thread::yield_now};
 use std::{sync::atomic, thread::yield_now};
 
 use atomic::{AtomicBool, Ordering};
+use cell::UnsafeCell;
+
+#[cfg(rmm_loom)]
+use loom::cell;
+
+/// The part of `loom::cell` that is used here.
+#[cfg(not(rmm_loom))]
+mod cell {
+    pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(super) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
+            look(self.0.get())
+        }
+
+        #[inline]
+        pub(super) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+            change(self.0.get())
+        }
+    }
+}
 
 /// Looks at a taken lock before the processor is left to others.
 #[cfg(not(rmm_loom))]
@@ -20,7 +45,7 @@ const SPINS: u32 = 64;
 /// A value that one thread at a time may use, for a few instructions.
 pub(super) struct TryLock<T> {
     /// # Invariant
-    /// Set for as long as a [`TryGuard`] of this lock exists.
+    /// Set for as long as a [`TryGuard`] of this lock exists, of which there is one at most.
     is_taken: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -42,10 +67,10 @@ impl<T> TryLock<T> {
     #[inline]
     pub(super) fn try_lock(&self) -> Option<TryGuard<'_, T>> {
         // Acquire: what the last user did is seen.
-        self.is_taken
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-            .then_some(TryGuard(self))
+        let taken =
+            self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        // The guard is made only by the one that has taken the lock: even an unused one gives it up.
+        taken.is_ok().then(|| TryGuard(self))
     }
 
     /// The value, as soon as nobody else uses it.
@@ -74,7 +99,7 @@ impl<T> Deref for TryGuard<'_, T> {
     fn deref(&self) -> &T {
         // SAFETY: the guard is the only one of its lock, as `is_taken` was clear when it was made and is set while it exists; so
         // references to the value come from it alone, and its own borrow keeps the kinds apart.
-        unsafe { &*self.0.value.get() }
+        self.0.value.with(|value| unsafe { &*value })
     }
 }
 
@@ -82,7 +107,7 @@ impl<T> DerefMut for TryGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`; the guard is borrowed alone.
-        unsafe { &mut *self.0.value.get() }
+        self.0.value.with_mut(|value| unsafe { &mut *value })
     }
 }
 
@@ -100,5 +125,35 @@ impl<T: fmt::Debug> fmt::Debug for TryLock<T> {
             Some(value) => f.debug_tuple("TryLock").field(&*value).finish(),
             None => f.write_str("TryLock(<taken>)"),
         }
+    }
+}
+
+#[cfg(all(test, rmm_loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// Every interleaving of two threads that take the lock, each in one of its two ways: no update is lost, and each sees the other's.
+    #[test]
+    fn one_thread_at_a_time_has_the_value() {
+        loom::model(|| {
+            let lock = Arc::new(TryLock::new(0));
+            let other = thread::spawn({
+                let lock = Arc::clone(&lock);
+                move || {
+                    let taken = lock.try_lock();
+                    let is_taken = taken.is_some();
+                    if let Some(mut value) = taken {
+                        *value += 1;
+                    }
+                    u32::from(is_taken)
+                }
+            });
+            *lock.lock() += 1;
+            let added = other.join().expect("it does not panic");
+            assert_eq!(*lock.lock(), 1 + added);
+        });
     }
 }

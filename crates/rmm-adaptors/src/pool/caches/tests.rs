@@ -1,0 +1,158 @@
+//! What the table of caches promises: each stream its own blocks, on any thread, and all of them to whoever empties it.
+
+use std::thread;
+
+use rmm_core::CudaStream;
+use rmm_sim::Machine;
+
+use super::*;
+
+const SIZE: u64 = 4096;
+
+fn caches() -> Caches {
+    let caches = Caches::new(None);
+    caches.fit(1 << 30);
+    caches
+}
+
+fn class() -> Class {
+    Class::holding(SIZE)
+}
+
+fn claim(caches: &Caches, stream: StreamId) -> Vec<(StreamId, u64)> {
+    let mut put_out = Vec::new();
+    caches.claim(stream, |owner, address| put_out.push((owner, address)));
+    put_out
+}
+
+fn drain(caches: &Caches, stream: Option<StreamId>) -> Vec<(StreamId, u64)> {
+    let mut drained = Vec::new();
+    caches.drain(stream, |owner, address| drained.push((owner, address)));
+    drained
+}
+
+/// On a thread of its own, to its end.
+fn elsewhere<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
+}
+
+/// So many streams' ids.
+fn ids(count: usize) -> Vec<StreamId> {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let stream = |_| CudaStream::new().expect("the machine makes streams").as_ref().id();
+    (0..count).map(stream).collect()
+}
+
+#[test]
+fn a_stream_gets_only_what_was_freed_on_it() {
+    let (caches, ids) = (caches(), ids(2));
+    assert_eq!(caches.put(ids[0], class(), 1), Put::NotHere, "nobody has made a cache");
+    assert_eq!(claim(&caches, ids[0]), []);
+    assert_eq!(claim(&caches, ids[1]), []);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert!(caches.contain(class(), 1));
+    assert_eq!(caches.take(ids[1], class()), None);
+    assert_eq!(caches.take(ids[0], Class::holding(2 * SIZE)), None);
+    assert_eq!(caches.take(ids[0], class()), Some(1));
+    assert_eq!(caches.take(ids[0], class()), None);
+    assert!(!caches.contain(class(), 1));
+    assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 1 }));
+}
+
+#[test]
+fn a_thread_finds_what_an_ended_one_left() {
+    let (caches, ids) = (caches(), ids(1));
+    elsewhere(|| {
+        claim(&caches, ids[0]);
+        assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+        assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+    });
+    assert_eq!(caches.take(ids[0], class()), Some(2));
+    assert_eq!(caches.put(ids[0], class(), 2), Put::Done, "the cache is this thread's now");
+    assert_eq!(caches.take(ids[0], class()), Some(2));
+    assert_eq!(caches.take(ids[0], class()), Some(1));
+}
+
+#[test]
+fn threads_on_one_stream_keep_out_of_each_others_way() {
+    let (caches, ids) = (caches(), ids(1));
+    claim(&caches, ids[0]);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    elsewhere(|| {
+        assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere);
+        claim(&caches, ids[0]);
+        assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+        assert_eq!(caches.take(ids[0], class()), Some(2));
+        assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+    });
+    assert_eq!(caches.take(ids[0], class()), Some(1));
+    assert_eq!(drain(&caches, None), [(ids[0], 2)]);
+}
+
+#[test]
+fn a_busy_cache_is_nobody_elses() {
+    let (caches, ids) = (caches(), ids(1));
+    claim(&caches, ids[0]);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    let busy = caches.place(ids[0]).open(ids[0]).expect("nobody is at it");
+    assert_eq!(caches.take(ids[0], class()), None);
+    assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere);
+    drop(busy);
+    assert_eq!(caches.take(ids[0], class()), Some(1));
+}
+
+#[test]
+fn the_last_of_two_streams_that_share_a_place_has_it() {
+    let (caches, ids) = (caches(), ids(FIRSTS + 1));
+    let [first, clash] = [ids[0], ids[FIRSTS]];
+    assert_eq!(clash.get() - first.get(), FIRSTS as u64);
+    claim(&caches, first);
+    assert_eq!(caches.put(first, class(), 1), Put::Done);
+    assert_eq!(claim(&caches, clash), [(first, 1)], "the other's blocks are passed on");
+    assert_eq!(caches.put(first, class(), 2), Put::NotHere);
+    assert_eq!(caches.put(clash, class(), 3), Put::Done);
+    assert_eq!(drain(&caches, Some(first)), []);
+    assert_eq!(drain(&caches, Some(clash)), [(clash, 3)]);
+    assert_eq!(caches.put(clash, class(), 3), Put::NotHere, "it was nobody's since");
+}
+
+#[test]
+fn whoever_empties_the_caches_gets_everything_and_keeps_the_counts() {
+    let (caches, ids) = (caches(), ids(5));
+    for (number, &id) in (1..).zip(&ids) {
+        elsewhere(|| claim(&caches, id));
+        elsewhere(|| claim(&caches, id));
+        claim(&caches, id);
+        assert_eq!(caches.put(id, class(), number), Put::Done, "{id}");
+    }
+    let mut drained = drain(&caches, None);
+    drained.sort_unstable();
+    let expected: Vec<_> = ids.iter().copied().zip(1..).collect();
+    assert_eq!(drained, expected);
+    assert_eq!(caches.shrink(), CacheCounts { taken: 0, put: 5 });
+    assert_eq!(caches.totals(), (0, CacheCounts::default()));
+}
+
+#[test]
+fn nothing_is_kept_while_a_block_is_smaller_than_its_class() {
+    let (caches, ids) = (caches(), ids(1));
+    claim(&caches, ids[0]);
+    caches.note_odd();
+    assert_eq!(caches.put(ids[0], class(), 1), Put::NotHere);
+    caches.forget_odd();
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+}
+
+#[test]
+fn a_cache_holds_a_part_of_the_pool() {
+    let (caches, ids) = (caches(), ids(1));
+    claim(&caches, ids[0]);
+    caches.fit(2 * CACHED_PART * SIZE);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 3), Put::Full);
+    let mut spilt = Vec::new();
+    caches.spill(ids[0], class(), |_, address| spilt.push(address));
+    assert_eq!(spilt, [2, 1]);
+}
