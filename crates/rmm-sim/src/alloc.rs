@@ -40,6 +40,7 @@ impl State {
     pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
         let Self { pools, streams, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return };
+        pool.notice_frees();
         pool.tidy(|point| streams.is_complete(point));
         for (start, len) in pool.shrink(keep) {
             match pool.medium {
@@ -134,7 +135,8 @@ impl Session<'_> {
         kind: Kind,
     ) -> Result<usize, CuResult> {
         if bytes == 0 {
-            return Err(CuResult::INVALID_VALUE);
+            // Seen on an H200: no bytes of pinned memory are given; that they are nowhere is a guess.
+            return if kind == Kind::Pinned { Ok(0) } else { Err(CuResult::INVALID_VALUE) };
         }
         self.admit_allocation(bytes)?;
         let start = self.host.take(bytes)?;
@@ -155,10 +157,14 @@ impl Session<'_> {
         let pool = self.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
         let (device, medium) = (pool.device, pool.medium);
         if bytes == 0 {
-            return Err(CuResult::INVALID_VALUE);
+            // Seen on an H200: no bytes are given; that they are nowhere is a guess.
+            return Ok(0);
         }
         self.admit_allocation(bytes)?;
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
+        if let Some(pool) = self.pools.get_mut(&key) {
+            pool.notice_frees();
+        }
         // First, so that the stream is behind all that its next item would be behind anyway.
         self.enqueue(stream, Work::Mark("allocation"))?;
         let mut start = self.take_ordered(key, len, stream);
@@ -177,6 +183,9 @@ impl Session<'_> {
             start = if fits { self.take_ordered(key, len, stream) } else { None };
         }
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
+        if let Some(pool) = self.pools.get_mut(&key) {
+            pool.count_out(bytes);
+        }
         self.allocations.insert(start, bytes, Kind::Pool(key, medium), device);
         let end = self.streams.end_of(stream);
         self.check_allocated(start, bytes, Some(end));
@@ -249,6 +258,7 @@ impl Session<'_> {
         let len = allocation.bytes.next_multiple_of(ALIGNMENT);
         let Some(pool) = self.pools.get_mut(&key) else { return };
         pool.give(allocation.start, len, freed);
+        pool.count_in(allocation.bytes, freed.is_some());
         if pool.destroyed {
             self.trim_pool(key, 0);
         }

@@ -86,6 +86,9 @@ driver_calls! {
         // A graph frees its own memory only, and here it has none.
         session.refuse_in_capture(stream).map_err(|_| CuResult::INVALID_VALUE)?;
         session.unsafe_call()?;
+        if start == CuDevicePtr::NULL {
+            return Ok(());
+        }
         session.free_in_order(address(start), stream)
     }
 

@@ -199,10 +199,12 @@ driver_calls! {
     }
 
     fn cuMemMap(start: CuDevicePtr, bytes: usize, offset: usize, handle: CuMemHandle, flags: c_ulonglong) by [start, handle] |session| {
-        let range = granules(start, bytes)?;
+        let range = address(start)..address(start).checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
         let key = session.physical_of(handle)?;
         let state = &mut **session;
         if flags != 0
+            || bytes == 0
+            || !range.start.is_multiple_of(GRANULARITY)
             || !offset.is_multiple_of(GRANULARITY)
             || !state.virtual_memory.is_reserved(&range)
             || state.virtual_memory.over(&range).next().is_some()
@@ -213,7 +215,8 @@ driver_calls! {
         if offset.checked_add(bytes).is_none_or(|end| end > whole) {
             return Err(CuResult::INVALID_VALUE);
         }
-        // A mapping of a part is refused by drivers too, whatever the parameters suggest (seen on an H100).
+        // A mapping of a part is refused by drivers too, whatever the parameters suggest, and in the same way if the part is no
+        // multiple of the granularity (seen on an H100 and an H200).
         if bytes != whole {
             return Err(CuResult::NOT_SUPPORTED);
         }

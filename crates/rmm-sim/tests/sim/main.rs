@@ -13,6 +13,7 @@ mod faults;
 mod host_pools;
 mod mapped;
 mod memory;
+mod nothing;
 mod pool_devices;
 mod pools;
 mod streams;

@@ -85,8 +85,17 @@ const LOG: &str = "Thread,Time,Action,Pointer,Size,Stream
 ";
 
 fn check_with<S: Subject>(make: impl FnOnce() -> Result<S, Error>) -> Checked {
-    let device = OpenDevice::checked().expect("always there");
-    let trace = crate::trace::read_from("log.csv", LOG.as_bytes()).expect("a good log");
+    check_log(LOG, None, make)
+}
+
+fn check_log<S: Subject>(
+    log: &str,
+    memory: Option<&str>,
+    make: impl FnOnce() -> Result<S, Error>,
+) -> Checked {
+    let memory = memory.map(|size| size.parse().expect("a size"));
+    let device = OpenDevice::checked(memory).expect("always there");
+    let trace = crate::trace::read_from("log.csv", log.as_bytes()).expect("a good log");
     let options = Options { repeat: 2, threads: None };
     check_on(&device, &trace, options, &|_| {}, make).expect("it can be made")
 }
@@ -105,4 +114,32 @@ fn a_pool_is_in_order_and_so_are_frees_on_other_streams() {
     let checked = check_with(|| PoolMemoryResource::builder(CudaMemoryResource::new()).build());
     assert!(checked.violations.is_empty(), "{:?}", checked.violations);
     assert_eq!((checked.events, checked.failures), (8, 0));
+}
+
+/// Four streams that each use a block of 8 MiB, one after another, and never at once.
+const TURNS: &str = "Thread,Time,Action,Pointer,Size,Stream
+1,0,allocate,0x1000,8388608,1
+1,0,free,0x1000,8388608,1
+1,0,allocate,0x1000,8388608,2
+1,0,free,0x1000,8388608,2
+1,0,allocate,0x1000,8388608,3
+1,0,free,0x1000,8388608,3
+1,0,allocate,0x1000,8388608,4
+1,0,free,0x1000,8388608,4
+";
+
+#[test]
+fn where_memory_is_short_streams_wait_for_each_other() {
+    let pool =
+        || PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(8 << 20).build();
+    let short = check_log(TURNS, Some("10MiB"), pool);
+    assert_eq!((short.failures, short.violations.len()), (0, 0), "{:?}", short.first_failure);
+    assert!(short.stream_waits >= 3, "{}", short.stream_waits);
+}
+
+#[test]
+fn a_careless_resource_is_found_where_memory_is_short() {
+    let checked = check_log(TURNS, Some("10MiB"), || Ok(Careless::default()));
+    assert_eq!(checked.failures, 0);
+    assert!(!checked.violations.is_empty());
 }
