@@ -116,30 +116,32 @@ fn a_pool_is_in_order_and_so_are_frees_on_other_streams() {
     assert_eq!((checked.events, checked.failures), (8, 0));
 }
 
-/// Four streams that each use a block of 8 MiB, one after another, and never at once.
-const TURNS: &str = "Thread,Time,Action,Pointer,Size,Stream
-1,0,allocate,0x1000,8388608,1
-1,0,free,0x1000,8388608,1
-1,0,allocate,0x1000,8388608,2
-1,0,free,0x1000,8388608,2
-1,0,allocate,0x1000,8388608,3
-1,0,free,0x1000,8388608,3
-1,0,allocate,0x1000,8388608,4
-1,0,free,0x1000,8388608,4
-";
+/// Four streams that take turns in using eight blocks of 1 MiB, never more at once.
+fn turns() -> String {
+    let mut log = String::from("Thread,Time,Action,Pointer,Size,Stream\n");
+    for turn in 0..16 {
+        for action in ["allocate", "free"] {
+            for block in 1..=8 {
+                log += &format!("1,0,{action},{block:#x}00000,1048576,{}\n", 1 + turn % 4);
+            }
+        }
+    }
+    log
+}
 
 #[test]
 fn where_memory_is_short_streams_wait_for_each_other() {
-    let pool =
-        || PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(8 << 20).build();
-    let short = check_log(TURNS, Some("10MiB"), pool);
+    let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).build();
+    let short = check_log(&turns(), Some("8MiB"), pool);
     assert_eq!((short.failures, short.violations.len()), (0, 0), "{:?}", short.first_failure);
-    assert!(short.stream_waits >= 3, "{}", short.stream_waits);
+    let plenty = check_log(&turns(), None, pool);
+    let waits = (short.stream_waits, plenty.stream_waits);
+    assert!(waits.0 > 0 && waits.0 > waits.1, "{waits:?}");
 }
 
 #[test]
 fn a_careless_resource_is_found_where_memory_is_short() {
-    let checked = check_log(TURNS, Some("10MiB"), || Ok(Careless::default()));
+    let checked = check_log(&turns(), Some("16MiB"), || Ok(Careless::default()));
     assert_eq!(checked.failures, 0);
     assert!(!checked.violations.is_empty());
 }
