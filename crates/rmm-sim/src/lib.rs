@@ -32,7 +32,7 @@
 //! captured returns `NOT_SUPPORTED`, and kernels have to be [repeatable](Kernel::repeatable) there. A launch
 //! runs a graph's nodes one after another, in an order that the graph allows, so that branches which use the same memory without
 //! being joined are not found. Which device may use the memory of which is kept and told, and stops
-//! work on mapped memory only. When the last retain of a primary context is released, its
+//! work on mapped memory and kernels on any; fills of another device's memory are let through. When the last retain of a primary context is released, its
 //! objects stay; they can not be used until it is retained again. Host functions and kernels run on a thread that makes a
 //! driver call, so one that waits for what that thread does next never ends.
 

@@ -14,6 +14,7 @@ mod host_pools;
 mod mapped;
 mod memory;
 mod nothing;
+mod peers;
 mod pool_devices;
 mod pools;
 mod streams;
