@@ -88,7 +88,7 @@ impl MachineBuilder {
     }
 
     /// Whether every use of memory is checked to be ordered after what came before it and to lie in what was allocated, see
-    /// [`Machine::violations`]; it is by default. Calls then take some microseconds more.
+    /// [`Machine::violations`], and calls that end a capture are told; it is by default. Calls then take some microseconds more.
     pub fn checks(mut self, on: bool) -> Self {
         self.checks.order = on;
         self

@@ -6,12 +6,16 @@
 
 #[path = "driver/barriers.rs"]
 mod barriers;
+#[path = "driver/capture_calls.rs"]
+mod capture_calls;
 #[path = "driver/contexts.rs"]
 mod contexts;
 #[path = "driver/copies.rs"]
 mod copies;
 #[path = "driver/events.rs"]
 mod events;
+#[path = "driver/graphs.rs"]
+mod graphs;
 #[path = "driver/memory.rs"]
 mod memory;
 #[path = "driver/places.rs"]
@@ -28,6 +32,8 @@ mod pool_reuse;
 mod pool_unordered;
 #[path = "driver/raw.rs"]
 mod raw;
+#[path = "driver/raw_graph.rs"]
+mod raw_graph;
 #[path = "driver/raw_pool.rs"]
 mod raw_pool;
 #[path = "driver/registered.rs"]

@@ -1,6 +1,7 @@
 //! A resource that is out of order is found, and one that is not passes.
 
 use std::alloc::Layout;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 
 use rmm_adaptors::PoolBlock;
@@ -122,7 +123,8 @@ fn turns() -> String {
     for turn in 0..16 {
         for action in ["allocate", "free"] {
             for block in 1..=8 {
-                log += &format!("1,0,{action},{block:#x}00000,1048576,{}\n", 1 + turn % 4);
+                let stream = 1 + turn % 4;
+                writeln!(log, "1,0,{action},{block:#x}00000,1048576,{stream}").expect("a string");
             }
         }
     }
