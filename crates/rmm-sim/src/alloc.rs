@@ -156,6 +156,9 @@ impl Session<'_> {
     ) -> Result<usize, CuResult> {
         let pool = self.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
         let (device, medium) = (pool.device, pool.medium);
+        if pool.imported_from().is_some() {
+            return Err(CuResult::INVALID_VALUE);
+        }
         if bytes == 0 {
             // Seen on an H200: no bytes are given; that they are nowhere is a guess.
             return Ok(0);
@@ -196,6 +199,9 @@ impl Session<'_> {
     /// Frees pool memory in the order of a stream.
     pub(crate) fn free_in_order(&mut self, start: usize, stream: u64) -> Result<(), CuResult> {
         let allocation = self.allocations.at(start);
+        if let Some(imported) = allocation.filter(Allocation::is_imported) {
+            return self.release_import(&imported, stream);
+        }
         let from_pool = allocation.and_then(|allocation| match allocation.kind {
             Kind::Pool(key, _) => Some((allocation, key)),
             _ => None,
@@ -207,6 +213,7 @@ impl Session<'_> {
         self.note(start);
         let point = self.enqueue(stream, Work::Release { allocation: allocation.id })?;
         self.check_freed(&allocation, Some(point));
+        self.end_imports(&allocation);
         self.allocations.forget(&allocation);
         self.give_to_pool(key, &allocation, Some(point));
         Ok(())
@@ -228,7 +235,7 @@ impl Session<'_> {
         self.note(start);
         // Freeing device memory waits for the device, as programs rely on. Of the host's memory nobody documents it, and of a
         // pool's it is documented that it does not.
-        let is_of_pool = matches!(allocation.kind, Kind::Pool(..));
+        let is_of_pool = matches!(allocation.kind, Kind::Pool(..) | Kind::Imported { .. });
         let waits = !allocation.is_pinned() && !is_of_pool;
         let device = allocation.device;
         let known = if waits { self.knowledge_of_device(device) } else { Points::default() };
@@ -243,12 +250,14 @@ impl Session<'_> {
         let still = find(self).filter(|still| still.id == allocation.id);
         let allocation = still.ok_or(CuResult::INVALID_VALUE)?;
         self.check_freed(&allocation, None);
+        self.end_imports(&allocation);
         self.allocations.forget(&allocation);
         self.allocations.bury(allocation.id);
         match allocation.kind {
             Kind::Device => self.devices[allocation.device].give(start, allocation.bytes),
             Kind::Pool(key, _) => self.give_to_pool(key, &allocation, None),
             Kind::Managed | Kind::Pinned => self.host.give(start, allocation.bytes),
+            Kind::Imported { .. } => self.virtual_memory.give_addresses(start, allocation.bytes),
             Kind::Registered | Kind::Mapped => {}
         }
         Ok(())

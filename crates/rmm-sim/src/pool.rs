@@ -47,6 +47,16 @@ pub(crate) enum Medium {
     Host,
 }
 
+/// What a pool has to do with other processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sharing {
+    Private,
+    /// Others may import it.
+    Exported,
+    /// It stands for the pool with this key.
+    Imported(u64),
+}
+
 #[derive(Debug)]
 pub(crate) struct Pool {
     /// The device that it is on; the first one for memory of the host.
@@ -56,6 +66,7 @@ pub(crate) struct Pool {
     pub(crate) location: CuMemLocation,
     /// Whether the decompression engine may use the memory.
     pub(crate) decompresses: bool,
+    pub(crate) sharing: Sharing,
     /// The most bytes that it may reserve; 0 for no limit.
     max_size: usize,
     /// The device's own, which can not be destroyed.
@@ -91,6 +102,7 @@ impl Pool {
             medium,
             location: CuMemLocation { kind, id: i32::try_from(device).unwrap_or(i32::MAX) },
             decompresses: false,
+            sharing: Sharing::Private,
             max_size,
             is_default,
             destroyed: false,
@@ -111,6 +123,18 @@ impl Pool {
     /// driver tells of no access to it.
     pub(crate) fn is_home(&self, device: usize) -> bool {
         self.medium == Medium::Device && self.device == device
+    }
+
+    pub(crate) fn is_exported(&self) -> bool {
+        self.sharing == Sharing::Exported
+    }
+
+    /// The key of the pool that it stands for, if it was imported.
+    pub(crate) fn imported_from(&self) -> Option<u64> {
+        match self.sharing {
+            Sharing::Imported(key) => Some(key),
+            Sharing::Private | Sharing::Exported => None,
+        }
     }
 
     pub(crate) fn reserved(&self) -> usize {
@@ -141,8 +165,8 @@ impl Pool {
         };
         match attribute {
             CuMemPoolAttribute::ALLOCATION_TYPE => usize::try_from(allocation_type.0).ok(),
-            // No pool can be exported.
-            CuMemPoolAttribute::EXPORT_HANDLE_TYPES => Some(0),
+            // A file descriptor is the first type, and the only one here.
+            CuMemPoolAttribute::EXPORT_HANDLE_TYPES => Some(usize::from(self.is_exported())),
             CuMemPoolAttribute::LOCATION_ID => usize::try_from(self.location.id).ok(),
             CuMemPoolAttribute::LOCATION_TYPE => usize::try_from(self.location.kind.0).ok(),
             CuMemPoolAttribute::MAX_POOL_SIZE => Some(self.max_size),

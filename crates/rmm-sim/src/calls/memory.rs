@@ -54,7 +54,7 @@ driver_calls! {
         if start == CuDevicePtr::NULL {
             return Ok(());
         }
-        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(..) | Kind::Managed))
+        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(..) | Kind::Managed | Kind::Imported { .. }))
     }
 
     fn cuMemAllocManaged(result: *mut CuDevicePtr, bytes: usize, flags: c_uint) by [] |session| {
@@ -159,7 +159,7 @@ driver_calls! {
                 unsafe { data.put_as(allocation.bytes) }
             }
             CuPointerAttribute::MEMPOOL_HANDLE => {
-                let Kind::Pool(key, _) = allocation.kind else {
+                let (Kind::Pool(key, _) | Kind::Imported { pool: key, .. }) = allocation.kind else {
                     // SAFETY: this attribute is a `CuMemPool`.
                     return unsafe { data.put_as(CuMemPool::NULL) };
                 };

@@ -93,6 +93,16 @@ impl State {
 }
 
 impl Session<'_> {
+    /// Makes sure that there are addresses to name memory by once more.
+    pub(crate) fn open_addresses(&mut self) -> Result<(), CuResult> {
+        let totals = self.devices.iter().map(|device| device.total);
+        let memory = totals.fold(0, usize::saturating_add);
+        if let Some(range) = self.virtual_memory.open(memory)? {
+            current::register_range(self.state_machine(), range);
+        }
+        Ok(())
+    }
+
     fn create_physical(&mut self, device: usize, bytes: usize) -> Result<CuMemHandle, CuResult> {
         let start = self.take_from_device(device, bytes)?;
         self.check_allocated(start, bytes, None);
@@ -134,10 +144,7 @@ driver_calls! {
         if flags != 0 || !is_granular(bytes) || !(alignment == 0 || alignment.is_power_of_two()) {
             return Err(CuResult::INVALID_VALUE);
         }
-        let memory = session.devices.iter().map(|device| device.total).fold(0, usize::saturating_add);
-        if let Some(range) = session.virtual_memory.open(memory)? {
-            current::register_range(session.state_machine(), range);
-        }
+        session.open_addresses()?;
         let start = session.virtual_memory.reserve(bytes, alignment, address(hint));
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
         session.note(start);

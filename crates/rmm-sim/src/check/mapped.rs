@@ -19,10 +19,12 @@ use crate::virtual_memory::{Piece, permits};
 impl State {
     /// The pieces of memory that a range of addresses stands for.
     pub(super) fn pieces(&self, range: &Range<usize>) -> Vec<Piece> {
-        if self.virtual_memory.holds(range.start) {
-            self.virtual_memory.pieces(range).collect()
-        } else {
-            vec![Piece::unmapped(range)]
+        if !self.virtual_memory.holds(range.start) {
+            return vec![Piece::unmapped(range)];
+        }
+        match self.allocations.containing(range.start) {
+            Some(imported) => vec![imported.piece(range)],
+            None => self.virtual_memory.pieces(range).collect(),
         }
     }
 

@@ -18,7 +18,7 @@ impl State {
         let granted = match allocation.kind {
             _ if allocation.device == device => true,
             Kind::Device => self.devices[device].peers.contains(&allocation.device),
-            Kind::Pool(key, Medium::Device) => {
+            Kind::Pool(key, Medium::Device) | Kind::Imported { pool: key, .. } => {
                 let pool = self.pools.get(&key);
                 let flags = pool.and_then(|pool| pool.access.get(&device).copied());
                 return flags.map_or(CuMemAccessFlags::NONE, CuMemAccessFlags);
@@ -52,7 +52,7 @@ impl State {
             },
         );
         let missing = match allocation.kind {
-            Kind::Pool(..) => "cuMemPoolSetAccess",
+            Kind::Pool(..) | Kind::Imported { .. } => "cuMemPoolSetAccess",
             _ => "cuCtxEnablePeerAccess",
         };
         let mut violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(

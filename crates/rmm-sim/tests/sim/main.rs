@@ -16,6 +16,7 @@ mod memory;
 mod nothing;
 mod peers;
 mod pool_devices;
+mod pool_sharing;
 mod pools;
 mod streams;
 mod threads;
