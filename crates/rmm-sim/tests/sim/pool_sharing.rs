@@ -173,6 +173,19 @@ fn work_that_comes_to_memory_that_is_gone_is_left_out() {
 }
 
 #[test]
+fn work_before_the_end_of_an_import_does_not_come_to_memory_that_the_exporter_freed() {
+    let (machine, _here) = sharing();
+    let shared = shared();
+    ok!(cuMemsetD8Async(shared.imported, 1, 64, shared.away));
+    ok!(cuMemFreeAsync(shared.imported, shared.away));
+    ok!(cuMemFreeAsync(shared.block, shared.home));
+    ok!(cuMemPoolDestroy(shared.pool));
+    ok!(cuStreamSynchronize(shared.home));
+    ok!(cuStreamSynchronize(shared.away));
+    assert!(kinds(&machine).contains(&ViolationKind::UseAfterFree), "{:?}", kinds(&machine));
+}
+
+#[test]
 fn an_import_may_be_freed_without_a_stream() {
     let (machine, _here) = sharing();
     let shared = shared();
