@@ -6,6 +6,10 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod memory_size;
+
+pub use memory_size::MemorySize;
+
 /// GPU memory: what the machine has, and how memory resources do on recorded work.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
 #[command(name = "rmm", version, about, max_term_width = 100, after_help = EXIT_STATUSES)]
@@ -53,6 +57,7 @@ Examples:
   rmm replay train.csv.gz etl.csv.zst --resource pool,cuda-async --report report.html
   rmm replay train.csv --device sim --repeat 1 --json result.json
   rmm replay train.csv --resource pool,cuda-async --check
+  rmm replay train.csv --check --memory 24GiB
 
 Exit statuses:
   0  every event succeeded
@@ -102,6 +107,11 @@ pub struct ReplayArgs {
     /// run at once: on the stream that allocates a block, and on the one that frees it, which waits for the other first
     #[arg(long, conflicts_with_all = ["json", "report"])]
     pub check: bool,
+
+    /// With --check: the memory of the software device, such as 24GiB, 512MiB or a number of bytes. Little more than the log
+    /// needs makes a resource take memory from one stream for another, and wait
+    #[arg(long, value_name = "SIZE", requires = "check")]
+    pub memory: Option<MemorySize>,
 
     /// Also write the results to this file as JSON
     #[arg(long, value_name = "OUT")]

@@ -131,7 +131,7 @@ fn check_all(args: &ReplayArgs, traces: &[Trace]) -> Result<Vec<(String, Checked
         for &resource in &resources {
             let name = format!("{}: {resource}", trace.path.display());
             bar.set_message(name.clone());
-            let device = OpenDevice::checked()?;
+            let device = OpenDevice::checked(args.memory)?;
             let checked =
                 replay::check(&device, trace, resource, options, &|events| bar.inc(events))
                     .map_err(|error| format!("{name}: {error}"))?;

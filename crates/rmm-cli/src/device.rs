@@ -6,7 +6,7 @@ use rmm_core::{Device, DeviceGuard, Error};
 use rmm_sim::{Entered, Machine};
 use rmm_sys::{Driver, LoadError};
 
-use crate::args::DeviceChoice;
+use crate::args::{DeviceChoice, MemorySize};
 
 /// The environment variable that chooses a device where the command line leaves it open: `sim` or `cuda`.
 pub const DRIVER_VARIABLE: &str = "RMM_DRIVER";
@@ -79,12 +79,15 @@ impl OpenDevice {
     }
 
     /// Opens a software device that checks the order of all work on memory. Those that [`open`](Self::open) gives do not, to be
-    /// fast.
+    /// fast. It has so much memory, or as much as other software devices.
     ///
     /// # Errors
-    /// If this process uses another driver already.
-    pub fn checked() -> Result<Self, String> {
-        Self::software(None, true)
+    /// If this process uses another driver already, or the system has no room for so much memory.
+    pub fn checked(memory: Option<MemorySize>) -> Result<Self, String> {
+        match memory {
+            Some(size) => Self::software_of(&[size.bytes()], None, true),
+            None => Self::software(None, true),
+        }
     }
 
     /// A library without a device is no reason to stop: its driver can not be taken back, so it is tried before it becomes the
@@ -107,12 +110,17 @@ impl OpenDevice {
     }
 
     fn software(notice: Option<String>, checks: bool) -> Result<Self, String> {
+        Self::software_of(&SOFTWARE_MEMORY, notice, checks)
+    }
+
+    /// A software device with the first of these sizes of memory that the system has room for.
+    fn software_of(sizes: &[usize], notice: Option<String>, checks: bool) -> Result<Self, String> {
         rmm_sim::install().map_err(|error| error.to_string())?;
         let build = |memory| {
             let builder = Machine::builder().memory(memory).host_memory(SOFTWARE_HOST_MEMORY);
             builder.checks(checks).try_build()
         };
-        let machine = SOFTWARE_MEMORY.into_iter().find_map(|memory| build(memory).ok());
+        let machine = sizes.iter().find_map(|&memory| build(memory).ok());
         let machine = machine
             .ok_or("the software device has no room: this system limits a process's addresses")?;
         let entered = machine.enter();

@@ -18,6 +18,10 @@ pub(crate) fn render(name: &str, checked: &Checked) -> String {
     };
     let mut text = format!("{name}: {}, {found}\n", count(checked.events, "event"));
     // Writing to a string does not fail.
+    if checked.stream_waits > 0 {
+        let waits = count(checked.stream_waits, "wait");
+        let _ = writeln!(text, "  {waits} of one stream for another");
+    }
     for violation in violations.iter().take(SHOWN) {
         let _ = writeln!(text, "  {violation}");
     }
@@ -66,6 +70,7 @@ mod tests {
             events: 1000,
             failures: 1,
             first_failure: Some("line 2: no".to_owned()),
+            stream_waits: 0,
             violations: violations(number),
         };
         let text = render("a.csv: pool", &checked(7));

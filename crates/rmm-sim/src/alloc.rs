@@ -40,6 +40,7 @@ impl State {
     pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
         let Self { pools, streams, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return };
+        pool.notice_frees();
         pool.tidy(|point| streams.is_complete(point));
         for (start, len) in pool.shrink(keep) {
             match pool.medium {
@@ -134,7 +135,8 @@ impl Session<'_> {
         kind: Kind,
     ) -> Result<usize, CuResult> {
         if bytes == 0 {
-            return Err(CuResult::INVALID_VALUE);
+            // Seen on an H200: no bytes of pinned memory are given; that they are nowhere is a guess.
+            return if kind == Kind::Pinned { Ok(0) } else { Err(CuResult::INVALID_VALUE) };
         }
         self.admit_allocation(bytes)?;
         let start = self.host.take(bytes)?;
@@ -154,11 +156,18 @@ impl Session<'_> {
     ) -> Result<usize, CuResult> {
         let pool = self.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
         let (device, medium) = (pool.device, pool.medium);
-        if bytes == 0 {
+        if pool.imported_from().is_some() {
             return Err(CuResult::INVALID_VALUE);
+        }
+        if bytes == 0 {
+            // Seen on an H200: no bytes are given; that they are nowhere is a guess.
+            return Ok(0);
         }
         self.admit_allocation(bytes)?;
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
+        if let Some(pool) = self.pools.get_mut(&key) {
+            pool.notice_frees();
+        }
         // First, so that the stream is behind all that its next item would be behind anyway.
         self.enqueue(stream, Work::Mark("allocation"))?;
         let mut start = self.take_ordered(key, len, stream);
@@ -177,6 +186,9 @@ impl Session<'_> {
             start = if fits { self.take_ordered(key, len, stream) } else { None };
         }
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
+        if let Some(pool) = self.pools.get_mut(&key) {
+            pool.count_out(bytes);
+        }
         self.allocations.insert(start, bytes, Kind::Pool(key, medium), device);
         let end = self.streams.end_of(stream);
         self.check_allocated(start, bytes, Some(end));
@@ -187,6 +199,9 @@ impl Session<'_> {
     /// Frees pool memory in the order of a stream.
     pub(crate) fn free_in_order(&mut self, start: usize, stream: u64) -> Result<(), CuResult> {
         let allocation = self.allocations.at(start);
+        if let Some(imported) = allocation.filter(Allocation::is_imported) {
+            return self.release_import(&imported, stream);
+        }
         let from_pool = allocation.and_then(|allocation| match allocation.kind {
             Kind::Pool(key, _) => Some((allocation, key)),
             _ => None,
@@ -198,6 +213,7 @@ impl Session<'_> {
         self.note(start);
         let point = self.enqueue(stream, Work::Release { allocation: allocation.id })?;
         self.check_freed(&allocation, Some(point));
+        self.end_imports(&allocation);
         self.allocations.forget(&allocation);
         self.give_to_pool(key, &allocation, Some(point));
         Ok(())
@@ -219,7 +235,7 @@ impl Session<'_> {
         self.note(start);
         // Freeing device memory waits for the device, as programs rely on. Of the host's memory nobody documents it, and of a
         // pool's it is documented that it does not.
-        let is_of_pool = matches!(allocation.kind, Kind::Pool(..));
+        let is_of_pool = matches!(allocation.kind, Kind::Pool(..) | Kind::Imported { .. });
         let waits = !allocation.is_pinned() && !is_of_pool;
         let device = allocation.device;
         let known = if waits { self.knowledge_of_device(device) } else { Points::default() };
@@ -234,12 +250,14 @@ impl Session<'_> {
         let still = find(self).filter(|still| still.id == allocation.id);
         let allocation = still.ok_or(CuResult::INVALID_VALUE)?;
         self.check_freed(&allocation, None);
+        self.end_imports(&allocation);
         self.allocations.forget(&allocation);
         self.allocations.bury(allocation.id);
         match allocation.kind {
             Kind::Device => self.devices[allocation.device].give(start, allocation.bytes),
             Kind::Pool(key, _) => self.give_to_pool(key, &allocation, None),
             Kind::Managed | Kind::Pinned => self.host.give(start, allocation.bytes),
+            Kind::Imported { .. } => self.virtual_memory.give_addresses(start, allocation.bytes),
             Kind::Registered | Kind::Mapped => {}
         }
         Ok(())
@@ -249,6 +267,7 @@ impl Session<'_> {
         let len = allocation.bytes.next_multiple_of(ALIGNMENT);
         let Some(pool) = self.pools.get_mut(&key) else { return };
         pool.give(allocation.start, len, freed);
+        pool.count_in(allocation.bytes, freed.is_some());
         if pool.destroyed {
             self.trim_pool(key, 0);
         }

@@ -75,7 +75,8 @@ impl MachineBuilder {
 
     /// The value of an attribute of each device. With `PAGEABLE_MEMORY_ACCESS` at 1, devices use ordinary memory of the host
     /// as it is; with `HOST_MEMORY_POOLS_SUPPORTED` at 0, there are no pools of host memory, and with
-    /// `HOST_NUMA_MEMORY_POOLS_SUPPORTED` at 1 there are some on NUMA node 0.
+    /// `HOST_NUMA_MEMORY_POOLS_SUPPORTED` at 1 there are some on NUMA node 0. With `MEMPOOL_SUPPORTED_HANDLE_TYPES` at 1 (a
+    /// file descriptor), pools of device memory are exported, and imported again in this process, on Linux.
     pub fn attribute(mut self, attribute: CuDeviceAttribute, value: i32) -> Self {
         self.attributes.push((attribute, value));
         self
@@ -88,7 +89,7 @@ impl MachineBuilder {
     }
 
     /// Whether every use of memory is checked to be ordered after what came before it and to lie in what was allocated, see
-    /// [`Machine::violations`]; it is by default. Calls then take some microseconds more.
+    /// [`Machine::violations`], and calls that end a capture are told; it is by default. Calls then take some microseconds more.
     pub fn checks(mut self, on: bool) -> Self {
         self.checks.order = on;
         self

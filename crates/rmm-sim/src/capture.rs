@@ -85,7 +85,7 @@ impl State {
     fn spoil(&mut self, captures: impl IntoIterator<Item = u64>, code: CuResult) -> CuResult {
         for id in captures {
             let Some(capture) = self.captures.under_way.get_mut(&id) else { continue };
-            if std::mem::replace(&mut capture.is_valid, false) {
+            if std::mem::replace(&mut capture.is_valid, false) && self.checks.is_on() {
                 let name = code.name().unwrap_or_default();
                 let (call, origin) = (self.captures.call, capture.origin);
                 let detail =

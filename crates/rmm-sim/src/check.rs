@@ -11,6 +11,7 @@ mod handles;
 mod hooks;
 mod mapped;
 mod order;
+mod peers;
 mod shadow;
 mod violation;
 

@@ -163,7 +163,9 @@ impl KernelMemory {
     pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
         let place = self.find(pointer, target.len(), false)?;
         let mut state = self.machine.lock();
-        if !state.is_usable(&place, Operation::Read, self.device, self.name) {
+        if !state.is_usable(&place, Operation::Read, self.device, self.name)
+            || !state.may_reach(&place, Operation::Read, self.device, self.name)
+        {
             return Err(CuResult::ILLEGAL_ADDRESS);
         }
         state.load(&place, target);
@@ -177,7 +179,9 @@ impl KernelMemory {
     pub fn write(&mut self, pointer: CuDevicePtr, source: &[u8]) -> Result<(), CuResult> {
         let place = self.find(pointer, source.len(), true)?;
         let mut state = self.machine.lock();
-        if !state.is_usable(&place, Operation::Write, self.device, self.name) {
+        if !state.is_usable(&place, Operation::Write, self.device, self.name)
+            || !state.may_reach(&place, Operation::Write, self.device, self.name)
+        {
             return Err(CuResult::ILLEGAL_ADDRESS);
         }
         state.store(&place, source);

@@ -7,7 +7,8 @@
 //! - Device memory faults when the host touches it. Pinned and managed memory do not, until they are freed.
 //! - Work on streams runs later than it is enqueued, at points that a [`Schedule`] chooses, in any order that streams
 //!   and events allow.
-//! - Memory pools follow the driver's rules for reuse.
+//! - Memory pools follow the driver's rules for reuse. They are exported and imported, where the
+//!   [builder](MachineBuilder::attribute) says so, between threads that stand for processes.
 //! - Virtual memory is reserved, mapped, mapped again elsewhere and unmapped by the driver's rules, with rights for each device;
 //!   what happens to one piece of memory under several addresses is known to be the same memory.
 //! - Calls and work take simulated [time](Machine::time), and the host's [waits](Machine::stalls) are counted.
@@ -27,12 +28,14 @@
 //! by a handle or an address which one they mean do not.
 //!
 //! # What it does not do
-//! Exported memory and pools, virtual memory of the host, memory of other processes, memory of graphs and device code return
-//! `NOT_SUPPORTED`, and the attributes say so. Graphs are made by stream capture only; `cuMemAllocAsync` on a stream that is being
+//! Exported memory and events (`cuIpc...`, `cuMemExportToShareableHandle`), virtual memory of the host, memory of other real
+//! processes, memory of graphs and device code return `NOT_SUPPORTED`, and the attributes say so. The threads that share an
+//! exported pool are still of one process to the checks: what a wait of one of them tells is known to all, and handles and
+//! addresses of one work for the others. Graphs are made by stream capture only; `cuMemAllocAsync` on a stream that is being
 //! captured returns `NOT_SUPPORTED`, and kernels have to be [repeatable](Kernel::repeatable) there. A launch
 //! runs a graph's nodes one after another, in an order that the graph allows, so that branches which use the same memory without
 //! being joined are not found. Which device may use the memory of which is kept and told, and stops
-//! work on mapped memory only. When the last retain of a primary context is released, its
+//! work on mapped memory and kernels on any; fills of another device's memory are let through. When the last retain of a primary context is released, its
 //! objects stay; they can not be used until it is retained again. Host functions and kernels run on a thread that makes a
 //! driver call, so one that waits for what that thread does next never ends.
 
@@ -68,6 +71,7 @@ mod ranges;
 mod run;
 mod schedule;
 mod session;
+mod sharing;
 mod state;
 mod stream;
 mod trace;

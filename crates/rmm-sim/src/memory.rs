@@ -25,6 +25,13 @@ pub(crate) enum Kind {
     Registered,
     /// Reserved addresses, with memory of a device mapped there.
     Mapped,
+    /// Another name of an allocation of an exported pool: the pool that it was imported by, where that allocation is, and its
+    /// id.
+    Imported {
+        pool: u64,
+        source: usize,
+        id: u64,
+    },
 }
 
 /// A live allocation.
@@ -55,8 +62,18 @@ impl Allocation {
         matches!(self.kind, Kind::Pool(_, Medium::Host))
     }
 
+    /// Where a range of the allocation lies, unless it is mapped.
+    pub(crate) fn piece(&self, range: &Range<usize>) -> Piece {
+        let Kind::Imported { source, .. } = self.kind else { return Piece::unmapped(range) };
+        let backing = source + (range.start - self.start);
+        Piece { address: range.start, backing: backing..backing + range.len() }
+    }
+
     pub(crate) fn on_device_only(&self) -> bool {
-        matches!(self.kind, Kind::Device | Kind::Pool(_, Medium::Device) | Kind::Mapped)
+        matches!(
+            self.kind,
+            Kind::Device | Kind::Pool(_, Medium::Device) | Kind::Mapped | Kind::Imported { .. }
+        )
     }
 }
 
@@ -237,6 +254,9 @@ impl State {
         let Some(allocation) = place.allocation else { return true };
         let alive = match allocation.kind {
             Kind::Mapped => self.virtual_memory.is_mapped_since(&place.range(), allocation.id),
+            Kind::Imported { id, .. } => {
+                self.allocations.is_alive(allocation.id) && self.allocations.is_alive(id)
+            }
             _ => self.allocations.is_alive(allocation.id),
         };
         if !alive {
@@ -254,10 +274,12 @@ impl State {
         if rest.is_empty() {
             return None;
         }
-        let piece = if place.allocation.is_some_and(|allocation| allocation.kind == Kind::Mapped) {
-            self.virtual_memory.pieces(&rest).next()?
-        } else {
-            Piece::unmapped(&rest)
+        let piece = match place.allocation {
+            Some(Allocation { kind: Kind::Mapped, .. }) => {
+                self.virtual_memory.pieces(&rest).next()?
+            }
+            Some(allocation) => allocation.piece(&rest),
+            None => Piece::unmapped(&rest),
         };
         let start = piece.backing.start;
         let shadow = self.devices.iter().find_map(|device| device.shadow_of(start));

@@ -47,6 +47,16 @@ pub(crate) enum Medium {
     Host,
 }
 
+/// What a pool has to do with other processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sharing {
+    Private,
+    /// Others may import it.
+    Exported,
+    /// It stands for the pool with this key.
+    Imported(u64),
+}
+
 #[derive(Debug)]
 pub(crate) struct Pool {
     /// The device that it is on; the first one for memory of the host.
@@ -56,6 +66,7 @@ pub(crate) struct Pool {
     pub(crate) location: CuMemLocation,
     /// Whether the decompression engine may use the memory.
     pub(crate) decompresses: bool,
+    pub(crate) sharing: Sharing,
     /// The most bytes that it may reserve; 0 for no limit.
     max_size: usize,
     /// The device's own, which can not be destroyed.
@@ -68,8 +79,12 @@ pub(crate) struct Pool {
     pub(crate) threshold: usize,
     reserved: usize,
     reserved_high: usize,
+    /// The bytes handed out, as they were asked for (seen on an H200).
     used: usize,
     used_high: usize,
+    /// Those of `used` that were freed without a stream, and that the pool has not noticed yet: an H200 counts them on. What
+    /// makes it notice is a guess: a wait or the next allocation.
+    unnoticed: usize,
     /// Segments by start.
     segments: BTreeMap<usize, usize>,
     /// Free blocks by start.
@@ -87,6 +102,7 @@ impl Pool {
             medium,
             location: CuMemLocation { kind, id: i32::try_from(device).unwrap_or(i32::MAX) },
             decompresses: false,
+            sharing: Sharing::Private,
             max_size,
             is_default,
             destroyed: false,
@@ -97,6 +113,7 @@ impl Pool {
             reserved_high: 0,
             used: 0,
             used_high: 0,
+            unnoticed: 0,
             segments: BTreeMap::new(),
             free: BTreeMap::new(),
         }
@@ -106,6 +123,18 @@ impl Pool {
     /// driver tells of no access to it.
     pub(crate) fn is_home(&self, device: usize) -> bool {
         self.medium == Medium::Device && self.device == device
+    }
+
+    pub(crate) fn is_exported(&self) -> bool {
+        self.sharing == Sharing::Exported
+    }
+
+    /// The key of the pool that it stands for, if it was imported.
+    pub(crate) fn imported_from(&self) -> Option<u64> {
+        match self.sharing {
+            Sharing::Imported(key) => Some(key),
+            Sharing::Private | Sharing::Exported => None,
+        }
     }
 
     pub(crate) fn reserved(&self) -> usize {
@@ -136,8 +165,8 @@ impl Pool {
         };
         match attribute {
             CuMemPoolAttribute::ALLOCATION_TYPE => usize::try_from(allocation_type.0).ok(),
-            // No pool can be exported.
-            CuMemPoolAttribute::EXPORT_HANDLE_TYPES => Some(0),
+            // A file descriptor is the first type, and the only one here.
+            CuMemPoolAttribute::EXPORT_HANDLE_TYPES => Some(usize::from(self.is_exported())),
             CuMemPoolAttribute::LOCATION_ID => usize::try_from(self.location.id).ok(),
             CuMemPoolAttribute::LOCATION_TYPE => usize::try_from(self.location.kind.0).ok(),
             CuMemPoolAttribute::MAX_POOL_SIZE => Some(self.max_size),
@@ -195,9 +224,27 @@ impl Pool {
             }
             at += block.len;
         }
-        self.used += len;
-        self.used_high = self.used_high.max(self.used);
         Some((start, points))
+    }
+
+    /// Counts bytes as handed out.
+    pub(crate) fn count_out(&mut self, bytes: usize) {
+        self.used += bytes;
+        self.used_high = self.used_high.max(self.used);
+    }
+
+    /// Counts bytes that were handed out as given back, in the order of a stream or without one.
+    pub(crate) fn count_in(&mut self, bytes: usize, in_order: bool) {
+        if in_order {
+            self.used -= bytes;
+        } else {
+            self.unnoticed += bytes;
+        }
+    }
+
+    /// Counts what was freed without a stream.
+    pub(crate) fn notice_frees(&mut self) {
+        self.used -= std::mem::take(&mut self.unnoticed);
     }
 
     fn find(&self, len: usize, usable: impl Fn(Option<Point>) -> bool) -> Option<usize> {
@@ -221,7 +268,6 @@ impl Pool {
     pub(crate) fn give(&mut self, start: usize, len: usize, freed: Option<Point>) {
         let Some((&segment, _)) = self.segments.range(..=start).next_back() else { return };
         self.free.insert(start, Block { len, segment, freed });
-        self.used -= len;
     }
 
     /// How much to ask the device for so that `len` bytes fit: what is best, and what would do. `None` if the limit
@@ -287,6 +333,19 @@ mod tests {
         pool.tidy(|_| true);
         assert_eq!(pool.shrink(1), []);
         assert_eq!(pool.shrink(0), [(0, 4096)]);
-        assert_eq!((pool.reserved(), pool.used()), (0, 0));
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn bytes_freed_without_a_stream_are_in_use_until_they_are_noticed() {
+        let mut pool = Pool::new(0, Medium::Device, 0, false);
+        pool.count_out(1);
+        pool.count_out(600);
+        pool.count_in(600, false);
+        assert_eq!(pool.used(), 601);
+        pool.count_in(1, true);
+        assert_eq!(pool.used(), 600);
+        pool.notice_frees();
+        assert_eq!((pool.used(), pool.counter(CuMemPoolAttribute::USED_MEM_HIGH)), (0, Some(601)));
     }
 }

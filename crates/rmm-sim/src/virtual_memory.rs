@@ -75,6 +75,16 @@ impl VirtualMemory {
         Some(start)
     }
 
+    /// Takes addresses that are no reservation of the program's.
+    pub(crate) fn take_addresses(&mut self, bytes: usize) -> Option<usize> {
+        self.free.take(bytes.checked_next_multiple_of(GRANULARITY)?, GRANULARITY)
+    }
+
+    /// Gives back what [`take_addresses`](Self::take_addresses) with the same `bytes` returned.
+    pub(crate) fn give_addresses(&mut self, start: usize, bytes: usize) {
+        self.free.give(start, bytes.next_multiple_of(GRANULARITY));
+    }
+
     /// Ends a reservation that nothing is mapped in.
     pub(crate) fn end_reservation(&mut self, start: usize) {
         if let Some(bytes) = self.reservations.remove(&start) {

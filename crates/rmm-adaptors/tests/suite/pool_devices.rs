@@ -6,6 +6,7 @@ use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 
 use crate::short::{MIB, Pool, free, layout, stream, write};
 use rmm_sim::{Kernel, Machine, Schedule};
+use rmm_sys::CuContext;
 
 fn two_devices() -> Machine {
     Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).build()
@@ -13,6 +14,21 @@ fn two_devices() -> Machine {
 
 fn second_device() -> DeviceGuard {
     Device::new(1).and_then(Device::make_current).expect("two devices")
+}
+
+fn current_context() -> CuContext {
+    let mut context = CuContext::NULL;
+    // SAFETY: `context` may be written to.
+    let code = unsafe { rmm_sim::driver().cuCtxGetCurrent(&raw mut context) };
+    assert!(code.is_success());
+    context
+}
+
+/// Lets kernels of the current device use memory of another context's.
+fn allow_use_of(context: CuContext) {
+    // SAFETY: contexts of this program stay.
+    let code = unsafe { rmm_sim::driver().cuCtxEnablePeerAccess(context, 0) };
+    assert!(code.is_success());
 }
 
 fn keep_busy_for_long(machine: &Machine, stream: &CudaStream) {
@@ -62,8 +78,10 @@ fn memory_freed_on_a_blocking_stream_of_another_device_is_free_of_its_default_st
     let own = stream();
     let block = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
     own.synchronize().unwrap();
+    let first = current_context();
     {
         let _second = second_device();
+        allow_use_of(first);
         write(&machine, &CudaStream::legacy(), block, 1);
         // It comes after the default stream's work, although nothing was enqueued on it.
         free(&pool, &CudaStream::new().unwrap(), block, 2 * MIB);

@@ -33,6 +33,7 @@ fn defaults() {
             threads: None,
             repeat: 5,
             check: false,
+            memory: None,
             json: None,
             report: None,
         }
@@ -56,6 +57,8 @@ fn every_option() {
     assert_eq!(args.report, Some("o.html".into()));
     assert_eq!(replay("rmm replay a.csv --device sim").device, DeviceChoice::Software);
     assert!(replay("rmm replay a.csv --check").check);
+    let args = replay("rmm replay a.csv --check --memory 2GiB");
+    assert_eq!(args.memory.map(MemorySize::bytes), Some(2 << 30));
     let both = parse("rmm replay a.csv --check --json o.json").unwrap_err();
     assert_eq!(both.kind(), ErrorKind::ArgumentConflict);
     assert_eq!(
@@ -81,6 +84,8 @@ fn bad_usage_is_refused() {
         ("rmm replay a.csv --device -1", ErrorKind::UnknownArgument),
         ("rmm replay a.csv --repeat 0", ErrorKind::ValueValidation),
         ("rmm replay a.csv --threads 4", ErrorKind::InvalidValue),
+        ("rmm replay a.csv --memory 2GiB", ErrorKind::MissingRequiredArgument),
+        ("rmm replay a.csv --check --memory 2GB", ErrorKind::ValueValidation),
         ("rmm record", ErrorKind::InvalidSubcommand),
     ] {
         let error = parse(line).expect_err(line);

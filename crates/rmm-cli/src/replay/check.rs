@@ -22,6 +22,8 @@ pub struct Checked {
     pub failures: u64,
     /// What the first of these was, with its line in the trace.
     pub first_failure: Option<String>,
+    /// How often the resource made one stream wait for another, where it tells.
+    pub stream_waits: u64,
     /// Memory that was used, handed out or taken back out of order; a machine keeps the first thousand.
     pub violations: Vec<Violation>,
 }
@@ -66,7 +68,13 @@ fn check_on<S: Subject>(
         .ok_or_else(|| Error::invalid_argument("check", "only the software device checks"))?;
     let player = Player::new(trace)?.with_work(machine);
     let subject = make()?;
-    let mut checked = Checked { events: 0, failures: 0, first_failure: None, violations: vec![] };
+    let mut checked = Checked {
+        events: 0,
+        failures: 0,
+        first_failure: None,
+        stream_waits: 0,
+        violations: vec![],
+    };
     for _ in 0..options.repeat {
         let outcome = run(device, &player, &subject, options, progress)?;
         player.free_leftovers(&subject);
@@ -75,6 +83,7 @@ fn check_on<S: Subject>(
         checked.failures += outcome.failures;
         checked.first_failure = checked.first_failure.or(outcome.first_failure);
     }
+    checked.stream_waits = subject.stream_waits();
     // Its memory goes back to the driver: that has to be in order, too.
     drop(subject);
     machine.run_all();

@@ -263,3 +263,14 @@ fn a_gpu_can_not_check() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--check needs the software device"));
 }
+
+#[test]
+fn a_check_on_a_small_device_lacks_what_does_not_fit() {
+    let folder = Folder::new();
+    let log = folder.log("big.csv", "1,0,allocate,0x100,67108864,0\n1,0,free,0x100,67108864,0\n");
+    let output = succeeds(&[&log, "--check", "--repeat", "1", "--memory", "128MiB"]);
+    assert!(text(&output.stdout).contains("nothing out of order"));
+    let output = replay(&[&log, "--check", "--repeat", "1", "--memory", "32MiB"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("1 failure"), "{}", text(&output.stdout));
+}

@@ -6,12 +6,16 @@
 
 #[path = "driver/barriers.rs"]
 mod barriers;
+#[path = "driver/capture_calls.rs"]
+mod capture_calls;
 #[path = "driver/contexts.rs"]
 mod contexts;
 #[path = "driver/copies.rs"]
 mod copies;
 #[path = "driver/events.rs"]
 mod events;
+#[path = "driver/graphs.rs"]
+mod graphs;
 #[path = "driver/memory.rs"]
 mod memory;
 #[path = "driver/places.rs"]
@@ -24,8 +28,12 @@ mod pool_bytes;
 mod pool_life;
 #[path = "driver/pool_reuse.rs"]
 mod pool_reuse;
+#[path = "driver/pool_unordered.rs"]
+mod pool_unordered;
 #[path = "driver/raw.rs"]
 mod raw;
+#[path = "driver/raw_graph.rs"]
+mod raw_graph;
 #[path = "driver/raw_pool.rs"]
 mod raw_pool;
 #[path = "driver/registered.rs"]
@@ -40,10 +48,13 @@ mod virtual_memory;
 mod whole_context;
 #[path = "driver/work.rs"]
 mod work;
+#[path = "driver/zero_bytes.rs"]
+mod zero_bytes;
 
 use std::fmt::Debug;
+use std::io::Write;
 
-use rmm_conformance::{Outcome, ensure};
+use rmm_conformance::{Failure, Outcome, ensure};
 use rmm_sys::CuResult;
 
 use crate::pair::{self, Pair, on};
@@ -64,6 +75,26 @@ fn in_every_pair_unwatched(probe: impl Fn(&Pair) -> Outcome) {
 #[track_caller]
 fn answers<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
     ensure(found == expected, || format!("{what}: {found:?}, expected {expected:?}"))
+}
+
+/// Fails with every claim that does not hold, so that one run on a device tells all of them.
+#[track_caller]
+fn all(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
+    let broken: Vec<String> =
+        claims.into_iter().filter_map(Result::err).map(|failure| failure.to_string()).collect();
+    if broken.is_empty() { Ok(()) } else { Err(Failure::new(broken.join("; "))) }
+}
+
+/// Fails unless what was found is one of what may be: where no documentation says which.
+#[track_caller]
+fn is_one_of<T: PartialEq + Debug>(what: &str, found: &T, expected: &[T]) -> Outcome {
+    ensure(expected.contains(found), || format!("{what}: {found:?}, expected one of {expected:?}"))
+}
+
+/// Tells what a driver does where nobody documents it, for who reads the output of a run on a device.
+fn tell(what: &str, found: &impl Debug) {
+    // Not by `println!`, which the test runner keeps to itself.
+    let _unseen = writeln!(std::io::stderr(), "SEEN: {what}: {found:?}");
 }
 
 /// Fails unless the code is success.

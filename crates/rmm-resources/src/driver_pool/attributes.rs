@@ -63,7 +63,8 @@ impl DriverPool {
         self.bytes(CuMemPoolAttribute::RESERVED_MEM_HIGH)
     }
 
-    /// Bytes that are handed out now.
+    /// Bytes that are handed out now, as they were asked for and not rounded up (seen on an H200). Memory that `cuMemFree` gave
+    /// back without a stream may count on for a while.
     ///
     /// # Errors
     /// If the driver refuses.

@@ -3,7 +3,7 @@
 use rmm_core::{Device, ErrorKind, Resource, SyncResource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    DriverPool, ImportedPool, PoolReuse,
+    DriverPool, ExportHandleTypes, ImportedPool, PoolReuse,
 };
 use rmm_sys::{CuDeviceAttribute, CuMemAccessFlags, CuMemAllocationType, CuMemLocationType};
 
@@ -99,6 +99,37 @@ fn a_device_that_does_not_export_says_so() {
     unsafe { resource.deallocate_sync(pointer, layout(MIB, 256)) };
     let refused = ImportedPool::from_file_descriptor(std::io::stdin().as_fd()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_imported_pool_leads_to_the_exporters_memory() {
+    use std::os::fd::AsFd;
+    let machine = lazy().attribute(CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 1).build();
+    let _entered = machine.enter();
+    let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+    let resource = CudaAsyncMemoryResource::builder().export_handle_types(types).build().unwrap();
+    let (home, away) = (stream(), stream());
+    let pointer = resource.allocate(home.as_ref(), layout(MIB, 256)).unwrap();
+    home.synchronize().unwrap();
+    machine.write(pointer, &[3; 16]).unwrap();
+
+    let file = resource.pool().export_file_descriptor().unwrap();
+    let imported = ImportedPool::from_file_descriptor(file.as_fd()).unwrap();
+    drop(file);
+    let name = resource.pool().export_pointer(pointer).unwrap();
+    // SAFETY: the name is that of a live allocation of the pool that was imported.
+    let theirs = unsafe { imported.import_pointer(name) }.unwrap();
+    let mut found = [0; 16];
+    machine.read(theirs, &mut found).unwrap();
+    assert_eq!(found, [3; 16]);
+    // SAFETY: imported above, and no work uses it.
+    unsafe { imported.release(away.as_ref(), theirs) };
+    away.synchronize().unwrap();
+    // SAFETY: allocated above with this layout; whoever imported it has let go of it.
+    unsafe { resource.deallocate(home.as_ref(), pointer, layout(MIB, 256)) };
+    drop((imported, resource));
+    machine.assert_no_violations();
 }
 
 #[test]

@@ -54,7 +54,7 @@ driver_calls! {
         if start == CuDevicePtr::NULL {
             return Ok(());
         }
-        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(..) | Kind::Managed))
+        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(..) | Kind::Managed | Kind::Imported { .. }))
     }
 
     fn cuMemAllocManaged(result: *mut CuDevicePtr, bytes: usize, flags: c_uint) by [] |session| {
@@ -77,6 +77,9 @@ driver_calls! {
     }
 
     fn cuMemFreeHost(start: *mut c_void) by [start] |session| {
+        if start.address() == 0 {
+            return Ok(());
+        }
         session.free(start.address(), |kind| kind == Kind::Pinned)
     }
 
@@ -86,11 +89,12 @@ driver_calls! {
         if start == 0 || bytes == 0 || flags & !15 != 0 || start.checked_add(bytes).is_none() {
             return Err(CuResult::INVALID_VALUE);
         }
-        if session.allocations.overlaps(start, bytes) {
-            return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
-        }
+        // Pinned memory of the driver's own, too (seen on an H200).
         if current::is_simulated(start) {
             return Err(CuResult::INVALID_VALUE);
+        }
+        if session.allocations.overlaps(start, bytes) {
+            return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
         }
         session.allocations.insert(start, bytes, Kind::Registered, device);
         Ok(())
@@ -155,7 +159,7 @@ driver_calls! {
                 unsafe { data.put_as(allocation.bytes) }
             }
             CuPointerAttribute::MEMPOOL_HANDLE => {
-                let Kind::Pool(key, _) = allocation.kind else {
+                let (Kind::Pool(key, _) | Kind::Imported { pool: key, .. }) = allocation.kind else {
                     // SAFETY: this attribute is a `CuMemPool`.
                     return unsafe { data.put_as(CuMemPool::NULL) };
                 };

@@ -8,7 +8,7 @@ use rmm_sys::{
 
 use crate::call::{address, driver_calls, pointer};
 use crate::handle::{self, Kind};
-use crate::pool::{Medium, Pool};
+use crate::pool::{Medium, Pool, Sharing};
 use crate::session::Session;
 
 impl Session<'_> {
@@ -86,6 +86,9 @@ driver_calls! {
         // A graph frees its own memory only, and here it has none.
         session.refuse_in_capture(stream).map_err(|_| CuResult::INVALID_VALUE)?;
         session.unsafe_call()?;
+        if start == CuDevicePtr::NULL {
+            return Ok(());
+        }
         session.free_in_order(address(start), stream)
     }
 
@@ -101,12 +104,16 @@ driver_calls! {
         {
             return Err(CuResult::INVALID_VALUE);
         }
-        if properties.handle_types != CuMemHandleType::NONE {
+        let exports = properties.handle_types != CuMemHandleType::NONE;
+        if exports && (medium != Medium::Device || !session.shares_pools(device, properties.handle_types)) {
             return Err(CuResult::NOT_SUPPORTED);
         }
         let key = session.next_key();
         let mut made = Pool::new(device, medium, properties.max_size, false);
         (made.location, made.decompresses) = (properties.location, usage != 0);
+        if exports {
+            made.sharing = Sharing::Exported;
+        }
         session.pools.insert(key, made);
         let slot = session.pool_slots.insert(key);
         pool.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
@@ -147,7 +154,7 @@ driver_calls! {
     fn cuDeviceSetMemPool(device: CuDevice, pool: CuMemPool) by [pool] |session| {
         let device = session.device(device.0)?;
         let key = session.pool(pool)?;
-        if session.pools.get(&key).is_none_or(|pool| pool.medium != Medium::Device || pool.device != device) {
+        if session.pools.get(&key).is_none_or(|pool| pool.medium != Medium::Device || pool.device != device || pool.imported_from().is_some()) {
             return Err(CuResult::INVALID_VALUE);
         }
         session.devices[device].current_pool = key;

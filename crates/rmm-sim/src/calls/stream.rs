@@ -12,6 +12,9 @@ use crate::handle::{self, Kind};
 use crate::memory::Side;
 use crate::stream::{GREATEST_PRIORITY, HostData, Order, Work};
 
+/// `CU_EVENT_WAIT_EXTERNAL`: the wait becomes a node of the graph that is being captured.
+const EXTERNAL: c_uint = 1;
+
 driver_calls! {
     fn cuStreamCreateWithPriority(stream: *mut CuStream, flags: c_uint, priority: c_int) by [] |session| {
         let device = session.context()?;
@@ -64,9 +67,12 @@ driver_calls! {
     fn cuStreamWaitEvent(stream: CuStream, event: CuEvent, flags: c_uint) by [stream, event] |session| {
         let id = session.stream(stream)?;
         let key = session.event(event)?;
-        // The one flag that exists is for streams that are being captured.
-        if flags != 0 {
-            return Err(CuResult::INVALID_VALUE);
+        match flags {
+            0 => {}
+            // For streams that are being captured, and not for others (seen on an H200).
+            EXTERNAL if session.captures.has(id) => return Err(CuResult::NOT_SUPPORTED),
+            EXTERNAL => return Err(CuResult::ILLEGAL_STATE),
+            _ => return Err(CuResult::INVALID_VALUE),
         }
         if session.capture_wait(id, key)? {
             return Ok(());

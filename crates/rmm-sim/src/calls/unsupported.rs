@@ -4,8 +4,7 @@ use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
 
 use rmm_sys::{
     CuDevice, CuDevicePtr, CuEvent, CuFunction, CuGraphMemAttribute, CuIpcEventHandle,
-    CuIpcMemHandle, CuMemHandle, CuMemHandleType, CuMemPool, CuMemPoolPtrExportData, CuModule,
-    CuResult, CuStream,
+    CuIpcMemHandle, CuMemHandle, CuMemHandleType, CuModule, CuResult, CuStream,
 };
 
 use crate::call::call;
@@ -20,10 +19,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    fn cuMemPoolExportToShareableHandle(*mut c_void, CuMemPool, CuMemHandleType, c_ulonglong);
-    fn cuMemPoolImportFromShareableHandle(*mut CuMemPool, *mut c_void, CuMemHandleType, c_ulonglong);
-    fn cuMemPoolExportPointer(*mut CuMemPoolPtrExportData, CuDevicePtr);
-    fn cuMemPoolImportPointer(*mut CuDevicePtr, CuMemPool, *mut CuMemPoolPtrExportData);
     fn cuDeviceGetGraphMemAttribute(CuDevice, CuGraphMemAttribute, *mut c_void);
     fn cuDeviceSetGraphMemAttribute(CuDevice, CuGraphMemAttribute, *mut c_void);
     fn cuDeviceGraphMemTrim(CuDevice);

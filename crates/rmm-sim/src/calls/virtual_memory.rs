@@ -93,6 +93,16 @@ impl State {
 }
 
 impl Session<'_> {
+    /// Makes sure that there are addresses to name memory by once more.
+    pub(crate) fn open_addresses(&mut self) -> Result<(), CuResult> {
+        let totals = self.devices.iter().map(|device| device.total);
+        let memory = totals.fold(0, usize::saturating_add);
+        if let Some(range) = self.virtual_memory.open(memory)? {
+            current::register_range(self.state_machine(), range);
+        }
+        Ok(())
+    }
+
     fn create_physical(&mut self, device: usize, bytes: usize) -> Result<CuMemHandle, CuResult> {
         let start = self.take_from_device(device, bytes)?;
         self.check_allocated(start, bytes, None);
@@ -134,10 +144,7 @@ driver_calls! {
         if flags != 0 || !is_granular(bytes) || !(alignment == 0 || alignment.is_power_of_two()) {
             return Err(CuResult::INVALID_VALUE);
         }
-        let memory = session.devices.iter().map(|device| device.total).fold(0, usize::saturating_add);
-        if let Some(range) = session.virtual_memory.open(memory)? {
-            current::register_range(session.state_machine(), range);
-        }
+        session.open_addresses()?;
         let start = session.virtual_memory.reserve(bytes, alignment, address(hint));
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
         session.note(start);
@@ -199,10 +206,12 @@ driver_calls! {
     }
 
     fn cuMemMap(start: CuDevicePtr, bytes: usize, offset: usize, handle: CuMemHandle, flags: c_ulonglong) by [start, handle] |session| {
-        let range = granules(start, bytes)?;
+        let range = address(start)..address(start).checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
         let key = session.physical_of(handle)?;
         let state = &mut **session;
         if flags != 0
+            || bytes == 0
+            || !range.start.is_multiple_of(GRANULARITY)
             || !offset.is_multiple_of(GRANULARITY)
             || !state.virtual_memory.is_reserved(&range)
             || state.virtual_memory.over(&range).next().is_some()
@@ -213,7 +222,8 @@ driver_calls! {
         if offset.checked_add(bytes).is_none_or(|end| end > whole) {
             return Err(CuResult::INVALID_VALUE);
         }
-        // A mapping of a part is refused by drivers too, whatever the parameters suggest (seen on an H100).
+        // A mapping of a part is refused by drivers too, whatever the parameters suggest, and in the same way if the part is no
+        // multiple of the granularity (seen on an H100 and an H200).
         if bytes != whole {
             return Err(CuResult::NOT_SUPPORTED);
         }

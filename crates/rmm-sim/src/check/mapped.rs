@@ -19,10 +19,12 @@ use crate::virtual_memory::{Piece, permits};
 impl State {
     /// The pieces of memory that a range of addresses stands for.
     pub(super) fn pieces(&self, range: &Range<usize>) -> Vec<Piece> {
-        if self.virtual_memory.holds(range.start) {
-            self.virtual_memory.pieces(range).collect()
-        } else {
-            vec![Piece::unmapped(range)]
+        if !self.virtual_memory.holds(range.start) {
+            return vec![Piece::unmapped(range)];
+        }
+        match self.allocations.containing(range.start) {
+            Some(imported) => vec![imported.piece(range)],
+            None => self.virtual_memory.pieces(range).collect(),
         }
     }
 
@@ -58,15 +60,18 @@ impl State {
         false
     }
 
-    /// Whether the device of a stream may do what work does to mapped memory.
+    /// Whether the device of a stream may do what work does to mapped memory and, if it is a kernel, to that of other devices.
     ///
     /// # Errors
     /// `INVALID_VALUE` if not.
     pub(crate) fn check_rights(&mut self, stream: u64, work: &Work) -> Result<(), CuResult> {
+        let device = self.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?.device;
+        if !self.kernel_may_reach(work, device) {
+            return Err(CuResult::INVALID_VALUE);
+        }
         if self.virtual_memory.is_unused() {
             return Ok(());
         }
-        let device = self.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?.device;
         let (what, uses) = work.uses();
         for (place, operation) in uses {
             if !self.may_access(&place, operation, device, what) {

@@ -28,7 +28,9 @@ pub enum ViolationKind {
     UseAfterFree,
     /// An access reached over the end of an allocation, between two, or to reserved addresses at which nothing is mapped.
     OutOfBounds,
-    /// Work of a device named mapped memory that the device has no right to use like that, or lost the right before it ran.
+    /// Work of a device named mapped memory that the device has no right to use like that, or lost the right before it ran; or a
+    /// kernel named memory of another device to which its own was given no access (`cuCtxEnablePeerAccess`, and for memory of
+    /// pools `cuMemPoolSetAccess`).
     NoAccess,
     /// Memory was freed a second time.
     DoubleFree,

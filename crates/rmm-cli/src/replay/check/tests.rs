@@ -1,6 +1,7 @@
 //! A resource that is out of order is found, and one that is not passes.
 
 use std::alloc::Layout;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 
 use rmm_adaptors::PoolBlock;
@@ -85,8 +86,17 @@ const LOG: &str = "Thread,Time,Action,Pointer,Size,Stream
 ";
 
 fn check_with<S: Subject>(make: impl FnOnce() -> Result<S, Error>) -> Checked {
-    let device = OpenDevice::checked().expect("always there");
-    let trace = crate::trace::read_from("log.csv", LOG.as_bytes()).expect("a good log");
+    check_log(LOG, None, make)
+}
+
+fn check_log<S: Subject>(
+    log: &str,
+    memory: Option<&str>,
+    make: impl FnOnce() -> Result<S, Error>,
+) -> Checked {
+    let memory = memory.map(|size| size.parse().expect("a size"));
+    let device = OpenDevice::checked(memory).expect("always there");
+    let trace = crate::trace::read_from("log.csv", log.as_bytes()).expect("a good log");
     let options = Options { repeat: 2, threads: None };
     check_on(&device, &trace, options, &|_| {}, make).expect("it can be made")
 }
@@ -105,4 +115,35 @@ fn a_pool_is_in_order_and_so_are_frees_on_other_streams() {
     let checked = check_with(|| PoolMemoryResource::builder(CudaMemoryResource::new()).build());
     assert!(checked.violations.is_empty(), "{:?}", checked.violations);
     assert_eq!((checked.events, checked.failures), (8, 0));
+}
+
+/// Four streams that take turns in using eight blocks of 1 MiB, never more at once.
+fn turns() -> String {
+    let mut log = String::from("Thread,Time,Action,Pointer,Size,Stream\n");
+    for turn in 0..16 {
+        for action in ["allocate", "free"] {
+            for block in 1..=8 {
+                let stream = 1 + turn % 4;
+                writeln!(log, "1,0,{action},{block:#x}00000,1048576,{stream}").expect("a string");
+            }
+        }
+    }
+    log
+}
+
+#[test]
+fn where_memory_is_short_streams_wait_for_each_other() {
+    let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).build();
+    let short = check_log(&turns(), Some("8MiB"), pool);
+    assert_eq!((short.failures, short.violations.len()), (0, 0), "{:?}", short.first_failure);
+    let plenty = check_log(&turns(), None, pool);
+    let waits = (short.stream_waits, plenty.stream_waits);
+    assert!(waits.0 > 0 && waits.0 > waits.1, "{waits:?}");
+}
+
+#[test]
+fn a_careless_resource_is_found_where_memory_is_short() {
+    let checked = check_log(&turns(), Some("16MiB"), || Ok(Careless::default()));
+    assert_eq!(checked.failures, 0);
+    assert!(!checked.violations.is_empty());
 }

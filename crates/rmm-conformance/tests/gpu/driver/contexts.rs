@@ -12,7 +12,7 @@ use super::raw_pool::Pool;
 use super::{answers, in_every_pair, works};
 use crate::run::{in_every_environment, in_every_place};
 
-fn push(context: CuContext) -> CuResult {
+pub(super) fn push(context: CuContext) -> CuResult {
     // SAFETY: contexts of this program stay.
     unsafe { driver().cuCtxPushCurrent_v2(context) }
 }
@@ -35,7 +35,10 @@ fn device() -> Result<CuDevice, CuResult> {
 }
 
 /// Runs on a new thread, which has no context.
-fn without_context(environment: &Environment, run: impl FnOnce() -> Outcome + Send) -> Outcome {
+pub(super) fn without_context(
+    environment: &Environment,
+    run: impl FnOnce() -> Outcome + Send,
+) -> Outcome {
     let machine = match environment.handle() {
         DeviceHandle::Software(machine) => Some(machine),
         DeviceHandle::Gpu(_) => None,

@@ -6,7 +6,7 @@ use rmm_sys::{CuMemPoolAttribute, CuResult};
 use super::raw::{Event, Stream, synchronize_context};
 use super::raw_pool::{BLOCK, Pool};
 use super::stall::Stall;
-use super::{answers, is_refused, works};
+use super::{all, answers, is_refused, tell, works};
 use crate::run::{in_every_environment, in_every_place, in_every_place_unwatched};
 
 const COUNTERS: [CuMemPoolAttribute; 4] = [
@@ -71,19 +71,41 @@ fn counters_are_counted_and_not_set() {
     });
 }
 
+/// A byte counts as one, although no other block lies in the same 512 bytes.
 #[test]
-fn small_blocks_count_as_512_bytes() {
+fn blocks_count_as_the_bytes_that_were_asked_for() {
     in_every_place(|| {
         let (pool, own) = (Pool::that_keeps(0)?, Stream::non_blocking()?);
-        for (bytes, counted) in [(1, 512), (512, 512), (513, 1024)] {
+        let mut claims = Vec::new();
+        for bytes in [1, 2, 255, 511, 512, 513, 1000, 4097, (1 << 20) + 1, (2 << 20) + 1] {
             let block = pool.allocate(bytes, &own)?;
-            pool.hands_out(&format!("with {bytes} bytes handed out"), counted)?;
-            answers("the address modulo 512", &(block.pointer.0 % 512), &0)?;
-            block.free(&own)?;
-            works("the wait", own.synchronize())?;
-            pool.hands_out("with none handed out", 0)?;
+            let found = pool.get(CuMemPoolAttribute::USED_MEM_CURRENT);
+            tell(&format!("the bytes in use with {bytes} handed out"), &found);
+            claims.push(answers(&format!("{bytes} bytes count as"), &found, &Ok(bytes as u64)));
+            claims.push(block.free(&own));
+            claims.push(works("the wait", own.synchronize()));
+            claims.push(pool.hands_out(&format!("with {bytes} bytes given back"), 0));
         }
-        Ok(())
+        all(claims)
+    });
+}
+
+#[test]
+fn blocks_begin_at_multiples_of_512_bytes() {
+    in_every_place(|| {
+        let (pool, own) = (Pool::that_keeps(0)?, Stream::non_blocking()?);
+        let mut claims = Vec::new();
+        let sizes = [1, 512, 513, 1, 4097];
+        let blocks = sizes.map(|bytes| pool.allocate(bytes, &own));
+        for (bytes, block) in sizes.into_iter().zip(blocks) {
+            let block = block?;
+            let address = block.pointer.0;
+            let what = format!("the address of {bytes} bytes, {address:#x}, modulo 512");
+            claims.push(answers(&what, &(address % 512), &0));
+            claims.push(block.free(&own));
+        }
+        claims.push(works("the wait", own.synchronize()));
+        all(claims)
     });
 }
 

@@ -11,7 +11,7 @@ use rmm_sys::{
 };
 
 use super::raw::{Stream, driver};
-use super::{answers, is_refused, works};
+use super::{all, answers, is_refused, works};
 use crate::run::{in_every_place, in_every_place_unwatched};
 
 fn home() -> Result<CuMemLocation, Failure> {
@@ -304,13 +304,42 @@ fn what_is_no_multiple_of_the_granularity_is_refused() {
     in_every_place_unwatched(|| {
         with_granularity(|unit| {
             let refused = Some(CuResult::INVALID_VALUE);
-            answers("no addresses", &Range::new(0).err(), &refused)?;
-            answers("memory of no bytes", &Physical::new(0).err(), &refused)?;
-            answers("memory of half a unit", &Physical::new(unit / 2).err(), &refused)?;
+            all([
+                answers("no addresses", &Range::new(0).err(), &refused),
+                answers("memory of no bytes", &Physical::new(0).err(), &refused),
+                answers("memory of half a unit", &Physical::new(unit / 2).err(), &refused),
+            ])
+        })
+    });
+}
+
+#[test]
+fn half_a_unit_is_not_mapped() {
+    in_every_place_unwatched(|| {
+        with_granularity(|unit| {
             let (range, memory) = (Range::new(2 * unit)?, Physical::new(2 * unit)?);
-            is_refused("mapping half a unit", memory.map(range.start, unit / 2, 0))?;
+            let code = memory.map(range.start, unit / 2, 0);
+            answers("mapping half a unit", &code, &CuResult::NOT_SUPPORTED)
+        })
+    });
+}
+
+#[test]
+fn nothing_is_mapped_at_half_a_unit() {
+    in_every_place_unwatched(|| {
+        with_granularity(|unit| {
+            let (range, memory) = (Range::new(2 * unit)?, Physical::new(unit)?);
             let crooked = DevicePtr(range.start.0 + unit as u64 / 2);
-            is_refused("mapping at half a unit", memory.map(crooked, unit, 0))?;
+            is_refused("mapping at half a unit", memory.map(crooked, unit, 0))
+        })
+    });
+}
+
+#[test]
+fn no_more_is_mapped_than_there_is() {
+    in_every_place_unwatched(|| {
+        with_granularity(|unit| {
+            let (range, memory) = (Range::new(4 * unit)?, Physical::new(2 * unit)?);
             is_refused("mapping more than there is", memory.map(range.start, 4 * unit, 0))
         })
     });

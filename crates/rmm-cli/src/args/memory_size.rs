@@ -1,0 +1,67 @@
+//! A size of memory, as people write it.
+
+use std::str::FromStr;
+
+/// A size of memory in bytes; not 0.
+///
+/// ```
+/// use rmm_cli::args::MemorySize;
+///
+/// assert_eq!("24GiB".parse::<MemorySize>().map(MemorySize::bytes), Ok(24 << 30));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySize(usize);
+
+impl MemorySize {
+    /// The size in bytes.
+    pub fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+impl FromStr for MemorySize {
+    type Err = &'static str;
+
+    /// Takes a whole number, of bytes or of the unit behind it: `KiB`, `MiB`, `GiB` or `TiB`, in any case.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
+            "" => 0,
+            "kib" => 10,
+            "mib" => 20,
+            "gib" => 30,
+            "tib" => 40,
+            _ => return Err("expected a size such as 24GiB, 512MiB or a number of bytes"),
+        };
+        let number: usize = number.parse().map_err(|_| {
+            if digits == 0 { "expected a size such as 24GiB" } else { "the size is too large" }
+        })?;
+        match number.checked_mul(1 << shift) {
+            Some(0) => Err("the device needs some memory"),
+            Some(bytes) => Ok(Self(bytes)),
+            None => Err("the size is too large"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_whole_numbers_with_or_without_a_unit() {
+        let bytes = |text: &str| text.parse().map(MemorySize::bytes);
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("1KiB"), Ok(1 << 10));
+        assert_eq!(bytes("512 mib"), Ok(512 << 20));
+        assert_eq!(bytes("24GiB"), Ok(24 << 30));
+        assert_eq!(bytes("2TiB"), Ok(2 << 40));
+        for wrong in ["", "GiB", "1.5GiB", "-1", "1GB", "1 G", "0", "0MiB"] {
+            assert!(bytes(wrong).is_err(), "{wrong:?}");
+        }
+        for much in ["99999999999999999999", "99999999TiB"] {
+            assert_eq!(bytes(much), Err("the size is too large"), "{much}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Pools that two processes share.
+
+use std::ffi::{c_int, c_ulonglong, c_void};
+use std::fs::File;
+use std::io::Write as _;
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd as _, IntoRawFd as _};
+use std::os::unix::fs::FileExt as _;
+
+use rmm_sys::{CuDevicePtr, CuMemHandleType, CuMemPool, CuMemPoolPtrExportData, CuResult};
+
+use crate::call::{address, driver_calls, pointer};
+use crate::handle::{self, Kind};
+use crate::memory;
+use crate::pool::{Medium, Pool, Sharing};
+use crate::session::Session;
+use crate::sharing::{NAME, Name};
+
+impl Session<'_> {
+    /// # Errors
+    /// `NOT_SUPPORTED` where pools can not be shared by file descriptors.
+    fn check_sharing(&self, device: usize) -> Result<(), CuResult> {
+        let shares = self.shares_pools(device, CuMemHandleType::POSIX_FILE_DESCRIPTOR);
+        if shares { Ok(()) } else { Err(CuResult::NOT_SUPPORTED) }
+    }
+}
+
+/// A file without a name that holds a pool's.
+fn file_of(name: Name) -> Result<File, CuResult> {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: the text is one of C, and lives until the call returns.
+        let descriptor = unsafe { libc::memfd_create(c"rmm-sim pool".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(CuResult::OPERATING_SYSTEM);
+        }
+        // SAFETY: it was made just now, and nobody else owns it.
+        let mut file = unsafe { File::from_raw_fd(descriptor) };
+        file.write_all(&name.to_bytes()).map_err(|_| CuResult::OPERATING_SYSTEM)?;
+        Ok(file)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = name;
+        Err(CuResult::NOT_SUPPORTED)
+    }
+}
+
+/// The name in a file that the caller has open.
+fn name_in(descriptor: c_int) -> Result<Name, CuResult> {
+    if descriptor < 0 {
+        return Err(CuResult::INVALID_VALUE);
+    }
+    // SAFETY: a descriptor that is not open is an error of the read below; it stays the caller's, as the file is never dropped.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+    let mut bytes = [0; NAME];
+    file.read_exact_at(&mut bytes, 0).map_err(|_| CuResult::INVALID_VALUE)?;
+    Name::from_bytes(&bytes)
+}
+
+driver_calls! {
+    fn cuMemPoolExportToShareableHandle(result: *mut c_void, pool: CuMemPool, kind: CuMemHandleType, flags: c_ulonglong) by [pool] |session| {
+        result.required()?;
+        let key = session.pool(pool)?;
+        let pool = session.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
+        session.check_sharing(pool.device)?;
+        if !pool.is_exported() || flags != 0 || kind != CuMemHandleType::POSIX_FILE_DESCRIPTOR {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let file = file_of(Name { machine: session.state_machine(), pool: key, allocation: (0, 0) })?;
+        // SAFETY: for this kind of handle the place takes a `c_int`.
+        unsafe { result.put_as(file.into_raw_fd()) }
+    }
+
+    fn cuMemPoolImportFromShareableHandle(result: *mut CuMemPool, handle: *mut c_void, kind: CuMemHandleType, flags: c_ulonglong) by [] |session| {
+        result.required()?;
+        let device = session.context()?;
+        session.check_sharing(device)?;
+        if flags != 0 || kind != CuMemHandleType::POSIX_FILE_DESCRIPTOR {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        // For this kind of handle it is a number.
+        let descriptor = c_int::try_from(handle.address()).map_err(|_| CuResult::INVALID_VALUE)?;
+        let name = name_in(descriptor)?;
+        let exported = session.pools.get(&name.pool).filter(|pool| pool.is_exported());
+        let exported = exported.filter(|_| name.machine == session.state_machine() && name.allocation == (0, 0));
+        let device = exported.ok_or(CuResult::INVALID_VALUE)?.device;
+        let key = session.next_key();
+        let mut made = Pool::new(device, Medium::Device, 0, false);
+        made.sharing = Sharing::Imported(name.pool);
+        session.pools.insert(key, made);
+        let slot = session.pool_slots.insert(key);
+        result.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
+    }
+
+    fn cuMemPoolExportPointer(result: *mut CuMemPoolPtrExportData, at: CuDevicePtr) by [at] |session| {
+        result.required()?;
+        let allocation = session.allocations.at(address(at)).ok_or(CuResult::INVALID_VALUE)?;
+        session.check_sharing(allocation.device)?;
+        let memory::Kind::Pool(key, _) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
+        if session.pools.get(&key).is_none_or(|pool| !pool.is_exported()) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let allocation = (allocation.id, allocation.start);
+        let name = Name { machine: session.state_machine(), pool: key, allocation };
+        result.put(CuMemPoolPtrExportData { reserved: name.to_bytes() })
+    }
+
+    fn cuMemPoolImportPointer(result: *mut CuDevicePtr, pool: CuMemPool, data: *mut CuMemPoolPtrExportData) by [pool] |session| {
+        result.required()?;
+        let key = session.pool(pool)?;
+        let device = session.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?.device;
+        session.check_sharing(device)?;
+        let name = Name::from_bytes(&data.get()?.reserved)?;
+        result.put(pointer(session.import(key, name)?))
+    }
+}

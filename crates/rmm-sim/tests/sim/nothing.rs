@@ -1,0 +1,33 @@
+//! Requests for no bytes, and frees of nothing.
+
+use rmm_sim::Schedule;
+use rmm_sys::{CuDevicePtr, CuResult};
+
+use crate::common::{default_pool, start, stream};
+
+#[test]
+fn no_bytes_are_nowhere_and_there_is_nothing_to_free() {
+    let (machine, _entered) = start(Schedule::Lazy);
+    let stream = stream();
+    let mut pointer = CuDevicePtr(7);
+    ok!(cuMemAllocAsync(&raw mut pointer, 0, stream));
+    assert_eq!(pointer, CuDevicePtr::NULL);
+    ok!(cuMemFreeAsync(pointer, stream));
+    let mut pointer = CuDevicePtr(7);
+    ok!(cuMemAllocFromPoolAsync(&raw mut pointer, 0, default_pool(), stream));
+    assert_eq!(pointer, CuDevicePtr::NULL);
+    let mut host = std::ptr::dangling_mut();
+    ok!(cuMemHostAlloc(&raw mut host, 0, 0));
+    assert!(host.is_null());
+    ok!(cuMemFreeHost(host));
+    assert!(machine.leaks().iter().all(|leak| leak.bytes == 0));
+    machine.assert_no_violations();
+}
+
+#[test]
+fn device_and_managed_memory_are_of_some_bytes() {
+    let (_machine, _entered) = start(Schedule::Lazy);
+    let mut pointer = CuDevicePtr::NULL;
+    assert_eq!(cu!(cuMemAlloc_v2(&raw mut pointer, 0)), CuResult::INVALID_VALUE);
+    assert_eq!(cu!(cuMemAllocManaged(&raw mut pointer, 0, 1)), CuResult::INVALID_VALUE);
+}
