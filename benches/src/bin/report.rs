@@ -1,0 +1,5 @@
+//! Reads the rows of a run.
+
+#![forbid(unsafe_code)]
+
+fn main() {}
