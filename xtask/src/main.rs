@@ -11,10 +11,14 @@
     reason = "a command-line tool talks to its terminal"
 )]
 
+mod archive;
 mod bench;
+mod bench_gpu;
+mod build;
 mod cargo;
 mod ci;
 mod error;
+mod execute;
 mod metadata;
 mod mutants;
 mod readme;
@@ -44,6 +48,8 @@ enum Command {
     TestGpu(test_gpu::Args),
     /// Run the benchmarks, on the GPU if there is one
     Bench(bench::Args),
+    /// Time our allocators and those of others on a GPU: from an archive for a machine with no Rust; or make the report of a run
+    BenchGpu(bench_gpu::Args),
     /// Run everything that continuous integration runs
     Ci(ci::Args),
     /// Break the pool and the base resources one line at a time, and see that a test notices each (minutes)
@@ -59,6 +65,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::TestGpu(args) => test_gpu::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::BenchGpu(args) => bench_gpu::run(&args),
         Command::Ci(args) => ci::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Soak(args) => soak::run(&args),

@@ -1,11 +1,10 @@
 //! The whole command, with shell scripts in place of the real programs.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::archive::Contents;
 use super::*;
+use crate::archive::{self, Contents};
 
 /// Starting a process copies the descriptors of this one, and a script that any process holds open for writing cannot
 /// be run: so one test at a time writes and runs scripts.
@@ -38,7 +37,7 @@ impl Fixture {
             (name.to_owned(), path)
         };
         let programs = vec![script("rmm", rmm), script("gpu", gpu)];
-        let contents = Contents { commit: None, programs, traces: Vec::new() };
+        let contents = Contents { programs, ..Contents::default() };
         archive::write(&dir.path().join("archive"), &contents).unwrap();
         Self { dir, _turn: turn }
     }
