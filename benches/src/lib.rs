@@ -7,6 +7,7 @@ pub mod handoff;
 pub mod player;
 pub mod program;
 pub mod protocol;
+pub mod report;
 pub mod rows;
 pub mod setup;
 pub mod workloads;
