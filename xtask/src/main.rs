@@ -22,6 +22,9 @@ mod execute;
 mod metadata;
 mod mutants;
 mod readme;
+#[cfg(unix)]
+#[cfg(test)]
+mod scripts;
 mod soak;
 mod steps;
 mod test;
@@ -97,6 +100,20 @@ mod tests {
     fn an_archive_cannot_be_saved_and_run_at_once() {
         let both = Cli::try_parse_from(["xtask", "test-gpu", "--save", "a", "--archive", "b"]);
         assert!(both.is_err());
+    }
+
+    #[test]
+    fn a_benchmark_run_does_one_thing() {
+        let parse = |line: &str| {
+            let words = ["xtask", "bench-gpu"].into_iter().chain(line.split_whitespace());
+            Cli::try_parse_from(words)
+        };
+        assert!(parse("--archive a --output o --passes 1 --allocator pool,arena --quick").is_ok());
+        assert!(parse("--save a --without-peers").is_ok());
+        assert!(parse("--report results").is_ok());
+        for wrong in ["", "--save a --archive b", "--save a --quick", "--archive a --passes 0"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn draw_bars(
         let middle = top + LINE * pixels(line)? + LINE / 2;
         let start = left + NAMES;
         let end = start + length(value / longest, room);
-        text(canvas, &subject.label(), (start - 6, middle), Side::Left, &INK)?;
+        text(canvas, &subject.label(), (start - 6, middle), Side::Left, INK)?;
         let colour = colour(subject);
         let style = if subject.runner == Runner::Ours {
             colour.filled()
@@ -83,7 +83,7 @@ fn draw_bars(
             let gap = [(end - 14, middle + 8), (end - 8, middle - 8)];
             canvas.draw(&PathElement::new(gap.to_vec(), WHITE.stroke_width(4)))?;
         }
-        text(canvas, &short(value), (end + 5, middle), Side::Right, &INK)?;
+        text(canvas, &short(value), (end + 5, middle), Side::Right, INK)?;
     }
     Ok(())
 }

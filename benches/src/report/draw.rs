@@ -49,14 +49,14 @@ pub(super) fn text(
     content: &str,
     place: (i32, i32),
     side: Side,
-    colour: &RGBColor,
+    colour: RGBColor,
 ) -> Drawn {
     let side = match side {
         Side::Left => HPos::Right,
         Side::Middle => HPos::Center,
         Side::Right => HPos::Left,
     };
-    let font = ("sans-serif", 15).into_font().color(colour).pos(Pos::new(side, VPos::Center));
+    let font = ("sans-serif", 15).into_font().color(&colour).pos(Pos::new(side, VPos::Center));
     Ok(canvas.draw(&Text::new(content.to_owned(), place, font))?)
 }
 

@@ -39,23 +39,23 @@ pub(super) fn draw(figures: &Figures, chart: &Chart) -> Drawn<Option<String>> {
     }
     let xs: Vec<f64> = chart.points.iter().map(|&point| place(point)).collect();
     let ys = lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
-    let x = Scale::of(xs.iter().copied(), LEFT, WIDTH - RIGHT);
-    let y = Scale::of(ys, HEIGHT - BOTTOM, TOP);
+    let x = Scale::over(xs.iter().copied(), LEFT, WIDTH - RIGHT);
+    let y = Scale::around(ys, HEIGHT - BOTTOM, TOP);
     let drawn = svg(HEIGHT, |canvas| {
         title(canvas, chart.title, (LEFT, TOP / 2))?;
         for value in y.ticks() {
             let at = y.pixel(value);
             canvas.draw(&PathElement::new([(LEFT, at), (WIDTH - RIGHT, at)], GRID))?;
-            text(canvas, &tick(value), (LEFT - 6, at), Side::Left, &INK)?;
+            text(canvas, &tick(value), (LEFT - 6, at), Side::Left, INK)?;
         }
         for (&point, &value) in chart.points.iter().zip(&xs) {
             let at = x.pixel(value);
             canvas.draw(&PathElement::new([(at, TOP), (at, HEIGHT - BOTTOM)], GRID))?;
-            text(canvas, &tick(f64::from(point)), (at, HEIGHT - BOTTOM + 14), Side::Middle, &INK)?;
+            text(canvas, &tick(f64::from(point)), (at, HEIGHT - BOTTOM + 14), Side::Middle, INK)?;
         }
         let middle = LEFT.midpoint(WIDTH - RIGHT);
-        text(canvas, chart.x_title, (middle, HEIGHT - BOTTOM + 34), Side::Middle, &INK)?;
-        text(canvas, chart.y_title, (WIDTH - RIGHT, TOP / 2), Side::Left, &INK)?;
+        text(canvas, chart.x_title, (middle, HEIGHT - BOTTOM + 34), Side::Middle, INK)?;
+        text(canvas, chart.y_title, (WIDTH - RIGHT, TOP / 2), Side::Left, INK)?;
         draw_lines(canvas, &lines, &x, &y)
     })?;
     Ok(Some(drawn))
@@ -91,7 +91,7 @@ fn draw_lines(canvas: &Canvas<'_>, lines: &[Line<'_>], x: &Scale, y: &Scale) -> 
     names.sort_by_key(|(at, _)| *at);
     let heights = apart(names.iter().map(|(at, _)| *at));
     for ((_, subject), at) in names.iter().zip(heights) {
-        text(canvas, &subject.label(), (WIDTH - RIGHT + 10, at), Side::Right, &colour(subject))?;
+        text(canvas, &subject.label(), (WIDTH - RIGHT + 10, at), Side::Right, colour(subject))?;
     }
     Ok(())
 }
@@ -125,13 +125,22 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(values: impl Iterator<Item = f64>, from: i32, to: i32) -> Self {
+    /// From the lowest value to the highest.
+    fn over(values: impl Iterator<Item = f64>, from: i32, to: i32) -> Self {
         let (low, high) = values
             .filter(|value| *value > 0.0)
             .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         // A range of no length has no scale.
         let high = if high > low { high } else { low * 2.0 };
         Self { low, high, from, to }
+    }
+
+    /// From the last tick below all values to the first above them.
+    fn around(values: impl Iterator<Item = f64>, from: i32, to: i32) -> Self {
+        let Self { low, high, .. } = Self::over(values, from, to);
+        let below = all_ticks().filter(|tick| *tick <= low).last();
+        let above = all_ticks().find(|tick| *tick >= high);
+        Self { low: below.unwrap_or(low), high: above.unwrap_or(high), from, to }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a few hundred pixels")]
@@ -142,11 +151,16 @@ impl Scale {
 
     /// Powers of ten, and twos and fives between if there are few.
     fn ticks(&self) -> Vec<f64> {
-        let steps: &[f64] = if self.high / self.low > 300.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-        let powers = (-6..9).map(|power| 10_f64.powi(power));
-        let all = powers.flat_map(|power| steps.iter().map(move |step| rounded(step * power)));
-        all.filter(|value| (self.low..=self.high).contains(value)).collect()
+        let all = all_ticks().filter(|value| (self.low..=self.high).contains(value));
+        let is_long = self.high / self.low > 300.0;
+        all.filter(|value| !is_long || value.log10().fract().abs() < 1e-6).collect()
     }
+}
+
+/// Ones, twos and fives, from the smallest.
+fn all_ticks() -> impl Iterator<Item = f64> {
+    let powers = (-6..9).map(|power| 10_f64.powi(power));
+    powers.flat_map(|power| [1.0, 2.0, 5.0].map(|step| rounded(step * power)))
 }
 
 /// Without what a product of powers of ten adds in the last digit.
@@ -182,11 +196,15 @@ mod tests {
 
     #[test]
     fn an_axis_has_ticks_within_and_ends_at_its_ends() {
-        let scale = Scale::of([0.5, 110.0].into_iter(), 0, 100);
-        assert_eq!((scale.pixel(0.5), scale.pixel(110.0)), (0, 100));
+        let scale = Scale::around([0.6, 90.0].into_iter(), 0, 100);
+        assert_eq!((scale.pixel(0.5), scale.pixel(100.0)), (0, 100), "ticks around the values");
         assert_eq!(scale.ticks(), [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
-        let wide = Scale::of([0.5, 37_115.0].into_iter(), 0, 100);
+        let wide = Scale::around([0.5, 37_115.0].into_iter(), 0, 100);
         assert_eq!(wide.ticks(), [1.0, 10.0, 100.0, 1000.0, 10_000.0]);
+        let flat = Scale::around([58.0, 58.5].into_iter(), 0, 100);
+        assert_eq!(flat.ticks(), [50.0, 100.0], "noise does not fill the chart");
+        let threads = Scale::over([1.0, 16.0].into_iter(), 0, 100);
+        assert_eq!((threads.pixel(4.0), threads.pixel(16.0)), (50, 100));
     }
 
     #[test]

@@ -23,12 +23,8 @@ pub(super) fn markdown(judged: &[Judged]) -> String {
 fn verdict(judged: &[Judged]) -> String {
     let count = |verdict| judged.iter().filter(|judged| judged.verdict() == verdict).count();
     let (met, missed) = (count(Verdict::Met), count(Verdict::Missed));
-    match count(Verdict::NotMeasured) {
-        0 => format!("{met} targets are met, {missed} are missed."),
-        others => {
-            format!("{met} targets are met, {missed} are missed, {others} were not measured.")
-        }
-    }
+    let others = count(Verdict::NotMeasured);
+    format!("Targets: {met} met, {missed} missed, {others} not measured.")
 }
 
 fn table(judged: &[Judged], style: TableStyle) -> Table {
@@ -116,9 +112,6 @@ mod tests {
             "|16 threads|Mops/s|110|>= 100, 10x T=1 (is 5.00x)|0.63|175x|4.34 RMM arena|25.3x of 20x|NO|"
         );
         assert_eq!(line("handoff"), "|handoff||-|<= 150|-|-|-|-x of 6x|-|");
-        assert!(
-            text.contains("\n\n4 targets are met, 3 are missed, 19 were not measured.\n"),
-            "{text}"
-        );
+        assert!(text.contains("\n\nTargets: 4 met, 3 missed, 19 not measured.\n"), "{text}");
     }
 }
