@@ -26,16 +26,13 @@ pub(crate) fn rmm(profile: &str) -> Result<Program> {
     the("bin", "rmm", build_programs(&mut command)?)
 }
 
-/// The benchmarks, and the programs of their package.
+/// The benchmarks.
 pub(crate) fn benches() -> Result<Vec<Program>> {
     let mut command = cargo();
     command.args(["bench", "-p", "rmm-benches", "--no-run"]);
     let programs = build_programs(&mut command)?;
-    // A unit-test harness of the library is of no use where the numbers are taken.
-    Ok(programs
-        .into_iter()
-        .filter(|program| program.kind == "bench" || program.kind == "bin")
-        .collect())
+    // A unit-test harness of the library, and the programs for `bench-gpu`, are of no use beside the tests.
+    Ok(programs.into_iter().filter(|program| program.kind == "bench").collect())
 }
 
 /// A program of the benchmarks' package, as released.

@@ -12,7 +12,7 @@ const COLUMNS: [&str; 9] =
 
 /// The table as text, and how many targets are met.
 pub fn terminal(judged: &[Judged]) -> String {
-    format!("{}\n{}\n", table(judged, presets::UTF8_HORIZONTAL_ONLY), verdict(judged))
+    format!("{}\n{}\n", table(judged, presets::ASCII_BORDERS_ONLY_CONDENSED), verdict(judged))
 }
 
 /// The same in Markdown.
@@ -42,10 +42,12 @@ fn table(judged: &[Judged], style: TableStyle) -> Table {
 
 fn cells(judged: &Judged) -> [String; 9] {
     let best = judged.best_peer.as_ref();
+    // What is near a bound is not to look as if it were on it.
+    let exact = |value: f64| if judged.unit == "x" { format!("{value:.3}") } else { short(value) };
     [
         judged.label.to_owned(),
         judged.unit.clone(),
-        number(judged.ours),
+        judged.ours.map_or_else(none, exact),
         wanted(judged),
         number(judged.rmm_pool),
         times(judged.than_rmm_pool),
@@ -110,6 +112,10 @@ mod tests {
         assert_eq!(
             line("16 threads"),
             "|16 threads|Mops/s|110|>= 100, 10x T=1 (is 5.00x)|0.63|175x|4.34 RMM arena|25.3x of 20x|NO|"
+        );
+        assert_eq!(
+            line("gnn-train, reserved / peak"),
+            "|gnn-train, reserved / peak|x|1.120|<= 1.15|-|-|-|-|yes|"
         );
         assert_eq!(line("handoff"), "|handoff||-|<= 150|-|-|-|-x of 6x|-|");
         assert!(text.contains("\n\nTargets: 4 met, 3 missed, 19 not measured.\n"), "{text}");

@@ -15,7 +15,7 @@ const COMFORTABLE: u64 = 60 << 20;
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub(crate) fn save(folder: &Path, contents: &Contents) -> Result<()> {
     let written = write(folder, contents)?;
     strip(&written);
