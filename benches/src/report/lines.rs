@@ -209,8 +209,11 @@ mod tests {
 
     #[test]
     fn names_do_not_cover_each_other() {
-        let heights = apart([100, 101, 102, 400, 401].into_iter());
-        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 2), "{heights:?}");
-        assert!(heights.iter().all(|height| (TOP..=HEIGHT - BOTTOM).contains(height)));
+        let bottom = HEIGHT - BOTTOM;
+        for crowded in [[100, 101, 102], [TOP, TOP, TOP + 1], [bottom - 1, bottom, bottom]] {
+            let heights = apart(crowded.into_iter());
+            assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 2), "{heights:?}");
+            assert!(heights.iter().all(|height| (TOP..=bottom).contains(height)), "{heights:?}");
+        }
     }
 }
