@@ -2,8 +2,12 @@
 //!
 //! `benches/README.md` says what each benchmark measures and how to run them.
 
+pub mod allocators;
 pub mod handoff;
 pub mod player;
 pub mod program;
 pub mod protocol;
+pub mod report;
+pub mod rows;
 pub mod setup;
+pub mod workloads;

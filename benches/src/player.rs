@@ -1,5 +1,7 @@
 //! The loop that is timed.
 
+use std::time::{Duration, Instant};
+
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
 
 use crate::program::{Call, Program};
@@ -28,10 +30,39 @@ impl<'a> Player<'a> {
     /// # Errors
     /// If an allocation fails. What is live then is lost to the program; a benchmark ends there.
     pub fn run(&mut self, resource: &impl Resource) -> Result<(), Error> {
+        self.play::<false>(resource, &mut Vec::new())
+    }
+
+    /// Makes all calls, reads the clock around each allocation, and adds what each took to `times`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_timing_each(
+        &mut self,
+        resource: &impl Resource,
+        times: &mut Vec<Duration>,
+    ) -> Result<(), Error> {
+        self.play::<true>(resource, times)
+    }
+
+    #[inline]
+    fn play<const TIMED: bool>(
+        &mut self,
+        resource: &impl Resource,
+        times: &mut Vec<Duration>,
+    ) -> Result<(), Error> {
         for call in self.program.list() {
             match *call {
                 Call::Allocate { slot, stream, layout } => {
-                    self.blocks[slot] = resource.allocate(self.streams[stream].as_ref(), layout)?;
+                    let stream = self.streams[stream].as_ref();
+                    self.blocks[slot] = if TIMED {
+                        let clock = Instant::now();
+                        let block = resource.allocate(stream, layout);
+                        times.push(clock.elapsed());
+                        block?
+                    } else {
+                        resource.allocate(stream, layout)?
+                    };
                 }
                 Call::Free { slot, stream, layout } => {
                     let (stream, block) = (&self.streams[stream], self.blocks[slot]);

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::alloc::Layout;
+use std::fmt;
 
 use rmm_cli::trace::{Action, Trace};
 
@@ -16,6 +17,15 @@ const ALIGNMENT: usize = 256;
 pub(crate) enum Call {
     Allocate { slot: usize, stream: usize, layout: Layout },
     Free { slot: usize, stream: usize, layout: Layout },
+}
+
+/// `action,slot,size,stream`, as the runner of the peers reads it.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Allocate { slot, stream, layout } | Self::Free { slot, stream, layout }) = self;
+        let action = if matches!(self, Self::Allocate { .. }) { "allocate" } else { "free" };
+        write!(f, "{action},{slot},{},{stream}", layout.size())
+    }
 }
 
 /// Calls that leave nothing behind.
@@ -70,6 +80,19 @@ impl Program {
     /// How many calls it makes.
     pub fn calls(&self) -> u64 {
         self.list().len() as u64
+    }
+
+    /// The most bytes live at once, each size rounded up to 256: no allocator can hold less.
+    pub fn peak_live(&self) -> u64 {
+        let (mut live, mut peak) = (0, 0);
+        for call in self.list() {
+            match call {
+                Call::Allocate { layout, .. } => live += layout.pad_to_align().size() as u64,
+                Call::Free { layout, .. } => live -= layout.pad_to_align().size() as u64,
+            }
+            peak = peak.max(live);
+        }
+        peak
     }
 
     pub(crate) fn list(&self) -> &[Call] {
@@ -144,6 +167,8 @@ mod tests {
         let trace = rmm_cli::trace::read_from("log", log.as_bytes()).unwrap();
         let program = Program::recorded(&trace).unwrap();
         assert_eq!((program.calls(), program.slots(), program.streams()), (4, 2, 2));
+        assert_eq!(program.peak_live(), 512);
+        assert_eq!(program.list()[1].to_string(), "allocate,1,32,1");
         let last = program.list().last();
         assert!(
             matches!(last, Some(Call::Free { slot: 1, stream: 1, layout }) if layout.size() == 32)

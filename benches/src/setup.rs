@@ -14,7 +14,7 @@ use rmm_core::Error;
 use rmm_resources::CudaMemoryResource;
 
 /// Bytes that a pool starts with, so that it does not grow while it is timed.
-const POOL_BYTES: usize = 16 << 30;
+pub(crate) const POOL_BYTES: usize = 16 << 30;
 
 /// Runs benchmarks on the device that is chosen by `RMM_DRIVER`, and says which that is.
 ///

@@ -11,13 +11,20 @@
     reason = "a command-line tool talks to its terminal"
 )]
 
+mod archive;
 mod bench;
+mod bench_gpu;
+mod build;
 mod cargo;
 mod ci;
 mod error;
+mod execute;
 mod metadata;
 mod mutants;
 mod readme;
+#[cfg(unix)]
+#[cfg(test)]
+mod scripts;
 mod soak;
 mod steps;
 mod test;
@@ -44,6 +51,8 @@ enum Command {
     TestGpu(test_gpu::Args),
     /// Run the benchmarks, on the GPU if there is one
     Bench(bench::Args),
+    /// Time our allocators and those of others on a GPU: from an archive for a machine with no Rust; or make the report of a run
+    BenchGpu(bench_gpu::Args),
     /// Run everything that continuous integration runs
     Ci(ci::Args),
     /// Break the pool and the base resources one line at a time, and see that a test notices each (minutes)
@@ -59,6 +68,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::TestGpu(args) => test_gpu::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::BenchGpu(args) => bench_gpu::run(&args),
         Command::Ci(args) => ci::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Soak(args) => soak::run(&args),
@@ -90,6 +100,20 @@ mod tests {
     fn an_archive_cannot_be_saved_and_run_at_once() {
         let both = Cli::try_parse_from(["xtask", "test-gpu", "--save", "a", "--archive", "b"]);
         assert!(both.is_err());
+    }
+
+    #[test]
+    fn a_benchmark_run_does_one_thing() {
+        let parse = |line: &str| {
+            let words = ["xtask", "bench-gpu"].into_iter().chain(line.split_whitespace());
+            Cli::try_parse_from(words)
+        };
+        assert!(parse("--archive a --output o --passes 1 --allocator pool,arena --quick").is_ok());
+        assert!(parse("--save a --without-peers").is_ok());
+        assert!(parse("--report results").is_ok());
+        for wrong in ["", "--save a --archive b", "--save a --quick", "--archive a --passes 0"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

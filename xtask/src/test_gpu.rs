@@ -1,10 +1,7 @@
 //! `cargo xtask test-gpu`: the GPU tests over devices, kinds of stream and resources; from source, or from an archive on
 //! a machine that has a GPU and no Rust.
 
-mod archive;
-mod build;
 mod doctor;
-mod execute;
 mod junit;
 mod libtest;
 mod matrix;
@@ -12,14 +9,16 @@ mod save;
 mod verdict;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use self::doctor::gpus;
 use self::matrix::Cell;
 use self::verdict::{CellResult, judge};
+use crate::archive::Archive;
 use crate::cargo::workspace_root;
 use crate::error::{Context as _, Result};
+use crate::{build, execute};
 
 /// Options of `cargo xtask test-gpu`.
 #[derive(Debug, Default, clap::Args)]
@@ -68,10 +67,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return save::save(folder);
     }
     let programs = match &args.archive {
-        Some(folder) => archive::open(folder)?,
-        None => build::from_source(&workspace_root()?)?,
+        Some(folder) => Programs::of_archive(folder)?,
+        None => Programs::from_source()?,
     };
     run_matrix(args, &programs)
+}
+
+impl Programs {
+    fn of_archive(folder: &Path) -> Result<Self> {
+        let archive = Archive::open(folder)?;
+        let junit = folder.join("test-gpu.xml");
+        Ok(Self { gpu: archive.program("gpu")?, rmm: archive.program("rmm")?, junit })
+    }
+
+    fn from_source() -> Result<Self> {
+        let junit = workspace_root()?.join("target/test-gpu.xml");
+        Ok(Self { gpu: build::gpu_tests()?.path, rmm: build::rmm("gpu")?.path, junit })
+    }
 }
 
 fn run_matrix(args: &Args, programs: &Programs) -> Result<()> {

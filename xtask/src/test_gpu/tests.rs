@@ -1,18 +1,9 @@
 //! The whole command, with shell scripts in place of the real programs.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use super::archive::Contents;
 use super::*;
+use crate::archive::{self, Contents};
+use crate::scripts::{ONE_GPU, Scripts};
 
-/// Starting a process copies the descriptors of this one, and a script that any process holds open for writing cannot
-/// be run: so one test at a time writes and runs scripts.
-static SCRIPTS: Mutex<()> = Mutex::new(());
-
-/// Asked about any other driver, it would not answer.
-const ONE_GPU: &str = r#"[ "$RMM_DRIVER" = cuda ] || exit 3; echo '{"driver":{},"devices":[{"ordinal":0,"name":"Test GPU"}]}'"#;
 const NO_DRIVER: &str = r#"echo '{"driver":null,"devices":[]}'; exit 1"#;
 
 /// Runs of the program on one GPU.
@@ -23,28 +14,20 @@ const PASSES: &str =
 
 /// An archive that was written by the real code from two scripts.
 struct Fixture {
-    dir: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    scripts: Scripts,
 }
 
 impl Fixture {
     fn new(rmm: &str, gpu: &str) -> Self {
-        let turn = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let dir = tempfile::tempdir().unwrap();
-        let script = |name: &str, body: &str| {
-            let path = dir.path().join(name);
-            fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-            (name.to_owned(), path)
-        };
-        let programs = vec![script("rmm", rmm), script("gpu", gpu)];
-        let contents = Contents { commit: None, programs, traces: Vec::new() };
-        archive::write(&dir.path().join("archive"), &contents).unwrap();
-        Self { dir, _turn: turn }
+        let scripts = Scripts::new();
+        let programs = vec![scripts.write("rmm", rmm), scripts.write("gpu", gpu)];
+        let contents = Contents { programs, ..Contents::default() };
+        archive::write(&scripts.folder().join("archive"), &contents).unwrap();
+        Self { scripts }
     }
 
     fn folder(&self) -> PathBuf {
-        self.dir.path().join("archive")
+        self.scripts.folder().join("archive")
     }
 
     fn run(&self, change: impl FnOnce(&mut Args)) -> Result<()> {
@@ -130,7 +113,7 @@ fn a_silent_program_fails() {
 #[test]
 fn results_go_where_they_are_asked_to() {
     let fixture = Fixture::new(ONE_GPU, PASSES);
-    let asked = fixture.dir.path().join("reports/deep/gpu.xml");
+    let asked = fixture.scripts.folder().join("reports/deep/gpu.xml");
     fixture.run(|args| args.junit = Some(asked.clone())).unwrap();
     assert!(asked.exists() && !fixture.folder().join("test-gpu.xml").exists());
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use comfy_table::Table;
 
-use super::execute::Finished;
 use super::libtest::{Outcome, TestCase, parse};
 use super::matrix::Cell;
+use crate::execute::Finished;
 use crate::steps::{new_table, seconds};
 
 /// How many lines of a broken program's errors are kept.

@@ -2,26 +2,28 @@
 //!
 //! ```text
 //! DIR/manifest.json      what is in the folder, and what it was built from
-//! DIR/bin/xtask          this program: `DIR/bin/xtask test-gpu --archive DIR` runs the matrix
+//! DIR/bin/xtask          this program, which runs the rest
 //! DIR/bin/rmm            the command-line tool, as released
-//! DIR/bin/rmm-checked    the same with assertions kept
-//! DIR/bin/gpu            the GPU tests, with assertions kept
-//! DIR/bin/...            the benchmarks
+//! DIR/bin/...            what is to be run there
+//! DIR/lib/...            libraries that the programs of others need
 //! DIR/traces/*.gz        what `rmm replay` and the benchmarks replay
-//! DIR/test-gpu.xml       the results, after a run
 //! ```
+
+mod save;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Programs;
+pub(crate) use self::save::{commit, save, traces};
 use crate::error::{Context as _, Result};
 
 const MANIFEST: &str = "manifest.json";
 const BIN: &str = "bin";
+const LIB: &str = "lib";
 const TRACES: &str = "traces";
+const PARTS: [&str; 3] = [BIN, LIB, TRACES];
 
 /// Raised when an older reader would misread a folder.
 const FORMAT: u32 = 1;
@@ -34,18 +36,30 @@ struct Manifest {
     commit: Option<String>,
     /// Files in `bin`.
     programs: Vec<String>,
+    /// Files in `lib`.
+    #[serde(default)]
+    libraries: Vec<String>,
     /// Files in `traces`.
     traces: Vec<String>,
 }
 
 /// What goes into an archive.
-#[derive(Debug)]
-pub(super) struct Contents {
-    pub(super) commit: Option<String>,
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) commit: Option<String>,
     /// The name of each program in the archive, and the file that it is copied from.
-    pub(super) programs: Vec<(String, PathBuf)>,
+    pub(crate) programs: Vec<(String, PathBuf)>,
+    /// Libraries that they need.
+    pub(crate) libraries: Vec<PathBuf>,
     /// The files of the traces.
-    pub(super) traces: Vec<PathBuf>,
+    pub(crate) traces: Vec<PathBuf>,
+}
+
+/// An archive that was opened for a run.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    folder: PathBuf,
+    manifest: Manifest,
 }
 
 /// Writes an archive, in place of an older one. Returns the programs' places in it.
@@ -53,17 +67,17 @@ pub(super) struct Contents {
 /// # Errors
 ///
 /// If the folder holds something else, two programs have one name, or a file cannot be copied.
-pub(super) fn write(folder: &Path, contents: &Contents) -> Result<Vec<PathBuf>> {
+pub(crate) fn write(folder: &Path, contents: &Contents) -> Result<Vec<PathBuf>> {
     clear(folder)?;
-    let (bin, traces) = (folder.join(BIN), folder.join(TRACES));
+    let bin = folder.join(BIN);
     fs::create_dir_all(&bin).context(bin.display())?;
-    fs::create_dir_all(&traces).context(traces.display())?;
 
     let mut manifest = Manifest {
         format: FORMAT,
         commit: contents.commit.clone(),
         programs: Vec::new(),
-        traces: Vec::new(),
+        libraries: copy(&contents.libraries, &folder.join(LIB))?,
+        traces: copy(&contents.traces, &folder.join(TRACES))?,
     };
     for (name, from) in &contents.programs {
         if manifest.programs.contains(name) {
@@ -73,40 +87,72 @@ pub(super) fn write(folder: &Path, contents: &Contents) -> Result<Vec<PathBuf>> 
         fs::copy(from, bin.join(name)).context(from.display())?;
         manifest.programs.push(name.clone());
     }
-    for from in &contents.traces {
-        let name = from.file_name().context(from.display())?;
-        fs::copy(from, traces.join(name)).context(from.display())?;
-        manifest.traces.push(name.to_string_lossy().into_owned());
-    }
     let json = serde_json::to_string_pretty(&manifest)?;
     fs::write(folder.join(MANIFEST), json + "\n").context(folder.display())?;
     Ok(manifest.programs.iter().map(|name| bin.join(name)).collect())
 }
 
-/// Opens an archive for a run.
-///
-/// # Errors
-///
-/// If the folder is no archive, or a program that a run needs is not in it.
-pub(super) fn open(folder: &Path) -> Result<Programs> {
-    let manifest = read_manifest(folder)?;
-    if manifest.format != FORMAT {
-        return Err(format!(
-            "{}: format {} is not {FORMAT}, which this program reads",
-            folder.display(),
-            manifest.format
-        )
-        .into());
+/// Copies files into a folder under their own names, which are returned.
+fn copy(files: &[PathBuf], folder: &Path) -> Result<Vec<String>> {
+    fs::create_dir_all(folder).context(folder.display())?;
+    let mut names = Vec::new();
+    for from in files {
+        let name = from.file_name().context(from.display())?;
+        fs::copy(from, folder.join(name)).context(from.display())?;
+        names.push(name.to_string_lossy().into_owned());
     }
-    if let Some(commit) = &manifest.commit {
-        println!("archive {} of commit {commit}", folder.display());
-    }
-    let program = |name: &str| {
+    Ok(names)
+}
+
+impl Archive {
+    /// Opens an archive for a run, and says what it was built from.
+    ///
+    /// # Errors
+    ///
+    /// If the folder is no archive, or one of another format.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let manifest = read_manifest(folder)?;
+        if manifest.format != FORMAT {
+            return Err(format!(
+                "{}: format {} is not {FORMAT}, which this program reads",
+                folder.display(),
+                manifest.format
+            )
+            .into());
+        }
+        if let Some(commit) = &manifest.commit {
+            println!("archive {} of commit {commit}", folder.display());
+        }
         // Not relative: the current folder of whoever runs it is not ours to assume.
-        let path = folder.join(BIN).join(name);
-        fs::canonicalize(&path).context(path.display())
-    };
-    Ok(Programs { gpu: program("gpu")?, rmm: program("rmm")?, junit: folder.join("test-gpu.xml") })
+        let folder = fs::canonicalize(folder).context(folder.display())?;
+        Ok(Self { folder, manifest })
+    }
+
+    /// Where it lies.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it was built from, if known.
+    pub(crate) fn commit(&self) -> Option<&str> {
+        self.manifest.commit.as_deref()
+    }
+
+    /// A program of it.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there.
+    pub(crate) fn program(&self, name: &str) -> Result<PathBuf> {
+        let path = self.folder.join(BIN).join(name);
+        fs::metadata(&path).context(path.display())?;
+        Ok(path)
+    }
+
+    /// The folder of the traces.
+    pub(crate) fn traces(&self) -> PathBuf {
+        self.folder.join(TRACES)
+    }
 }
 
 /// The size of all files of an archive, in bytes.
@@ -114,9 +160,9 @@ pub(super) fn open(folder: &Path) -> Result<Programs> {
 /// # Errors
 ///
 /// If the folder cannot be read.
-pub(super) fn size(folder: &Path) -> Result<u64> {
+fn size(folder: &Path) -> Result<u64> {
     let mut bytes = fs::metadata(folder.join(MANIFEST))?.len();
-    for part in [BIN, TRACES] {
+    for part in PARTS {
         for entry in fs::read_dir(folder.join(part))? {
             bytes += entry?.metadata()?.len();
         }
@@ -133,7 +179,7 @@ fn read_manifest(folder: &Path) -> Result<Manifest> {
 /// Removes an older archive; refuses to touch a folder that holds anything else.
 fn clear(folder: &Path) -> Result<()> {
     if read_manifest(folder).is_ok() {
-        for part in [BIN, TRACES] {
+        for part in PARTS {
             let part = folder.join(part);
             if part.exists() {
                 fs::remove_dir_all(&part).context(part.display())?;
@@ -164,9 +210,12 @@ mod tests {
         });
         let trace = folder.join("a.csv.gz");
         fs::write(&trace, "trace").unwrap();
+        let library = folder.join("libpeer.so");
+        fs::write(&library, "library").unwrap();
         Contents {
             commit: Some("abc".to_owned()),
             programs: programs.collect(),
+            libraries: vec![library],
             traces: vec![trace],
         }
     }
@@ -177,16 +226,19 @@ mod tests {
         let folder = dir.path().join("archive");
         let written = write(&folder, &contents(dir.path(), &["gpu", "rmm", "pair"])).unwrap();
         assert_eq!(written, ["gpu", "rmm", "pair"].map(|name| folder.join("bin").join(name)));
-        let programs = open(&folder).unwrap();
-        assert_eq!(fs::read_to_string(programs.gpu).unwrap(), "program gpu");
-        assert_eq!(fs::read_to_string(programs.rmm).unwrap(), "program rmm");
-        assert_eq!(programs.junit, folder.join("test-gpu.xml"));
-        assert_eq!(fs::read_to_string(folder.join("traces/a.csv.gz")).unwrap(), "trace");
+        let archive = Archive::open(&folder).unwrap();
+        assert_eq!(archive.commit(), Some("abc"));
+        let program = |name| fs::read_to_string(archive.program(name).unwrap()).unwrap();
+        assert_eq!((program("gpu"), program("rmm")), ("program gpu".into(), "program rmm".into()));
+        assert!(archive.program("other").unwrap_err().to_string().contains("bin/other"));
+        assert_eq!(fs::read_to_string(archive.traces().join("a.csv.gz")).unwrap(), "trace");
+        assert_eq!(fs::read_to_string(folder.join("lib/libpeer.so")).unwrap(), "library");
         let names = ["gpu", "rmm", "pair"].map(str::to_owned).to_vec();
         let expected = Manifest {
             format: 1,
             commit: Some("abc".into()),
             programs: names,
+            libraries: vec!["libpeer.so".into()],
             traces: vec!["a.csv.gz".into()],
         };
         assert_eq!(read_manifest(&folder).unwrap(), expected);
@@ -200,8 +252,7 @@ mod tests {
         write(&folder, &contents(dir.path(), &["gpu", "rmm"])).unwrap();
         assert!(!folder.join("bin/old").exists());
         let manifest = fs::metadata(folder.join(MANIFEST)).unwrap().len();
-        let expected =
-            manifest + ("program gpu".len() + "program rmm".len() + "trace".len()) as u64;
+        let expected = manifest + ("program gpuprogram rmmtracelibrary".len()) as u64;
         assert_eq!(size(&folder).unwrap(), expected);
     }
 
@@ -226,12 +277,11 @@ mod tests {
     #[test]
     fn a_folder_that_is_no_complete_archive_is_not_opened() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(open(dir.path()).is_err(), "no manifest");
-        let folder = dir.path().join("partial");
+        assert!(Archive::open(dir.path()).is_err(), "no manifest");
+        let folder = dir.path().join("newer");
         write(&folder, &contents(dir.path(), &["rmm"])).unwrap();
-        assert!(open(&folder).unwrap_err().to_string().contains("bin/gpu"));
         fs::write(folder.join(MANIFEST), r#"{"format":2,"commit":null,"programs":[],"traces":[]}"#)
             .unwrap();
-        assert!(open(&folder).unwrap_err().to_string().contains("format 2 is not 1"));
+        assert!(Archive::open(&folder).unwrap_err().to_string().contains("format 2 is not 1"));
     }
 }

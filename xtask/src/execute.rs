@@ -11,15 +11,15 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// A program that has ended.
 #[derive(Debug)]
-pub(super) struct Finished {
+pub(crate) struct Finished {
     /// What it printed.
-    pub(super) stdout: String,
+    pub(crate) stdout: String,
     /// What it printed as errors.
-    pub(super) stderr: String,
+    pub(crate) stderr: String,
     /// How it ended; nothing if it was killed at the limit.
-    pub(super) status: Option<ExitStatus>,
+    pub(crate) status: Option<ExitStatus>,
     /// How long it took.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
 }
 
 /// Runs a program, and kills it if it takes longer than `limit`.
@@ -27,7 +27,7 @@ pub(super) struct Finished {
 /// # Errors
 ///
 /// If it cannot be started or waited for.
-pub(super) fn run(command: &mut Command, limit: Duration) -> io::Result<Finished> {
+pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Finished> {
     let start = Instant::now();
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;

@@ -1,13 +1,10 @@
 //! Building the programs of a run with cargo.
 
-use std::path::Path;
-
-use super::Programs;
 use crate::cargo::{Program, build_programs, cargo};
 use crate::error::{Context as _, Result};
 
 /// The test program, in the profile that keeps assertions.
-pub(super) fn gpu_tests() -> Result<Program> {
+pub(crate) fn gpu_tests() -> Result<Program> {
     let mut command = cargo();
     command.args([
         "test",
@@ -23,28 +20,26 @@ pub(super) fn gpu_tests() -> Result<Program> {
 }
 
 /// The `rmm` program in a profile.
-pub(super) fn rmm(profile: &str) -> Result<Program> {
+pub(crate) fn rmm(profile: &str) -> Result<Program> {
     let mut command = cargo();
     command.args(["build", "--profile", profile, "-p", "rmm-cli", "--bin", "rmm"]);
     the("bin", "rmm", build_programs(&mut command)?)
 }
 
-/// The benchmarks, and the programs of their package.
-pub(super) fn benches() -> Result<Vec<Program>> {
+/// The benchmarks.
+pub(crate) fn benches() -> Result<Vec<Program>> {
     let mut command = cargo();
     command.args(["bench", "-p", "rmm-benches", "--no-run"]);
     let programs = build_programs(&mut command)?;
-    // A unit-test harness of the library is of no use where the numbers are taken.
-    Ok(programs
-        .into_iter()
-        .filter(|program| program.kind == "bench" || program.kind == "bin")
-        .collect())
+    // A unit-test harness of the library, and the programs for `bench-gpu`, are of no use beside the tests.
+    Ok(programs.into_iter().filter(|program| program.kind == "bench").collect())
 }
 
-/// Builds what a run on this machine needs.
-pub(super) fn from_source(root: &Path) -> Result<Programs> {
-    let junit = root.join("target/test-gpu.xml");
-    Ok(Programs { gpu: gpu_tests()?.path, rmm: rmm("gpu")?.path, junit })
+/// A program of the benchmarks' package, as released.
+pub(crate) fn bench_program(name: &str) -> Result<Program> {
+    let mut command = cargo();
+    command.args(["build", "--release", "-p", "rmm-benches", "--bin", name]);
+    the("bin", name, build_programs(&mut command)?)
 }
 
 fn the(kind: &str, name: &str, programs: Vec<Program>) -> Result<Program> {

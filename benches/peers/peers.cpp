@@ -1,0 +1,127 @@
+// Times the allocators that this repository compares itself with, on the work that it times its own on, and prints one row of CSV
+// a figure: `workload,allocator,params,value,unit`. Nothing in it is needed by anything else.
+#include "workloads.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr auto usage =
+  "usage: peers [--quick] [--ops FOLDER] [--workload NAME,...] --allocator NAME,...\n"
+  "       peers --list\n";
+
+struct workload {
+  char const* name;
+  void (*run)(peers::kind const&, peers::extent const&, peers::row_writer const&);
+  bool (*can)(peers::serves);
+};
+
+bool anything(peers::serves) { return true; }
+bool many_sizes(peers::serves work) { return work != peers::serves::pairs; }
+bool long_lists(peers::serves work) { return many_sizes(work) && work != peers::serves::little; }
+bool other_streams(peers::serves work) { return long_lists(work) && work != peers::serves::all_but_handoff; }
+
+constexpr workload workloads[]{
+  {"pair", peers::pair, anything},
+  {"holes", peers::holes, long_lists},
+  {"random", peers::random, many_sizes},
+  {"allocate", peers::allocate, many_sizes},
+  {"threads", peers::threads, many_sizes},
+  {"handoff", peers::handoff, other_streams},
+  {"replay", peers::replay, long_lists},
+};
+
+std::set<std::string> words(std::string const& list)
+{
+  std::set<std::string> found;
+  std::stringstream rest{list};
+  for (std::string word; std::getline(rest, word, ',');) {
+    found.insert(word);
+  }
+  return found;
+}
+
+struct arguments {
+  peers::extent how{false, {}};
+  std::set<std::string> allocators;
+  std::set<std::string> workloads;
+};
+
+arguments read(int count, char** given)
+{
+  arguments read;
+  std::vector<std::string> const rest(given + 1, given + count);
+  for (std::size_t place = 0; place < rest.size(); ++place) {
+    auto const value = [&]() -> std::string const& {
+      if (++place == rest.size()) { throw std::runtime_error{rest.back() + " needs a value"}; }
+      return rest[place];
+    };
+    auto const& word = rest[place];
+    if (word == "--quick") {
+      read.how.quick = true;
+    } else if (word == "--ops") {
+      read.how.ops_folder = value();
+    } else if (word == "--allocator") {
+      read.allocators = words(value());
+    } else if (word == "--workload") {
+      read.workloads = words(value());
+    } else {
+      throw std::runtime_error{word + " is not known\n" + usage};
+    }
+  }
+  auto const known = [](auto const& names, auto const& all) {
+    for (auto const& name : names) {
+      if (std::none_of(std::begin(all), std::end(all), [&](auto const& one) { return name == one.name; })) {
+        throw std::runtime_error{name + " is not known"};
+      }
+    }
+  };
+  known(read.allocators, peers::kinds());
+  known(read.workloads, workloads);
+  return read;
+}
+
+void run(arguments const& asked)
+{
+  peers::check(cudaSetDevice(0));
+  peers::check(cudaFree(nullptr));
+  std::puts("workload,allocator,params,value,unit");
+  for (auto const& kind : peers::kinds()) {
+    if (!asked.allocators.contains(kind.name)) { continue; }
+    for (auto const& workload : workloads) {
+      bool const wanted = asked.workloads.empty() || asked.workloads.contains(workload.name);
+      bool const needs_ops = workload.run == peers::replay && asked.how.ops_folder.empty();
+      if (wanted && !needs_ops && workload.can(kind.work)) {
+        workload.run(kind, asked.how, {kind.name});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main(int count, char** given)
+{
+  try {
+    if (count == 2 && std::string{given[1]} == "--list") {
+      for (auto const& kind : peers::kinds()) {
+        std::puts(kind.name.c_str());
+      }
+      return 0;
+    }
+    run(read(count, given));
+    return 0;
+  } catch (std::exception const& error) {
+    std::cerr << "peers: " << error.what() << '\n';
+    return 1;
+  }
+}

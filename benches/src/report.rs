@@ -1,0 +1,20 @@
+//! What a run's rows say: each target with what was measured, and a page with charts.
+
+mod bars;
+mod draw;
+mod figures;
+mod lines;
+mod number;
+mod page;
+mod subject;
+mod summary;
+mod targets;
+
+pub use figures::Figures;
+pub use page::{Page, write as write_page};
+pub use subject::{Runner, Subject};
+pub use summary::terminal as summary;
+pub use targets::{Judged, Verdict, judge};
+
+#[cfg(test)]
+mod fixture;

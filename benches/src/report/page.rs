@@ -1,0 +1,261 @@
+//! A page of the documentation from a run's results.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::bars::{self, Panel};
+use super::draw::Drawn;
+use super::figures::Figures;
+use super::lines::{self, Chart};
+use super::number::short;
+use super::{judge, summary};
+
+/// What tells a page that was made from one that was written.
+const MARK: &str = "<!-- made by `cargo xtask bench-gpu --report` -->";
+
+/// What a page is made from.
+#[derive(Debug)]
+pub struct Page<'a> {
+    /// The figures.
+    pub figures: &'a Figures,
+    /// Which of our allocators is held to the targets.
+    pub ours: &'a str,
+    /// The folder of the results: `rows.csv` and `machine.txt`.
+    pub results: &'a Path,
+    /// The page's name without `.md`; date and GPU if there is none.
+    pub name: Option<&'a str>,
+}
+
+/// Writes the page and, in a folder of its name, its charts and the results themselves. Returns where the page is.
+///
+/// # Errors
+/// If the results can not be read, the page is there already and was written by hand, or a file can not be written.
+pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let machine_file = page.results.join("machine.txt");
+    let machine = fs::read_to_string(&machine_file)
+        .map_err(|error| format!("{}: {error}", machine_file.display()))?;
+    let machine = Machine { text: &machine };
+    let name = page.name.map_or_else(|| machine.name(), str::to_owned);
+    let (path, folder) = (docs.join(format!("{name}.md")), docs.join(&name));
+    if fs::read_to_string(&path).is_ok_and(|text| !text.starts_with(MARK)) {
+        return Err(format!("{} was written by hand: choose another name", path.display()).into());
+    }
+    fs::create_dir_all(&folder)?;
+    for file in ["rows.csv", "machine.txt"] {
+        fs::copy(page.results.join(file), folder.join(file))?;
+    }
+    let mut text = head(page, &machine);
+    for (file, caption, svg) in charts(page.figures)? {
+        fs::write(folder.join(file), svg)?;
+        write!(text, "\n## {caption}\n\n![{caption}]({name}/{file})\n")?;
+    }
+    write!(text, "\n## All figures\n\n{}\n", all(page.figures))?;
+    write!(text, "\nRaw rows: [{name}/rows.csv]({name}/rows.csv).\n")?;
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
+    let judged = judge(page.figures, page.ours);
+    let line = |name: &str| machine.line(name).unwrap_or("unknown");
+    format!(
+        "{MARK}\n# Allocators on one {}, {}\n\n\
+         - GPU: {} (name, driver, memory, clocks, power limit)\n\
+         - processor: {}\n\
+         - commit: `{}`, `--release`\n\
+         - peers: {}\n\n\
+         All were timed in one session on the same work, each allocator in a process of its own, ours and those of others in turn. A figure is \
+         the median of five repetitions after one that is not counted, and of these the median over the passes. Times are host times of the \
+         calling thread; no kernels run. [What each workload does](../../benches/README.md); [how the peers are \
+         built](../../benches/peers/README.md).\n\n\
+         ## Targets of `{}`\n\n{}",
+        machine.gpu(),
+        line("date"),
+        line("gpu"),
+        line("processor"),
+        line("commit"),
+        line("peers"),
+        page.ours,
+        summary::markdown(&judged),
+    )
+}
+
+/// File, caption and picture of each chart for which there are figures.
+fn charts(figures: &Figures) -> Drawn<Vec<(&'static str, &'static str, String)>> {
+    let panel = |workload, params: &str, title: &str| Panel {
+        title: title.to_owned(),
+        workload,
+        params: params.to_owned(),
+    };
+    let traces = ["etl-streams", "gnn-train", "gpt2-train", "resnet-train"];
+    let replays =
+        |workload, what: &str| traces.map(|name| panel(workload, name, &format!("{name}, {what}")));
+    let drawn = [
+        (
+            "pair.svg",
+            "Allocate and free of one size",
+            bars::draw(
+                figures,
+                &[
+                    panel("pair", "size=256", "256 B, ns a pair"),
+                    panel("pair", "size=4096", "4 KiB, ns a pair"),
+                    panel("pair", "size=1048576", "1 MiB, ns a pair"),
+                    panel("handoff", "4096", "freed on another thread, ns a pair"),
+                ],
+            )?,
+        ),
+        (
+            "random.svg",
+            "Random calls",
+            bars::draw(
+                figures,
+                &[
+                    panel("random", "streams=1", "1 stream, ns a call"),
+                    panel("random", "streams=8", "8 streams, ns a call"),
+                ],
+            )?,
+        ),
+        (
+            "replay.svg",
+            "Recorded programs, warm",
+            bars::draw(figures, &replays("replay", "ns a call"))?,
+        ),
+        (
+            "replay-cold.svg",
+            "Recorded programs, first run",
+            bars::draw(figures, &replays("replay_cold", "ns a call"))?,
+        ),
+        (
+            "reserved.svg",
+            "Memory held for one byte in use at the peak",
+            bars::draw(figures, &replays("replay_reserved_over_peak", "reserved / live"))?,
+        ),
+        (
+            "holes.svg",
+            "Beside free blocks that are too small",
+            lines::draw(
+                figures,
+                &Chart {
+                    title: "Allocate and free of 4 KiB beside holes of 2 KiB",
+                    workload: "holes",
+                    prefix: "H=",
+                    points: &[0, 10, 100, 1_000, 10_000],
+                    x_title: "holes",
+                    y_title: "ns a pair; less is better",
+                },
+            )?,
+        ),
+        (
+            "threads.svg",
+            "Threads",
+            lines::draw(
+                figures,
+                &Chart {
+                    title: "Random calls of several threads at once",
+                    workload: "threads",
+                    prefix: "T=",
+                    points: &[1, 2, 4, 8, 16],
+                    x_title: "threads",
+                    y_title: "million calls a second in all; more is better",
+                },
+            )?,
+        ),
+    ];
+    Ok(drawn.into_iter().filter_map(|(file, caption, svg)| Some((file, caption, svg?))).collect())
+}
+
+/// Every figure of every allocator.
+fn all(figures: &Figures) -> String {
+    let subjects = figures.subjects();
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    let names = subjects.iter().map(|subject| subject.label());
+    table.set_header(["work".to_owned(), "unit".to_owned()].into_iter().chain(names));
+    for ((workload, params), unit) in figures.works() {
+        let value = |subject| figures.value(subject, workload, params);
+        let values = subjects.iter().map(|subject| value(subject).map(short).unwrap_or_default());
+        table.add_row([format!("{workload} {params}"), unit.to_owned()].into_iter().chain(values));
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+/// The lines `name: value` of `machine.txt`.
+struct Machine<'a> {
+    text: &'a str,
+}
+
+impl Machine<'_> {
+    fn line(&self, name: &str) -> Option<&str> {
+        let mut lines = self.text.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    fn gpu(&self) -> &str {
+        self.line("gpu").and_then(|gpu| gpu.split(',').next()).unwrap_or("unknown GPU")
+    }
+
+    /// `2026-11-21-h200`
+    fn name(&self) -> String {
+        let gpu = self.gpu().trim_start_matches("NVIDIA ").to_lowercase();
+        let words: Vec<&str> = gpu
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
+        format!("{}-{}", self.line("date").unwrap_or("undated"), words.join("-"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    const MACHINE: &str =
+        "commit: 1234abc\ndate: 2026-11-21\ngpu: NVIDIA H100 80GB HBM3, 580.1\n\nrmm doctor:\n";
+
+    #[test]
+    fn a_page_has_its_charts_and_the_rows_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (results, docs) = (dir.path().join("results"), dir.path().join("docs"));
+        fs::create_dir_all(&results).unwrap();
+        fs::write(results.join("machine.txt"), MACHINE).unwrap();
+        fs::write(results.join("rows.csv"), "rows").unwrap();
+        let figures = fixture::figures();
+        let page = Page { figures: &figures, ours: "pool", results: &results, name: None };
+
+        let path = write(&page, &docs).unwrap();
+        assert_eq!(path, docs.join("2026-11-21-h100-80gb-hbm3.md"));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("# Allocators on one NVIDIA H100 80GB HBM3, 2026-11-21"), "{text}");
+        assert!(text.contains("commit: `1234abc`"), "{text}");
+        let folder = docs.join("2026-11-21-h100-80gb-hbm3");
+        assert_eq!(fs::read_to_string(folder.join("rows.csv")).unwrap(), "rows");
+        for chart in ["pair.svg", "random.svg", "replay.svg", "holes.svg", "threads.svg"] {
+            assert!(text.contains(&format!("(2026-11-21-h100-80gb-hbm3/{chart})")), "{chart}");
+            assert!(fs::read_to_string(folder.join(chart)).unwrap().starts_with("<svg"));
+        }
+        write(&page, &docs).expect("a page that was made can be made again");
+    }
+
+    #[test]
+    fn a_page_that_was_written_by_hand_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("machine.txt"), MACHINE).unwrap();
+        fs::write(dir.path().join("rows.csv"), "").unwrap();
+        let old = dir.path().join("old.md");
+        fs::write(&old, "# By hand\n").unwrap();
+        let figures = fixture::figures();
+        let page = Page { figures: &figures, ours: "pool", results: dir.path(), name: Some("old") };
+        assert!(write(&page, dir.path()).unwrap_err().to_string().contains("written by hand"));
+        assert_eq!(fs::read_to_string(&old).unwrap(), "# By hand\n");
+    }
+}

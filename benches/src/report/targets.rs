@@ -1,0 +1,256 @@
+//! What the pool is to reach, and whether it does.
+
+#![forbid(unsafe_code)]
+
+use super::figures::{Figures, times_better};
+use super::subject::Subject;
+
+/// What one figure is to reach.
+struct Target {
+    /// The work, as readers know it.
+    label: &'static str,
+    workload: &'static str,
+    params: &'static str,
+    limit: Limit,
+    /// How many times better than RMM's pool, ...
+    than_rmm_pool: Option<f64>,
+    /// ... the best of the others, ...
+    than_best_peer: Option<f64>,
+    /// ... and itself on one thread.
+    than_one_thread: Option<f64>,
+}
+
+/// A bound on a figure.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Limit {
+    None,
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+const fn target(label: &'static str, workload: &'static str, params: &'static str) -> Target {
+    Target {
+        label,
+        workload,
+        params,
+        limit: Limit::None,
+        than_rmm_pool: None,
+        than_best_peer: None,
+        than_one_thread: None,
+    }
+}
+
+const fn pair(label: &'static str, params: &'static str) -> Target {
+    Target {
+        limit: Limit::AtMost(30.0),
+        than_rmm_pool: Some(15.0),
+        than_best_peer: Some(7.0),
+        ..target(label, "pair", params)
+    }
+}
+
+const fn warm(label: &'static str, trace: &'static str) -> Target {
+    Target {
+        limit: Limit::AtMost(50.0),
+        than_best_peer: Some(5.0),
+        ..target(label, "replay", trace)
+    }
+}
+
+const fn cold(label: &'static str, trace: &'static str) -> Target {
+    Target { than_best_peer: Some(1.0), ..target(label, "replay_cold", trace) }
+}
+
+const fn reserved(label: &'static str, trace: &'static str, at_most: f64) -> Target {
+    let limit = Limit::AtMost(at_most);
+    Target { limit, ..target(label, "replay_reserved_over_peak", trace) }
+}
+
+const fn waits(label: &'static str, params: &'static str) -> Target {
+    Target { limit: Limit::AtMost(10.0), ..target(label, "waits", params) }
+}
+
+/// Every target.
+const TARGETS: &[Target] = &[
+    pair("pair, 256 B", "size=256"),
+    pair("pair, 4 KiB", "size=4096"),
+    pair("pair, 1 MiB", "size=1048576"),
+    Target {
+        limit: Limit::AtMost(60.0),
+        than_rmm_pool: Some(500.0),
+        than_best_peer: Some(10.0),
+        ..target("10,000 holes", "holes", "H=10000")
+    },
+    Target {
+        limit: Limit::AtMost(50.0),
+        than_best_peer: Some(8.0),
+        ..target("random, 1 stream", "random", "streams=1")
+    },
+    Target {
+        limit: Limit::AtMost(60.0),
+        than_best_peer: Some(5.0),
+        ..target("random, 8 streams", "random", "streams=8")
+    },
+    Target {
+        limit: Limit::AtLeast(100.0),
+        than_best_peer: Some(20.0),
+        than_one_thread: Some(10.0),
+        ..target("16 threads", "threads", "T=16")
+    },
+    Target {
+        limit: Limit::AtMost(150.0),
+        than_best_peer: Some(6.0),
+        ..target("handoff", "handoff", "4096")
+    },
+    warm("etl-streams, warm", "etl-streams"),
+    warm("gnn-train, warm", "gnn-train"),
+    warm("gpt2-train, warm", "gpt2-train"),
+    warm("resnet-train, warm", "resnet-train"),
+    cold("etl-streams, cold", "etl-streams"),
+    cold("gnn-train, cold", "gnn-train"),
+    cold("gpt2-train, cold", "gpt2-train"),
+    cold("resnet-train, cold", "resnet-train"),
+    reserved("etl-streams, reserved / peak", "etl-streams", 1.40),
+    reserved("gnn-train, reserved / peak", "gnn-train", 1.15),
+    reserved("gpt2-train, reserved / peak", "gpt2-train", 1.15),
+    reserved("resnet-train, reserved / peak", "resnet-train", 1.15),
+    waits("random, 8 streams, waits", "random streams=8"),
+    waits("etl-streams, waits", "etl-streams"),
+    waits("gnn-train, waits", "gnn-train"),
+    waits("gpt2-train, waits", "gpt2-train"),
+    waits("resnet-train, waits", "resnet-train"),
+    Target { limit: Limit::AtMost(1000.0), ..target("allocate, p99.9", "allocate", "p99.9") },
+];
+
+/// A ratio and what it is to be at least.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Times {
+    pub(super) measured: Option<f64>,
+    pub(super) at_least: Option<f64>,
+}
+
+impl Times {
+    fn verdict(self) -> Verdict {
+        match (self.measured, self.at_least) {
+            (_, None) => Verdict::Met,
+            (Some(measured), Some(at_least)) => Verdict::of(measured >= at_least),
+            (None, Some(_)) => Verdict::NotMeasured,
+        }
+    }
+}
+
+/// Whether a target is reached; the worst comes last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Verdict {
+    /// All that is wanted is reached.
+    Met,
+    /// Something that is wanted is not.
+    Missed,
+    /// Something was not measured.
+    NotMeasured,
+}
+
+impl Verdict {
+    fn of(is_met: bool) -> Self {
+        if is_met { Self::Met } else { Self::Missed }
+    }
+}
+
+/// A target with what was measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Judged {
+    /// The work.
+    pub label: &'static str,
+    pub(super) unit: String,
+    pub(super) ours: Option<f64>,
+    pub(super) limit: Limit,
+    pub(super) rmm_pool: Option<f64>,
+    pub(super) than_rmm_pool: Times,
+    /// The best of the others, by name.
+    pub(super) best_peer: Option<(String, f64)>,
+    pub(super) than_best_peer: Times,
+    pub(super) than_one_thread: Times,
+}
+
+impl Judged {
+    /// Whether everything that is wanted was measured and is reached.
+    pub fn verdict(&self) -> Verdict {
+        let within = match (self.ours, self.limit) {
+            (None, _) => Verdict::NotMeasured,
+            (Some(_), Limit::None) => Verdict::Met,
+            (Some(ours), Limit::AtMost(bound)) => Verdict::of(ours <= bound),
+            (Some(ours), Limit::AtLeast(bound)) => Verdict::of(ours >= bound),
+        };
+        let times = [self.than_rmm_pool, self.than_best_peer, self.than_one_thread];
+        times.into_iter().map(Times::verdict).fold(within, Verdict::max)
+    }
+}
+
+/// Holds one of our allocators to every target.
+pub fn judge(figures: &Figures, allocator: &str) -> Vec<Judged> {
+    TARGETS.iter().map(|target| judge_one(figures, &Subject::ours(allocator), target)).collect()
+}
+
+fn judge_one(figures: &Figures, subject: &Subject, target: &Target) -> Judged {
+    let &Target { label, workload, params, limit, .. } = target;
+    let unit = figures.unit(&(workload.to_owned(), params.to_owned())).to_owned();
+    let ours = figures.value(subject, workload, params);
+    let rmm_pool = figures.value(&Subject::peer("pool"), workload, params);
+    let best_peer = figures.best_peer(workload, params);
+    let one_thread = figures.value(subject, "threads", "T=1").filter(|_| workload == "threads");
+    let times = |theirs: Option<f64>, at_least| Times {
+        measured: ours.zip(theirs).map(|(ours, theirs)| times_better(ours, theirs, &unit)),
+        at_least,
+    };
+    Judged {
+        label,
+        ours,
+        limit,
+        rmm_pool,
+        than_rmm_pool: times(rmm_pool, target.than_rmm_pool),
+        best_peer: best_peer.map(|(subject, value)| (subject.label(), value)),
+        than_best_peer: times(best_peer.map(|(_, value)| value), target.than_best_peer),
+        than_one_thread: times(one_thread, target.than_one_thread),
+        unit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn of(label: &str) -> Judged {
+        let judged = judge(&fixture::figures(), "pool");
+        judged.into_iter().find(|judged| judged.label == label).unwrap()
+    }
+
+    #[test]
+    fn a_target_is_met_if_all_its_parts_are() {
+        let pair = of("pair, 4 KiB");
+        assert_eq!(pair.verdict(), Verdict::Met, "{pair:?}");
+        assert_eq!(pair.best_peer, Some(("RMM arena".to_owned(), 218.0)));
+        assert_eq!(of("pair, 256 B").verdict(), Verdict::Missed, "31 ns are too many");
+        let holes = of("10,000 holes");
+        assert!(holes.ours.unwrap() <= 60.0);
+        assert_eq!(holes.verdict(), Verdict::Missed, "PyTorch is too near: {holes:?}");
+    }
+
+    #[test]
+    fn threads_are_compared_with_one_thread() {
+        let threads = of("16 threads");
+        assert_eq!(threads.than_one_thread.measured, Some(5.0));
+        assert_eq!(
+            threads.verdict(),
+            Verdict::Missed,
+            "110 Mops/s, but only five times those of one thread"
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_is_neither_met_nor_missed() {
+        assert_eq!(of("handoff").verdict(), Verdict::NotMeasured);
+        assert_eq!(of("gnn-train, cold").verdict(), Verdict::NotMeasured, "no peer was");
+        assert_eq!(of("gnn-train, reserved / peak").verdict(), Verdict::Met, "no peer is needed");
+    }
+}

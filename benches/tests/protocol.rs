@@ -1,0 +1,131 @@
+//! The `protocol` program on the software device: what it prints, and what it refuses.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rmm_benches::rows::Row;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn protocol(arguments: &[&str]) -> Result<Output, Box<dyn Error>> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_protocol"));
+    Ok(command.args(["--device", "sim"]).args(arguments).output()?)
+}
+
+fn rows(arguments: &[&str]) -> Result<Vec<Row>, Box<dyn Error>> {
+    let output = protocol(arguments)?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout)?;
+    assert!(text.starts_with("workload,allocator,params,value,unit\n"), "{text}");
+    Ok(csv::Reader::from_reader(text.as_bytes()).deserialize().collect::<Result<_, _>>()?)
+}
+
+fn names(rows: &[Row], allocator: &str) -> Vec<String> {
+    let rows = rows.iter().filter(|row| row.allocator == allocator);
+    rows.map(|row| format!("{} {} {}", row.workload, row.params, row.unit)).collect()
+}
+
+/// What the peers' runner prints too, and under the same names.
+#[test]
+fn every_figure_of_the_pool_has_a_row() -> Outcome {
+    let rows = rows(&["--quick", "--allocator", "pool"])?;
+    let names = names(&rows, "pool");
+    let waits = |work: &str| format!("waits {work} per 1000 allocations");
+    let mut expected: Vec<String> = [
+        "pair size=256 ns/pair",
+        "pair size=4096 ns/pair",
+        "pair size=1048576 ns/pair",
+        "holes H=0 ns/pair",
+        "holes H=10 ns/pair",
+        "holes H=100 ns/pair",
+        "random streams=1 ns/op",
+        "random reserved MiB",
+        &waits("random streams=1"),
+        "random streams=8 ns/op",
+        &waits("random streams=8"),
+        "allocate p50 ns",
+        "allocate p99 ns",
+        "allocate p99.9 ns",
+        "allocate clock ns",
+        "threads T=1 Mops/s",
+        "threads T=2 Mops/s",
+        "handoff 4096 ns/pair",
+        &waits("handoff"),
+    ]
+    .map(str::to_owned)
+    .into();
+    for trace in ["etl-streams", "gnn-train", "gpt2-train", "resnet-train"] {
+        expected.extend([
+            format!("replay_cold {trace} ns/op"),
+            format!("replay_reserved_over_peak {trace} x"),
+            format!("replay {trace} ns/op"),
+            waits(trace),
+        ]);
+    }
+    assert_eq!(names, expected);
+    for row in &rows {
+        let may_be_nothing = row.workload == "waits" || row.params == "clock";
+        assert!(row.value > 0.0 || (may_be_nothing && row.value == 0.0), "{row:?}");
+        if row.workload == "replay_reserved_over_peak" {
+            assert!((1.0..4.0).contains(&row.value), "the pool starts empty: {row:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_allocator_does_the_work_that_suits_it() -> Outcome {
+    let list = String::from_utf8(protocol(&["--list"])?.stdout)?;
+    let all: BTreeSet<&str> = list.lines().collect();
+    let rows = rows(&["--quick", "--workload", "pair,holes,random"])?;
+    let measured: BTreeSet<&str> = rows.iter().map(|row| row.allocator.as_str()).collect();
+    assert_eq!(measured, all);
+    assert_eq!(names(&rows, "fixed-size").len(), 3, "pairs and nothing else");
+    assert!(names(&rows, "cuda").iter().all(|name| !name.starts_with("holes")));
+    Ok(())
+}
+
+#[test]
+fn rows_go_to_a_file_if_asked_to() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("rows.csv");
+    let path = file.to_string_lossy();
+    let arguments = ["--quick", "--allocator", "pool", "--workload", "pair", "--output", &path];
+    let output = protocol(&arguments)?;
+    assert!(output.status.success() && output.stdout.is_empty());
+    assert_eq!(fs::read_to_string(&file)?.lines().count(), 4);
+    Ok(())
+}
+
+/// The peers' runner replays these: it must find each call, and each block freed.
+#[test]
+fn the_calls_of_a_trace_can_be_written_for_others() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    assert!(protocol(&["--write-ops", &dir.path().to_string_lossy()])?.status.success());
+    let lines = |name: &str| -> Result<Vec<String>, Box<dyn Error>> {
+        let text = fs::read_to_string(Path::new(dir.path()).join(name))?;
+        Ok(text.lines().map(str::to_owned).collect())
+    };
+    let gnn = lines("gnn-train.csv")?;
+    assert_eq!(gnn[0], "action,slot,size,stream");
+    assert_eq!(gnn.len(), 1 + 27_984);
+    let of = |action: &str| gnn.iter().filter(|line| line.starts_with(action)).count();
+    assert_eq!(of("allocate,"), of("free,"));
+    assert_eq!(lines("etl-streams.csv")?.len(), 1 + 70_554);
+    Ok(())
+}
+
+#[test]
+fn what_is_not_known_is_refused_by_name() -> Outcome {
+    for [option, value] in [["--allocator", "poool"], ["--workload", "pairs"]] {
+        let output = protocol(&[option, value])?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(value), "{stderr}");
+    }
+    let output = protocol(&["--workload", "replay", "--traces", "/nonexistent"])?;
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nonexistent"));
+    Ok(())
+}

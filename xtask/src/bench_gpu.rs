@@ -1,0 +1,90 @@
+//! `cargo xtask bench-gpu`: our allocators and those of others, on the same work in the same run, on a machine that has a GPU and
+//! no Rust.
+
+mod machine;
+mod measure;
+mod save;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::build;
+use crate::cargo::{WithCommand as _, describe, workspace_root};
+use crate::error::Result;
+
+/// Options of `cargo xtask bench-gpu`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["save", "archive", "report"]))]
+pub(crate) struct Args {
+    /// Build everything that a GPU machine needs into this folder, and run nothing
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+    /// With --save: leave out the allocators of others, which need g++, python3 and a network to build
+    #[arg(long, conflicts_with_all = ["archive", "report"])]
+    without_peers: bool,
+    /// Run from this folder, which `--save` made; needs no Rust
+    #[arg(long, value_name = "DIR")]
+    archive: Option<PathBuf>,
+    /// Make a page with charts in docs/benchmarks from a run's results in this folder
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// With --report: the page's name without `.md`; date and GPU if left out
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["save", "archive"])]
+    name: Option<String>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// How to run.
+#[derive(Debug, Default, clap::Args)]
+struct RunArgs {
+    /// Where the results go: `bench-gpu` in the archive if left out
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "report"])]
+    output: Option<PathBuf>,
+    /// How often everything is run; each time each allocator in a process of its own, ours and others' in turn
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    passes: u32,
+    /// The allocators to run, by their names in the rows; all of them if left out
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["save", "report"])]
+    allocator: Vec<String>,
+    /// The workloads to run; all of them if left out
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["save", "report"])]
+    workload: Vec<String>,
+    /// Just enough of everything to see that it runs; the figures say nothing
+    #[arg(long, conflicts_with_all = ["save", "report"])]
+    quick: bool,
+    /// How long one allocator may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    limit: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If something does not build, there is no GPU, or an allocator failed.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match (&args.save, &args.archive, &args.report) {
+        (Some(folder), ..) => save::save(folder, args.without_peers),
+        (_, Some(folder), _) => measure::run(folder, &args.run),
+        (_, _, Some(folder)) => report(folder, args.name.as_deref()),
+        _ => Err("one of --save, --archive and --report is needed".into()),
+    }
+}
+
+/// Calls the program that draws.
+fn report(results: &Path, name: Option<&str>) -> Result<()> {
+    let mut command = Command::new(build::bench_program("report")?.path);
+    command.arg("page").arg(results).arg(workspace_root()?.join("docs/benchmarks"));
+    if let Some(name) = name {
+        command.args(["--name", name]);
+    }
+    println!("$ {}", describe(&command));
+    let status = command.stdin(Stdio::null()).status().with_command(&command)?;
+    if status.success() { Ok(()) } else { Err(format!("no report was made: {status}").into()) }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+#[path = "bench_gpu/tests.rs"]
+mod tests;
