@@ -40,7 +40,6 @@ impl State {
     pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
         let Self { pools, streams, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return };
-        pool.notice_frees();
         pool.tidy(|point| streams.is_complete(point));
         for (start, len) in pool.shrink(keep) {
             match pool.medium {
@@ -160,14 +159,11 @@ impl Session<'_> {
             return Err(CuResult::INVALID_VALUE);
         }
         if bytes == 0 {
-            // Seen on an H200: no bytes are given; that they are nowhere is a guess.
+            // Seen on an H200.
             return Ok(0);
         }
         self.admit_allocation(bytes)?;
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
-        if let Some(pool) = self.pools.get_mut(&key) {
-            pool.notice_frees();
-        }
         // First, so that the stream is behind all that its next item would be behind anyway.
         self.enqueue(stream, Work::Mark("allocation"))?;
         let mut start = self.take_ordered(key, len, stream);
@@ -267,7 +263,9 @@ impl Session<'_> {
         let len = allocation.bytes.next_multiple_of(ALIGNMENT);
         let Some(pool) = self.pools.get_mut(&key) else { return };
         pool.give(allocation.start, len, freed);
-        pool.count_in(allocation.bytes, freed.is_some());
+        if freed.is_some() {
+            pool.count_in(allocation.bytes);
+        }
         if pool.destroyed {
             self.trim_pool(key, 0);
         }

@@ -79,12 +79,9 @@ pub(crate) struct Pool {
     pub(crate) threshold: usize,
     reserved: usize,
     reserved_high: usize,
-    /// The bytes handed out, as they were asked for (seen on an H200).
+    /// The bytes handed out, as they were asked for. What is freed without a stream is counted for ever (both seen on an H200).
     used: usize,
     used_high: usize,
-    /// Those of `used` that were freed without a stream, and that the pool has not noticed yet: an H200 counts them on. What
-    /// makes it notice is a guess: a wait or the next allocation.
-    unnoticed: usize,
     /// Segments by start.
     segments: BTreeMap<usize, usize>,
     /// Free blocks by start.
@@ -113,7 +110,6 @@ impl Pool {
             reserved_high: 0,
             used: 0,
             used_high: 0,
-            unnoticed: 0,
             segments: BTreeMap::new(),
             free: BTreeMap::new(),
         }
@@ -233,18 +229,9 @@ impl Pool {
         self.used_high = self.used_high.max(self.used);
     }
 
-    /// Counts bytes that were handed out as given back, in the order of a stream or without one.
-    pub(crate) fn count_in(&mut self, bytes: usize, in_order: bool) {
-        if in_order {
-            self.used -= bytes;
-        } else {
-            self.unnoticed += bytes;
-        }
-    }
-
-    /// Counts what was freed without a stream.
-    pub(crate) fn notice_frees(&mut self) {
-        self.used -= std::mem::take(&mut self.unnoticed);
+    /// Counts bytes that were handed out as given back in the order of a stream.
+    pub(crate) fn count_in(&mut self, bytes: usize) {
+        self.used -= bytes;
     }
 
     fn find(&self, len: usize, usable: impl Fn(Option<Point>) -> bool) -> Option<usize> {
@@ -334,18 +321,5 @@ mod tests {
         assert_eq!(pool.shrink(1), []);
         assert_eq!(pool.shrink(0), [(0, 4096)]);
         assert_eq!(pool.reserved(), 0);
-    }
-
-    #[test]
-    fn bytes_freed_without_a_stream_are_in_use_until_they_are_noticed() {
-        let mut pool = Pool::new(0, Medium::Device, 0, false);
-        pool.count_out(1);
-        pool.count_out(600);
-        pool.count_in(600, false);
-        assert_eq!(pool.used(), 601);
-        pool.count_in(1, true);
-        assert_eq!(pool.used(), 600);
-        pool.notice_frees();
-        assert_eq!((pool.used(), pool.counter(CuMemPoolAttribute::USED_MEM_HIGH)), (0, Some(601)));
     }
 }

@@ -24,11 +24,17 @@ const STREAMS_KEPT: usize = 32;
 /// Larger blocks are not cached: they are few, and what is in a cache does not merge.
 const LARGEST_CACHED: u64 = 1 << 20;
 
+/// What changes with every use of the lock, apart from what the threads that do without it read: else each would have to fetch
+/// that anew.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Whoever has one of them locked waits for no other lock.
     pub(super) caches: Caches,
-    state: Mutex<State>,
+    state: Apart<Mutex<State>>,
     /// Signalled when a call to upstream has ended.
     pub(super) settled: Condvar,
     pub(super) growth: Growth,
@@ -54,7 +60,7 @@ impl Shared {
         let unit = (growth.unit != GRANULE).then_some(growth.unit);
         Self {
             caches: Caches::new(unit),
-            state: Mutex::new(State::new()),
+            state: Apart(Mutex::new(State::new())),
             settled: Condvar::new(),
             growth,
             name,
@@ -68,10 +74,11 @@ impl Shared {
     /// The state. A thread that panicked with the lock held was in code that leaves the state whole between its steps, and an
     /// allocator has to go on in `Drop`.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The size of the block for a layout.
+    #[inline]
     fn block_size(&self, layout: Layout) -> Result<u64, Error> {
         let refused = || Error::out_of_memory(self.name).with_layout(layout);
         let size = padded_size(layout).ok_or_else(refused)?;
@@ -478,6 +485,7 @@ fn other_device() -> Error {
 }
 
 /// The bytes to take for a layout: whole granules, with room to align beyond them.
+#[inline]
 pub(crate) fn padded_size(layout: Layout) -> Option<u64> {
     let slack = (layout.align() as u64).saturating_sub(GRANULE);
     (layout.size() as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)

@@ -219,12 +219,9 @@ driver_calls! {
             return Err(CuResult::INVALID_VALUE);
         }
         let whole = state.virtual_memory.physical.get(&key).map_or(0, |physical| physical.bytes);
-        if offset.checked_add(bytes).is_none_or(|end| end > whole) {
-            return Err(CuResult::INVALID_VALUE);
-        }
-        // A mapping of a part is refused by drivers too, whatever the parameters suggest, and in the same way if the part is no
+        // A mapping of a part is refused by drivers too, whatever the parameters suggest, and so is one of more, or of what is no
         // multiple of the granularity (seen on an H100 and an H200).
-        if bytes != whole {
+        if offset != 0 || bytes != whole {
             return Err(CuResult::NOT_SUPPORTED);
         }
         state.check_mapped(&range);
