@@ -1,5 +1,6 @@
 //! A stream-ordered pool.
 
+mod base;
 mod builder;
 mod captured;
 mod growth;
@@ -19,6 +20,7 @@ use rmm_core::{
     Property, PropertyWithValue, Resource, StreamRef, SyncResource,
 };
 
+pub(crate) use base::{Base, Giver, Owner, Part};
 pub use builder::PoolMemoryResourceBuilder;
 pub use growth::GrowthPolicy;
 use shared::Shared;

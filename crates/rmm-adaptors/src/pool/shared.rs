@@ -122,6 +122,11 @@ impl Shared {
             return;
         }
         self.annotator.taken_back(pointer, layout, stream);
+        self.take_back(stream, pointer);
+    }
+
+    /// Takes memory back that was announced as such, and whose stream is not captured.
+    pub(super) fn take_back(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
         let mut state = self.lock();
         let Some(stream) = stream else {
             state.take_back(pointer, ListId::CLEAN);
@@ -150,7 +155,12 @@ impl Shared {
     }
 
     /// Records an event on the stream; says whether there is one now.
-    fn seal_at_free(&self, state: &mut State, list: ListId, stream: StreamRef<'_>) -> bool {
+    pub(super) fn seal_at_free(
+        &self,
+        state: &mut State,
+        list: ListId,
+        stream: StreamRef<'_>,
+    ) -> bool {
         let Ok(_context) = self.context.enter() else { return false };
         // SAFETY: the stream is borrowed.
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
@@ -165,7 +175,11 @@ impl Shared {
     ///
     /// Fails for a stream of another context, and for a default stream while another context is current: its handle then means
     /// another stream.
-    fn list_of(&self, state: &mut State, stream: StreamRef<'_>) -> Result<ListId, Error> {
+    pub(super) fn list_of(
+        &self,
+        state: &mut State,
+        stream: StreamRef<'_>,
+    ) -> Result<ListId, Error> {
         let context = stream.as_stream().context();
         if context.is_none() && Context::current()? != self.context {
             return Err(other_device());

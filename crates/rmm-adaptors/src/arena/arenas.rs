@@ -1,0 +1,380 @@
+//! All arenas of a resource: which stream has which, and what moves between them and the global arena.
+//!
+//! Locks are taken in this order: an arena's, the directory's, the global arena's. Whoever holds several arenas took them in the order
+//! of their streams.
+
+use std::alloc::Layout;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use rmm_core::{
+    Context, DevicePtr, Error, RetiringStream, StreamId, StreamRef, StreamWatcher, SyncResource,
+};
+
+use super::directory::Directory;
+use super::local;
+use super::superblock::{GRANULE, SUPERBLOCK};
+use super::superblocks::{Given, Superblocks};
+use crate::pool::{Base, Giver, Owner, Part, padded_size};
+
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// What one stream has for its small blocks.
+#[derive(Debug)]
+// Arenas of different threads share no line of a cache.
+#[repr(align(128))]
+pub(super) struct Arena {
+    state: Mutex<State>,
+    pub(super) stream: StreamId,
+    owner: Owner,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) superblocks: Superblocks,
+    pub(super) allocations: u64,
+    pub(super) frees: u64,
+    /// Whether its stream is gone: it gets no superblocks any more.
+    is_closed: bool,
+}
+
+impl Arena {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    #[inline]
+    fn take(&mut self, request: &Small) -> Option<DevicePtr> {
+        let &Small { granules, slack, layout } = request;
+        let address = self.superblocks.take(granules, slack, layout.align() as u64)?;
+        self.allocations += 1;
+        Some(DevicePtr(address))
+    }
+}
+
+/// A request that superblocks serve.
+struct Small {
+    layout: Layout,
+    /// With the slack.
+    granules: u16,
+    /// Of these, what is there for an alignment above a granule.
+    slack: u16,
+}
+
+impl Small {
+    #[inline]
+    fn of(layout: Layout) -> Option<Self> {
+        let size = padded_size(layout).filter(|&size| size <= SUPERBLOCK)?;
+        let slack = (layout.align() as u64).saturating_sub(GRANULE) / GRANULE;
+        let granules = u16::try_from(size / GRANULE).ok()?;
+        Some(Self { layout, granules, slack: u16::try_from(slack).ok()? })
+    }
+}
+
+/// What has become of a block that was freed by somebody else than its arena's stream.
+enum Surrendered {
+    /// It is the global arena's now, or was before.
+    Global,
+    /// There is no such block.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(super) struct Arenas {
+    /// Of all arena resources of this process, which this is.
+    pub(super) number: u64,
+    pub(super) base: Base,
+    of_stream: RwLock<BTreeMap<StreamId, Arc<Arena>>>,
+    directory: Mutex<Directory<Arc<Arena>>>,
+    pub(super) slow_allocations: AtomicU64,
+    pub(super) unknown_frees: AtomicU64,
+    /// Allocations and frees of arenas that are gone.
+    pub(super) past: Mutex<(u64, u64)>,
+    this: Weak<Self>,
+}
+
+impl Arenas {
+    pub(super) fn new(base: Base) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            number: LAST.fetch_add(1, Ordering::Relaxed),
+            base,
+            of_stream: RwLock::default(),
+            directory: Mutex::new(Directory::new()),
+            slow_allocations: AtomicU64::new(0),
+            unknown_frees: AtomicU64::new(0),
+            past: Mutex::default(),
+            this: this.clone(),
+        })
+    }
+
+    fn directory(&self) -> MutexGuard<'_, Directory<Arc<Arena>>> {
+        self.directory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All arenas, in the order of their streams.
+    pub(super) fn all(&self) -> Vec<Arc<Arena>> {
+        self.of_stream.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Whether the stream may have an arena. What is freed on the legacy default stream, or on one that may be gone at any time, has
+    /// to be marked at once: the global arena does that.
+    fn may_have_arena(&self, stream: StreamRef<'_>) -> bool {
+        Base::seals_late(stream)
+            && (!stream.is_per_thread_default()
+                || Context::current().is_ok_and(|context| context == self.base.context()))
+    }
+
+    /// Does something with the stream's arena, if it has one.
+    #[inline]
+    fn with_arena<T>(&self, stream: StreamRef<'_>, f: impl FnMut(&Arena) -> T) -> Option<T> {
+        if !self.may_have_arena(stream) {
+            return None;
+        }
+        local::with(self.number, stream.id(), f, || {
+            let arenas = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
+            arenas.get(&stream.id()).cloned()
+        })
+    }
+
+    /// The stream's arena; it is made if there is none. `None` if the stream can have none.
+    fn join(&self, stream: StreamRef<'_>) -> Result<Option<Arc<Arena>>, Error> {
+        if !self.may_have_arena(stream) {
+            return Ok(None);
+        }
+        let mut arenas = self.of_stream.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = arenas.get(&stream.id()) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        if stream.is_per_thread_default() && !local::tell_at_exit(self.this.clone(), stream.id()) {
+            // The thread is ending.
+            return Ok(None);
+        }
+        let owner = self.base.join(stream)?;
+        let arena = Arc::new(Arena { state: Mutex::default(), stream: stream.id(), owner });
+        arenas.insert(stream.id(), Arc::clone(&arena));
+        drop(arenas);
+        if !owner.is_bound() {
+            stream.as_stream().watch(self.this.clone());
+        }
+        Ok(Some(arena))
+    }
+
+    pub(super) fn allocate(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        // Graphs get memory from the global arena, which knows what no work uses.
+        let small = if Base::is_captured(stream)? { None } else { Small::of(layout) };
+        let (Some(stream), Some(small)) = (stream, small) else {
+            return self.allocate_globally(upstream, stream, layout);
+        };
+        let taken = self.with_arena(stream, |arena| arena.lock().take(&small)).flatten();
+        let pointer = match taken {
+            Some(pointer) => pointer,
+            None => match self.take_slowly(stream, &small)? {
+                Some(pointer) => pointer,
+                None => return self.allocate_globally(upstream, Some(stream), layout),
+            },
+        };
+        self.base.annotator().handed_out(pointer, layout, Some(stream));
+        Ok(pointer)
+    }
+
+    /// Takes a block from a new superblock, if there is one without making anybody wait.
+    #[cold]
+    fn take_slowly(
+        &self,
+        stream: StreamRef<'_>,
+        small: &Small,
+    ) -> Result<Option<DevicePtr>, Error> {
+        let Some(arena) = self.join(stream)? else { return Ok(None) };
+        self.slow_allocations.fetch_add(1, Ordering::Relaxed);
+        // What is idle here is too small.
+        self.give_back_idle(&arena, Giver::Owner(stream));
+        let mut base = self.base.find_piece(stream, SUPERBLOCK)?;
+        if base.is_none() {
+            self.collect_idle(Some(stream));
+            base = self.base.find_piece(stream, SUPERBLOCK)?;
+        }
+        let Some(base) = base else { return Ok(None) };
+        let mut state = arena.lock();
+        state.superblocks.add(base);
+        self.directory().add(base, SUPERBLOCK, Arc::clone(&arena));
+        if state.is_closed {
+            // Only a thread's own, by something that ran after the thread's end began.
+            self.give_back(&mut state, &arena, &[base], Giver::Other);
+            return Ok(None);
+        }
+        Ok(state.take(small))
+    }
+
+    /// A block of the global arena, by all the steps there are. Before anybody waits for it, idle superblocks go back there; before
+    /// it is refused, all free memory of the arenas does.
+    fn allocate_globally(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        if let Some(size) = padded_size(layout)
+            && let Some(pointer) = self.base.find(stream, layout, size)?
+        {
+            return Ok(pointer);
+        }
+        self.slow_allocations.fetch_add(1, Ordering::Relaxed);
+        self.collect_idle(stream);
+        match self.base.allocate(upstream, stream, layout) {
+            Err(error) if error.is_out_of_memory() => {}
+            outcome => return outcome,
+        }
+        self.take_all_apart(stream);
+        self.base.allocate(upstream, stream, layout)
+    }
+
+    /// As whom a call with this stream gives an arena's memory back.
+    fn giver<'a>(arena: &Arena, stream: Option<StreamRef<'a>>) -> Giver<'a> {
+        stream.filter(|stream| stream.id() == arena.stream).map_or(Giver::Other, Giver::Owner)
+    }
+
+    /// Gives the idle superblocks back of all arenas whose streams can be reached by a call with this one.
+    fn collect_idle(&self, stream: Option<StreamRef<'_>>) {
+        for arena in self.all() {
+            let giver = Self::giver(&arena, stream);
+            if matches!(giver, Giver::Owner(_)) || !arena.owner.is_bound() {
+                self.give_back_idle(&arena, giver);
+            }
+        }
+    }
+
+    fn give_back_idle(&self, arena: &Arena, giver: Giver<'_>) {
+        let mut state = arena.lock();
+        let idle = state.superblocks.idle();
+        self.give_back(&mut state, arena, &idle, giver);
+    }
+
+    /// Gives all free memory of all arenas back. Their blocks become the global arena's.
+    pub(super) fn take_all_apart(&self, stream: Option<StreamRef<'_>>) {
+        for arena in self.all() {
+            let mut state = arena.lock();
+            let bases = state.superblocks.bases();
+            self.give_back(&mut state, &arena, &bases, Self::giver(&arena, stream));
+        }
+    }
+
+    /// Gives superblocks back. Blocks in them that are handed out become the global arena's.
+    fn give_back(&self, state: &mut State, arena: &Arena, bases: &[u64], giver: Giver<'_>) {
+        let mut pieces: Vec<(u64, Vec<Part>)> = Vec::new();
+        let mut directory = self.directory();
+        for &base in bases {
+            let Some(block) = state.superblocks.remove(base) else { continue };
+            for (start, end) in directory.remove(base, SUPERBLOCK) {
+                let place = |address: u64| u16::try_from((address - base) / GRANULE).unwrap_or(0);
+                let parts = block.parts(place(start), place(end)).map(|(_, part)| part);
+                pieces.push((start, parts.collect()));
+            }
+            state.superblocks.recycle(block);
+        }
+        if !pieces.is_empty() {
+            let pieces = pieces.iter().map(|(start, parts)| (*start, parts.as_slice()));
+            self.base.take_apart(arena.owner, giver, pieces);
+        }
+    }
+
+    pub(super) fn deallocate(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) {
+        let is_small = Small::of(layout).is_some();
+        // Memory of which that is not known stays allocated, too.
+        if Base::is_captured(stream).unwrap_or(true) {
+            // The global arena knows what to do on a captured stream.
+            if !is_small || matches!(self.surrender(pointer), Surrendered::Global) {
+                self.base.deallocate(stream, pointer, layout);
+            }
+            return;
+        }
+        self.base.annotator().taken_back(pointer, layout, stream);
+        if is_small {
+            if let Some(stream) = stream
+                && self.with_arena(stream, |arena| self.give(arena, stream, pointer)) == Some(true)
+            {
+                return;
+            }
+            if matches!(self.surrender(pointer), Surrendered::Unknown) {
+                return;
+            }
+        }
+        self.base.take_back(stream, pointer);
+    }
+
+    /// Takes a block back into the arena of the stream that it is freed on. Says whether it is one of its own.
+    #[inline]
+    fn give(&self, arena: &Arena, stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
+        let mut state = arena.lock();
+        match state.superblocks.give(pointer.0) {
+            Given::Unknown => return false,
+            Given::Kept => {}
+            Given::Idle(base) => {
+                self.give_back(&mut state, arena, &[base], Giver::Owner(stream));
+            }
+        }
+        state.frees += 1;
+        true
+    }
+
+    /// Makes a block that is an arena's one of the global arena.
+    #[cold]
+    fn surrender(&self, pointer: DevicePtr) -> Surrendered {
+        loop {
+            let Some(arena) = self.directory().owner(pointer.0).cloned() else {
+                return Surrendered::Global;
+            };
+            let mut state = arena.lock();
+            let mut directory = self.directory();
+            if !directory.owner(pointer.0).is_some_and(|owner| Arc::ptr_eq(owner, &arena)) {
+                // It changed hands meanwhile.
+                continue;
+            }
+            let Some(bytes) = state.superblocks.surrender(pointer.0) else {
+                self.unknown_frees.fetch_add(1, Ordering::Relaxed);
+                return Surrendered::Unknown;
+            };
+            if let Some((start, _)) = directory.cut(pointer.0, bytes) {
+                self.base.carve(start, pointer.0 - start, bytes);
+            }
+            return Surrendered::Global;
+        }
+    }
+
+    /// Parts with the arena of a stream that is about to be gone.
+    fn close(&self, stream: StreamId, retiring: Option<&RetiringStream<'_>>) {
+        let arena = self.of_stream.write().unwrap_or_else(PoisonError::into_inner).remove(&stream);
+        let Some(arena) = arena else { return };
+        let mut state = arena.lock();
+        state.is_closed = true;
+        let bases = state.superblocks.bases();
+        self.give_back(&mut state, &arena, &bases, Giver::Other);
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        *past = (past.0 + state.allocations, past.1 + state.frees);
+        self.base.leave(arena.owner, retiring);
+    }
+
+    /// A thread ends, and with it its own stream: the last chance to take its memory. The driver may be past its part in the end
+    /// of the thread, so it is not called: what the stream used is free once the device was waited for.
+    pub(super) fn thread_exits(&self, stream: StreamId) {
+        self.close(stream, None);
+    }
+}
+
+impl StreamWatcher for Arenas {
+    fn stream_retires(&self, stream: &RetiringStream<'_>) {
+        self.close(stream.id(), Some(stream));
+    }
+}
