@@ -144,6 +144,11 @@ impl Arenas {
         if !self.may_have_arena(stream) {
             return Ok(None);
         }
+        let known = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(&stream.id()) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        drop(known);
         let mut arenas = self.of_stream.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = arenas.get(&stream.id()) {
             return Ok(Some(Arc::clone(known)));
@@ -272,12 +277,17 @@ impl Arenas {
         let mut directory = self.directory();
         for &base in bases {
             let Some(block) = state.superblocks.remove(base) else { continue };
-            for (start, end) in directory.remove(base, SUPERBLOCK) {
+            let held = directory.remove(base, SUPERBLOCK);
+            if block.is_new() {
+                pieces.push((base, vec![Part { bytes: SUPERBLOCK, is_live: false }]));
+                state.superblocks.recycle(block);
+                continue;
+            }
+            for (start, end) in held {
                 let place = |address: u64| u16::try_from((address - base) / GRANULE).unwrap_or(0);
                 let parts = block.parts(place(start), place(end)).map(|(_, part)| part);
                 pieces.push((start, parts.collect()));
             }
-            state.superblocks.recycle(block);
         }
         if !pieces.is_empty() {
             let pieces = pieces.iter().map(|(start, parts)| (*start, parts.as_slice()));

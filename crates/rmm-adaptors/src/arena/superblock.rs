@@ -68,6 +68,11 @@ impl Superblock {
         u64::from(self.free) * GRANULE
     }
 
+    /// Bytes of its blocks that are handed out.
+    pub(super) fn live_bytes(&self) -> u64 {
+        u64::from(self.held - self.free) * GRANULE
+    }
+
     /// A size that no free block is larger than.
     pub(super) fn bound(&self) -> u16 {
         self.bounds.iter().copied().fold(0, u16::max)

@@ -17,6 +17,11 @@ pub(super) enum Given {
     Unknown,
 }
 
+/// One of this many superblocks may be as new and kept; of fewer, one.
+const KEEP_ONE_OF: usize = 4;
+/// Books that are kept to be used again.
+const SPARE: usize = 16;
+
 /// Superblocks, which are searched in the order of their addresses.
 #[derive(Debug, Default)]
 pub(super) struct Superblocks {
@@ -25,11 +30,10 @@ pub(super) struct Superblocks {
     /// For each: no free block in it has more granules.
     bounds: Vec<u16>,
     blocks: Vec<Superblock>,
-    /// The base of one that was whole and idle when it was last looked at: it is kept, so that a program that frees its last
-    /// block and goes on need not ask for another.
-    kept: Option<u64>,
-    /// Books of a superblock that was whole and idle when it went, to be used again.
-    spare: Option<Superblock>,
+    /// How many are as new. Some are kept, so that a program that frees what it will soon want again need not ask for another.
+    new: usize,
+    /// Books of superblocks that were as new when they went, to be used again.
+    spare: Vec<Superblock>,
     live_bytes: u64,
 }
 
@@ -52,10 +56,11 @@ impl Superblocks {
     /// Adds a superblock: one free block.
     pub(super) fn add(&mut self, base: u64) {
         let index = self.bases.partition_point(|&known| known < base);
-        let block = self.spare.take().unwrap_or_else(Superblock::new);
+        let block = self.spare.pop().unwrap_or_else(Superblock::new);
         self.bases.insert(index, base);
         self.bounds.insert(index, block.bound());
         self.blocks.insert(index, block);
+        self.new += 1;
     }
 
     /// Removes a superblock and returns its books.
@@ -63,21 +68,16 @@ impl Superblocks {
         let index = self.bases.binary_search(&base).ok()?;
         self.bases.remove(index);
         self.bounds.remove(index);
-        self.kept = self.kept.filter(|&kept| kept != base);
         let block = self.blocks.remove(index);
-        let live: u64 = block
-            .parts(0, u16::MAX)
-            .filter(|(_, part)| part.is_live)
-            .map(|(_, part)| part.bytes)
-            .sum();
-        self.live_bytes -= live;
+        self.new -= usize::from(block.is_new());
+        self.live_bytes -= block.live_bytes();
         Some(block)
     }
 
     /// Keeps the books of a superblock for the next, if they are as those of a new one.
     pub(super) fn recycle(&mut self, block: Superblock) {
-        if block.is_new() {
-            self.spare = Some(block);
+        if block.is_new() && self.spare.len() < SPARE {
+            self.spare.push(block);
         }
     }
 
@@ -89,7 +89,9 @@ impl Superblocks {
         loop {
             let index = from + first_at_least(&self.bounds[from..], granules)?;
             let (block, base) = (&mut self.blocks[index], self.bases[index]);
+            let was_new = block.is_new();
             if let Some(mut at) = block.take(granules) {
+                self.new -= usize::from(was_new);
                 let mut size = granules;
                 if slack > 0 {
                     (at, size) = align(block, base, at, granules, slack, alignment);
@@ -123,25 +125,14 @@ impl Superblocks {
         if block.is_idle() { self.keep_or_drop(index) } else { Given::Kept }
     }
 
-    /// Which superblock to part with, now that this one is idle: of two that are whole the one with the higher address.
+    /// Whether to part with a superblock, now that it is idle.
     fn keep_or_drop(&mut self, index: usize) -> Given {
-        let base = self.bases[index];
-        if !self.blocks[index].is_new() {
-            return Given::Idle(base);
-        }
-        let is_idle = |kept: &u64| {
-            let index = self.bases.binary_search(kept);
-            index.is_ok_and(|index| self.blocks[index].is_new())
-        };
-        match self.kept.filter(|&kept| kept != base).filter(is_idle) {
-            None => {
-                self.kept = Some(base);
-                Given::Kept
-            }
-            Some(kept) => {
-                self.kept = Some(kept.min(base));
-                Given::Idle(kept.max(base))
-            }
+        let is_new = self.blocks[index].is_new();
+        self.new += usize::from(is_new);
+        if is_new && self.new <= (self.bases.len() / KEEP_ONE_OF).max(1) {
+            Given::Kept
+        } else {
+            Given::Idle(self.bases[index])
         }
     }
 

@@ -135,21 +135,24 @@ proptest! {
 }
 
 #[test]
-fn one_idle_superblock_is_kept() {
+fn idle_superblocks_are_kept_in_proportion() {
     let mut superblocks = Superblocks::default();
-    for base in BASES {
+    let bases: Vec<u64> = (1..=8).map(|number| number * SUPERBLOCK).collect();
+    for &base in &bases {
         superblocks.add(base);
     }
-    let blocks = BASES.map(|base| {
+    for &base in &bases {
         assert_eq!(superblocks.take(GRANULES, 0, GRANULE), Some(base));
-        base
-    });
+    }
     assert_eq!(superblocks.take(1, 0, GRANULE), None);
-    assert_eq!(superblocks.give(blocks[1]), Given::Kept);
-    assert_eq!(superblocks.give(blocks[0]), Given::Idle(BASES[1]), "the lower one is kept");
-    assert!(superblocks.remove(BASES[1]).is_some_and(|block| block.is_new()));
-    // The kept one is in use again: the next that is idle is kept instead.
-    assert_eq!(superblocks.take(1, 0, GRANULE), Some(BASES[0]));
-    assert_eq!(superblocks.give(blocks[2]), Given::Kept);
-    assert_eq!(superblocks.give(BASES[0]), Given::Idle(BASES[2]));
+    assert_eq!(superblocks.give(bases[1]), Given::Kept);
+    assert_eq!(superblocks.give(bases[0]), Given::Kept);
+    assert_eq!(superblocks.give(bases[2]), Given::Idle(bases[2]), "two of eight are kept");
+    assert!(superblocks.remove(bases[2]).is_some_and(|block| block.is_new()));
+    // One is in use again: the next may be kept instead.
+    assert_eq!(superblocks.take(1, 0, GRANULE), Some(bases[0]));
+    assert_eq!(superblocks.give(bases[7]), Given::Idle(bases[7]), "one of seven is");
+    assert!(superblocks.remove(bases[7]).is_some());
+    assert_eq!(superblocks.take(GRANULES, 0, GRANULE), Some(bases[1]));
+    assert_eq!(superblocks.give(bases[1]), Given::Kept);
 }
