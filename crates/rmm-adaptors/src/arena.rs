@@ -205,6 +205,7 @@ impl<U: SyncResource> Eq for ArenaMemoryResource<U> {}
 
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
+        self.arenas.link.close();
         // The pool, which goes next, waits for all that was freed in its order. At the end of the process it does nothing.
         if !process_is_exiting() {
             self.arenas.take_all_apart(None);

@@ -93,12 +93,14 @@ pub(super) struct Arenas {
     pub(super) unknown_frees: AtomicU64,
     /// Allocations and frees of arenas that are gone.
     pub(super) past: Mutex<(u64, u64)>,
+    /// How threads that end reach this.
+    pub(super) link: Arc<local::Link>,
     this: Weak<Self>,
 }
 
 impl Arenas {
     pub(super) fn new(base: Base) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
+        let arenas = Arc::new_cyclic(|this: &Weak<Self>| Self {
             number: LAST.fetch_add(1, Ordering::Relaxed),
             base,
             of_stream: RwLock::default(),
@@ -106,8 +108,11 @@ impl Arenas {
             slow_allocations: AtomicU64::new(0),
             unknown_frees: AtomicU64::new(0),
             past: Mutex::default(),
+            link: Arc::default(),
             this: this.clone(),
-        })
+        });
+        arenas.link.open(&arenas);
+        arenas
     }
 
     fn directory(&self) -> MutexGuard<'_, Directory<Arc<Arena>>> {
@@ -149,13 +154,13 @@ impl Arenas {
             return Ok(Some(Arc::clone(known)));
         }
         drop(known);
+        if stream.is_per_thread_default() && !local::tell_at_exit(&self.link, stream.id()) {
+            // The thread is ending.
+            return Ok(None);
+        }
         let mut arenas = self.of_stream.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = arenas.get(&stream.id()) {
             return Ok(Some(Arc::clone(known)));
-        }
-        if stream.is_per_thread_default() && !local::tell_at_exit(self.this.clone(), stream.id()) {
-            // The thread is ending.
-            return Ok(None);
         }
         let owner = self.base.join(stream)?;
         let arena = Arc::new(Arena { state: Mutex::default(), stream: stream.id(), owner });
@@ -365,15 +370,21 @@ impl Arenas {
 
     /// Parts with the arena of a stream that is about to be gone.
     fn close(&self, stream: StreamId, retiring: Option<&RetiringStream<'_>>) {
-        let arena = self.of_stream.write().unwrap_or_else(PoisonError::into_inner).remove(&stream);
+        let known = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
+        let arena = known.get(&stream).cloned();
+        drop(known);
         let Some(arena) = arena else { return };
         let mut state = arena.lock();
         state.is_closed = true;
         let bases = state.superblocks.bases();
         self.give_back(&mut state, &arena, &bases, Giver::Other);
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        *past = (past.0 + state.allocations, past.1 + state.frees);
+        past.0 += std::mem::take(&mut state.allocations);
+        past.1 += std::mem::take(&mut state.frees);
         self.base.leave(arena.owner, retiring);
+        drop((past, state));
+        // Not before: whoever lacks memory goes through all that are there.
+        self.of_stream.write().unwrap_or_else(PoisonError::into_inner).remove(&stream);
     }
 
     /// A thread ends, and with it its own stream: the last chance to take its memory. The driver may be past its part in the end

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::StreamId;
 
@@ -12,6 +12,27 @@ use super::arenas::{Arena, Arenas};
 /// Arenas that a thread remembers.
 const REMEMBERED: usize = 8;
 
+/// How the ends of threads reach a resource, until it ends itself.
+#[derive(Debug, Default)]
+pub(super) struct Link(Mutex<Option<Arc<Arenas>>>);
+
+impl Link {
+    /// Lets the ends of threads reach the resource from now on.
+    pub(super) fn open(&self, arenas: &Arc<Arenas>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(arenas));
+    }
+
+    /// Waits for threads that are telling the resource of their end, and lets no more do so: none of them will be the one to drop
+    /// what is left, and with it events of the driver.
+    pub(super) fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
 #[derive(Default)]
 struct Local {
     /// By the resource's number and the stream.
@@ -19,7 +40,7 @@ struct Local {
     /// Which of them is replaced next.
     next: usize,
     /// The resources in which this thread's own stream has an arena.
-    own: Vec<(Weak<Arenas>, StreamId)>,
+    own: Vec<(Arc<Link>, StreamId)>,
 }
 
 thread_local! {
@@ -50,11 +71,11 @@ pub(super) fn with<T>(
 }
 
 /// Has the resource told when the calling thread ends, for the sake of its own stream. Says whether it will be.
-pub(super) fn tell_at_exit(arenas: Weak<Arenas>, stream: StreamId) -> bool {
+pub(super) fn tell_at_exit(link: &Arc<Link>, stream: StreamId) -> bool {
     let told = LOCAL.try_with(|local| {
         let mut local = local.borrow_mut();
-        local.own.retain(|(known, _)| known.strong_count() > 0);
-        local.own.push((arenas, stream));
+        local.own.retain(|(known, _)| known.is_open());
+        local.own.push((Arc::clone(link), stream));
     });
     told.is_ok()
 }
@@ -73,8 +94,8 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        for (arenas, stream) in self.own.drain(..) {
-            if let Some(arenas) = arenas.upgrade() {
+        for (link, stream) in self.own.drain(..) {
+            if let Some(arenas) = &*link.0.lock().unwrap_or_else(PoisonError::into_inner) {
                 arenas.thread_exits(stream);
             }
         }

@@ -263,6 +263,25 @@ fn streams_that_have_to_be_marked_at_once_are_served_too() {
     }
 }
 
+/// The legacy default stream is ordered with blocking streams by itself, but only where there is work on it.
+#[test]
+fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let arena = arena(MIB);
+    let (legacy, first, second) =
+        (CudaStream::legacy(), CudaStream::new().unwrap(), CudaStream::new().unwrap());
+    let block = arena.allocate(legacy.as_ref(), layout(KIB)).unwrap();
+    write(&machine, &first, block, 1);
+    free(&arena, &legacy, block, KIB);
+    let again = arena.allocate(legacy.as_ref(), layout(KIB)).unwrap();
+    assert_eq!(again, block);
+    write(&machine, &second, again, 2);
+    free(&arena, &legacy, again, KIB);
+    drop(arena);
+    machine.assert_no_violations();
+}
+
 #[test]
 fn an_upstream_that_refuses_leaves_nothing_behind() {
     let machine = adversary();
