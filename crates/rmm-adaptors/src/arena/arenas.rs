@@ -1,4 +1,4 @@
-//! All arenas of a resource: which stream has which, and what moves between them and the global arena.
+//! All arenas of a resource: which stream has which, and who serves a request.
 //!
 //! Locks are taken in this order: an arena's, the directory's, the global arena's. Whoever holds several arenas took them in the order
 //! of their streams.
@@ -8,86 +8,24 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
-use rmm_core::{
-    Context, DevicePtr, Error, RetiringStream, StreamId, StreamRef, StreamWatcher, SyncResource,
-};
+use rmm_core::{Context, DevicePtr, Error, StreamId, StreamRef, SyncResource};
 
 use super::directory::Directory;
+use super::give_back::Surrendered;
 use super::local;
-use super::superblock::{GRANULE, SUPERBLOCK};
-use super::superblocks::{Given, Superblocks};
-use crate::pool::{Base, Giver, Owner, Part, padded_size};
+use super::member::{Arena, Small};
+use super::superblock::SUPERBLOCK;
+use super::superblocks::Given;
+use crate::pool::{Base, Giver, padded_size};
 
 static LAST: AtomicU64 = AtomicU64::new(0);
-
-/// What one stream has for its small blocks.
-#[derive(Debug)]
-// Arenas of different threads share no line of a cache.
-#[repr(align(128))]
-pub(super) struct Arena {
-    state: Mutex<State>,
-    pub(super) stream: StreamId,
-    owner: Owner,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) superblocks: Superblocks,
-    pub(super) allocations: u64,
-    pub(super) frees: u64,
-    /// Whether its stream is gone: it gets no superblocks any more.
-    is_closed: bool,
-}
-
-impl Arena {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    #[inline]
-    fn take(&mut self, request: &Small) -> Option<DevicePtr> {
-        let &Small { granules, slack, layout } = request;
-        let address = self.superblocks.take(granules, slack, layout.align() as u64)?;
-        self.allocations += 1;
-        Some(DevicePtr(address))
-    }
-}
-
-/// A request that superblocks serve.
-struct Small {
-    layout: Layout,
-    /// With the slack.
-    granules: u16,
-    /// Of these, what is there for an alignment above a granule.
-    slack: u16,
-}
-
-impl Small {
-    #[inline]
-    fn of(layout: Layout) -> Option<Self> {
-        let size = padded_size(layout).filter(|&size| size <= SUPERBLOCK)?;
-        let slack = (layout.align() as u64).saturating_sub(GRANULE) / GRANULE;
-        let granules = u16::try_from(size / GRANULE).ok()?;
-        Some(Self { layout, granules, slack: u16::try_from(slack).ok()? })
-    }
-}
-
-/// What has become of a block that was freed by somebody else than its arena's stream.
-enum Surrendered {
-    /// It is the global arena's now, or was before.
-    Global,
-    /// There is no such block.
-    Unknown,
-}
 
 #[derive(Debug)]
 pub(super) struct Arenas {
     /// Of all arena resources of this process, which this is.
     pub(super) number: u64,
     pub(super) base: Base,
-    of_stream: RwLock<BTreeMap<StreamId, Arc<Arena>>>,
+    pub(super) of_stream: RwLock<BTreeMap<StreamId, Arc<Arena>>>,
     directory: Mutex<Directory<Arc<Arena>>>,
     pub(super) slow_allocations: AtomicU64,
     pub(super) unknown_frees: AtomicU64,
@@ -115,7 +53,7 @@ impl Arenas {
         arenas
     }
 
-    fn directory(&self) -> MutexGuard<'_, Directory<Arc<Arena>>> {
+    pub(super) fn directory(&self) -> MutexGuard<'_, Directory<Arc<Arena>>> {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,7 +101,7 @@ impl Arenas {
             return Ok(Some(Arc::clone(known)));
         }
         let owner = self.base.join(stream)?;
-        let arena = Arc::new(Arena { state: Mutex::default(), stream: stream.id(), owner });
+        let arena = Arc::new(Arena::new(stream.id(), owner));
         arenas.insert(stream.id(), Arc::clone(&arena));
         drop(arenas);
         if !owner.is_bound() {
@@ -246,60 +184,6 @@ impl Arenas {
         self.base.allocate(upstream, stream, layout)
     }
 
-    /// As whom a call with this stream gives an arena's memory back.
-    fn giver<'a>(arena: &Arena, stream: Option<StreamRef<'a>>) -> Giver<'a> {
-        stream.filter(|stream| stream.id() == arena.stream).map_or(Giver::Other, Giver::Owner)
-    }
-
-    /// Gives the idle superblocks back of all arenas whose streams can be reached by a call with this one.
-    fn collect_idle(&self, stream: Option<StreamRef<'_>>) {
-        for arena in self.all() {
-            let giver = Self::giver(&arena, stream);
-            if matches!(giver, Giver::Owner(_)) || !arena.owner.is_bound() {
-                self.give_back_idle(&arena, giver);
-            }
-        }
-    }
-
-    fn give_back_idle(&self, arena: &Arena, giver: Giver<'_>) {
-        let mut state = arena.lock();
-        let idle = state.superblocks.idle();
-        self.give_back(&mut state, arena, &idle, giver);
-    }
-
-    /// Gives all free memory of all arenas back. Their blocks become the global arena's.
-    pub(super) fn take_all_apart(&self, stream: Option<StreamRef<'_>>) {
-        for arena in self.all() {
-            let mut state = arena.lock();
-            let bases = state.superblocks.bases();
-            self.give_back(&mut state, &arena, &bases, Self::giver(&arena, stream));
-        }
-    }
-
-    /// Gives superblocks back. Blocks in them that are handed out become the global arena's.
-    fn give_back(&self, state: &mut State, arena: &Arena, bases: &[u64], giver: Giver<'_>) {
-        let mut pieces: Vec<(u64, Vec<Part>)> = Vec::new();
-        let mut directory = self.directory();
-        for &base in bases {
-            let Some(block) = state.superblocks.remove(base) else { continue };
-            let held = directory.remove(base, SUPERBLOCK);
-            if block.is_new() {
-                pieces.push((base, vec![Part { bytes: SUPERBLOCK, is_live: false }]));
-                state.superblocks.recycle(block);
-                continue;
-            }
-            for (start, end) in held {
-                let place = |address: u64| u16::try_from((address - base) / GRANULE).unwrap_or(0);
-                let parts = block.parts(place(start), place(end)).map(|(_, part)| part);
-                pieces.push((start, parts.collect()));
-            }
-        }
-        if !pieces.is_empty() {
-            let pieces = pieces.iter().map(|(start, parts)| (*start, parts.as_slice()));
-            self.base.take_apart(arena.owner, giver, pieces);
-        }
-    }
-
     pub(super) fn deallocate(
         &self,
         stream: Option<StreamRef<'_>>,
@@ -342,60 +226,5 @@ impl Arenas {
         }
         state.frees += 1;
         true
-    }
-
-    /// Makes a block that is an arena's one of the global arena.
-    #[cold]
-    fn surrender(&self, pointer: DevicePtr) -> Surrendered {
-        loop {
-            let Some(arena) = self.directory().owner(pointer.0).cloned() else {
-                return Surrendered::Global;
-            };
-            let mut state = arena.lock();
-            let mut directory = self.directory();
-            if !directory.owner(pointer.0).is_some_and(|owner| Arc::ptr_eq(owner, &arena)) {
-                // It changed hands meanwhile.
-                continue;
-            }
-            let Some(bytes) = state.superblocks.surrender(pointer.0) else {
-                self.unknown_frees.fetch_add(1, Ordering::Relaxed);
-                return Surrendered::Unknown;
-            };
-            if let Some((start, _)) = directory.cut(pointer.0, bytes) {
-                self.base.carve(start, pointer.0 - start, bytes);
-            }
-            return Surrendered::Global;
-        }
-    }
-
-    /// Parts with the arena of a stream that is about to be gone.
-    fn close(&self, stream: StreamId, retiring: Option<&RetiringStream<'_>>) {
-        let known = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
-        let arena = known.get(&stream).cloned();
-        drop(known);
-        let Some(arena) = arena else { return };
-        let mut state = arena.lock();
-        state.is_closed = true;
-        let bases = state.superblocks.bases();
-        self.give_back(&mut state, &arena, &bases, Giver::Other);
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        past.0 += std::mem::take(&mut state.allocations);
-        past.1 += std::mem::take(&mut state.frees);
-        self.base.leave(arena.owner, retiring);
-        drop((past, state));
-        // Not before: whoever lacks memory goes through all that are there.
-        self.of_stream.write().unwrap_or_else(PoisonError::into_inner).remove(&stream);
-    }
-
-    /// A thread ends, and with it its own stream: the last chance to take its memory. The driver may be past its part in the end
-    /// of the thread, so it is not called: what the stream used is free once the device was waited for.
-    pub(super) fn thread_exits(&self, stream: StreamId) {
-        self.close(stream, None);
-    }
-}
-
-impl StreamWatcher for Arenas {
-    fn stream_retires(&self, stream: &RetiringStream<'_>) {
-        self.close(stream.id(), Some(stream));
     }
 }

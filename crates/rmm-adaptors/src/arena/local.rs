@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::StreamId;
 
-use super::arenas::{Arena, Arenas};
+use super::arenas::Arenas;
+use super::member::Arena;
 
 /// Arenas that a thread remembers.
 const REMEMBERED: usize = 8;
