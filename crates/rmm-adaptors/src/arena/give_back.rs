@@ -19,9 +19,10 @@ pub(super) enum Surrendered {
 }
 
 impl Arenas {
-    /// As whom a call with this stream gives an arena's memory back.
-    pub(super) fn giver<'a>(arena: &Arena, stream: Option<StreamRef<'a>>) -> Giver<'a> {
-        stream.filter(|stream| stream.id() == arena.stream).map_or(Giver::Other, Giver::Owner)
+    /// As whom a call with this stream gives an arena's memory back. Every call of a thread can mark the thread's own stream.
+    fn giver<'a>(arena: &Arena, stream: Option<StreamRef<'a>>) -> Giver<'a> {
+        let mut reached = stream.into_iter().chain([StreamRef::per_thread()]);
+        reached.find(|stream| stream.id() == arena.stream).map_or(Giver::Other, Giver::Owner)
     }
 
     /// Gives the idle superblocks back of all arenas whose streams can be reached by a call with this one.

@@ -6,7 +6,7 @@ use std::thread;
 use proptest::prelude::*;
 use rmm_core::{CudaStream, Device, Resource};
 use rmm_resources::CudaMemoryResource;
-use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sim::{Checker, Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
 use crate::program::{Op, ops};
@@ -70,6 +70,34 @@ fn run_on_threads(programs: &[Vec<Op>], schedule: Schedule, bytes: usize) {
     drop(entered);
 }
 
+/// Runs a program, with `faults` once the arena and its streams are there, and checks all that must hold. The arena's end is among the
+/// calls that may fail, unless the faults `are_over` by then.
+fn run_with_faults(
+    machine: &Machine,
+    ops: &[Op],
+    bytes: usize,
+    faults: &[Fault],
+    are_over: impl FnOnce() -> bool,
+) {
+    let entered = machine.enter();
+    let world = || World::sharing(Common::over(machine, arena(bytes)), 0);
+    let mut world = machine.without_faults(world);
+    for fault in faults {
+        machine.fail(fault.clone());
+    }
+    for op in ops {
+        world.step(op);
+    }
+    world.finish();
+    if are_over() {
+        machine.clear_faults();
+        everything_can_be_had(world.pool());
+    }
+    drop(world);
+    machine.assert_no_violations();
+    drop(entered);
+}
+
 /// The calls by which an arena learns about order and waits.
 const CALLS: [&str; 5] =
     ["cuEventRecord", "cuEventQuery", "cuStreamWaitEvent", "cuStreamQuery", "cuEventCreate"];
@@ -96,23 +124,25 @@ proptest! {
     ) {
         let seed = often.iter().fold(base_seed(), |seed, &(_, _, next)| seed ^ next);
         let machine = machine(if lazy { Schedule::Lazy } else { Schedule::Seeded(seed) });
-        let entered = machine.enter();
-        let arena = machine.without_faults(|| arena(kib << 10));
-        let mut world = machine.without_faults(|| World::sharing(Common::over(&machine, arena), 0));
-        for &(call, twentieths, seed) in &often {
-            let chance = f64::from(twentieths) / 20.0;
-            machine.fail(Fault::probability(CALLS[call], chance, seed, CuResult::UNKNOWN));
-        }
-        for op in &ops {
-            world.step(op);
-        }
-        world.finish();
-        machine.clear_faults();
-        everything_can_be_had(world.pool());
-        drop(world);
-        machine.assert_no_violations();
+        let fault = |&(call, twentieths, seed): &(usize, u32, u64)| {
+            Fault::probability(CALLS[call], f64::from(twentieths) / 20.0, seed, CuResult::UNKNOWN)
+        };
+        let faults: Vec<Fault> = often.iter().map(fault).collect();
+        run_with_faults(&machine, &ops, kib << 10, &faults, || true);
         prop_assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
-        drop(entered);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_call_may_fail(ops in ops(60), lazy in any::<bool>(), seed in any::<u64>(), kib in 1024usize..3000) {
+        let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed ^ base_seed()) };
+        let description = || Machine::builder().memory(64 << 20).schedule(schedule);
+        Checker::new().machine(description()).fail_each_call(CuResult::UNKNOWN, |machine| {
+            run_with_faults(machine, &ops, kib << 10, &[], || !machine.failed_calls().is_empty());
+        });
     }
 }
 
