@@ -7,7 +7,7 @@ use rmm_core::{
     Property, PropertyWithValue, Resource, StreamRef, SyncResource,
 };
 
-use crate::pool::padded_size;
+use crate::pool::{Cached, padded_size};
 use crate::{GrowthPolicy, PoolMemoryResource, PoolStatistics};
 
 /// What every size and address is a multiple of.
@@ -107,7 +107,7 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
             Some(bytes) => pool.maximum_size(bytes),
             None => pool,
         };
-        let pool = pool.build_of("fixed-size", block as u64)?;
+        let pool = pool.build_of("fixed-size", block as u64, Cached::All(block as u64))?;
         Ok(FixedSizeMemoryResource { pool, block_size: block })
     }
 }

@@ -1,5 +1,6 @@
 //! A stream-ordered pool.
 
+mod base;
 mod builder;
 mod caches;
 mod captured;
@@ -20,7 +21,9 @@ use rmm_core::{
     Property, PropertyWithValue, Resource, StreamRef, SyncResource,
 };
 
+pub(crate) use base::{Base, Giver, Owner, Part};
 pub use builder::PoolMemoryResourceBuilder;
+pub(crate) use caches::Cached;
 pub use growth::GrowthPolicy;
 use shared::Shared;
 pub(crate) use shared::padded_size;

@@ -17,3 +17,5 @@ mod publish_before_record;
 mod stage;
 #[path = "known_bugs/sync_without_wait.rs"]
 mod sync_without_wait;
+#[path = "known_bugs/thread_exit.rs"]
+mod thread_exit;

@@ -1,11 +1,11 @@
-//! Once its books have grown to the program's needs, the pool's fast path asks for no host memory.
+//! Once their books have grown to the program's needs, the fast paths of the pool and of the arena ask for no host memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Barrier;
 use std::thread;
 
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource};
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
@@ -160,4 +160,31 @@ fn on_several_threads_with_streams_of_their_own() {
     let quiet = seen.iter().filter(|seen| seen.requests == 0).count();
     assert!(quiet > THREADS * RUNS / 2, "{quiet} of {} runs without a request", seen.len());
     assert!(seen.iter().all(|seen| seen.with_driver < seen.steps), "{seen:?}");
+}
+
+#[test]
+fn in_the_superblocks_of_an_arena() {
+    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
+    let _entered = machine.enter();
+    let builder = ArenaMemoryResource::builder(CudaMemoryResource::new());
+    let (arena, streams) = (builder.arena_size(64 << 20).build().expect("an arena"), streams(8));
+    let mut live = [(DevicePtr::NULL, Layout::new::<()>()); LIVE];
+    let mut round = |number: usize| {
+        let (calls, before) = (machine.calls(), requests());
+        for (index, (block, layout)) in live.iter_mut().enumerate() {
+            let stream = streams[index % streams.len()].as_ref();
+            if layout.size() > 0 {
+                // SAFETY: allocated with this layout on this stream; nothing uses it.
+                unsafe { arena.deallocate(stream, *block, *layout) };
+            }
+            let bytes = 256 << ((index * 7 + number) % 8);
+            *layout = Layout::from_size_align(bytes, 256).expect("a small size");
+            *block = arena.allocate(stream, *layout).expect("there is room");
+        }
+        (machine.calls() - calls, requests() - before)
+    };
+    assert!(round(0).1 > 0, "each stream gets its arena");
+    for number in 1..100 {
+        assert_eq!(round(number), (0, 0), "calls of the driver and requests, round {number}");
+    }
 }

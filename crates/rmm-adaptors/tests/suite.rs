@@ -1,5 +1,11 @@
 //! The adaptors on the software device. One program, so that what the tests share is written once.
 
+#[path = "suite/arena.rs"]
+mod arena;
+#[path = "suite/arena_order.rs"]
+mod arena_order;
+#[path = "suite/arena_threads.rs"]
+mod arena_threads;
 #[path = "suite/binning.rs"]
 mod binning;
 #[path = "suite/fixed_size.rs"]

@@ -11,7 +11,7 @@
 //! | `RMM_DRIVER` | `cuda`: the system's driver; `sim` | `sim` |
 //! | `RMM_TEST_DEVICE` | the GPU's number | 0 |
 //! | `RMM_TEST_STREAM` | `legacy`, `per-thread`, `non-blocking` | each of them |
-//! | `RMM_TEST_RESOURCE` | `pool`, `binning`, `cuda-async`, `cuda`, `cuda-async-view`, `cuda-async-managed`, `cuda-async-pinned`, `managed`, `pinned`, `system`, `sam-headroom` | each of them |
+//! | `RMM_TEST_RESOURCE` | `pool`, `binning`, `arena`, `cuda-async`, `cuda`, `cuda-async-view`, `cuda-async-managed`, `cuda-async-pinned`, `managed`, `pinned`, `system`, `sam-headroom` | each of them |
 //! | `RMM_SIM_SEED` | the software device's seed | 0 |
 //!
 //! Where a device lacks what a resource needs, each check of that resource is that it says so when it is made.

@@ -29,6 +29,8 @@ pub enum ResourceChoice {
     Pool,
     /// `BinningMemoryResource` over a pool: blocks of one size for what is small, the pool for the rest.
     Binning,
+    /// `ArenaMemoryResource` over `CudaMemoryResource`.
+    Arena,
     /// `CudaAsyncMemoryResource`.
     CudaAsync,
     /// `CudaMemoryResource`.
@@ -81,9 +83,10 @@ impl StreamChoice {
 }
 
 impl ResourceChoice {
-    const ALL: [(&'static str, Self); 11] = [
+    const ALL: [(&'static str, Self); 12] = [
         ("pool", Self::Pool),
         ("binning", Self::Binning),
+        ("arena", Self::Arena),
         ("cuda-async", Self::CudaAsync),
         ("cuda", Self::Cuda),
         ("cuda-async-view", Self::CudaAsyncView),
@@ -109,7 +112,7 @@ impl ResourceChoice {
             Err(error) => Err(error),
         };
         Ok(match self {
-            Self::Pool | Self::Binning | Self::Cuda => true,
+            Self::Pool | Self::Binning | Self::Arena | Self::Cuda => true,
             Self::CudaAsync | Self::CudaAsyncView => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
             Self::CudaAsyncManaged => {
                 has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
@@ -127,9 +130,12 @@ impl ResourceChoice {
     /// Bytes that the resource can never give, if it may be asked for them.
     fn too_much(self, place: Place) -> Result<Option<usize>, Error> {
         Ok(match self {
-            Self::Pool | Self::Binning | Self::Cuda | Self::CudaAsync | Self::CudaAsyncView => {
-                Some(twice_the_device()?)
-            }
+            Self::Pool
+            | Self::Binning
+            | Self::Arena
+            | Self::Cuda
+            | Self::CudaAsync
+            | Self::CudaAsyncView => Some(twice_the_device()?),
             // A GPU that is asked for more managed memory than it has can hang, and harm more than this program.
             Self::Managed | Self::CudaAsyncManaged if matches!(place, Place::Gpu(_)) => None,
             Self::Managed | Self::CudaAsyncManaged => Some(BEYOND_ADDRESSES),
@@ -296,8 +302,16 @@ mod tests {
         let supported = |(_, choice): &(&str, ResourceChoice)| choice.is_supported().unwrap();
         let names: Vec<&str> =
             ResourceChoice::ALL.iter().filter(|each| supported(each)).map(|each| each.0).collect();
-        let expected =
-            ["pool", "binning", "cuda-async", "cuda", "cuda-async-view", "managed", "pinned"];
+        let expected = [
+            "pool",
+            "binning",
+            "arena",
+            "cuda-async",
+            "cuda",
+            "cuda-async-view",
+            "managed",
+            "pinned",
+        ];
         assert_eq!(names, expected);
     }
 }

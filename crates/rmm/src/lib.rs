@@ -32,7 +32,7 @@
 //! | for | see |
 //! |---|---|
 //! | memory from the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`] and their kin for managed, pinned and host memory |
-//! | allocations that cost little | [`PoolMemoryResource`] |
+//! | allocations that cost little | [`PoolMemoryResource`], [`ArenaMemoryResource`] for many threads |
 //! | what memory does | [`LoggingResourceAdaptor`] |
 //! | bytes and elements on a device | [`DeviceBuffer`], [`DeviceUVector`] |
 //! | the resource used where none is named | [`current_device_resource`], [`set_current_device_resource`] |
@@ -53,6 +53,7 @@
 mod checking_stream_order {}
 
 pub use rmm_adaptors::{
+    ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaOfStream, ArenaReport, ArenaStatistics,
     LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
     PoolStatistics,
 };

@@ -11,9 +11,10 @@ use crate::error::Result;
 pub(super) const STREAMS: [&str; 3] = ["legacy", "per-thread", "non-blocking"];
 
 /// The resources, as the test program knows them.
-pub(super) const RESOURCES: [&str; 11] = [
+pub(super) const RESOURCES: [&str; 12] = [
     "pool",
     "binning",
+    "arena",
     "cuda-async",
     "cuda",
     "cuda-async-view",

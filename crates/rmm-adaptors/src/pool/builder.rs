@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncResource};
 
 use super::PoolMemoryResource;
+use super::caches::Cached;
 use super::growth::{Growth, GrowthPolicy};
 use super::heap::GRANULE;
 use super::shared::Shared;
@@ -76,7 +77,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no multiple of 256 or the initial size
     /// is above the maximum; the upstream's error if the initial size can not be had.
     pub fn build(self) -> Result<PoolMemoryResource<U>, Error> {
-        self.build_of("pool", GRANULE)
+        self.build_of("pool", GRANULE, Cached::Small)
     }
 
     /// Makes a pool of this name in which every block is a multiple of `unit`.
@@ -84,6 +85,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self,
         name: &'static str,
         unit: u64,
+        cached: Cached,
     ) -> Result<PoolMemoryResource<U>, Error> {
         let Self { upstream, initial_size, maximum_size, soft_maximum_size, growth, check_frees } =
             self;
@@ -127,8 +129,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             policy: growth,
             unit,
         };
-        let shared =
-            Arc::new_cyclic(|this| Shared::new(name, growth, check_frees, context, this.clone()));
+        let shared = Arc::new_cyclic(|this| {
+            Shared::new(name, growth, cached, check_frees, context, this.clone())
+        });
         if initial_size > 0 {
             let layout = Layout::from_size_align(initial_size, CUDA_ALLOCATION_ALIGNMENT).map_err(
                 |error| {

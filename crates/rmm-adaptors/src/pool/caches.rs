@@ -54,6 +54,17 @@ struct Place {
     cache: TryLock<Option<Box<Cache>>>,
 }
 
+/// Which blocks are cached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cached {
+    Nothing,
+    /// Those of up to 1 MiB, rounded up to a size of which there are few. Larger ones are not many, and what is in a cache does not
+    /// merge.
+    Small,
+    /// All: they have this size.
+    All(u64),
+}
+
 /// What became of a block that was offered to a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Put {
@@ -68,8 +79,7 @@ pub(super) enum Put {
 #[derive(Debug)]
 pub(super) struct Caches {
     places: Box<[Place]>,
-    /// The size of all blocks, if it is the same for all.
-    unit: Option<u64>,
+    cached: Cached,
     /// Blocks handed out that are smaller than their class. While there are any, the size of a block that is freed is not known
     /// without a look at the heap.
     odd_blocks: AtomicUsize,
@@ -91,8 +101,7 @@ impl Place {
 }
 
 impl Caches {
-    /// For a pool whose blocks have sizes of their own, or this one.
-    pub(super) fn new(unit: Option<u64>) -> Self {
+    pub(super) fn new(cached: Cached) -> Self {
         let place = |_| Place {
             owner: AtomicU64::new(NOBODY),
             user: AtomicUsize::new(0),
@@ -100,16 +109,20 @@ impl Caches {
         };
         Self {
             places: (0..FIRSTS + FURTHERS).map(place).collect(),
-            unit,
+            cached,
             odd_blocks: AtomicUsize::new(0),
             most_bytes: AtomicU64::new(0),
         }
     }
 
-    /// The class of a request for `size` bytes.
+    /// The class of a request for `size` bytes, a multiple of the granule and not zero, if such blocks are cached.
     #[inline]
-    pub(super) fn class(&self, size: u64) -> Class {
-        self.unit.map_or_else(|| Class::holding(size), Class::only)
+    pub(super) fn class(&self, size: u64) -> Option<Class> {
+        match self.cached {
+            Cached::Small => Class::holding(size),
+            Cached::All(unit) => Some(Class::only(unit)),
+            Cached::Nothing => None,
+        }
     }
 
     /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that uses it most, and one that is the

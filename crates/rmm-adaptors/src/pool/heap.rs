@@ -9,6 +9,7 @@
 mod bins;
 mod lists;
 mod nodes;
+mod split;
 #[cfg(test)]
 mod tests;
 

@@ -9,7 +9,7 @@ use rmm_core::{
     SyncResource, process_is_exiting,
 };
 
-use super::caches::{Caches, Class, Put};
+use super::caches::{Cached, Caches, Class, Put};
 use super::captured::{asks_captured, is_captured};
 use super::growth::Growth;
 use super::heap::{GRANULE, ListId};
@@ -20,9 +20,6 @@ use super::statistics::PoolStatistics;
 
 /// Streams with a slot above which idle ones are forgotten when a new one comes.
 const STREAMS_KEPT: usize = 32;
-
-/// Larger blocks are not cached: they are few, and what is in a cache does not merge.
-const LARGEST_CACHED: u64 = 1 << 20;
 
 /// What changes with every use of the lock, apart from what the threads that do without it read: else each would have to fetch
 /// that anew.
@@ -53,13 +50,13 @@ impl Shared {
     pub(super) fn new(
         name: &'static str,
         growth: Growth,
+        cached: Cached,
         checks_frees: bool,
         context: Context,
         this: Weak<Self>,
     ) -> Self {
-        let unit = (growth.unit != GRANULE).then_some(growth.unit);
         Self {
-            caches: Caches::new(unit),
+            caches: Caches::new(cached),
             state: Apart(Mutex::new(State::new())),
             settled: Condvar::new(),
             growth,
@@ -97,8 +94,7 @@ impl Shared {
     #[inline]
     fn class(&self, layout: Layout, size: u64) -> Option<Class> {
         // An address is all that a cache knows of a block.
-        (layout.align() <= CUDA_ALLOCATION_ALIGNMENT && size <= LARGEST_CACHED)
-            .then(|| self.caches.class(size))
+        if layout.align() <= CUDA_ALLOCATION_ALIGNMENT { self.caches.class(size) } else { None }
     }
 
     /// Allocates for a stream, or for anybody.
@@ -205,7 +201,7 @@ impl Shared {
     }
 
     /// Takes a block back into the heap, or into a new cache.
-    fn deallocate_block(
+    pub(super) fn deallocate_block(
         &self,
         stream: Option<StreamRef<'_>>,
         pointer: DevicePtr,
@@ -300,7 +296,12 @@ impl Shared {
     }
 
     /// Records an event on the stream; says whether there is one now.
-    fn seal_at_free(&self, state: &mut State, list: ListId, stream: StreamRef<'_>) -> bool {
+    pub(super) fn seal_at_free(
+        &self,
+        state: &mut State,
+        list: ListId,
+        stream: StreamRef<'_>,
+    ) -> bool {
         let Ok(_context) = self.context.enter() else { return false };
         // SAFETY: the stream is borrowed.
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
@@ -315,7 +316,11 @@ impl Shared {
     ///
     /// Fails for a stream of another context, and for a default stream while another context is current: its handle then means
     /// another stream.
-    fn list_of(&self, state: &mut State, stream: StreamRef<'_>) -> Result<ListId, Error> {
+    pub(super) fn list_of(
+        &self,
+        state: &mut State,
+        stream: StreamRef<'_>,
+    ) -> Result<ListId, Error> {
         let context = stream.as_stream().context();
         if context.is_none() && Context::current()? != self.context {
             return Err(other_device());

@@ -8,7 +8,7 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
 use crate::graphs::{Executable, alone, begin, end, fill};
-use crate::short::{MIB, Pool, base_seed, free, layout, stream};
+use crate::short::{Arena, MIB, Pool, base_seed, free, layout, stream};
 
 /// The last of them blocks with the legacy default stream.
 const STREAMS: usize = 4;
@@ -39,6 +39,37 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..150)
 }
 
+/// What a program allocates from.
+trait Allocator: Resource {
+    fn trim(&self) {}
+
+    /// Gives the graphs' memory back, which are gone. Returns the bytes handed out after that.
+    ///
+    /// # Safety
+    /// As [`PoolMemoryResource::release_graph_memory`].
+    unsafe fn release(&self) -> u64;
+}
+
+impl Allocator for Pool {
+    fn trim(&self) {
+        Pool::trim(self, 0);
+    }
+
+    unsafe fn release(&self) -> u64 {
+        // SAFETY: the caller's contract.
+        unsafe { self.release_graph_memory() };
+        self.statistics().live_bytes
+    }
+}
+
+impl Allocator for Arena {
+    unsafe fn release(&self) -> u64 {
+        // SAFETY: the caller's contract.
+        unsafe { self.release_graph_memory() };
+        self.statistics().live_bytes
+    }
+}
+
 struct Live {
     pointer: DevicePtr,
     bytes: usize,
@@ -47,15 +78,11 @@ struct Live {
     graph: Option<usize>,
 }
 
-fn run(ops: &[Op], schedule: Schedule, limit: usize) {
+fn run<R: Allocator>(ops: &[Op], schedule: Schedule, make: impl FnOnce() -> R) {
     let _alone = alone();
     let machine = Machine::builder().memory(64 * MIB).schedule(schedule).build();
     let _entered = machine.enter();
-    let pool: Pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(limit / 2 / 256 * 256)
-        .maximum_size(limit)
-        .build()
-        .expect("a pool");
+    let pool = make();
     let streams: Vec<CudaStream> = (0..STREAMS)
         .map(|place| if place == 3 { CudaStream::new().expect("a stream") } else { stream() })
         .collect();
@@ -108,7 +135,7 @@ fn run(ops: &[Op], schedule: Schedule, limit: usize) {
                 streams[stream].synchronize().expect("nothing is captured");
             }
             Op::Trim => {
-                pool.trim(0);
+                pool.trim();
             }
             _ => {}
         }
@@ -124,11 +151,22 @@ fn run(ops: &[Op], schedule: Schedule, limit: usize) {
         free(&pool, &streams[block.stream], block.pointer, block.bytes);
     }
     // SAFETY: no graph is left, and all work was waited for.
-    unsafe { pool.release_graph_memory() };
-    assert_eq!(pool.statistics().live_bytes, 0);
+    assert_eq!(unsafe { pool.release() }, 0);
     drop((pool, streams));
     machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+fn pool(limit: usize) -> Pool {
+    PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(limit / 2 / 256 * 256)
+        .maximum_size(limit)
+        .build()
+        .expect("a pool")
+}
+
+fn arena(bytes: usize) -> Arena {
+    Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
 proptest! {
@@ -136,11 +174,22 @@ proptest! {
 
     #[test]
     fn graphs_share_memory_with_nobody(ops in ops(), seed in any::<u64>(), granules in 100usize..3000) {
-        run(&ops, Schedule::Seeded(seed ^ base_seed()), granules * 256);
+        run(&ops, Schedule::Seeded(seed ^ base_seed()), || pool(granules * 256));
     }
 
     #[test]
     fn graphs_share_memory_with_nobody_when_everything_is_late(ops in ops(), granules in 100usize..3000) {
-        run(&ops, Schedule::Lazy, granules * 256);
+        run(&ops, Schedule::Lazy, || pool(granules * 256));
+    }
+
+    #[test]
+    fn graphs_share_memory_of_an_arena_with_nobody(
+        ops in ops(),
+        lazy in any::<bool>(),
+        seed in any::<u64>(),
+        kib in 1024usize..6000,
+    ) {
+        let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed ^ base_seed()) };
+        run(&ops, schedule, || arena(kib << 10));
     }
 }

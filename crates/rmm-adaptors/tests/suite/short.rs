@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource};
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags, StreamRef};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine};
@@ -10,6 +10,8 @@ use rmm_sim::{Kernel, Machine};
 pub(crate) const MIB: usize = 1 << 20;
 
 pub(crate) type Pool = PoolMemoryResource<CudaMemoryResource>;
+
+pub(crate) type Arena = ArenaMemoryResource<CudaMemoryResource>;
 
 pub(crate) fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 256).expect("a size")

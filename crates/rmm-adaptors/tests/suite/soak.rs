@@ -120,7 +120,7 @@ fn run(seed: u64) -> (Figures, Option<String>) {
     if is_sound {
         common.finish();
     }
-    let statistics: PoolStatistics = common.statistics();
+    let statistics: PoolStatistics = common.pool().statistics();
     drop(common);
     let violations = machine.violations();
     let report = violations

@@ -1,17 +1,17 @@
-//! Programs over a pool, with tagged blocks on several streams. Driver calls may fail under them.
+//! Programs over a pool or an arena, with tagged blocks on several streams. Driver calls may fail under them.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
+use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource};
 use rmm_core::{
     CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamKind, StreamLifetime,
-    SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
 
 use crate::program::{Op, STREAMS};
+use crate::short::Pool;
 use crate::tags::{self, Wrong};
 
 const FIRST_BLOCKING: usize = 3;
@@ -49,18 +49,45 @@ struct Left {
     used: CudaEvent,
 }
 
-/// What several programs share: a pool, and the blocks that they leave to each other.
+/// What a program allocates from.
+pub(crate) trait Allocator: Resource + Clone {
+    /// Gives unused memory back, if it ever does.
+    fn trim(&self) {}
+
+    /// Bytes handed out, and frees of what was not.
+    fn books(&self) -> (u64, u64);
+}
+
+impl Allocator for PoolMemoryResource<CudaMemoryResource> {
+    fn trim(&self) {
+        PoolMemoryResource::trim(self, 0);
+    }
+
+    fn books(&self) -> (u64, u64) {
+        let statistics = self.statistics();
+        (statistics.live_bytes, statistics.unknown_frees)
+    }
+}
+
+impl Allocator for ArenaMemoryResource<CudaMemoryResource> {
+    fn books(&self) -> (u64, u64) {
+        let statistics = self.statistics();
+        (statistics.live_bytes, statistics.unknown_frees)
+    }
+}
+
+/// What several programs share: a resource, and the blocks that they leave to each other.
 #[derive(Clone)]
-pub(crate) struct Common {
+pub(crate) struct Common<R = Pool> {
     machine: Machine,
-    pool: PoolMemoryResource<CudaMemoryResource>,
+    pool: R,
     left: Arc<Mutex<Vec<Left>>>,
     wrong: Wrong,
 }
 
 /// A program under way.
-pub(crate) struct World {
-    common: Common,
+pub(crate) struct World<R = Pool> {
+    common: Common<R>,
     streams: Vec<Lane>,
     live: Vec<Live>,
     next_tag: u64,
@@ -111,30 +138,31 @@ pub(crate) fn order(first: &CudaStream, second: &CudaStream) -> Result<(), Error
 impl Common {
     /// A pool of `limit` bytes on a machine that the thread has entered.
     pub(crate) fn new(machine: &Machine, limit: usize) -> Self {
-        let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-        Self {
-            machine: machine.clone(),
-            pool: builder.maximum_size(limit).build().expect("a pool"),
-            left: Arc::default(),
-            wrong: Wrong::default(),
-        }
+        let builder = Pool::builder(CudaMemoryResource::new());
+        Self::over(machine, builder.maximum_size(limit).build().expect("a pool"))
+    }
+}
+
+impl<R: Allocator> Common<R> {
+    /// Over a resource that was made on a machine that the thread has entered.
+    pub(crate) fn over(machine: &Machine, pool: R) -> Self {
+        Self { machine: machine.clone(), pool, left: Arc::default(), wrong: Wrong::default() }
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<Left>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the pool has done.
-    pub(crate) fn statistics(&self) -> PoolStatistics {
-        self.pool.statistics()
+    /// The pool, or what is there in its place.
+    pub(crate) fn pool(&self) -> &R {
+        &self.pool
     }
 
     /// Lets the device finish, once every program has freed its blocks, and checks that no block was shared and the books are right.
     pub(crate) fn finish(&self) {
         self.machine.run_all();
         assert_eq!(self.wrong.count(), 0, "a block was overwritten while it was in use");
-        assert_eq!(self.pool.statistics().live_bytes, 0);
-        assert_eq!(self.pool.statistics().unknown_frees, 0);
+        assert_eq!(self.pool.books(), (0, 0), "blocks are left, or others were freed");
     }
 }
 
@@ -143,9 +171,11 @@ impl World {
     pub(crate) fn new(machine: &Machine, limit: usize) -> Self {
         Self::sharing(Common::new(machine, limit), 0)
     }
+}
 
+impl<R: Allocator> World<R> {
     /// The program of a thread that has entered the machine. No two that share anything have the same number.
-    pub(crate) fn sharing(common: Common, number: u64) -> Self {
+    pub(crate) fn sharing(common: Common<R>, number: u64) -> Self {
         Self {
             common,
             streams: (0..STREAMS).map(|place| stream_at(place).expect("a stream")).collect(),
@@ -156,8 +186,8 @@ impl World {
         }
     }
 
-    /// The pool.
-    pub(crate) fn pool(&self) -> &PoolMemoryResource<CudaMemoryResource> {
+    /// The pool, or what is there in its place.
+    pub(crate) fn pool(&self) -> &R {
         &self.common.pool
     }
 
@@ -193,7 +223,7 @@ impl World {
                 self.asked(ordered);
             }
             Op::Trim => {
-                self.pool().trim(0);
+                self.pool().trim();
             }
         }
     }

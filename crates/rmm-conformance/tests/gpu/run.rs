@@ -12,7 +12,7 @@ macro_rules! conformance {
         #[test]
         fn $check() {
             use rmm_adaptors::{
-                BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
+                ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
             };
             use rmm_conformance::{ResourceChoice, suite};
             use rmm_resources::{
@@ -46,6 +46,16 @@ macro_rules! conformance {
                     };
                     // Not the capacity of a pool: small blocks never merge into large ones.
                     cell.run(None, binning, |subject| suite::$check(subject))
+                }
+                ResourceChoice::Arena => {
+                    let arena = || {
+                        let upstream = CudaMemoryResource::new();
+                        let bytes = $capacity.max(16 << 20);
+                        ArenaMemoryResource::builder(upstream).arena_size(bytes).build()
+                    };
+                    // Not the capacity of a pool, which can give pieces back and take others: memory that was freed on several
+                    // streams is divided by what is handed out before it has merged.
+                    cell.run(None, arena, |subject| suite::$check(subject))
                 }
                 ResourceChoice::CudaAsync => {
                     cell.run(None, CudaAsyncMemoryResource::new, |subject| suite::$check(subject))

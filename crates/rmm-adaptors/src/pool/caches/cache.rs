@@ -6,13 +6,10 @@ use std::ops::AddAssign;
 
 use rmm_core::StreamId;
 
-use super::classes::{Class, STACKS};
+use super::classes::{CLASSES, Class};
 
 /// The most blocks that a cache holds.
 const MOST_BLOCKS: u16 = 512;
-
-/// Entries of a stack that are looked at.
-const DEEPEST: usize = 8;
 
 /// Stands for no entry. Above every entry's number.
 const NONE: u16 = u16::MAX;
@@ -21,7 +18,7 @@ const NONE: u16 = u16::MAX;
 struct Entry {
     address: u64,
     size: u64,
-    /// The next on its stack, or of those that are not used.
+    /// The next of its class, or of those that are not used.
     next: u16,
 }
 
@@ -30,8 +27,8 @@ struct Entry {
 pub(super) struct Cache {
     /// Whose blocks they are.
     stream: StreamId,
-    /// Index: a stack. Its newest entry.
-    newest: [u16; STACKS],
+    /// Index: a class's number. Its newest entry.
+    newest: [u16; CLASSES],
     entries: Vec<Entry>,
     unused: u16,
     blocks: u16,
@@ -59,7 +56,7 @@ impl Cache {
     pub(super) fn new(stream: StreamId) -> Self {
         Self {
             stream,
-            newest: [NONE; STACKS],
+            newest: [NONE; CLASSES],
             // Later growth would be a request to the host's heap in the midst of a program's steady state.
             entries: Vec::with_capacity(usize::from(MOST_BLOCKS)),
             unused: NONE,
@@ -86,42 +83,20 @@ impl Cache {
     /// Takes the newest block of a class.
     #[inline]
     pub(super) fn take(&mut self, class: Class) -> Option<u64> {
-        let stack = class.stack();
-        let newest = self.newest[stack];
-        let entry = self.entries.get(usize::from(newest))?;
-        let number = if entry.size == class.block_size() {
-            self.newest[stack] = entry.next;
-            newest
-        } else {
-            self.unlink_deeper(newest, class.block_size())?
-        };
+        let address = self.remove(class.index())?;
         self.counts.taken += 1;
-        Some(self.remove(number))
+        Some(address)
     }
 
-    /// Takes an entry of this size from a stack, below its newest one, which has another.
-    fn unlink_deeper(&mut self, newest: u16, size: u64) -> Option<u16> {
-        let mut above = newest;
-        for _ in 1..DEEPEST {
-            let number = self.entries.get(usize::from(above))?.next;
-            let &Entry { size: its_size, next, .. } = self.entries.get(usize::from(number))?;
-            if its_size == size {
-                self.entries[usize::from(above)].next = next;
-                return Some(number);
-            }
-            above = number;
-        }
-        None
-    }
-
-    /// Removes an entry that is on no stack any more.
     #[inline]
-    fn remove(&mut self, number: u16) -> u64 {
-        let entry = &mut self.entries[usize::from(number)];
+    fn remove(&mut self, class: usize) -> Option<u64> {
+        let newest = &mut self.newest[class];
+        let entry = self.entries.get_mut(usize::from(*newest))?;
+        let number = std::mem::replace(newest, entry.next);
         entry.next = std::mem::replace(&mut self.unused, number);
         self.blocks -= 1;
         self.bytes -= entry.size;
-        entry.address
+        Some(entry.address)
     }
 
     /// Puts a block in, if it does not make it hold more than `most_bytes`, and there is room.
@@ -131,7 +106,7 @@ impl Cache {
         if self.blocks == MOST_BLOCKS || self.bytes + size > most_bytes {
             return false;
         }
-        let newest = &mut self.newest[class.stack()];
+        let newest = &mut self.newest[class.index()];
         if let Some(entry) = self.entries.get_mut(usize::from(self.unused)) {
             let number = std::mem::replace(&mut self.unused, entry.next);
             *entry = Entry { address, size, next: std::mem::replace(newest, number) };
@@ -150,19 +125,18 @@ impl Cache {
     pub(super) fn contains(&self, class: Class, address: u64) -> bool {
         let entry = |number: u16| self.entries.get(usize::from(number));
         let below = |number: &u16| entry(*number).map(|entry| entry.next);
-        let mut numbers = std::iter::successors(Some(self.newest[class.stack()]), below);
+        let mut numbers = std::iter::successors(Some(self.newest[class.index()]), below);
         numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
     }
 
-    /// Passes up to `most` blocks on, those on the stack of `class` before others.
+    /// Passes up to `most` blocks on, those of `class` before others.
     pub(super) fn spill(&mut self, class: Class, most: usize, mut to: impl FnMut(StreamId, u64)) {
         let mut left = most;
-        for stack in std::iter::once(class.stack()).chain(0..STACKS) {
+        for class in std::iter::once(class.index()).chain(0..CLASSES) {
             while left > 0
-                && let Some(entry) = self.entries.get(usize::from(self.newest[stack]))
+                && let Some(address) = self.remove(class)
             {
-                let number = std::mem::replace(&mut self.newest[stack], entry.next);
-                to(self.stream, self.remove(number));
+                to(self.stream, address);
                 left -= 1;
             }
         }
@@ -193,7 +167,7 @@ mod tests {
     }
 
     fn classes() -> [Class; 2] {
-        [SMALL, LARGE].map(Class::holding)
+        [SMALL, LARGE].map(|size| Class::holding(size).expect("both are cached"))
     }
 
     #[test]

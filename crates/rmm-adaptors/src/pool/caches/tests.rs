@@ -10,13 +10,13 @@ use super::*;
 const SIZE: u64 = 4096;
 
 fn caches() -> Caches {
-    let caches = Caches::new(None);
+    let caches = Caches::new(Cached::Small);
     caches.fit(1 << 30);
     caches
 }
 
 fn class() -> Class {
-    Class::holding(SIZE)
+    Class::holding(SIZE).expect("it is small")
 }
 
 fn claim(caches: &Caches, stream: StreamId) -> Vec<(StreamId, u64)> {
@@ -53,7 +53,7 @@ fn a_stream_gets_only_what_was_freed_on_it() {
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert!(caches.contain(class(), 1));
     assert_eq!(caches.take(ids[1], class()), None);
-    assert_eq!(caches.take(ids[0], Class::holding(2 * SIZE)), None);
+    assert_eq!(caches.take(ids[0], Class::only(2 * SIZE)), None);
     assert_eq!(caches.take(ids[0], class()), Some(1));
     assert_eq!(caches.take(ids[0], class()), None);
     assert!(!caches.contain(class(), 1));

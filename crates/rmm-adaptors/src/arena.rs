@@ -1,0 +1,280 @@
+//! An arena for each stream, all in one piece of memory.
+
+mod arenas;
+mod builder;
+mod directory;
+mod fit;
+mod give_back;
+mod local;
+mod member;
+mod report;
+mod snapshot;
+mod statistics;
+mod superblock;
+mod superblocks;
+#[cfg(test)]
+mod tests;
+
+use std::alloc::Layout;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rmm_core::{
+    Claims, DevicePtr, Error, Exhaustion, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
+    MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource, process_is_exiting,
+};
+
+use crate::PoolMemoryResource;
+use arenas::Arenas;
+pub use builder::ArenaMemoryResourceBuilder;
+pub use report::{ArenaOfStream, ArenaReport};
+pub use statistics::ArenaStatistics;
+
+/// Divides one large piece of memory up, with an arena for each stream, so that threads with streams of their own do not meet.
+///
+/// The memory is taken from upstream when the resource is built, and never grows. It is the *global arena*. Requests above 1 MiB are
+/// served from there. For smaller ones each stream (each thread, for the per-thread default stream) has an arena of its own: superblocks of
+/// 1 MiB, in which a request gets the lowest address where it fits. Its allocations and frees take the arena's lock only, which nobody else
+/// wants, and call no driver. A superblock that nothing uses any more goes back to the global arena, but for one that is kept.
+///
+/// A block may be freed on any stream and by any thread: freed on another than it was allocated on it goes back to the global arena, in the order
+/// of the stream that it was freed on. What others freed there goes to a stream as in a [`PoolMemoryResource`], in the same steps: when the
+/// device is known to be past its last use, or else because the stream is made to wait; no free waits. Before anybody
+/// has to wait, what is idle in other arenas comes back to the global arena; before a request is refused, all that is free in all arenas does.
+/// The memory of a stream that is destroyed goes back in its order. That of a thread's own stream, when the thread
+/// ends with blocks in use or a superblock kept, is used again once something has waited for the device, as a request does that finds nothing
+/// else.
+///
+/// Requests without a stream, on the legacy default stream and on streams of an [unknown lifetime](rmm_core::StreamLifetime::Unknown) are
+/// served from the global arena whatever their size, and so are those on captured streams, for which all holds that is said at
+/// [`PoolMemoryResource`].
+///
+/// # When to prefer the pool
+///
+/// A [`PoolMemoryResource`] grows as it is used and gives memory back, leaves less memory between blocks, and moves small
+/// blocks from stream to stream more readily: with one thread, with blocks that are passed between streams, or where other
+/// programs need the device's memory, take the pool. An arena is for programs in which many threads, each with a stream of its own,
+/// allocate and free small blocks at a high rate.
+///
+/// It is a handle: clones share one state, which gives the memory back when the last clone is dropped. Any thread may use it. It serves the
+/// device that was current when it was built. Sizes are rounded up to 256 bytes; any alignment is honoured.
+///
+/// A small block costs O(1) in the number of blocks, and time in the number of the stream's superblocks, of which a processor looks at many
+/// at once. Host memory is used for the books only: 16 KiB for a superblock, 64 bytes for a block of the global arena.
+///
+/// Its memory has every property that the upstream's has.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_adaptors::ArenaMemoryResource;
+/// use rmm_core::{CudaStream, Resource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(64 << 20).build()?;
+/// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let first = arena.allocate(stream.as_ref(), layout)?;
+/// let second = arena.allocate(stream.as_ref(), layout)?;
+/// assert_eq!(second.0 - first.0, 1024); // in one superblock
+/// let elsewhere = arena.allocate(other.as_ref(), layout)?;
+/// assert!(elsewhere.0.abs_diff(first.0) >= 1 << 20); // in another stream's
+/// # for (stream, pointer) in [(&stream, first), (&stream, second), (&other, elsewhere)] {
+/// #     // SAFETY: allocated above with this layout on this stream.
+/// #     unsafe { arena.deallocate(stream.as_ref(), pointer, layout) };
+/// # }
+/// let statistics = arena.statistics();
+/// assert_eq!((statistics.frees, statistics.superblocks), (3, 2)); // each arena keeps one
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::arena_memory_resource")]
+#[derive(Debug)]
+pub struct ArenaMemoryResource<U: SyncResource> {
+    inner: Arc<Inner<U>>,
+}
+
+#[derive(Debug)]
+struct Inner<U: SyncResource> {
+    arenas: Arc<Arenas>,
+    /// The global arena.
+    pool: PoolMemoryResource<U>,
+    dump_log: Option<PathBuf>,
+}
+
+impl<U: SyncResource> ArenaMemoryResource<U> {
+    /// Options for an arena resource over `upstream`.
+    pub fn builder(upstream: U) -> ArenaMemoryResourceBuilder<U> {
+        ArenaMemoryResourceBuilder::new(upstream)
+    }
+
+    fn open(pool: PoolMemoryResource<U>, dump_log: Option<PathBuf>) -> Self {
+        let arenas = Arenas::new(pool.base());
+        Self { inner: Arc::new(Inner { arenas, pool, dump_log }) }
+    }
+
+    /// The resource that the memory is taken from.
+    pub fn upstream(&self) -> &U {
+        self.inner.pool.upstream()
+    }
+
+    /// Bytes taken from upstream.
+    pub fn arena_size(&self) -> u64 {
+        self.inner.pool.reserved_bytes()
+    }
+
+    /// What the resource has done so far.
+    pub fn statistics(&self) -> ArenaStatistics {
+        self.inner.arenas.statistics()
+    }
+
+    /// What the memory looks like: how much is free, and how scattered. Takes time in the number of all blocks, during which nobody can
+    /// allocate.
+    ///
+    /// ```
+    /// use rmm_adaptors::ArenaMemoryResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build()?;
+    /// let report = arena.report();
+    /// assert_eq!((report.largest_free, report.superblocks()), (4 << 20, 0));
+    /// assert!(report.to_string().ends_with("fragmentation: 0.0 %"));
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    #[doc(alias = "dump_memory_log")]
+    pub fn report(&self) -> ArenaReport {
+        self.inner.arenas.report(|| self.inner.pool.blocks())
+    }
+
+    /// Gives memory that was freed on captured streams to everybody again, as [`PoolMemoryResource::release_graph_memory`] does.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn release_graph_memory(&self) {
+        // SAFETY: the caller's contract; every graph's memory is the global arena's.
+        unsafe { self.inner.pool.release_graph_memory() };
+    }
+
+    fn allocate_for(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        let allocated = self.inner.arenas.allocate(self.upstream(), stream, layout);
+        allocated
+            .map_err(|error| if error.is_out_of_memory() { self.refused(error) } else { error })
+    }
+
+    /// Adds to an error what there is, and leaves a report if one is wanted.
+    #[cold]
+    fn refused(&self, error: Error) -> Error {
+        let report = self.report();
+        let error = error.with_exhaustion(Exhaustion {
+            reserved: report.arena_size,
+            live: report.live_bytes,
+            largest_free: report.largest_free,
+            limit: Some(report.arena_size),
+        });
+        if let Some(path) = &self.inner.dump_log {
+            // A report that can not be written changes nothing about the error.
+            let _unwritten = report.append(path, &error);
+        }
+        error
+    }
+}
+
+impl<U: SyncResource> Clone for ArenaMemoryResource<U> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<U: SyncResource> PartialEq for ArenaMemoryResource<U> {
+    /// Whether both are handles to one state.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl<U: SyncResource> Eq for ArenaMemoryResource<U> {}
+
+impl<U: SyncResource> Drop for Inner<U> {
+    fn drop(&mut self) {
+        self.arenas.link.close();
+        // The pool, which goes next, waits for all that was freed in its order. At the end of the process it does nothing.
+        if !process_is_exiting() {
+            self.arenas.take_all_apart(None);
+        }
+    }
+}
+
+// SAFETY: the blocks of a superblock tile it, each is handed out to one owner until it is freed; memory without a stream comes from
+// the pool, which gives what no work uses. The address is a multiple of the alignment: a block with room for it is cut there.
+unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_for(None, layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 {
+            self.inner.arenas.deallocate(None, pointer, layout);
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.pool.name()
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        self.inner.pool.properties(claims);
+    }
+
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        self.inner.pool.upstream_resource()
+    }
+}
+
+// SAFETY: as above. A superblock is its stream's: what was freed there and is handed out there again was used by one stream only, or by
+// others before a free on that stream, which comes after them. It is the pool's from when it is given back, in that stream's
+// order, or as memory that only a wait for the device makes free; and so is a block that another stream frees.
+unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_for(Some(stream), layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 {
+            self.inner.arenas.deallocate(Some(stream), pointer, layout);
+        }
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P>
+    for ArenaMemoryResource<U>
+{
+}
+
+impl<P: PropertyWithValue, U: SyncResource + HasPropertyValue<P>> HasPropertyValue<P>
+    for ArenaMemoryResource<U>
+{
+    fn property_value(&self) -> P::Value {
+        self.inner.pool.property_value()
+    }
+}
+
+// SAFETY: the memory is the upstream's.
+unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for ArenaMemoryResource<U> {
+    const KIND: MemoryKind = U::KIND;
+    const CAPS: MemoryCaps = U::CAPS;
+}

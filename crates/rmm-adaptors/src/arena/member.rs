@@ -1,0 +1,70 @@
+//! The arena of one stream.
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmm_core::{DevicePtr, StreamId};
+
+use super::superblock::{GRANULE, SUPERBLOCK};
+use super::superblocks::Superblocks;
+use crate::pool::{Owner, padded_size};
+
+/// What one stream has for its small blocks.
+#[derive(Debug)]
+// Arenas of different threads share no line of a cache.
+#[repr(align(128))]
+pub(super) struct Arena {
+    state: Mutex<State>,
+    pub(super) stream: StreamId,
+    pub(super) owner: Owner,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) superblocks: Superblocks,
+    pub(super) allocations: u64,
+    pub(super) frees: u64,
+    /// Whether its stream is gone: it gets no superblocks any more.
+    pub(super) is_closed: bool,
+}
+
+impl Arena {
+    pub(super) fn new(stream: StreamId, owner: Owner) -> Self {
+        Self { state: Mutex::default(), stream, owner }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    #[inline]
+    pub(super) fn take(&mut self, request: &Small) -> Option<DevicePtr> {
+        let &Small { granules, slack, layout } = request;
+        let address = self.superblocks.take(granules, slack, layout.align() as u64)?;
+        self.allocations += 1;
+        Some(DevicePtr(address))
+    }
+}
+
+/// A request that superblocks serve.
+pub(super) struct Small {
+    layout: Layout,
+    /// With the slack.
+    granules: u16,
+    /// Of these, what is there for an alignment above a granule.
+    slack: u16,
+}
+
+impl Small {
+    #[inline]
+    pub(super) fn of(layout: Layout) -> Option<Self> {
+        let size = padded_size(layout).filter(|&size| size <= SUPERBLOCK)?;
+        let slack = (layout.align() as u64).saturating_sub(GRANULE) / GRANULE;
+        let granules = u16::try_from(size / GRANULE).ok()?;
+        Some(Self { layout, granules, slack: u16::try_from(slack).ok()? })
+    }
+}

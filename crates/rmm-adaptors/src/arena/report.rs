@@ -1,0 +1,122 @@
+//! What an arena's memory looks like.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use rmm_core::{Error, StreamId, format_bytes};
+
+/// An arena resource's memory at one moment, to be read: [`Display`](fmt::Display) gives a few lines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ArenaReport {
+    /// Bytes in all.
+    pub arena_size: u64,
+    /// Bytes handed out.
+    pub live_bytes: u64,
+    /// Bytes not handed out, whether the device is done with them or not.
+    pub total_free: u64,
+    /// Bytes of the longest range of which nothing is handed out.
+    pub largest_free: u64,
+    /// What each stream's arena holds.
+    pub arenas: Vec<ArenaOfStream>,
+}
+
+/// A stream's arena in an [`ArenaReport`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ArenaOfStream {
+    /// The stream.
+    pub stream: StreamId,
+    /// Its superblocks.
+    pub superblocks: usize,
+    /// Bytes handed out of them.
+    pub live_bytes: u64,
+    /// Bytes free in them.
+    pub free_bytes: u64,
+}
+
+impl ArenaReport {
+    /// Superblocks of all arenas.
+    pub fn superblocks(&self) -> usize {
+        self.arenas.iter().map(|arena| arena.superblocks).sum()
+    }
+
+    /// How much of the free memory is not in one range, in percent: 0 if it is, or if there is none.
+    pub fn fragmentation(&self) -> f64 {
+        if self.total_free == 0 {
+            return 0.0;
+        }
+        let scattered = self.total_free - self.largest_free.min(self.total_free);
+        #[expect(clippy::cast_precision_loss, reason = "a percentage of bytes is no exact number")]
+        let percent = scattered as f64 * 100.0 / self.total_free as f64;
+        percent
+    }
+
+    /// Appends the report to a file, with the error that led to it.
+    pub(super) fn append(&self, path: &Path, error: &Error) -> io::Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        file.write_all(format!("{error}\n{self}\n").as_bytes())
+    }
+}
+
+impl fmt::Display for ArenaReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "arena size: {}", format_bytes(self.arena_size))?;
+        writeln!(f, "handed out: {}", format_bytes(self.live_bytes))?;
+        writeln!(f, "superblocks: {}", self.superblocks())?;
+        writeln!(f, "total free: {}", format_bytes(self.total_free))?;
+        writeln!(f, "largest free: {}", format_bytes(self.largest_free))?;
+        write!(f, "fragmentation: {:.1} %", self.fragmentation())?;
+        for arena in &self.arenas {
+            let (live, free) = (format_bytes(arena.live_bytes), format_bytes(arena.free_bytes));
+            let count = arena.superblocks;
+            write!(
+                f,
+                "\nstream {}: superblocks: {count}, handed out: {live}, free: {free}",
+                arena.stream
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of the longest range that free blocks make up together, each given by its start and its size.
+pub(super) fn longest_run(mut free: Vec<(u64, u64)>) -> u64 {
+    free.sort_unstable();
+    let (mut longest, mut run, mut end) = (0, 0, None);
+    for (start, bytes) in free {
+        run = if end == Some(start) { run + bytes } else { bytes };
+        end = Some(start + bytes);
+        longest = run.max(longest);
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_free_is_not_fragmented() {
+        let full = ArenaReport {
+            arena_size: 1 << 20,
+            live_bytes: 1 << 20,
+            total_free: 0,
+            largest_free: 0,
+            arenas: Vec::new(),
+        };
+        assert!(full.fragmentation().abs() < f64::EPSILON);
+        let halves = ArenaReport { total_free: 1 << 10, largest_free: 1 << 8, ..full };
+        assert!((halves.fragmentation() - 75.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn neighbours_make_one_range() {
+        assert_eq!(longest_run(Vec::new()), 0);
+        assert_eq!(longest_run(vec![(30, 5), (0, 10), (10, 10), (40, 19)]), 20);
+    }
+}

@@ -1,0 +1,314 @@
+//! An arena as its users see it: where blocks lie, what it calls, what it says when it is full.
+
+use std::alloc::Layout;
+use std::fs;
+
+use rmm_adaptors::ArenaMemoryResource;
+use rmm_core::{
+    AnyResource, CudaStream, DevicePtr, HasProperty, HostAccessible, Resource, StreamLifetime,
+    SyncResource,
+};
+use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource};
+use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sys::CuResult;
+
+use crate::short::{Arena, MIB, free, keep_busy, layout, stream, write};
+
+const KIB: usize = 1 << 10;
+
+fn adversary() -> Machine {
+    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
+}
+
+fn arena(bytes: usize) -> Arena {
+    Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
+}
+
+#[test]
+fn it_is_half_of_the_free_memory_and_at_least_a_superblock() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let builder = || Arena::builder(CudaMemoryResource::new());
+    assert_eq!(builder().build().unwrap().arena_size(), 32 << 20);
+    assert_eq!(arena(MIB + 300).arena_size(), (MIB + 256) as u64, "rounded down");
+    for bytes in [0, 255, MIB - 1] {
+        let error = builder().arena_size(bytes).build().unwrap_err();
+        assert!(error.is_invalid_argument(), "{error}");
+    }
+    for bytes in [128 * MIB, usize::MAX] {
+        assert!(builder().arena_size(bytes).build().is_err(), "more than the device has");
+    }
+    assert!(machine.leaks().is_empty());
+}
+
+#[test]
+fn small_blocks_cost_no_driver_call_and_no_wait() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (arena, stream) = (arena(8 * MIB), stream());
+    let warm = arena.allocate(stream.as_ref(), layout(KIB)).unwrap();
+    let calls = machine.calls();
+    for _ in 0..100 {
+        let blocks = [256, 4 * KIB, 100 * KIB]
+            .map(|bytes| (arena.allocate(stream.as_ref(), layout(bytes)).unwrap(), bytes));
+        for (block, bytes) in blocks {
+            free(&arena, &stream, block, bytes);
+        }
+    }
+    // Large ones neither: RMM waits for the stream here.
+    let large = arena.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+    keep_busy(&machine, &stream);
+    free(&arena, &stream, large, 4 * MIB);
+    assert_eq!(machine.calls(), calls);
+    free(&arena, &stream, warm, KIB);
+    let statistics = arena.statistics();
+    assert_eq!((statistics.allocations, statistics.frees), (302, 302));
+    assert_eq!((statistics.host_waits, statistics.stream_waits), (0, 0));
+}
+
+#[test]
+fn the_lowest_address_that_fits_is_taken() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (arena, stream) = (arena(8 * MIB), stream());
+    let take = |bytes| arena.allocate(stream.as_ref(), layout(bytes)).unwrap();
+    let blocks: Vec<DevicePtr> = (0..6).map(|_| take(KIB)).collect();
+    for index in [1, 3, 4] {
+        free(&arena, &stream, blocks[index], KIB);
+    }
+    assert_eq!(take(2 * KIB), blocks[3], "two that are free together");
+    assert_eq!(take(KIB / 2), blocks[1]);
+    assert_eq!(take(KIB / 2).0, blocks[1].0 + 512);
+    assert_eq!(take(256).0, blocks[5].0 + 1024);
+}
+
+#[test]
+fn every_alignment_and_every_size_is_right_or_refused() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (arena, stream) = (arena(48 * MIB), stream());
+    let mut blocks = Vec::new();
+    for power in 0..=22 {
+        for bytes in [1, 300, 64 * KIB] {
+            let layout = Layout::from_size_align(bytes, 1 << power).unwrap();
+            let block = arena.allocate(stream.as_ref(), layout).unwrap();
+            assert!(block.0.is_multiple_of(1 << power.max(8)), "{layout:?}: {block:?}");
+            blocks.push((block, layout));
+        }
+    }
+    for pointer in blocks.windows(2) {
+        assert_ne!(pointer[0].0, pointer[1].0);
+    }
+    for (block, layout) in blocks {
+        // SAFETY: allocated with this layout, and not used.
+        unsafe { arena.deallocate(stream.as_ref(), block, layout) };
+    }
+    assert_eq!((arena.statistics().live_bytes, arena.statistics().unknown_frees), (0, 0));
+    for bytes in [usize::MAX / 2 - 255, usize::MAX / 2, 48 * MIB + 1] {
+        let layout = Layout::from_size_align(bytes, 1).unwrap();
+        assert!(arena.allocate(stream.as_ref(), layout).unwrap_err().is_out_of_memory());
+    }
+    assert_eq!(arena.allocate(stream.as_ref(), layout(0)).unwrap(), DevicePtr::NULL);
+    let whole = arena.allocate(stream.as_ref(), layout(48 * MIB)).unwrap();
+    free(&arena, &stream, whole, 48 * MIB);
+}
+
+#[test]
+fn what_was_never_handed_out_is_counted_and_nothing_else() {
+    let machine = Machine::builder().checks(false).build();
+    let _entered = machine.enter();
+    let (arena, stream) = (arena(4 * MIB), stream());
+    let block = arena.allocate(stream.as_ref(), layout(4 * KIB)).unwrap();
+    let other = arena.allocate(stream.as_ref(), layout(4 * KIB)).unwrap();
+    let elsewhere = crate::short::stream();
+    let unknown = [block.0 + 256, block.0 + 1, other.0 + 4096, 4096, u64::MAX - 255];
+    for address in unknown {
+        for stream in [&stream, &elsewhere] {
+            free(&arena, stream, DevicePtr(address), 4 * KIB);
+        }
+    }
+    free(&arena, &elsewhere, other, 4 * KIB);
+    free(&arena, &elsewhere, other, 4 * KIB);
+    free(&arena, &stream, block, 4 * KIB);
+    free(&arena, &stream, block, 4 * KIB);
+    let statistics = arena.statistics();
+    assert_eq!(statistics.unknown_frees, 2 * unknown.len() as u64 + 2);
+    assert_eq!((statistics.frees, statistics.live_bytes), (2, 0));
+}
+
+#[test]
+fn nothing_is_refused_while_the_memory_could_be_had() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let arena = arena(4 * MIB);
+    // Every superblock is some stream's, with one block in use and the rest free.
+    let streams: Vec<CudaStream> = (0..4).map(|_| stream()).collect();
+    let kept: Vec<DevicePtr> = streams
+        .iter()
+        .map(|stream| {
+            let blocks: Vec<_> = (0..16)
+                .map(|_| arena.allocate(stream.as_ref(), layout(64 * KIB)).unwrap())
+                .collect();
+            for &block in &blocks[1..] {
+                write(&machine, stream, block, 1);
+                free(&arena, stream, block, 64 * KIB);
+            }
+            blocks[0]
+        })
+        .collect();
+    assert_eq!(arena.statistics().superblocks, 4);
+    let report = arena.report();
+    assert_eq!(report.superblocks(), 4);
+    assert_eq!((report.total_free, report.largest_free), (60 << 16, 15 << 16));
+    assert!((report.fragmentation() - 75.0).abs() < 1e-9, "{report}");
+    // A small block for a stream without a superblock, and a large one.
+    let late = stream();
+    let small = arena.allocate(late.as_ref(), layout(KIB)).expect("there is room for it");
+    write(&machine, &late, small, 2);
+    let large = arena.allocate(late.as_ref(), layout(15 << 16)).expect("there is room for it");
+    write(&machine, &late, large, 2);
+    let error = arena.allocate(late.as_ref(), layout(15 << 16)).map(|pointer| {
+        // Another superblock's rest.
+        write(&machine, &late, pointer, 3);
+        free(&arena, &late, pointer, 15 << 16);
+        arena.allocate(late.as_ref(), layout(MIB)).expect_err("no free range is that long")
+    });
+    let error = error.expect("there is room for it");
+    assert!(error.is_out_of_memory(), "{error}");
+    let held = error.exhaustion().expect("it says what there is");
+    assert_eq!((held.reserved, held.limit), (4 << 20, Some(4 << 20)));
+    assert_eq!(held.live, (4 << 16) + 1024 + (15 << 16));
+    assert_eq!(held.largest_free, 15 << 16);
+    assert_eq!(error.requested(), Some(MIB));
+    for (stream, block) in streams.iter().zip(kept) {
+        free(&arena, stream, block, 64 * KIB);
+    }
+    free(&arena, &late, small, KIB);
+    free(&arena, &late, large, 15 << 16);
+    let whole = arena.allocate(late.as_ref(), layout(4 * MIB)).expect("drained is as fresh");
+    write(&machine, &late, whole, 4);
+    free(&arena, &late, whole, 4 * MIB);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn idle_superblocks_come_back_before_anybody_waits() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (arena, idle, wants) = (arena(2 * MIB), stream(), stream());
+    let block = arena.allocate(idle.as_ref(), layout(KIB)).unwrap();
+    free(&arena, &idle, block, KIB);
+    assert_eq!(arena.statistics().superblocks, 1);
+    let whole = arena.allocate(wants.as_ref(), layout(2 * MIB)).unwrap();
+    let statistics = arena.statistics();
+    assert_eq!((statistics.superblocks, statistics.host_waits), (0, 0));
+    free(&arena, &wants, whole, 2 * MIB);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_refusal_leaves_a_report_if_one_is_wanted() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let path = std::env::temp_dir().join(format!("rmm-arena-{}.log", std::process::id()));
+    let dumping = || Arena::builder(CudaMemoryResource::new()).arena_size(MIB).dump_log_path(&path);
+    let stream = stream();
+    for (dumps, reports) in [(false, 0), (true, 2)] {
+        let arena = dumping().dump_log_on_failure(dumps).build().unwrap();
+        let block = arena.allocate(stream.as_ref(), layout(KIB)).unwrap();
+        for _ in 0..2 {
+            arena.allocate(stream.as_ref(), layout(MIB)).unwrap_err();
+        }
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(text.matches("arena size: 1.0 MiB").count(), reports, "{text}");
+        assert_eq!(text.matches("could not allocate 1.0 MiB").count(), reports, "{text}");
+        assert_eq!(text.matches("fragmentation: 0.0 %").count(), reports, "{text}");
+        free(&arena, &stream, block, KIB);
+    }
+    fs::remove_file(&path).unwrap();
+    let nowhere = std::env::temp_dir().join("no such directory").join("report");
+    let arena = dumping().dump_log_on_failure(true).dump_log_path(nowhere).build().unwrap();
+    assert!(arena.allocate(stream.as_ref(), layout(2 * MIB)).unwrap_err().is_out_of_memory());
+}
+
+#[test]
+fn streams_that_have_to_be_marked_at_once_are_served_too() {
+    for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(1)] {
+        let machine = Machine::builder().schedule(schedule).build();
+        let _entered = machine.enter();
+        let arena = arena(2 * MIB);
+        let (theirs, blocking) = (stream(), CudaStream::new().unwrap());
+        // SAFETY: `theirs` lives to the end of the loop's body.
+        let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) };
+        let special = [CudaStream::legacy(), foreign.unwrap()];
+        for round in 0..20 {
+            for stream in &special {
+                let block = arena.allocate(stream.as_ref(), layout(300 * KIB)).unwrap();
+                write(&machine, stream, block, round);
+                free(&arena, stream, block, 300 * KIB);
+            }
+            // The legacy default stream waits for blocking ones by itself.
+            let block = arena.allocate(blocking.as_ref(), layout(700 * KIB)).unwrap();
+            write(&machine, &blocking, block, round);
+            free(&arena, &special[0], block, 700 * KIB);
+            let block = arena.allocate_sync(layout(MIB)).unwrap();
+            write(&machine, &theirs, block, round);
+            theirs.synchronize().unwrap();
+            // SAFETY: allocated above with this layout, and all use has completed.
+            unsafe { arena.deallocate_sync(block, layout(MIB)) };
+        }
+        assert_eq!((arena.statistics().live_bytes, arena.statistics().unknown_frees), (0, 0));
+        drop(arena);
+        machine.assert_no_violations();
+    }
+}
+
+/// The legacy default stream is ordered with blocking streams by itself, but only where there is work on it.
+#[test]
+fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let arena = arena(MIB);
+    let (legacy, first, second) =
+        (CudaStream::legacy(), CudaStream::new().unwrap(), CudaStream::new().unwrap());
+    let block = arena.allocate(legacy.as_ref(), layout(KIB)).unwrap();
+    write(&machine, &first, block, 1);
+    free(&arena, &legacy, block, KIB);
+    let again = arena.allocate(legacy.as_ref(), layout(KIB)).unwrap();
+    assert_eq!(again, block);
+    write(&machine, &second, again, 2);
+    free(&arena, &legacy, again, KIB);
+    drop(arena);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn an_upstream_that_refuses_leaves_nothing_behind() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    for code in [CuResult::OUT_OF_MEMORY, CuResult::UNKNOWN] {
+        machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, code));
+        let error = Arena::builder(CudaMemoryResource::new()).build().unwrap_err();
+        assert_eq!(error.is_out_of_memory(), code == CuResult::OUT_OF_MEMORY, "{error}");
+        machine.clear_faults();
+    }
+    assert!(machine.leaks().is_empty());
+    drop(arena(MIB));
+}
+
+fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
+
+#[test]
+fn it_is_a_handle_with_its_upstream_s_properties() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let hosted = ArenaMemoryResource::builder(PinnedHostMemoryResource::new());
+    let hosted = hosted.arena_size(MIB).build().unwrap();
+    claims_host_access(&hosted);
+    assert_eq!(hosted.name(), "arena");
+    let (one, other) = (arena(MIB), arena(MIB));
+    assert_eq!(one, one.clone());
+    assert_ne!(one, other);
+    let erased: AnyResource = AnyResource::new(one.clone());
+    assert_eq!(erased.downcast_ref::<Arena>().unwrap().arena_size(), 1 << 20);
+}

@@ -1,0 +1,185 @@
+//! No block of an arena is handed out while another stream may still use it: random programs on several streams and threads, in which
+//! each block is written when it is allocated and read back, in stream order, just before it is freed. Driver calls may fail.
+
+use std::thread;
+
+use proptest::prelude::*;
+use rmm_core::{CudaStream, Device, Resource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Checker, Fault, Machine, Schedule};
+use rmm_sys::CuResult;
+
+use crate::program::{Op, ops};
+use crate::short::{Arena, base_seed, free, layout, stream};
+use crate::world::{Common, World};
+
+fn machine(schedule: Schedule) -> Machine {
+    Machine::builder().memory(64 << 20).schedule(schedule).build()
+}
+
+fn arena(bytes: usize) -> Arena {
+    Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
+}
+
+/// All of an arena in one piece, by a stream that is new to it: a drained arena is as good as a fresh one.
+fn everything_can_be_had(arena: &Arena) {
+    let (all, stream) = (usize::try_from(arena.arena_size()).expect("a small size"), stream());
+    let block = arena.allocate(stream.as_ref(), layout(all)).expect("all of it is free");
+    free(arena, &stream, block, all);
+}
+
+fn run(ops: &[Op], schedule: Schedule, bytes: usize) {
+    let machine = machine(schedule);
+    let entered = machine.enter();
+    let mut world = World::sharing(Common::over(&machine, arena(bytes)), 0);
+    for op in ops {
+        world.step(op);
+    }
+    world.finish();
+    assert_eq!(world.refused, 0, "the driver refuses nothing here");
+    everything_can_be_had(world.pool());
+    drop(world);
+    machine.assert_no_violations();
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+    drop(entered);
+}
+
+fn run_on_threads(programs: &[Vec<Op>], schedule: Schedule, bytes: usize) {
+    let machine = machine(schedule);
+    let entered = machine.enter();
+    let common = Common::over(&machine, arena(bytes));
+    thread::scope(|scope| {
+        for (number, ops) in (0..).zip(programs) {
+            let (machine, common) = (&machine, common.clone());
+            scope.spawn(move || {
+                let _entered = machine.enter();
+                let _current = Device::new(0).and_then(Device::make_current).expect("a device");
+                let mut world = World::sharing(common, number);
+                for op in ops {
+                    world.step(op);
+                }
+                world.free_all();
+            });
+        }
+    });
+    common.finish();
+    everything_can_be_had(common.pool());
+    drop(common);
+    machine.assert_no_violations();
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+    drop(entered);
+}
+
+/// Runs a program, with `faults` once the arena and its streams are there, and checks all that must hold. The arena's end is among the
+/// calls that may fail, unless the faults `are_over` by then.
+fn run_with_faults(
+    machine: &Machine,
+    ops: &[Op],
+    bytes: usize,
+    faults: &[Fault],
+    are_over: impl FnOnce() -> bool,
+) {
+    let entered = machine.enter();
+    let world = || World::sharing(Common::over(machine, arena(bytes)), 0);
+    let mut world = machine.without_faults(world);
+    for fault in faults {
+        machine.fail(fault.clone());
+    }
+    for op in ops {
+        world.step(op);
+    }
+    world.finish();
+    if are_over() {
+        machine.clear_faults();
+        everything_can_be_had(world.pool());
+    }
+    drop(world);
+    machine.assert_no_violations();
+    drop(entered);
+}
+
+/// The calls by which an arena learns about order and waits.
+const CALLS: [&str; 5] =
+    ["cuEventRecord", "cuEventQuery", "cuStreamWaitEvent", "cuStreamQuery", "cuEventCreate"];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn blocks_are_never_shared(ops in ops(200), seed in any::<u64>(), kib in 1024usize..6000) {
+        run(&ops, Schedule::Seeded(seed ^ base_seed()), kib << 10);
+    }
+
+    #[test]
+    fn blocks_are_never_shared_when_everything_is_late(ops in ops(200), kib in 1024usize..6000) {
+        run(&ops, Schedule::Lazy, kib << 10);
+    }
+
+    #[test]
+    fn calls_may_fail_again_and_again(
+        ops in ops(200),
+        lazy in any::<bool>(),
+        kib in 1024usize..6000,
+        often in proptest::collection::vec((0..CALLS.len(), 1u32..=20, any::<u64>()), 1..4),
+    ) {
+        let seed = often.iter().fold(base_seed(), |seed, &(_, _, next)| seed ^ next);
+        let machine = machine(if lazy { Schedule::Lazy } else { Schedule::Seeded(seed) });
+        let fault = |&(call, twentieths, seed): &(usize, u32, u64)| {
+            Fault::probability(CALLS[call], f64::from(twentieths) / 20.0, seed, CuResult::UNKNOWN)
+        };
+        let faults: Vec<Fault> = often.iter().map(fault).collect();
+        run_with_faults(&machine, &ops, kib << 10, &faults, || true);
+        prop_assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_call_may_fail(ops in ops(60), lazy in any::<bool>(), seed in any::<u64>(), kib in 1024usize..3000) {
+        let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed ^ base_seed()) };
+        let description = || Machine::builder().memory(64 << 20).schedule(schedule);
+        Checker::new().machine(description()).fail_each_call(CuResult::UNKNOWN, |machine| {
+            run_with_faults(machine, &ops, kib << 10, &[], || !machine.failed_calls().is_empty());
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn threads_share_an_arena_and_no_block(
+        programs in proptest::collection::vec(ops(120), 2..4),
+        lazy in any::<bool>(),
+        seed in any::<u64>(),
+        kib in 1024usize..6000,
+    ) {
+        let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed ^ base_seed()) };
+        run_on_threads(&programs, schedule, kib << 10);
+    }
+}
+
+#[test]
+fn a_stream_s_memory_is_another_s_when_it_is_gone() {
+    for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(base_seed())] {
+        let machine = machine(schedule);
+        let _entered = machine.enter();
+        let arena = arena(2 << 20);
+        for round in 0..20 {
+            // The driver gives the next stream the same handle.
+            let gone: CudaStream = stream();
+            let size = 1000 * 1000 - round * 256;
+            for tag in 0..2 {
+                let block = arena.allocate(gone.as_ref(), layout(size)).expect("it was freed");
+                crate::short::write(&machine, &gone, block, tag);
+                free(&arena, &gone, block, size);
+            }
+        }
+        assert_eq!(arena.statistics().arenas, 0, "no stream is left");
+        assert_eq!(arena.statistics().host_waits, 0, "an event stands for each");
+        everything_can_be_had(&arena);
+        machine.assert_no_violations();
+    }
+}
