@@ -33,6 +33,10 @@ pub enum ResourceChoice {
     CudaAsync,
     /// `CudaMemoryResource`.
     Cuda,
+    /// `VirtualMemoryResource`.
+    Virtual,
+    /// `PoolMemoryResource` over `VirtualMemoryResource`.
+    PoolVirtual,
     /// `CudaAsyncViewMemoryResource` over the device's default pool.
     CudaAsyncView,
     /// `CudaAsyncManagedMemoryResource`.
@@ -81,11 +85,13 @@ impl StreamChoice {
 }
 
 impl ResourceChoice {
-    const ALL: [(&'static str, Self); 11] = [
+    const ALL: [(&'static str, Self); 13] = [
         ("pool", Self::Pool),
         ("binning", Self::Binning),
         ("cuda-async", Self::CudaAsync),
         ("cuda", Self::Cuda),
+        ("virtual", Self::Virtual),
+        ("pool-virtual", Self::PoolVirtual),
         ("cuda-async-view", Self::CudaAsyncView),
         ("cuda-async-managed", Self::CudaAsyncManaged),
         ("cuda-async-pinned", Self::CudaAsyncPinned),
@@ -111,6 +117,9 @@ impl ResourceChoice {
         Ok(match self {
             Self::Pool | Self::Binning | Self::Cuda => true,
             Self::CudaAsync | Self::CudaAsyncView => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
+            Self::Virtual | Self::PoolVirtual => {
+                has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?
+            }
             Self::CudaAsyncManaged => {
                 has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
             }
@@ -127,9 +136,13 @@ impl ResourceChoice {
     /// Bytes that the resource can never give, if it may be asked for them.
     fn too_much(self, place: Place) -> Result<Option<usize>, Error> {
         Ok(match self {
-            Self::Pool | Self::Binning | Self::Cuda | Self::CudaAsync | Self::CudaAsyncView => {
-                Some(twice_the_device()?)
-            }
+            Self::Pool
+            | Self::Binning
+            | Self::Cuda
+            | Self::Virtual
+            | Self::PoolVirtual
+            | Self::CudaAsync
+            | Self::CudaAsyncView => Some(twice_the_device()?),
             // A GPU that is asked for more managed memory than it has can hang, and harm more than this program.
             Self::Managed | Self::CudaAsyncManaged if matches!(place, Place::Gpu(_)) => None,
             Self::Managed | Self::CudaAsyncManaged => Some(BEYOND_ADDRESSES),
@@ -296,8 +309,17 @@ mod tests {
         let supported = |(_, choice): &(&str, ResourceChoice)| choice.is_supported().unwrap();
         let names: Vec<&str> =
             ResourceChoice::ALL.iter().filter(|each| supported(each)).map(|each| each.0).collect();
-        let expected =
-            ["pool", "binning", "cuda-async", "cuda", "cuda-async-view", "managed", "pinned"];
+        let expected = [
+            "pool",
+            "binning",
+            "cuda-async",
+            "cuda",
+            "virtual",
+            "pool-virtual",
+            "cuda-async-view",
+            "managed",
+            "pinned",
+        ];
         assert_eq!(names, expected);
     }
 }

@@ -19,7 +19,7 @@ macro_rules! conformance {
                 CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource,
                 CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
                 ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
-                SystemMemoryResource,
+                SystemMemoryResource, VirtualMemoryResource,
             };
 
             crate::run::in_every_cell(|cell| match cell.resource {
@@ -53,6 +53,16 @@ macro_rules! conformance {
                 ResourceChoice::Cuda => {
                     let cuda = || Ok(CudaMemoryResource::new());
                     cell.run(None, cuda, |subject| suite::$check(subject))
+                }
+                ResourceChoice::Virtual => {
+                    cell.run(None, VirtualMemoryResource::new, |subject| suite::$check(subject))
+                }
+                ResourceChoice::PoolVirtual => {
+                    let pool = || {
+                        let upstream = VirtualMemoryResource::new()?;
+                        PoolMemoryResource::builder(upstream).maximum_size($capacity).build()
+                    };
+                    cell.run(Some($capacity), pool, |subject| suite::$check(subject))
                 }
                 ResourceChoice::CudaAsyncView => {
                     let view = || {
