@@ -2,6 +2,7 @@
 
 mod builder;
 mod captured;
+mod extend;
 mod growth;
 mod hash;
 mod heap;
@@ -20,7 +21,7 @@ use rmm_core::{
 };
 
 pub use builder::PoolMemoryResourceBuilder;
-pub use growth::GrowthPolicy;
+pub use growth::{GrowthPolicy, PoolPreset};
 use shared::Shared;
 pub(crate) use shared::padded_size;
 pub use statistics::{PoolBlock, PoolStatistics};
@@ -137,7 +138,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         let state = self.inner.shared.lock();
         let block = |block: heap::Block| PoolBlock {
             segment: block.segment.index(),
-            segment_base: state.chunk(block.segment).map_or(DevicePtr::NULL, |chunk| chunk.base),
+            segment_base: state.base(block.segment),
             offset: block.offset,
             size: block.size,
             is_live: block.free_in.is_none(),

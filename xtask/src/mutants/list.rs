@@ -237,8 +237,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "rest-of-a-fused-block-is-clean",
         file: STATE,
-        original: "let point: Point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };",
-        replacement: "let point: Point = 0;",
+        original: "        if list == ListId::CLEAN { 0 } else { self.order.open(list) }\n",
+        replacement: "        if list == ListId::CLEAN { 0 } else { 0 }\n",
         breaks: "what is left of blocks that were joined counts as never used",
     },
     Mutant {
@@ -258,8 +258,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "address-not-aligned",
         file: STATE,
-        original: "(chunk.base.0 + block.offset).next_multiple_of(alignment)",
-        replacement: "(chunk.base.0 + block.offset).next_multiple_of(alignment.min(256))",
+        original: "(base.0 + block.offset).next_multiple_of(alignment)",
+        replacement: "(base.0 + block.offset).next_multiple_of(alignment.min(256))",
         breaks: "alignments above 256 are ignored",
     },
     Mutant {

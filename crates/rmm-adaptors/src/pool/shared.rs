@@ -262,12 +262,16 @@ impl Shared {
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();
         let mut state = self.lock();
+        if !state.order.polls {
+            state = self.wait_for_device(state);
+        }
         Self::poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
         let mut chunks = Vec::new();
-        for (segment, size) in state.heap.unused_segments() {
+        for piece in state.heap.unused_pieces() {
+            let size = piece.size;
             if state.heap.reserved() - size >= keep {
-                chunks.extend(state.remove_chunk(segment));
+                chunks.extend(state.remove_piece(piece));
             }
         }
         let bytes = chunks.iter().map(|chunk| chunk.layout.size() as u64).sum();
@@ -288,7 +292,7 @@ impl Shared {
         let may_capture = Self::may_capture(&self.lock());
         let is_done = !may_capture && Device::synchronize_current().is_ok();
         let unknown = if is_done { Vec::new() } else { self.wait_for_each(may_capture) };
-        let chunks = self.lock().drain_chunks_but(&unknown);
+        let chunks = self.lock().chunks_but(&unknown);
         for chunk in chunks {
             chunk.give_back(upstream);
         }
