@@ -153,7 +153,13 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             unit,
         };
         let shared = Arc::new_cyclic(|this| Shared::new(name, growth, context, this.clone()));
-        shared.lock().order.polls = preset != PoolPreset::Deterministic;
+        {
+            let mut state = shared.lock();
+            state.order.polls = preset != PoolPreset::Deterministic;
+            if preset == PoolPreset::Compact {
+                state.heap.look_closer();
+            }
+        }
         if initial_size > 0 {
             let layout = Layout::from_size_align(initial_size, CUDA_ALLOCATION_ALIGNMENT).map_err(
                 |error| {

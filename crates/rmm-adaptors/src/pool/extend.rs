@@ -94,7 +94,7 @@ impl Shared {
         thrift: Thrift,
     ) -> MutexGuard<'s, State> {
         let ceiling = match thrift {
-            Thrift::Surplus => self.growth.enough(state.peak_with(request.size)),
+            Thrift::Surplus => self.growth.enough_extended(state.peak_with(request.size)),
             Thrift::Excess => self.growth.hard_limit,
         };
         let held = |state: &State| (state.heap.reserved() + state.pending).saturating_add(missing);

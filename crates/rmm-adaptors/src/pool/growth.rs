@@ -26,7 +26,7 @@ pub enum GrowthPolicy {
 #[non_exhaustive]
 pub enum PoolPreset {
     /// Few calls to the driver and no waits: the pool grows before it makes a stream wait, and keeps what it has up to half as much again
-    /// as the program ever used.
+    /// as the program ever used, or a quarter where memory can be [extended](rmm_core::ExtendableResource).
     #[default]
     Throughput,
     /// Little memory: before it grows beyond all that the program ever used at once, the pool makes the stream wait for others, and gives back
@@ -96,7 +96,7 @@ impl Growth {
     pub(super) fn piece_size(&self, held: u64, page: u64) -> u64 {
         let most = match self.preset {
             PoolPreset::Compact => (held / 128).min(LARGEST_PIECE),
-            PoolPreset::Throughput | PoolPreset::Deterministic => LARGEST_PIECE,
+            PoolPreset::Throughput | PoolPreset::Deterministic => (held / 64).min(LARGEST_PIECE),
         };
         (most / page * page).max(page)
     }
@@ -105,6 +105,12 @@ impl Growth {
     /// none, if it shall be compact), and on top what it asked for at first, which may still come.
     pub(super) fn enough(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 2 };
+        peak.saturating_add(more).saturating_add(self.initial_size)
+    }
+
+    /// As [`enough`](Self::enough), of memory that can be extended: less of it goes to waste, and pieces go back from anywhere.
+    pub(super) fn enough_extended(&self, peak: u64) -> u64 {
+        let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 4 };
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
 

@@ -67,6 +67,8 @@ pub(crate) struct Heap {
     segments: Vec<Option<Segment>>,
     reserved: u64,
     live: u64,
+    /// Whether space counts more than time.
+    is_thorough: bool,
 }
 
 impl Node {
@@ -89,7 +91,14 @@ impl Heap {
             segments: Vec::new(),
             reserved: 0,
             live: 0,
+            is_thorough: false,
         }
+    }
+
+    /// Looks longer for a good fit from now on.
+    pub(super) fn look_closer(&mut self) {
+        self.is_thorough = true;
+        self.lists.iter_mut().for_each(FreeList::look_closer);
     }
 
     /// Bytes of all segments.
@@ -119,6 +128,9 @@ impl Heap {
     /// Adds an empty list.
     pub(super) fn add_list(&mut self) -> ListId {
         self.lists.push(FreeList::new());
+        if self.is_thorough {
+            self.look_closer();
+        }
         ListId(u32::try_from(self.lists.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -167,6 +179,22 @@ impl Heap {
     /// Takes a block of `size` bytes from a list, whoever freed it: the best fit among a few candidates.
     pub(super) fn take(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         let id = self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true)?;
+        Some(self.make_live(id, size))
+    }
+
+    /// Takes a block of `size` bytes from a list, or else from the clean one. Where space counts, whichever has the better fit.
+    pub(super) fn take_own_or_clean(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        if !self.is_thorough || list == ListId::CLEAN {
+            let own = self.take(list, size);
+            return own.or_else(|| self.take(ListId::CLEAN, size));
+        }
+        let find =
+            |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);
+        let size_of = |id: NodeId| self.nodes.get(id).size;
+        let id = match (find(list), find(ListId::CLEAN)) {
+            (Some(own), Some(clean)) if size_of(clean) < size_of(own) => clean,
+            (own, clean) => own.or(clean)?,
+        };
         Some(self.make_live(id, size))
     }
 

@@ -129,12 +129,7 @@ impl State {
 
     /// Takes memory that costs no driver call: the requester's own, clean memory, and what is already known to be free.
     pub(super) fn take_known(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        if let Some(node) = self.heap.take(list, size) {
-            return Some(node);
-        }
-        if list != ListId::CLEAN
-            && let Some(node) = self.heap.take(ListId::CLEAN, size)
-        {
+        if let Some(node) = self.heap.take_own_or_clean(list, size) {
             return Some(node);
         }
         for other in self.order.lists() {
