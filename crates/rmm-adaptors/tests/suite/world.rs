@@ -3,10 +3,10 @@
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
+use rmm_adaptors::{PoolMemoryResource, PoolPreset, PoolStatistics};
 use rmm_core::{
-    CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamKind, StreamLifetime,
-    SyncResource,
+    AnyResource, CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamKind,
+    StreamLifetime, SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
@@ -53,7 +53,9 @@ struct Left {
 #[derive(Clone)]
 pub(crate) struct Common {
     machine: Machine,
-    pool: PoolMemoryResource<CudaMemoryResource>,
+    pool: PoolMemoryResource<AnyResource>,
+    /// Bytes of what a step calls a granule.
+    granule: usize,
     left: Arc<Mutex<Vec<Left>>>,
     wrong: Wrong,
 }
@@ -111,10 +113,22 @@ pub(crate) fn order(first: &CudaStream, second: &CudaStream) -> Result<(), Error
 impl Common {
     /// A pool of `limit` bytes on a machine that the thread has entered.
     pub(crate) fn new(machine: &Machine, limit: usize) -> Self {
-        let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+        let upstream = AnyResource::new(CudaMemoryResource::new());
+        Self::over(machine, upstream, (limit, 256), PoolPreset::Throughput)
+    }
+
+    /// A pool of `limit` bytes over an upstream, whose blocks are multiples of `granule` bytes.
+    pub(crate) fn over(
+        machine: &Machine,
+        upstream: AnyResource,
+        (limit, granule): (usize, usize),
+        preset: PoolPreset,
+    ) -> Self {
+        let builder = PoolMemoryResource::builder(upstream).preset(preset);
         Self {
             machine: machine.clone(),
             pool: builder.maximum_size(limit).build().expect("a pool"),
+            granule,
             left: Arc::default(),
             wrong: Wrong::default(),
         }
@@ -157,7 +171,7 @@ impl World {
     }
 
     /// The pool.
-    pub(crate) fn pool(&self) -> &PoolMemoryResource<CudaMemoryResource> {
+    pub(crate) fn pool(&self) -> &PoolMemoryResource<AnyResource> {
         &self.common.pool
     }
 
@@ -205,7 +219,8 @@ impl World {
 
     fn allocate(&mut self, stream: usize, granules: usize, sync: bool) {
         let stream = self.streams[stream].clone();
-        let layout = Layout::from_size_align(granules * 256, 256).expect("a small size");
+        let layout =
+            Layout::from_size_align(granules * self.common.granule, 256).expect("a small size");
         let allocated = if sync {
             self.pool().allocate_sync(layout)
         } else {

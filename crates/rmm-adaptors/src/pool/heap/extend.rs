@@ -15,12 +15,19 @@ pub(crate) struct Claim {
     pub(crate) missing: Vec<(u64, u64)>,
     /// Whether it is the last of its segment.
     pub(crate) is_at_end: bool,
+    /// Whether all free memory in it was clean, and stays so if nobody uses it.
+    is_clean: bool,
 }
 
 impl Claim {
     /// Bytes that have no memory.
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.missing.iter().map(|&(_, bytes)| bytes).sum()
+    }
+
+    /// Where what is left of it goes, if it goes to `used` where others have used it.
+    fn place_of_rest(&self, used: (ListId, Point)) -> (ListId, Point) {
+        if self.is_clean { (ListId::CLEAN, 0) } else { used }
     }
 }
 
@@ -109,7 +116,7 @@ impl Heap {
     /// Makes one block that is coming of a window.
     fn take_window(&mut self, window: Window) -> Claim {
         let Window { segment, start, end, .. } = window;
-        let mut missing = Vec::new();
+        let (mut missing, mut is_clean) = (Vec::new(), true);
         let mut claimed: Option<NodeId> = None;
         let (first, size) = match &self.segments[segment.index()] {
             Some(entry) => (Some(entry.first), entry.size),
@@ -138,6 +145,9 @@ impl Heap {
             if state == State::Gap {
                 missing.push((offset, self.nodes.get(id).size));
             }
+            if let State::Free(list, _) = state {
+                is_clean &= list == ListId::CLEAN;
+            }
             self.detach(id);
             self.nodes.get_mut(id).state = State::Coming;
             match claimed {
@@ -154,7 +164,7 @@ impl Heap {
             claimed = Some(self.append(segment, claimed.or(last), claimed.is_some(), end - size));
         }
         let node = claimed.or(last).or(first).expect("a window is of a segment, which has a block");
-        Claim { node, segment, missing, is_at_end }
+        Claim { node, segment, missing, is_at_end, is_clean }
     }
 
     /// Adds bytes at a segment's end: to the claimed last block, or as a block of its own.
@@ -205,14 +215,15 @@ impl Heap {
     }
 
     /// Takes the memory of a claim for there, in these pieces, and hands out a block of `size` bytes. What is left of it goes to the
-    /// list `into` at the point `point`, but for new memory at its end, which nobody has used.
+    /// list and point `rest`, if somebody has used it.
     pub(crate) fn meet(
         &mut self,
         claim: &Claim,
         pieces: &[(u64, u64)],
         size: u64,
-        (into, point): (ListId, Point),
+        rest: (ListId, Point),
     ) -> NodeId {
+        let (into, point) = claim.place_of_rest(rest);
         if let Some(entry) = &mut self.segments[claim.segment.index()] {
             entry.pieces.extend(pieces.iter().copied());
         }
@@ -235,8 +246,10 @@ impl Heap {
         claim.node
     }
 
-    /// Gives a claim up: what has no memory is a gap again, and the rest goes to the list `into` at the point `point`.
+    /// Gives a claim up: what has no memory is a gap again, and the rest goes to the list `into` at the point `point`, if somebody has
+    /// used it.
     pub(crate) fn give_up(&mut self, claim: Claim, into: ListId, point: Point) {
+        let (into, point) = claim.place_of_rest((into, point));
         let mut rest = Some(claim.node);
         for (offset, bytes) in claim.missing {
             let Some(id) = rest else { return };
