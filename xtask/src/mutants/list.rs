@@ -221,7 +221,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "pieces-in-part-go-back",
         file: PIECES,
         original: "inside.filter(|&(offset, size)| offset + size <= end)",
-        replacement: "inside.filter(|&(offset, size)| offset + size <= end || size > 0)",
+        replacement: "inside.filter(|&(offset, size)| offset + size <= end || size > &0)",
         breaks: "a piece counts as unused whose end is in use",
     },
     Mutant {

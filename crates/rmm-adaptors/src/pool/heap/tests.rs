@@ -415,3 +415,16 @@ fn what_others_may_still_use_is_no_part_of_a_claim() {
     let node = extend(&mut heap, (PAGE, 0), place, usable, Outcome::Comes).unwrap();
     assert_eq!(heap.block(node).offset, PAGE);
 }
+
+#[test]
+fn a_piece_that_was_used_meanwhile_stays() {
+    let mut heap = extendable(1);
+    let other = heap.add_list();
+    let piece = heap.unused_pieces()[0];
+    let node = heap.take(ListId::CLEAN, PAGE).unwrap();
+    assert!(!heap.remove_piece(piece), "it is live");
+    heap.free(node, other, 7);
+    assert!(!heap.remove_piece(piece), "work may still use it");
+    heap.clean(other, 7);
+    assert!(heap.remove_piece(piece));
+}
