@@ -37,6 +37,9 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// [hard limit](PoolMemoryResourceBuilder::maximum_size), after waiting for the device, and by giving unused pieces back for
 /// one that fits. Only then is it refused.
 ///
+/// Over an upstream that can be [extended](rmm_core::ExtendableResource), such as virtual memory, the pool is one growing piece: a request
+/// gets what it lacks next to free memory, and what is free in the middle goes back. [`PoolPreset`] says what it puts first.
+///
 /// It is a handle: clones share one pool, which gives its memory back when the last clone is dropped. Any thread may use it.
 /// It serves the device that was current when it was built. A stream of another device is refused; memory freed on one is freed after
 /// a wait for that stream. Sizes are rounded up to

@@ -160,6 +160,24 @@ mod tests {
     }
 
     #[test]
+    fn extensions_are_small_and_of_whole_pages() {
+        let growth = growth(GrowthPolicy::Geometric, GRANULE);
+        let any = u64::MAX;
+        assert_eq!(growth.extension(0, 256, any, PAGE), Some(PAGE));
+        assert_eq!(growth.extension(1 << 30, PAGE, any, PAGE), Some(32 << 20));
+        assert_eq!(growth.extension(1 << 40, PAGE, any, PAGE), Some(LARGEST_EXTENSION));
+        assert_eq!(growth.extension(PAGE, PAGE, 2 * PAGE + 256, PAGE), Some(PAGE));
+        assert_eq!(growth.extension(PAGE, PAGE + 256, 2 * PAGE + 256, PAGE), None);
+        assert_eq!(growth.extension(0, 256, any, 16 * PAGE), Some(16 * PAGE));
+        let compact = Growth { preset: PoolPreset::Compact, ..growth };
+        assert_eq!(compact.extension(1 << 30, PAGE, any, PAGE), Some(PAGE));
+        assert_eq!(growth.piece_size(0, PAGE), PAGE);
+        assert_eq!(growth.piece_size(1 << 40, PAGE), LARGEST_PIECE);
+        assert_eq!(compact.piece_size(1 << 30, PAGE), 8 << 20);
+        assert_eq!((growth.enough_extended(1000), compact.enough_extended(1000)), (1250, 1000));
+    }
+
+    #[test]
     fn pieces_hold_whole_blocks() {
         let blocks = growth(GrowthPolicy::FixedStep(3000), 1000);
         assert_eq!(blocks.chunk_size(0, 1000, u64::MAX), Some(3000));
