@@ -54,7 +54,7 @@ mod checking_stream_order {}
 
 pub use rmm_adaptors::{
     LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
-    PoolStatistics,
+    PoolPreset, PoolStatistics,
 };
 #[cfg(feature = "allocator-api2")]
 pub use rmm_containers::HostAllocator;
