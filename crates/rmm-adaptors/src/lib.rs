@@ -18,5 +18,6 @@ pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
 pub use fixed_size::{FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder};
 pub use logging::{LOG_HEADER, LoggingResourceAdaptor};
 pub use pool::{
-    GrowthPolicy, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolStatistics,
+    GrowthPolicy, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset,
+    PoolStatistics,
 };

@@ -4,6 +4,7 @@ mod base;
 mod builder;
 mod caches;
 mod captured;
+mod extend;
 mod growth;
 mod hash;
 mod heap;
@@ -24,7 +25,7 @@ use rmm_core::{
 pub(crate) use base::{Base, Giver, Owner, Part};
 pub use builder::PoolMemoryResourceBuilder;
 pub(crate) use caches::Cached;
-pub use growth::GrowthPolicy;
+pub use growth::{GrowthPolicy, PoolPreset};
 use shared::Shared;
 pub(crate) use shared::padded_size;
 pub use statistics::{PoolBlock, PoolStatistics};
@@ -39,6 +40,9 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// [soft limit](PoolMemoryResourceBuilder::soft_maximum_size), by making the stream wait for others, by growth up to the
 /// [hard limit](PoolMemoryResourceBuilder::maximum_size), after waiting for the device, and by giving unused pieces back for
 /// one that fits. Only then is it refused.
+///
+/// Over an upstream that can be [extended](rmm_core::ExtendableResource), such as virtual memory, the pool is one growing piece: a request
+/// gets what it lacks next to free memory, and what is free in the middle goes back. [`PoolPreset`] says what it puts first.
 ///
 /// It is a handle: clones share one pool, which gives its memory back when the last clone is dropped. Any thread may use it.
 /// It serves the device that was current when it was built. A stream of another device is refused; memory freed on one is freed after
@@ -142,7 +146,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         self.inner.shared.drain_caches(&mut state);
         let block = |block: heap::Block| PoolBlock {
             segment: block.segment.index(),
-            segment_base: state.chunk(block.segment).map_or(DevicePtr::NULL, |chunk| chunk.base),
+            segment_base: state.base(block.segment),
             offset: block.offset,
             size: block.size,
             is_live: block.free_in.is_none(),

@@ -26,6 +26,8 @@ mod pool_order;
 mod pool_threads;
 #[path = "suite/pool_upstream.rs"]
 mod pool_upstream;
+#[path = "suite/pool_virtual.rs"]
+mod pool_virtual;
 #[path = "suite/program.rs"]
 mod program;
 #[path = "suite/short.rs"]

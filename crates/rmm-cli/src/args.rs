@@ -140,6 +140,10 @@ impl ReplayArgs {
 pub enum ResourceKind {
     /// A pool over the driver's plain allocations
     Pool,
+    /// A pool over virtual memory, which it extends by what is missing
+    PoolVirtual,
+    /// The same, made to hold little more than is in use
+    PoolCompact,
     /// The driver's own stream-ordered pool, cuMemAllocAsync
     CudaAsync,
     /// The driver's plain allocations, cuMemAlloc, with no pool
@@ -150,6 +154,8 @@ impl fmt::Display for ResourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Pool => "pool",
+            Self::PoolVirtual => "pool-virtual",
+            Self::PoolCompact => "pool-compact",
             Self::CudaAsync => "cuda-async",
             Self::Cuda => "cuda",
         })

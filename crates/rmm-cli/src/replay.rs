@@ -5,7 +5,7 @@ mod observe;
 mod player;
 mod subject;
 
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::PoolPreset;
 use rmm_core::{Device, Error};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 
@@ -15,7 +15,7 @@ use crate::results::{ResourceResult, TraceResult};
 use crate::trace::Trace;
 pub use check::{Checked, check};
 use player::{Outcome, Player};
-use subject::Subject;
+use subject::{Subject, pool, virtual_pool};
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +45,14 @@ pub fn replay(
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<ResourceResult, Error> {
-    let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).build();
     match kind {
         ResourceKind::Pool => replay_on(device, trace, kind, options, progress, pool),
+        ResourceKind::PoolVirtual => replay_on(device, trace, kind, options, progress, || {
+            virtual_pool(PoolPreset::Throughput)
+        }),
+        ResourceKind::PoolCompact => {
+            replay_on(device, trace, kind, options, progress, || virtual_pool(PoolPreset::Compact))
+        }
         ResourceKind::CudaAsync => {
             replay_on(device, trace, kind, options, progress, CudaAsyncMemoryResource::new)
         }

@@ -35,6 +35,10 @@ pub enum ResourceChoice {
     CudaAsync,
     /// `CudaMemoryResource`.
     Cuda,
+    /// `VirtualMemoryResource`.
+    Virtual,
+    /// `PoolMemoryResource` over `VirtualMemoryResource`.
+    PoolVirtual,
     /// `CudaAsyncViewMemoryResource` over the device's default pool.
     CudaAsyncView,
     /// `CudaAsyncManagedMemoryResource`.
@@ -83,12 +87,14 @@ impl StreamChoice {
 }
 
 impl ResourceChoice {
-    const ALL: [(&'static str, Self); 12] = [
+    const ALL: [(&'static str, Self); 14] = [
         ("pool", Self::Pool),
         ("binning", Self::Binning),
         ("arena", Self::Arena),
         ("cuda-async", Self::CudaAsync),
         ("cuda", Self::Cuda),
+        ("virtual", Self::Virtual),
+        ("pool-virtual", Self::PoolVirtual),
         ("cuda-async-view", Self::CudaAsyncView),
         ("cuda-async-managed", Self::CudaAsyncManaged),
         ("cuda-async-pinned", Self::CudaAsyncPinned),
@@ -114,6 +120,9 @@ impl ResourceChoice {
         Ok(match self {
             Self::Pool | Self::Binning | Self::Arena | Self::Cuda => true,
             Self::CudaAsync | Self::CudaAsyncView => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
+            Self::Virtual | Self::PoolVirtual => {
+                has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?
+            }
             Self::CudaAsyncManaged => {
                 has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
             }
@@ -134,6 +143,8 @@ impl ResourceChoice {
             | Self::Binning
             | Self::Arena
             | Self::Cuda
+            | Self::Virtual
+            | Self::PoolVirtual
             | Self::CudaAsync
             | Self::CudaAsyncView => Some(twice_the_device()?),
             // A GPU that is asked for more managed memory than it has can hang, and harm more than this program.
@@ -308,6 +319,8 @@ mod tests {
             "arena",
             "cuda-async",
             "cuda",
+            "virtual",
+            "pool-virtual",
             "cuda-async-view",
             "managed",
             "pinned",

@@ -1,5 +1,6 @@
 //! The two concepts of a memory resource.
 
+mod extendable;
 mod has_resource;
 mod introspect;
 mod pointers;
@@ -9,6 +10,7 @@ use std::fmt::Debug;
 
 use crate::{Claims, DeviceAccessible, DevicePtr, Error, HasProperty, StreamRef};
 
+pub use extendable::ExtendableResource;
 pub use has_resource::HasResource;
 pub use introspect::{Erasable, Introspect, Stack};
 
@@ -127,6 +129,12 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     where
         Self: 'static,
     {
+        None
+    }
+
+    /// This resource as one whose memory can be asked for at an address, if it is one. An adaptor is none, whatever its upstream is,
+    /// unless it hands out its upstream's blocks whole and keeps no books of them.
+    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
         None
     }
 

@@ -4,7 +4,8 @@ use std::alloc::Layout;
 use std::fmt;
 
 use crate::{
-    Claims, DevicePtr, Error, HasMemoryKind, Introspect, MemoryCaps, MemoryKind, SyncResource,
+    Claims, DevicePtr, Error, ExtendableResource, HasMemoryKind, Introspect, MemoryCaps,
+    MemoryKind, SyncResource,
 };
 
 /// A borrowed resource whose memory can do `CAPS`, which are bits of [`MemoryCaps`]: the view of the CUDA `<memory_resource>`
@@ -119,6 +120,10 @@ unsafe impl<const CAPS: u32> SyncResource for ResourceView<'_, CAPS> {
 
     fn properties(&self, claims: &mut Claims<'_>) {
         self.resource.properties(claims);
+    }
+
+    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
+        self.resource.as_extendable()
     }
 
     fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>

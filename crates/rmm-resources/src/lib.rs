@@ -3,6 +3,7 @@
 //! | resource | memory | who may use it | stream order |
 //! |---|---|---|---|
 //! | [`CudaMemoryResource`] | device | devices | no: `cudaMalloc` and `cudaFree`, which waits for the device |
+//! | [`VirtualMemoryResource`] | device | devices | no: `cuMemMap` at addresses that were reserved before, so that blocks are neighbours |
 //! | [`CudaAsyncMemoryResource`] | device | devices | a driver pool of its own, `cudaMallocAsync` |
 //! | [`CudaAsyncViewMemoryResource`] | device | devices | a driver pool that somebody else keeps |
 //! | [`ManagedMemoryResource`] | managed | devices and host | no: `cudaMallocManaged` |
@@ -34,6 +35,7 @@ mod managed;
 mod pinned_host;
 mod sam_headroom;
 mod system;
+mod virtual_memory;
 
 pub use cuda::CudaMemoryResource;
 pub use cuda_async::{CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, ExportHandleTypes};
@@ -54,3 +56,6 @@ pub use managed::ManagedMemoryResource;
 pub use pinned_host::{PinnedFlags, PinnedHostMemoryResource};
 pub use sam_headroom::SamHeadroomMemoryResource;
 pub use system::SystemMemoryResource;
+pub use virtual_memory::{
+    VirtualMemoryResource, VirtualMemoryResourceBuilder, VirtualMemoryStatistics,
+};

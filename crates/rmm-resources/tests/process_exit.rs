@@ -15,6 +15,7 @@ use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
     PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
+    VirtualMemoryResource,
 };
 use rmm_sim::Machine;
 use rmm_sys::CuDeviceAttribute;
@@ -38,10 +39,11 @@ fn layout() -> Layout {
     Layout::from_size_align(4096, 256).expect("a layout")
 }
 
-fn resources() -> Result<[Box<dyn Resource>; 11], Error> {
+fn resources() -> Result<[Box<dyn Resource>; 12], Error> {
     let device = Device::current()?;
     Ok([
         Box::new(CudaMemoryResource::new()),
+        Box::new(VirtualMemoryResource::new()?),
         Box::new(CudaAsyncMemoryResource::new()?),
         Box::new(CudaAsyncViewMemoryResource::of_default_pool(device)?),
         Box::new(CudaAsyncManagedMemoryResource::new()?),

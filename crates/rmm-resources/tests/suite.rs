@@ -22,3 +22,5 @@ mod short;
 mod system;
 #[path = "suite/unsupported.rs"]
 mod unsupported;
+#[path = "suite/virtual_memory.rs"]
+mod virtual_memory;

@@ -85,6 +85,9 @@ fn released_by(call: &str) -> Option<LeakKind> {
         "cuEventDestroy_v2" => Some(LeakKind::Event),
         "cuStreamDestroy_v2" => Some(LeakKind::Stream),
         "cuMemPoolDestroy" => Some(LeakKind::Pool),
+        "cuMemAddressFree" => Some(LeakKind::AddressRange),
+        "cuMemUnmap" => Some(LeakKind::Mapping),
+        "cuMemRelease" => Some(LeakKind::PhysicalMemory),
         _ => None,
     }
 }

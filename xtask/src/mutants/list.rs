@@ -7,6 +7,10 @@ use crate::error::Result;
 const ORDER: &str = "crates/rmm-adaptors/src/pool/order.rs";
 const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
 const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
+const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
+const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
+const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
+const ADDRESSES: &str = "crates/rmm-resources/src/virtual_memory/addresses.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 const BINS: &str = "crates/rmm-adaptors/src/pool/heap/bins.rs";
 const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
@@ -207,6 +211,48 @@ pub(super) const MUTANTS: &[Mutant] = &[
         breaks: "another stream's blocks are taken whether covered or not",
     },
     Mutant {
+        name: "pieces-in-use-go-back",
+        file: PIECES,
+        original: "matches!(node.state, State::Free(ListId::CLEAN, _))",
+        replacement: "matches!(node.state, State::Free(..))",
+        breaks: "a piece goes back whose block is not clean",
+    },
+    Mutant {
+        name: "pieces-in-part-go-back",
+        file: PIECES,
+        original: "inside.filter(|&(offset, size)| offset + size <= end)",
+        replacement: "inside.filter(|&(offset, size)| offset + size <= end || size > &0)",
+        breaks: "a piece counts as unused whose end is in use",
+    },
+    Mutant {
+        name: "claims-what-others-use",
+        file: EXTEND,
+        original: "State::Free(list, point) if usable(list, point) => {",
+        replacement: "State::Free(list, point) if usable(list, point) || point > 0 => {",
+        breaks: "a block is extended into memory that another stream still uses",
+    },
+    Mutant {
+        name: "rest-of-a-claim-is-clean",
+        file: EXTEND,
+        original: "if self.is_clean { (ListId::CLEAN, 0) } else { used }",
+        replacement: "if self.is_clean { (ListId::CLEAN, 0) } else { (ListId::CLEAN, used.1 * 0) }",
+        breaks: "what is left of an extended block counts as never used",
+    },
+    Mutant {
+        name: "stuck-mapping-is-used-again",
+        file: SPACE,
+        original: "if is_unmapped {\n            books.mapped_bytes",
+        replacement: "if is_unmapped || bytes > 0 {\n            books.mapped_bytes",
+        breaks: "addresses are handed out that the driver did not unmap",
+    },
+    Mutant {
+        name: "reservations-merge",
+        file: ADDRESSES,
+        original: "&& !self.starts.contains(&start)\n",
+        replacement: "\n",
+        breaks: "a block lies across two reservations",
+    },
+    Mutant {
         name: "cleaning-takes-all",
         file: HEAP,
         original: ".filter(|&id| self.nodes.get(id).point() <= covered)",
@@ -237,8 +283,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "rest-of-a-fused-block-is-clean",
         file: STATE,
-        original: "let point: Point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };",
-        replacement: "let point: Point = 0;",
+        original: "        if list == ListId::CLEAN { 0 } else { self.order.open(list) }\n",
+        replacement: "        if list == ListId::CLEAN { 0 } else { 0 }\n",
         breaks: "what is left of blocks that were joined counts as never used",
     },
     Mutant {
@@ -258,8 +304,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "address-not-aligned",
         file: STATE,
-        original: "(chunk.base.0 + block.offset).next_multiple_of(alignment)",
-        replacement: "(chunk.base.0 + block.offset).next_multiple_of(alignment.min(256))",
+        original: "(base.0 + block.offset).next_multiple_of(alignment)",
+        replacement: "(base.0 + block.offset).next_multiple_of(alignment.min(256))",
         breaks: "alignments above 256 are ignored",
     },
     Mutant {

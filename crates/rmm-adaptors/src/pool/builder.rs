@@ -7,7 +7,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncRe
 
 use super::PoolMemoryResource;
 use super::caches::Cached;
-use super::growth::{Growth, GrowthPolicy};
+use super::growth::{Growth, GrowthPolicy, PoolPreset};
 use super::heap::GRANULE;
 use super::shared::Shared;
 use super::state::Chunk;
@@ -22,6 +22,7 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     soft_maximum_size: Option<usize>,
     growth: GrowthPolicy,
     check_frees: bool,
+    preset: PoolPreset,
 }
 
 impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
@@ -33,6 +34,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             soft_maximum_size: None,
             growth: GrowthPolicy::default(),
             check_frees: cfg!(debug_assertions),
+            preset: PoolPreset::default(),
         }
     }
 
@@ -51,7 +53,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     }
 
     /// Bytes up to which the pool grows sooner than make a stream wait for another; [`maximum_size`](Self::maximum_size) by
-    /// default. A lower value makes a smaller pool and more waits.
+    /// default, or 0 if it shall be [compact](PoolPreset::Compact). A lower value makes a smaller pool and more waits.
     pub fn soft_maximum_size(mut self, bytes: usize) -> Self {
         self.soft_maximum_size = Some(bytes);
         self
@@ -71,6 +73,38 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
+    /// What it puts first; [`Throughput`](PoolPreset::Throughput) by default.
+    ///
+    /// ```
+    /// use rmm_adaptors::{PoolMemoryResource, PoolPreset};
+    /// use rmm_core::SyncResource;
+    /// use rmm_resources::VirtualMemoryResource;
+    /// # use std::alloc::Layout;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let upstream = VirtualMemoryResource::new()?;
+    /// let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact).build()?;
+    /// let layout = Layout::from_size_align(10 << 20, 256)?;
+    /// let blocks = [pool.allocate_sync(layout)?, pool.allocate_sync(layout)?];
+    /// assert_eq!(pool.reserved_bytes(), 20 << 20);
+    /// // SAFETY: allocated above with this layout, and not used.
+    /// blocks.map(|block| unsafe { pool.deallocate_sync(block, layout) });
+    /// // The two are one piece of memory: only what is missing is added.
+    /// let large = Layout::from_size_align(30 << 20, 256)?;
+    /// let block = pool.allocate_sync(large)?;
+    /// assert_eq!(pool.reserved_bytes(), 30 << 20);
+    /// # // SAFETY: as above.
+    /// # unsafe { pool.deallocate_sync(block, large) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn preset(mut self, preset: PoolPreset) -> Self {
+        self.preset = preset;
+        self
+    }
+
     /// Makes the pool, for the device that is current now.
     ///
     /// # Errors
@@ -87,8 +121,15 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         unit: u64,
         cached: Cached,
     ) -> Result<PoolMemoryResource<U>, Error> {
-        let Self { upstream, initial_size, maximum_size, soft_maximum_size, growth, check_frees } =
-            self;
+        let Self {
+            upstream,
+            initial_size,
+            maximum_size,
+            soft_maximum_size,
+            growth,
+            preset,
+            check_frees,
+        } = self;
         let step = match growth {
             GrowthPolicy::FixedStep(0) => {
                 return Err(Error::invalid_argument(name, "a step of 0 bytes leads nowhere"));
@@ -120,18 +161,28 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             return Err(Error::invalid_argument(name, message));
         }
         let hard = maximum_size.map_or(u64::MAX, |bytes| bytes as u64);
-        let soft = soft_maximum_size.map_or(hard, |bytes| bytes as u64).min(hard);
+        let unset = if preset == PoolPreset::Compact { 0 } else { hard };
+        let soft = soft_maximum_size.map_or(unset, |bytes| bytes as u64).min(hard);
         let context = Context::current()?;
         let growth = Growth {
             initial_size: initial_size as u64,
             soft_limit: soft,
             hard_limit: hard,
             policy: growth,
+            preset,
             unit,
         };
+        let cached = if preset == PoolPreset::Throughput { cached } else { Cached::Nothing };
         let shared = Arc::new_cyclic(|this| {
             Shared::new(name, growth, cached, check_frees, context, this.clone())
         });
+        {
+            let mut state = shared.lock();
+            state.order.polls = preset != PoolPreset::Deterministic;
+            if preset == PoolPreset::Compact {
+                state.heap.look_closer();
+            }
+        }
         if initial_size > 0 {
             let layout = Layout::from_size_align(initial_size, CUDA_ALLOCATION_ALIGNMENT).map_err(
                 |error| {
@@ -141,7 +192,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             )?;
             let _relaxed = RelaxedCapture::enter();
             let base = upstream.allocate_sync(layout)?;
-            shared.lock().add_chunk(Chunk { base, layout });
+            shared.add_chunk(&mut shared.lock(), &upstream, Chunk { base, layout });
         }
         Ok(PoolMemoryResource::open(shared, upstream))
     }

@@ -9,7 +9,7 @@ use std::alloc::Layout;
 use rmm_core::{CaptureScope, CudaStream, DevicePtr, Error, StreamRef};
 use rmm_sys::CuStream;
 
-use super::heap::{ListId, NodeId};
+use super::heap::{Block, ListId, NodeId, Piece};
 use super::shared::Shared;
 use super::state::{Chunk, State};
 
@@ -69,14 +69,16 @@ impl State {
     }
 
     /// The memory from upstream, without the pieces that hold blocks of graphs or of one of these lists.
-    pub(super) fn drain_chunks_but(&mut self, lists: &[ListId]) -> Vec<Chunk> {
+    pub(super) fn chunks_but(&self, lists: &[ListId]) -> Vec<Chunk> {
         let in_lists = self
             .heap
             .blocks()
             .filter(|block| block.free_in.is_some_and(|list| lists.contains(&list)));
-        let mut held: Vec<_> = in_lists.map(|block| block.segment.index()).collect();
-        held.extend(self.kept.iter().map(|kept| self.heap.block(kept.node).segment.index()));
-        self.drain_chunks(|segment| !held.contains(&segment))
+        let kept = self.kept.iter().map(|kept| self.heap.block(kept.node));
+        let held: Vec<Block> = in_lists.chain(kept).collect();
+        let holds = |piece: &Piece| held.iter().any(|block| piece.overlaps(block));
+        let pieces: Vec<Piece> = self.heap.pieces().filter(|piece| !holds(piece)).collect();
+        pieces.into_iter().filter_map(|piece| self.chunk_of(piece)).collect()
     }
 }
 

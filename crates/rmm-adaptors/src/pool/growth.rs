@@ -21,6 +21,29 @@ pub enum GrowthPolicy {
     Exact,
 }
 
+/// What a pool puts first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum PoolPreset {
+    /// Few calls to the driver and no waits: the pool grows before it makes a stream wait, and keeps what it has up to half as much again
+    /// as the program ever used, or a quarter where memory can be [extended](rmm_core::ExtendableResource).
+    #[default]
+    Throughput,
+    /// Little memory: before it grows beyond all that the program ever used at once, the pool makes the stream wait for others, and gives back
+    /// what is free elsewhere. Over a resource that can be [extended](rmm_core::ExtendableResource) it then holds little more than
+    /// that; over other resources it can give back only pieces that are free as a whole.
+    Compact,
+    /// The same addresses each time: as [`Throughput`](Self::Throughput), but which block a request gets depends on the calls alone
+    /// and never on how far the device has come. Memory goes from one stream to another only where one waits for the other, so the
+    /// pool may grow larger.
+    Deterministic,
+}
+
+/// The most that an extension adds beyond what is missing.
+const LARGEST_EXTENSION: u64 = 64 << 20;
+/// The most bytes that are mapped by one call, and go back by one.
+const LARGEST_PIECE: u64 = 32 << 20;
+
 /// The limits of a pool, and the size of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
@@ -30,6 +53,7 @@ pub(super) struct Growth {
     /// Beyond this the pool never grows.
     pub(super) hard_limit: u64,
     pub(super) policy: GrowthPolicy,
+    pub(super) preset: PoolPreset,
     /// What every block is a multiple of: the heap's granule, or the size of all blocks.
     pub(super) unit: u64,
 }
@@ -52,10 +76,42 @@ impl Growth {
         Some(wanted.unwrap_or(needed).min(room))
     }
 
-    /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak` at once: half as much again,
-    /// and on top what it asked for at first, which may still come.
+    /// The bytes to extend memory by, in whole pages, when `held` are reserved and `missing` are wanted, or `None` if the limit leaves
+    /// no room. Steps are small: they are as cheap as large ones, and what they add becomes one with the rest.
+    pub(super) fn extension(&self, held: u64, missing: u64, limit: u64, page: u64) -> Option<u64> {
+        let room = limit.saturating_sub(held) / page * page;
+        let missing = missing.checked_next_multiple_of(page).filter(|&missing| missing <= room)?;
+        let wanted = match (self.policy, self.preset) {
+            (GrowthPolicy::FixedStep(step), _) => missing.checked_next_multiple_of(step as u64),
+            (GrowthPolicy::Exact, _) | (GrowthPolicy::Geometric, PoolPreset::Compact) => None,
+            (GrowthPolicy::Geometric, _) => {
+                Some(missing.max((held / 32).clamp(PAGE, LARGEST_EXTENSION)))
+            }
+        };
+        let wanted = wanted.and_then(|bytes| bytes.checked_next_multiple_of(page));
+        Some(wanted.unwrap_or(missing).min(room))
+    }
+
+    /// The most bytes of a piece when `held` are reserved: large ones take fewer calls, small ones leave less behind.
+    pub(super) fn piece_size(&self, held: u64, page: u64) -> u64 {
+        let most = match self.preset {
+            PoolPreset::Compact => (held / 128).min(LARGEST_PIECE),
+            PoolPreset::Throughput | PoolPreset::Deterministic => (held / 64).min(LARGEST_PIECE),
+        };
+        (most / page * page).max(page)
+    }
+
+    /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak` at once: half as much again (or
+    /// none, if it shall be compact), and on top what it asked for at first, which may still come.
     pub(super) fn enough(&self, peak: u64) -> u64 {
-        peak.saturating_add(peak / 2).saturating_add(self.initial_size)
+        let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 2 };
+        peak.saturating_add(more).saturating_add(self.initial_size)
+    }
+
+    /// As [`enough`](Self::enough), of memory that can be extended: less of it goes to waste, and pieces go back from anywhere.
+    pub(super) fn enough_extended(&self, peak: u64) -> u64 {
+        let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 4 };
+        peak.saturating_add(more).saturating_add(self.initial_size)
     }
 
     /// What to try after upstream refused `refused` bytes: half, but never less than needed; `None` if it was no more.
@@ -70,7 +126,14 @@ mod tests {
     use super::*;
 
     fn growth(policy: GrowthPolicy, unit: u64) -> Growth {
-        Growth { initial_size: 0, soft_limit: u64::MAX, hard_limit: u64::MAX, policy, unit }
+        Growth {
+            initial_size: 0,
+            soft_limit: u64::MAX,
+            hard_limit: u64::MAX,
+            policy,
+            preset: PoolPreset::Throughput,
+            unit,
+        }
     }
 
     #[test]
@@ -94,6 +157,24 @@ mod tests {
         assert_eq!(fixed.chunk_size(4096, 512, 4096 + 1024), Some(1024), "the limit leaves less");
         let exact = growth(GrowthPolicy::Exact, GRANULE);
         assert_eq!(exact.chunk_size(1 << 30, 768, u64::MAX), Some(768));
+    }
+
+    #[test]
+    fn extensions_are_small_and_of_whole_pages() {
+        let growth = growth(GrowthPolicy::Geometric, GRANULE);
+        let any = u64::MAX;
+        assert_eq!(growth.extension(0, 256, any, PAGE), Some(PAGE));
+        assert_eq!(growth.extension(1 << 30, PAGE, any, PAGE), Some(32 << 20));
+        assert_eq!(growth.extension(1 << 40, PAGE, any, PAGE), Some(LARGEST_EXTENSION));
+        assert_eq!(growth.extension(PAGE, PAGE, 2 * PAGE + 256, PAGE), Some(PAGE));
+        assert_eq!(growth.extension(PAGE, PAGE + 256, 2 * PAGE + 256, PAGE), None);
+        assert_eq!(growth.extension(0, 256, any, 16 * PAGE), Some(16 * PAGE));
+        let compact = Growth { preset: PoolPreset::Compact, ..growth };
+        assert_eq!(compact.extension(1 << 30, PAGE, any, PAGE), Some(PAGE));
+        assert_eq!(growth.piece_size(0, PAGE), PAGE);
+        assert_eq!(growth.piece_size(1 << 40, PAGE), LARGEST_PIECE);
+        assert_eq!(compact.piece_size(1 << 30, PAGE), 8 << 20);
+        assert_eq!((growth.enough_extended(1000), compact.enough_extended(1000)), (1250, 1000));
     }
 
     #[test]

@@ -3,20 +3,29 @@
 //! No address and no device is known here, only (segment, offset, size), and no stream, only lists and points. Blocks of
 //! a segment tile it. Free neighbours of the same list are always merged; neighbours of different lists may be merged by
 //! [`Heap::fuse`], for somebody who may use both.
+//!
+//! A segment consists of pieces, each of which goes back to where it came from by itself, and may have gaps without memory, which
+//! are filled again. A segment that can be extended gets more of both.
 
 #![forbid(unsafe_code)]
 
 mod bins;
+mod extend;
 mod lists;
 mod nodes;
+mod pieces;
 mod split;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 pub(super) use bins::GRANULE;
+pub(super) use extend::Claim;
 use lists::FreeList;
 pub(super) use nodes::{ListId, NodeId, Point, SegmentId};
 use nodes::{Node, Nodes, State};
+pub(super) use pieces::Piece;
 
 /// A block, to those outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,10 +39,23 @@ pub(crate) struct Block {
 
 #[derive(Debug)]
 struct Segment {
+    /// Where its last block ends. That block is no gap.
     size: u64,
     /// # Invariant
     /// The block at offset 0. It never changes: merging and splitting keep the first of two.
     first: NodeId,
+    /// Start to size. All but the gaps, and what is coming, lies in pieces.
+    pieces: BTreeMap<u64, u64>,
+    extension: Extension,
+}
+
+/// Where memory can be added to a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Extension {
+    Nowhere,
+    /// In its gaps: what is behind its end is somebody else's.
+    InGaps,
+    Anywhere,
 }
 
 /// The pool's memory, block by block.
@@ -46,13 +68,15 @@ pub(crate) struct Heap {
     segments: Vec<Option<Segment>>,
     reserved: u64,
     live: u64,
+    /// Whether space counts more than time.
+    is_thorough: bool,
 }
 
 impl Node {
     fn point(&self) -> Point {
         match self.state {
             State::Free(_, point) => point,
-            State::Live | State::Unused => 0,
+            State::Live | State::Gap | State::Coming | State::Unused => 0,
         }
     }
 }
@@ -68,7 +92,14 @@ impl Heap {
             segments: Vec::new(),
             reserved: 0,
             live: 0,
+            is_thorough: false,
         }
+    }
+
+    /// Looks longer for a good fit from now on.
+    pub(super) fn look_closer(&mut self) {
+        self.is_thorough = true;
+        self.lists.iter_mut().for_each(FreeList::look_closer);
     }
 
     /// Bytes of all segments.
@@ -98,6 +129,9 @@ impl Heap {
     /// Adds an empty list.
     pub(super) fn add_list(&mut self) -> ListId {
         self.lists.push(FreeList::new());
+        if self.is_thorough {
+            self.look_closer();
+        }
         ListId(u32::try_from(self.lists.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -117,7 +151,8 @@ impl Heap {
             next: None,
         });
         self.lists[ListId::CLEAN.index()].insert(&mut self.nodes, first);
-        let entry = Some(Segment { size, first });
+        let pieces = BTreeMap::from([(0, size)]);
+        let entry = Some(Segment { size, first, pieces, extension: Extension::Nowhere });
         if index == self.segments.len() {
             self.segments.push(entry);
         } else {
@@ -125,32 +160,6 @@ impl Heap {
         }
         self.reserved += size;
         segment
-    }
-
-    /// Removes a segment if it is one clean block; returns its size.
-    pub(super) fn remove_segment(&mut self, segment: SegmentId) -> Option<u64> {
-        let Segment { size, first } = *self.segments.get(segment.index())?.as_ref()?;
-        let node = self.nodes.get(first);
-        if node.size != size || !matches!(node.state, State::Free(ListId::CLEAN, _)) {
-            return None;
-        }
-        self.lists[ListId::CLEAN.index()].remove(&mut self.nodes, first);
-        self.nodes.remove(first);
-        self.segments[segment.index()] = None;
-        self.reserved -= size;
-        Some(size)
-    }
-
-    /// The segments that are one clean block, with their sizes, the largest first.
-    pub(super) fn unused_segments(&self) -> Vec<(SegmentId, u64)> {
-        let mut unused: Vec<_> = self.lists[ListId::CLEAN.index()]
-            .iter(&self.nodes)
-            .map(|id| self.nodes.get(id))
-            .filter(|node| node.before.is_none() && node.after.is_none())
-            .map(|node| (node.segment, node.size))
-            .collect();
-        unused.sort_by_key(|&(segment, size)| (std::cmp::Reverse(size), segment));
-        unused
     }
 
     /// Bytes of the longest run of free neighbours, whichever lists they are in: the most that waiting can make one block of.
@@ -168,16 +177,25 @@ impl Heap {
         longest
     }
 
-    /// Bytes of the segments that have no live block, whether what freed them is done or not.
-    pub(super) fn idle_bytes(&self) -> u64 {
-        let is_free = |&id: &NodeId| matches!(self.nodes.get(id).state, State::Free(..));
-        let is_idle = |segment: &&Segment| self.blocks_from(segment.first).all(|id| is_free(&id));
-        self.segments.iter().flatten().filter(is_idle).map(|segment| segment.size).sum()
-    }
-
     /// Takes a block of `size` bytes from a list, whoever freed it: the best fit among a few candidates.
     pub(super) fn take(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         let id = self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true)?;
+        Some(self.make_live(id, size))
+    }
+
+    /// Takes a block of `size` bytes from a list, or else from the clean one. Where space counts, whichever has the better fit.
+    pub(super) fn take_own_or_clean(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        if !self.is_thorough || list == ListId::CLEAN {
+            let own = self.take(list, size);
+            return own.or_else(|| self.take(ListId::CLEAN, size));
+        }
+        let find =
+            |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);
+        let size_of = |id: NodeId| self.nodes.get(id).size;
+        let id = match (find(list), find(ListId::CLEAN)) {
+            (Some(own), Some(clean)) if size_of(clean) < size_of(own) => clean,
+            (own, clean) => own.or(clean)?,
+        };
         Some(self.make_live(id, size))
     }
 
@@ -321,7 +339,7 @@ impl Heap {
                 };
                 let ends_here = node.after.is_none_or(|after| match self.nodes.get(after).state {
                     State::Free(list, freed) => !usable(list, freed),
-                    State::Live | State::Unused => true,
+                    State::Live | State::Gap | State::Coming | State::Unused => true,
                 });
                 if let Some((bytes, start)) = run
                     && ends_here
@@ -359,17 +377,18 @@ impl Heap {
         let Node { segment, offset, size, state, .. } = *self.nodes.get(id);
         let free_in = match state {
             State::Free(list, _) => Some(list),
-            State::Live | State::Unused => None,
+            State::Live | State::Gap | State::Coming | State::Unused => None,
         };
         Block { segment, offset, size, free_in }
     }
 
-    /// All blocks, by segment and offset.
+    /// All blocks, by segment and offset, without what is coming.
     pub(super) fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         self.segments
             .iter()
             .flatten()
             .flat_map(|segment| self.blocks_from(segment.first))
+            .filter(|&id| matches!(self.nodes.get(id).state, State::Live | State::Free(..)))
             .map(|id| self.block(id))
     }
 }

@@ -92,6 +92,8 @@ pub(super) struct Order {
     spare_slots: Vec<ListId>,
     spare_seals: Vec<Seal>,
     pub(super) counts: OrderCounts,
+    /// Whether the driver is asked what is done. Where it is not, only waits tell.
+    pub(super) polls: bool,
 }
 
 impl Slot {
@@ -121,6 +123,7 @@ impl Order {
             spare_slots: Vec::new(),
             spare_seals: Vec::new(),
             counts: OrderCounts::default(),
+            polls: true,
         }
     }
 
@@ -190,7 +193,7 @@ impl Order {
 
     /// Whether all that was freed on the list is done when its stream is found idle.
     pub(super) fn idle_tells(&self, list: ListId) -> bool {
-        self.slots[list.index()].idle_tells
+        self.polls && self.slots[list.index()].idle_tells
     }
 
     /// Keeps the list for its stream until it is [unpinned](Self::unpin) as often as it was pinned.
@@ -303,7 +306,9 @@ impl Order {
     /// A failure counts as not complete.
     pub(super) fn poll(&mut self, list: ListId) -> bool {
         let mut found = false;
-        while let Some(seal) = self.slots[list.index()].seals.front() {
+        while self.polls
+            && let Some(seal) = self.slots[list.index()].seals.front()
+        {
             self.counts.queries += 1;
             if !seal.event.is_complete().unwrap_or(false) {
                 break;

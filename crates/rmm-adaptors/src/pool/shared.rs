@@ -420,12 +420,16 @@ impl Shared {
         let mut state = self.lock();
         self.drain_caches(&mut state);
         state.cached += self.caches.shrink();
+        if !state.order.polls {
+            state = self.wait_for_device(state);
+        }
         Self::poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
         let mut chunks = Vec::new();
-        for (segment, size) in state.heap.unused_segments() {
+        for piece in state.heap.unused_pieces() {
+            let size = piece.size;
             if state.heap.reserved() - size >= keep {
-                chunks.extend(state.remove_chunk(segment));
+                chunks.extend(state.remove_piece(piece));
             }
         }
         let bytes = chunks.iter().map(|chunk| chunk.layout.size() as u64).sum();
@@ -447,7 +451,7 @@ impl Shared {
         let may_capture = Self::may_capture(&self.lock());
         let is_done = !may_capture && Device::synchronize_current().is_ok();
         let unknown = if is_done { Vec::new() } else { self.wait_for_each(may_capture) };
-        let chunks = self.lock().drain_chunks_but(&unknown);
+        let chunks = self.lock().chunks_but(&unknown);
         for chunk in chunks {
             chunk.give_back(upstream);
         }

@@ -8,6 +8,7 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, CudaStream, Device, Error, RelaxedCapture, StreamRef, SyncResource,
 };
 
+use super::extend::Thrift;
 use super::heap::{ListId, NodeId};
 use super::shared::Shared;
 use super::state::{Chunk, State};
@@ -33,14 +34,14 @@ pub(super) struct Request<'a> {
 pub(super) type Outcome<'s, E> = (MutexGuard<'s, State>, Result<NodeId, E>);
 
 /// A call to upstream under way, with the lock released: counted for the others, whatever becomes of it.
-struct Underway<'s> {
+pub(super) struct Underway<'s> {
     shared: &'s Shared,
     pending: u64,
     returning: u32,
 }
 
 impl<'s> Underway<'s> {
-    fn start(
+    pub(super) fn start(
         shared: &'s Shared,
         mut state: MutexGuard<'s, State>,
         pending: u64,
@@ -53,7 +54,7 @@ impl<'s> Underway<'s> {
     }
 
     /// Takes the lock again and ends the call in one step.
-    fn settle(mut self) -> MutexGuard<'s, State> {
+    pub(super) fn settle(mut self) -> MutexGuard<'s, State> {
         let mut state = self.shared.lock();
         self.end(&mut state);
         state
@@ -116,8 +117,9 @@ impl Shared {
                 Err(error) => error,
             };
             let limit = self.growth.hard_limit;
-            let fits_but_for_others = state.heap.reserved().saturating_add(request.size) <= limit
-                && (state.heap.reserved() + state.pending).saturating_add(request.size) > limit;
+            let needed = self.least_needed(&state, request);
+            let fits_but_for_others = state.heap.reserved().saturating_add(needed) <= limit
+                && (state.heap.reserved() + state.pending).saturating_add(needed) > limit;
             let others_are_underway = state.pending > 0 || state.returning > 0;
             let has_changed = state.settled != settled;
             if !fits_but_for_others {
@@ -182,8 +184,11 @@ impl Shared {
         mut state: MutexGuard<'s, State>,
         request: Request<'_>,
     ) -> MutexGuard<'s, State> {
-        let peak = state.statistics.peak_live_bytes.max(state.heap.live() + request.size);
-        let enough = self.growth.enough(peak);
+        if self.extendable(request.upstream).is_some() {
+            // Later, when it is known how much is missing.
+            return state;
+        }
+        let enough = self.growth.enough(state.peak_with(request.size));
         // Requests may be as large as half of what the numbers hold, and several may be under way.
         let held =
             |state: &State| (state.heap.reserved() + state.pending).saturating_add(request.size);
@@ -196,11 +201,11 @@ impl Shared {
         }
         state.clean_all();
         let mut chunks = Vec::new();
-        for (segment, _) in state.heap.unused_segments() {
+        for piece in state.heap.unused_pieces() {
             if held(&state) <= enough {
                 break;
             }
-            chunks.extend(state.remove_chunk(segment));
+            chunks.extend(state.remove_piece(piece));
         }
         self.give_back(state, request.upstream, &chunks)
     }
@@ -213,10 +218,19 @@ impl Shared {
         request: Request<'_>,
         limit: u64,
     ) -> Outcome<'s, Option<Error>> {
+        let extendable = self.extendable(request.upstream);
+        if let Some(upstream) = extendable {
+            let (guard, extended) = self.extend(state, upstream, request, (limit, Thrift::Surplus));
+            state = guard;
+            if !matches!(extended, Err(None)) {
+                return (state, extended);
+            }
+        }
         let held = state.heap.reserved() + state.pending;
-        let Some(mut bytes) = self.growth.chunk_size(held, request.size, limit) else {
-            return (state, Err(None));
-        };
+        let page = extendable.map(|upstream| upstream.page_size() as u64);
+        let pages = page.and_then(|page| self.growth.extension(held, request.size, limit, page));
+        let chunk = pages.or_else(|| self.growth.chunk_size(held, request.size, limit));
+        let Some(mut bytes) = chunk else { return (state, Err(None)) };
         loop {
             let layout = usize::try_from(bytes)
                 .ok()
@@ -227,7 +241,7 @@ impl Shared {
             state = underway.settle();
             match grown {
                 Ok(base) => {
-                    state.add_chunk(Chunk { base, layout });
+                    self.add_chunk(&mut state, request.upstream, Chunk { base, layout });
                     let taken = state.take_known(request.list, request.size);
                     return (state, taken.ok_or(None));
                 }
@@ -304,23 +318,44 @@ impl Shared {
         if !can_merge && !can_give_back || Self::may_capture(&state) {
             return (state, None);
         }
+        state = self.wait_for_device(state);
+        let taken = state.take_known_or_fused(request.list, request.size);
+        (state, taken)
+    }
+
+    /// Waits on this thread until the device has done everything, with the lock released meanwhile.
+    pub(super) fn wait_for_device<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+    ) -> MutexGuard<'s, State> {
         let cut = state.order.cut();
         state.statistics.host_waits += 1;
         drop(state);
         let waited = Device::synchronize_current();
-        state = self.lock();
+        let mut state = self.lock();
         if waited.is_ok() {
             state.order.finish_cut(&cut);
             state.clean_all();
         }
-        let taken = state.take_known_or_fused(request.list, request.size);
-        (state, taken)
+        state
+    }
+
+    /// The fewest bytes that have to be asked for to serve a request. Where memory can be extended, free parts of pieces that are in use
+    /// may be a part of the block, too; not all may be at one place, so it can be more.
+    fn least_needed(&self, state: &State, request: Request<'_>) -> u64 {
+        if self.extendable(request.upstream).is_none() {
+            return request.size;
+        }
+        let heap = &state.heap;
+        let in_use = heap.reserved().saturating_sub(heap.live()).saturating_sub(heap.idle_bytes());
+        request.size.saturating_sub(in_use)
     }
 
     /// Whether the limit would leave room for the request if everything idle were given back.
     fn could_grow_without_idle(&self, state: &State, request: Request<'_>) -> bool {
         let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
-        self.growth.chunk_size(held, request.size, self.growth.hard_limit).is_some()
+        let needed = self.least_needed(state, request);
+        self.growth.chunk_size(held, needed, self.growth.hard_limit).is_some()
     }
 
     /// Gives every unused piece back to upstream and asks for one that is large enough.
@@ -329,12 +364,22 @@ impl Shared {
         mut state: MutexGuard<'s, State>,
         request: Request<'_>,
     ) -> Outcome<'s, Option<Error>> {
-        let unused = state.heap.unused_segments();
+        let unused = state.heap.unused_pieces();
         if unused.is_empty() || !self.could_grow_without_idle(&state, request) {
             return (state, Err(None));
         }
+        if let Some(upstream) = self.extendable(request.upstream) {
+            // Less may be enough.
+            let (guard, extended) =
+                self.extend(state, upstream, request, (self.growth.hard_limit, Thrift::Excess));
+            state = guard;
+            if extended.is_ok() {
+                return (state, extended);
+            }
+        }
+        let unused = state.heap.unused_pieces();
         let chunks: Vec<Chunk> =
-            unused.into_iter().filter_map(|(segment, _)| state.remove_chunk(segment)).collect();
+            unused.into_iter().filter_map(|piece| state.remove_piece(piece)).collect();
         let state = self.give_back(state, request.upstream, &chunks);
         self.grow(state, request, self.growth.hard_limit)
     }

@@ -3,16 +3,16 @@
 use std::alloc::Layout;
 use std::collections::HashMap;
 
-use rmm_core::{DevicePtr, Exhaustion, StreamId, SyncResource};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncResource};
 
 use super::caches::{CacheCounts, Caches};
 use super::captured::Kept;
 use super::hash::BuildIdHasher;
-use super::heap::{Heap, ListId, NodeId, Point, SegmentId};
+use super::heap::{Claim, Heap, ListId, NodeId, Piece, Point, SegmentId};
 use super::order::Order;
 use super::statistics::PoolStatistics;
 
-/// Memory from upstream.
+/// Memory from upstream, from one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) base: DevicePtr,
@@ -32,8 +32,8 @@ impl Chunk {
 pub(super) struct State {
     pub(super) heap: Heap,
     pub(super) order: Order,
-    /// Index: [`SegmentId`].
-    chunks: Vec<Option<Chunk>>,
+    /// Where segments start. Index: [`SegmentId`].
+    bases: Vec<DevicePtr>,
     /// By the address that was handed out.
     live: HashMap<u64, NodeId, BuildIdHasher>,
     /// The list of blocks that no event can stand for, once there was one.
@@ -56,7 +56,7 @@ impl State {
         Self {
             heap: Heap::new(),
             order: Order::new(),
-            chunks: Vec::new(),
+            bases: Vec::new(),
             live: HashMap::default(),
             lost: None,
             kept: Vec::new(),
@@ -68,46 +68,72 @@ impl State {
         }
     }
 
-    /// Adds memory from upstream: clean, since upstream gives it for everybody's use.
-    pub(super) fn add_chunk(&mut self, chunk: Chunk) {
+    /// Adds memory from upstream: clean, since upstream gives it for everybody's use. Returns its segment.
+    pub(super) fn add_chunk(&mut self, chunk: Chunk) -> SegmentId {
         let segment = self.heap.add_segment(chunk.layout.size() as u64);
-        if segment.index() == self.chunks.len() {
-            self.chunks.push(None);
+        if segment.index() == self.bases.len() {
+            self.bases.push(chunk.base);
         }
-        self.chunks[segment.index()] = Some(chunk);
-        self.statistics.upstream_allocations += 1;
+        self.bases[segment.index()] = chunk.base;
+        self.note_growth(1);
+        segment
+    }
+
+    /// Takes the memory of a claim for there and hands the block out.
+    pub(super) fn meet(
+        &mut self,
+        claim: &Claim,
+        pieces: &[(u64, u64)],
+        size: u64,
+        list: ListId,
+    ) -> NodeId {
+        let rest = (list, self.point_of_rest(list));
+        let node = self.heap.meet(claim, pieces, size, rest);
+        self.note_rest(list);
+        self.note_growth(pieces.len() as u64);
+        node
+    }
+
+    /// Gives a claim up.
+    pub(super) fn give_up(&mut self, claim: Claim, list: ListId) {
+        let point = self.point_of_rest(list);
+        self.heap.give_up(claim, list, point);
+        self.note_rest(list);
+    }
+
+    fn note_growth(&mut self, pieces: u64) {
+        self.statistics.upstream_allocations += pieces;
         self.statistics.reserved_bytes = self.heap.reserved();
         self.statistics.peak_reserved_bytes =
             self.statistics.peak_reserved_bytes.max(self.heap.reserved());
     }
 
     /// Removes memory that nothing uses, to be given back upstream.
-    pub(super) fn remove_chunk(&mut self, segment: SegmentId) -> Option<Chunk> {
-        self.heap.remove_segment(segment)?;
+    pub(super) fn remove_piece(&mut self, piece: Piece) -> Option<Chunk> {
+        let chunk = self.chunk_of(piece)?;
+        if !self.heap.remove_piece(piece) {
+            return None;
+        }
         self.statistics.upstream_frees += 1;
         self.statistics.reserved_bytes = self.heap.reserved();
-        self.chunks[segment.index()].take()
+        Some(chunk)
     }
 
-    /// Memory from upstream, used or not: the segments that `take` picks by their index.
-    pub(super) fn drain_chunks(&mut self, take: impl Fn(usize) -> bool) -> Vec<Chunk> {
-        let chunks = std::mem::take(&mut self.chunks).into_iter().enumerate();
-        chunks.filter(|&(index, _)| take(index)).filter_map(|(_, chunk)| chunk).collect()
+    /// The call to upstream that a piece came from.
+    pub(super) fn chunk_of(&self, piece: Piece) -> Option<Chunk> {
+        let size = usize::try_from(piece.size).ok()?;
+        let layout = Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok()?;
+        Some(Chunk { base: DevicePtr(self.base(piece.segment).0 + piece.offset), layout })
     }
 
-    /// The memory from upstream, by segment.
-    pub(super) fn chunk(&self, segment: SegmentId) -> Option<Chunk> {
-        self.chunks.get(segment.index()).copied().flatten()
+    /// Where a segment starts.
+    pub(super) fn base(&self, segment: SegmentId) -> DevicePtr {
+        self.bases.get(segment.index()).copied().unwrap_or(DevicePtr::NULL)
     }
 
     /// Takes memory that costs no driver call: the requester's own, clean memory, and what is already known to be free.
     pub(super) fn take_known(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        if let Some(node) = self.heap.take(list, size) {
-            return Some(node);
-        }
-        if list != ListId::CLEAN
-            && let Some(node) = self.heap.take(ListId::CLEAN, size)
-        {
+        if let Some(node) = self.heap.take_own_or_clean(list, size) {
             return Some(node);
         }
         for other in self.order.lists() {
@@ -123,16 +149,31 @@ impl State {
 
     /// Takes memory out of free neighbours that the requester may use, whichever lists they are in.
     pub(super) fn take_fused(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        // What is left of the run was not used by the requester's stream before, but counts as if it were: at its newest point.
-        let point: Point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };
+        let point = self.point_of_rest(list);
         let order = &self.order;
         let node = self
             .heap
             .fuse(size, list, point, |other, freed| freed <= order.covered(list, other))?;
+        self.note_rest(list);
+        Some(node)
+    }
+
+    /// The point of what is left of a run of blocks: the requester's stream has not used it before, but it counts as if it had, at the
+    /// stream's newest point.
+    fn point_of_rest(&self, list: ListId) -> Point {
+        if list == ListId::CLEAN { 0 } else { self.order.open(list) }
+    }
+
+    fn note_rest(&mut self, list: ListId) {
         if list != ListId::CLEAN {
             self.order.note_rest(list);
         }
-        Some(node)
+    }
+
+    /// Claims a place for a block, parts of which have no memory yet.
+    pub(super) fn claim(&mut self, list: ListId, size: u64, page: u64) -> Option<Claim> {
+        let order = &self.order;
+        self.heap.claim(size, page, |other, freed| freed <= order.covered(list, other))
     }
 
     /// Takes whatever can be had without asking anybody: a block, or else a run of neighbours.
@@ -153,10 +194,8 @@ impl State {
     /// Hands a block out: notes it as live under its aligned address, which is returned.
     pub(super) fn hand_out(&mut self, node: NodeId, alignment: u64) -> DevicePtr {
         let block = self.heap.block(node);
-        let chunk = self
-            .chunk(block.segment)
-            .expect("a segment is removed together with its memory, and only when unused");
-        let address = (chunk.base.0 + block.offset).next_multiple_of(alignment);
+        let base = self.base(block.segment);
+        let address = (base.0 + block.offset).next_multiple_of(alignment);
         self.live.insert(address, node);
         self.statistics.allocations += 1;
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
@@ -207,6 +246,11 @@ impl State {
     /// The list of blocks that no event can stand for, if there is one.
     pub(super) fn lost(&self) -> Option<ListId> {
         self.lost
+    }
+
+    /// The most bytes that were ever handed out at once, or will be with so many more.
+    pub(super) fn peak_with(&self, more: u64) -> u64 {
+        self.statistics.peak_live_bytes.max(self.heap.live().saturating_add(more))
     }
 
     /// What there is, for an error.

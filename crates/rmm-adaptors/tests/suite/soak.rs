@@ -72,7 +72,7 @@ impl fmt::Display for Figures {
 }
 
 /// The steps of one thread of the program with this seed.
-fn steps_of(seed: u64, thread: u64) -> Vec<Op> {
+pub(crate) fn steps_of(seed: u64, thread: u64) -> Vec<Op> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     bytes[8..16].copy_from_slice(&thread.to_le_bytes());

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource};
 use rmm_core::{
     CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamKind, StreamLifetime,
+    SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
@@ -58,7 +59,7 @@ pub(crate) trait Allocator: Resource + Clone {
     fn books(&self) -> (u64, u64);
 }
 
-impl Allocator for PoolMemoryResource<CudaMemoryResource> {
+impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
     fn trim(&self) {
         PoolMemoryResource::trim(self, 0);
     }
@@ -81,6 +82,8 @@ impl Allocator for ArenaMemoryResource<CudaMemoryResource> {
 pub(crate) struct Common<R = Pool> {
     machine: Machine,
     pool: R,
+    /// Bytes of what a step calls a granule.
+    granule: usize,
     left: Arc<Mutex<Vec<Left>>>,
     wrong: Wrong,
 }
@@ -146,7 +149,13 @@ impl Common {
 impl<R: Allocator> Common<R> {
     /// Over a resource that was made on a machine that the thread has entered.
     pub(crate) fn over(machine: &Machine, pool: R) -> Self {
-        Self { machine: machine.clone(), pool, left: Arc::default(), wrong: Wrong::default() }
+        Self::in_granules(machine, pool, 256)
+    }
+
+    /// Over a resource whose blocks are multiples of `granule` bytes.
+    pub(crate) fn in_granules(machine: &Machine, pool: R, granule: usize) -> Self {
+        let (left, wrong) = (Arc::default(), Wrong::default());
+        Self { machine: machine.clone(), pool, granule, left, wrong }
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<Left>> {
@@ -235,7 +244,8 @@ impl<R: Allocator> World<R> {
 
     fn allocate(&mut self, stream: usize, granules: usize, sync: bool) {
         let stream = self.streams[stream].clone();
-        let layout = Layout::from_size_align(granules * 256, 256).expect("a small size");
+        let layout =
+            Layout::from_size_align(granules * self.common.granule, 256).expect("a small size");
         let allocated = if sync {
             self.pool().allocate_sync(layout)
         } else {

@@ -1,12 +1,12 @@
 //! A replay that asks whether a resource keeps memory apart: every block is used, and the software device judges the order.
 
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::PoolPreset;
 use rmm_core::{Device, Error};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 use rmm_sim::Violation;
 
 use super::player::Player;
-use super::subject::Subject;
+use super::subject::{Subject, pool, virtual_pool};
 use super::{Options, run};
 use crate::args::ResourceKind;
 use crate::device::OpenDevice;
@@ -44,9 +44,13 @@ pub fn check(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Checked, Error> {
     match kind {
-        ResourceKind::Pool => check_on(device, trace, options, progress, || {
-            PoolMemoryResource::builder(CudaMemoryResource::new()).build()
-        }),
+        ResourceKind::Pool => check_on(device, trace, options, progress, pool),
+        ResourceKind::PoolVirtual => {
+            check_on(device, trace, options, progress, || virtual_pool(PoolPreset::Throughput))
+        }
+        ResourceKind::PoolCompact => {
+            check_on(device, trace, options, progress, || virtual_pool(PoolPreset::Compact))
+        }
         ResourceKind::CudaAsync => {
             check_on(device, trace, options, progress, CudaAsyncMemoryResource::new)
         }

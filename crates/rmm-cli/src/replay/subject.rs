@@ -1,8 +1,20 @@
 //! What a replay asks of a resource beside memory.
 
-use rmm_adaptors::{PoolBlock, PoolMemoryResource};
-use rmm_core::{Device, Error, Resource};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_adaptors::{PoolBlock, PoolMemoryResource, PoolPreset};
+use rmm_core::{Device, Error, Resource, SyncResource};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
+
+/// A pool over the driver's plain allocations.
+pub(super) fn pool() -> Result<PoolMemoryResource<CudaMemoryResource>, Error> {
+    PoolMemoryResource::builder(CudaMemoryResource::new()).build()
+}
+
+/// A pool over virtual memory.
+pub(super) fn virtual_pool(
+    preset: PoolPreset,
+) -> Result<PoolMemoryResource<VirtualMemoryResource>, Error> {
+    PoolMemoryResource::builder(VirtualMemoryResource::new()?).preset(preset).build()
+}
 
 /// A resource that can be replayed against.
 pub(super) trait Subject: Resource {
@@ -22,7 +34,7 @@ pub(super) trait Subject: Resource {
     fn blocks(&self) -> Vec<PoolBlock>;
 }
 
-impl Subject for PoolMemoryResource<CudaMemoryResource> {
+impl<U: SyncResource> Subject for PoolMemoryResource<U> {
     const SAMPLE_EVERY: u64 = 1;
 
     fn reserved(&self) -> Result<u64, Error> {

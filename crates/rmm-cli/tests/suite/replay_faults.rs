@@ -115,6 +115,16 @@ fn any_call_may_fail_under_the_pool() {
 }
 
 #[test]
+fn any_call_may_fail_under_a_pool_that_extends_its_memory() {
+    every_call_fails_in_turn(ResourceKind::PoolVirtual);
+}
+
+#[test]
+fn any_call_may_fail_under_a_compact_pool() {
+    every_call_fails_in_turn(ResourceKind::PoolCompact);
+}
+
+#[test]
 fn any_call_may_fail_under_the_drivers_pool() {
     every_call_fails_in_turn(ResourceKind::CudaAsync);
 }

@@ -19,7 +19,7 @@ macro_rules! conformance {
                 CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource,
                 CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
                 ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
-                SystemMemoryResource,
+                SystemMemoryResource, VirtualMemoryResource,
             };
 
             crate::run::in_every_cell(|cell| match cell.resource {
@@ -63,6 +63,17 @@ macro_rules! conformance {
                 ResourceChoice::Cuda => {
                     let cuda = || Ok(CudaMemoryResource::new());
                     cell.run(None, cuda, |subject| suite::$check(subject))
+                }
+                ResourceChoice::Virtual => {
+                    cell.run(None, VirtualMemoryResource::new, |subject| suite::$check(subject))
+                }
+                ResourceChoice::PoolVirtual => {
+                    let pool = || {
+                        PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()
+                    };
+                    // Without a limit, of which blocks would have to use every byte: they lie where there was room, in one piece
+                    // of memory, and two halves of a block may be left in different places.
+                    cell.run(None, pool, |subject| suite::$check(subject))
                 }
                 ResourceChoice::CudaAsyncView => {
                     let view = || {

@@ -46,6 +46,11 @@ macro_rules! delegate_sync {
                 $target.upstream_resource()
             }
 
+            fn as_extendable(&self) -> Option<&dyn $crate::ExtendableResource> {
+                let $this = self;
+                $target.as_extendable()
+            }
+
             fn pointee(&self) -> Option<&(dyn $crate::SyncResource + 'static)>
             where
                 Self: 'static,

@@ -4,7 +4,7 @@
 
 use std::alloc::Layout;
 
-use super::{Resource, SyncResource};
+use super::{ExtendableResource, Resource, SyncResource};
 use crate::{Claims, DevicePtr, Error, StreamRef};
 
 /// Implements both traits for pointers to a resource.
@@ -34,6 +34,10 @@ macro_rules! forward {
                 Self: 'static,
             {
                 (**self).upstream_resource()
+            }
+
+            fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
+                (**self).as_extendable()
             }
 
             fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>

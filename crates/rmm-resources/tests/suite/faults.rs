@@ -6,7 +6,7 @@ use rmm_core::{Error, Resource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
-    SamHeadroomMemoryResource, SystemMemoryResource,
+    SamHeadroomMemoryResource, SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::{Checker, Fault};
 use rmm_sys::CuResult;
@@ -49,6 +49,7 @@ fn a_failure_at_any_call_leaves_nothing_behind() {
     survives(|| Ok(ManagedMemoryResource::new()));
     survives(|| Ok(PinnedHostMemoryResource::new()));
     survives(SystemMemoryResource::new);
+    survives(VirtualMemoryResource::new);
     survives(|| SamHeadroomMemoryResource::new((16 << 30) - MIB));
     survives(|| CudaAsyncMemoryResource::builder().initial_size(MIB).build());
     survives(|| CudaAsyncPinnedMemoryResource::builder().initial_size(MIB).build());

@@ -4,7 +4,7 @@ use rmm_core::{Device, Error, ErrorKind};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, ExportHandleTypes, SamHeadroomMemoryResource,
-    SystemMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::MachineBuilder;
 use rmm_sys::{CuDeviceAttribute as Attribute, CuMemPool};
@@ -49,6 +49,11 @@ fn the_refusal_names_the_device_and_what_it_lacks() {
         no_pools(),
         || CudaAsyncViewMemoryResource::of_default_pool(Device::current()?),
         "cuda-async-view is not supported here: device 0 has no memory pools",
+    );
+    refused(
+        lazy().attribute(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0),
+        VirtualMemoryResource::new,
+        "virtual is not supported here: device 0 has no virtual memory management",
     );
     refused(
         lazy().attribute(Attribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 1),

@@ -50,6 +50,10 @@ pub(crate) type Point = u64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Live,
+    /// Without memory.
+    Gap,
+    /// Being handed out, once memory has come for all of it.
+    Coming,
     /// In this list, freed at this point.
     Free(ListId, Point),
     /// Not a block at the moment: the record waits to be used again.

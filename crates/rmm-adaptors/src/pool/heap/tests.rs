@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Block, GRANULE, Heap, ListId, NodeId, Point};
+use super::{Block, GRANULE, Heap, ListId, NodeId, Piece, Point};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -13,12 +13,30 @@ enum Op {
     Clean { list: u32, covered: Point },
     Fuse { list: u32, granules: u64, covered: Point },
     RemoveUnused,
+    RemovePiece { which: usize },
+    Extend { list: u32, granules: u64, more: u64, covered: Point, outcome: Outcome },
+}
+
+/// What becomes of the memory that is asked for.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Comes,
+    IsRefused,
+    IsElsewhere,
+}
+
+/// What the memory of these tests comes in.
+const PAGE: u64 = 8 * GRANULE;
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![8 => Just(Outcome::Comes), 2 => Just(Outcome::IsRefused), 1 => Just(Outcome::IsElsewhere)]
 }
 
 fn op(lists: u32) -> impl Strategy<Value = Op> {
     let size = prop_oneof![1u64..8, 1u64..200, 30u64..40];
     prop_oneof![
         1 => (1u64..300).prop_map(|granules| Op::AddSegment { granules }),
+        1 => (1u64..20).prop_map(|pages| Op::AddSegment { granules: pages * PAGE / GRANULE }),
         6 => (0..lists, size.clone()).prop_map(|(list, granules)| Op::Take { list, granules }),
         2 => (0..lists, size.clone(), 0u64..60)
             .prop_map(|(list, granules, covered)| Op::TakeCovered { list, granules, covered }),
@@ -26,6 +44,11 @@ fn op(lists: u32) -> impl Strategy<Value = Op> {
         1 => (1..lists, 0u64..60).prop_map(|(list, covered)| Op::Clean { list, covered }),
         1 => (0..lists, size, 0u64..60).prop_map(|(list, granules, covered)| Op::Fuse { list, granules, covered }),
         1 => Just(Op::RemoveUnused),
+        2 => any::<usize>().prop_map(|which| Op::RemovePiece { which }),
+        3 => (0..lists, 1u64..60, 0u64..3, 0u64..60, outcome())
+            .prop_map(|(list, granules, more, covered, outcome)| {
+                Op::Extend { list, granules, more, covered, outcome }
+            }),
     ]
 }
 
@@ -37,14 +60,20 @@ fn check(heap: &Heap, live: &[(NodeId, Block)]) {
         assert!(block.size > 0 && block.size % GRANULE == 0, "{block:?}");
         let before =
             index.checked_sub(1).map(|index| blocks[index]).filter(|b| b.segment == block.segment);
-        assert_eq!(
-            block.offset,
-            before.map_or(0, |before| before.offset + before.size),
-            "a gap or an overlap"
-        );
+        let end = before.map_or(0, |before| before.offset + before.size);
+        assert!(block.offset >= end, "an overlap: {before:?} {block:?}");
+        // Where no block is there is no piece, and where one is there are pieces.
+        let pieces = heap.pieces().filter(|piece| piece.segment == block.segment);
+        let covered: u64 = pieces
+            .map(|piece| {
+                let end = (piece.offset + piece.size).min(block.offset + block.size);
+                end.saturating_sub(piece.offset.max(block.offset))
+            })
+            .sum();
+        assert_eq!(covered, block.size, "memory is missing under {block:?}");
         if let Some(before) = before {
             assert!(
-                before.free_in != block.free_in || block.free_in.is_none(),
+                before.free_in != block.free_in || block.free_in.is_none() || end < block.offset,
                 "not merged: {before:?} {block:?}"
             );
         }
@@ -52,6 +81,12 @@ fn check(heap: &Heap, live: &[(NodeId, Block)]) {
         live_bytes += if block.free_in.is_none() { block.size } else { 0 };
     }
     assert_eq!(reserved, heap.reserved());
+    assert_eq!(reserved, heap.pieces().map(|piece| piece.size).sum::<u64>());
+    let is_idle = |piece: &Piece| {
+        !blocks.iter().any(|block| block.free_in.is_none() && piece.overlaps(block))
+    };
+    let idle: u64 = heap.pieces().filter(is_idle).map(|piece| piece.size).sum();
+    assert_eq!(heap.idle_bytes(), idle);
     assert_eq!(live_bytes, heap.live());
     for &(node, block) in live {
         assert_eq!(heap.block(node), block, "a live block has changed");
@@ -70,6 +105,58 @@ fn check(heap: &Heap, live: &[(NodeId, Block)]) {
     assert_eq!(heap.largest_free(), largest.unwrap_or(0));
 }
 
+fn remove_all(heap: &mut Heap) {
+    for piece in heap.unused_pieces() {
+        assert!(heap.remove_piece(piece));
+    }
+}
+
+/// Claims a place, asks for what is missing there and gets it, or not.
+fn extend(
+    heap: &mut Heap,
+    (size, more): (u64, u64),
+    (list, point): (ListId, Point),
+    usable: impl Fn(ListId, Point) -> bool,
+    outcome: Outcome,
+) -> Option<NodeId> {
+    let (reserved, live) = (heap.reserved(), heap.live());
+    let mut claim = heap.claim(size, PAGE, usable)?;
+    let missing = claim.missing_bytes();
+    assert!(missing <= size.next_multiple_of(PAGE));
+    if claim.is_at_end {
+        heap.widen(&mut claim, more);
+        assert_eq!(claim.missing_bytes(), missing + more);
+    }
+    assert_eq!(heap.reserved(), reserved, "nothing has come yet");
+    for &(offset, bytes) in &claim.missing {
+        assert!(offset.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE) && bytes > 0);
+        let is_there = |piece: &Piece| {
+            piece.segment == claim.segment
+                && piece.offset < offset + bytes
+                && offset < piece.offset + piece.size
+        };
+        assert!(!heap.pieces().any(|piece| is_there(&piece)), "asked for twice");
+    }
+    let (segment, first) = (claim.segment, claim.missing.first().map(|&(offset, _)| offset));
+    if let Outcome::Comes = outcome {
+        let pieces: Vec<(u64, u64)> = claim
+            .missing
+            .iter()
+            .flat_map(|&(offset, bytes)| (0..bytes / PAGE).map(move |n| (offset + n * PAGE, PAGE)))
+            .collect();
+        let node = heap.meet(&claim, &pieces, size, (list, point));
+        assert_eq!(heap.reserved(), reserved + claim.missing_bytes());
+        assert_eq!(heap.live(), live + size);
+        return Some(node);
+    }
+    heap.give_up(claim, list, point);
+    assert_eq!((heap.reserved(), heap.live()), (reserved, live));
+    if let (Outcome::IsElsewhere, Some(offset)) = (outcome, first) {
+        heap.close_at(segment, offset);
+    }
+    None
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -84,7 +171,10 @@ proptest! {
         for (point, op) in (1..).zip(ops) {
             let taken = match op {
                 Op::AddSegment { granules } => {
-                    heap.add_segment(granules * GRANULE);
+                    let segment = heap.add_segment(granules * GRANULE);
+                    if (granules * GRANULE).is_multiple_of(PAGE) {
+                        heap.make_extendable(segment);
+                    }
                     None
                 }
                 Op::Take { list, granules } => heap.take(ListId(list), granules * GRANULE).map(|n| (n, granules)),
@@ -110,10 +200,24 @@ proptest! {
                     heap.fuse(granules * GRANULE, ListId(list), into_point, usable).map(|n| (n, granules))
                 }
                 Op::RemoveUnused => {
-                    for (segment, size) in heap.unused_segments() {
-                        assert_eq!(heap.remove_segment(segment), Some(size));
+                    remove_all(&mut heap);
+                    None
+                }
+                Op::RemovePiece { which } => {
+                    let unused = heap.unused_pieces();
+                    if !unused.is_empty() {
+                        let piece = unused[which % unused.len()];
+                        assert!(heap.remove_piece(piece));
+                        assert!(!heap.remove_piece(piece), "removed twice");
                     }
                     None
+                }
+                Op::Extend { list, granules, more, covered, outcome } => {
+                    let usable = |its: ListId, freed| its.0 == list || its == ListId::CLEAN || freed <= covered;
+                    let into_point = if list == 0 { 0 } else { point };
+                    let (size, list) = (granules * GRANULE, ListId(list));
+                    let node = extend(&mut heap, (size, more * PAGE), (list, into_point), usable, outcome);
+                    node.map(|n| (n, granules))
                 }
             };
             if let Some((node, granules)) = taken {
@@ -132,10 +236,9 @@ proptest! {
             heap.clean(ListId(list), 1000);
         }
         check(&heap, &live);
-        for (segment, _) in heap.unused_segments() {
-            heap.remove_segment(segment);
-        }
+        remove_all(&mut heap);
         assert_eq!(heap.reserved(), 0);
+        assert!(heap.segments.iter().all(Option::is_none), "nothing is left but free places");
     }
 
     /// No block is overlooked: what a scan of all blocks finds, the last search before growth finds.
@@ -217,4 +320,111 @@ fn what_is_left_of_a_fused_run_counts_as_used_by_the_fuser() {
         "the rest is at the fuser's newest point"
     );
     assert!(heap.take_covered(mine, GRANULE, 4).is_some());
+}
+
+/// A heap of one segment that can be extended.
+fn extendable(pages: u64) -> Heap {
+    let mut heap = Heap::new();
+    let segment = heap.add_segment(pages * PAGE);
+    heap.make_extendable(segment);
+    heap
+}
+
+fn grow(heap: &mut Heap, size: u64) -> Block {
+    let place = (ListId::CLEAN, 0);
+    let node = extend(heap, (size, 0), place, |_, _| true, Outcome::Comes).unwrap();
+    heap.block(node)
+}
+
+#[test]
+fn only_what_is_missing_is_added() {
+    let mut heap = extendable(4);
+    heap.take(ListId::CLEAN, PAGE + GRANULE).unwrap();
+    let block = grow(&mut heap, 4 * PAGE);
+    assert_eq!((block.offset, block.size), (PAGE + GRANULE, 4 * PAGE));
+    assert_eq!(heap.reserved(), 6 * PAGE);
+    assert_eq!(heap.largest_free(), PAGE - GRANULE, "the rest of the last page");
+}
+
+#[test]
+fn gaps_are_filled_from_either_side() {
+    // The free page in the middle has a gap on both sides, or below it, or above it.
+    for live in [[0, 7], [0, 5], [3, 7]] {
+        let mut heap = extendable(1);
+        let mut nodes = vec![heap.take(ListId::CLEAN, PAGE).unwrap()];
+        for _ in 1..9 {
+            let place = (ListId::CLEAN, 0);
+            nodes.push(extend(&mut heap, (PAGE, 0), place, |_, _| true, Outcome::Comes).unwrap());
+        }
+        for (index, &node) in nodes.iter().enumerate() {
+            if !live.contains(&index) {
+                heap.free(node, ListId::CLEAN, 0);
+            }
+        }
+        for piece in heap.unused_pieces() {
+            // One free page stays, in the middle of the gap.
+            if piece.offset != 4 * PAGE {
+                assert!(heap.remove_piece(piece));
+            }
+        }
+        let reserved = heap.reserved();
+        grow(&mut heap, 2 * PAGE);
+        assert_eq!(heap.reserved(), reserved + PAGE);
+    }
+}
+
+#[test]
+fn a_segment_ends_with_memory_and_goes_with_its_last_piece() {
+    let mut heap = extendable(1);
+    let first = heap.take(ListId::CLEAN, PAGE).unwrap();
+    let second = grow(&mut heap, PAGE);
+    let end = grow(&mut heap, PAGE);
+    assert_eq!((second.offset, end.offset), (PAGE, 2 * PAGE));
+    let live: Vec<NodeId> = heap.blocks_from(first).skip(1).collect();
+    for node in live {
+        heap.free(node, ListId::CLEAN, 0);
+    }
+    remove_all(&mut heap);
+    assert_eq!(heap.reserved(), PAGE);
+    assert_eq!(grow(&mut heap, PAGE).offset, PAGE, "the end has moved down");
+    heap.free(first, ListId::CLEAN, 0);
+    remove_all(&mut heap);
+    assert_eq!(heap.reserved(), PAGE, "the second is in use");
+}
+
+#[test]
+fn memory_that_is_somebody_elses_is_not_asked_for_again() {
+    let mut heap = extendable(1);
+    let node = heap.take(ListId::CLEAN, PAGE).unwrap();
+    let place = (ListId::CLEAN, 0);
+    assert_eq!(extend(&mut heap, (PAGE, 0), place, |_, _| true, Outcome::IsElsewhere), None);
+    assert!(heap.claim(PAGE, PAGE, |_, _| true).is_none());
+    heap.free(node, ListId::CLEAN, 0);
+    remove_all(&mut heap);
+    assert_eq!(heap.reserved(), 0);
+}
+
+#[test]
+fn what_others_may_still_use_is_no_part_of_a_claim() {
+    let mut heap = extendable(1);
+    let other = heap.add_list();
+    let node = heap.take(ListId::CLEAN, PAGE).unwrap();
+    heap.free(node, other, 7);
+    let place = (ListId::CLEAN, 0);
+    let usable = |list, point| list != other || point <= 6;
+    let node = extend(&mut heap, (PAGE, 0), place, usable, Outcome::Comes).unwrap();
+    assert_eq!(heap.block(node).offset, PAGE);
+}
+
+#[test]
+fn a_piece_that_was_used_meanwhile_stays() {
+    let mut heap = extendable(1);
+    let other = heap.add_list();
+    let piece = heap.unused_pieces()[0];
+    let node = heap.take(ListId::CLEAN, PAGE).unwrap();
+    assert!(!heap.remove_piece(piece), "it is live");
+    heap.free(node, other, 7);
+    assert!(!heap.remove_piece(piece), "work may still use it");
+    heap.clean(other, 7);
+    assert!(heap.remove_piece(piece));
 }

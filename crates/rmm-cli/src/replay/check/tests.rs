@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-use rmm_adaptors::PoolBlock;
+use rmm_adaptors::{PoolBlock, PoolMemoryResource};
 use rmm_core::{DevicePtr, Resource, StreamRef, SyncResource};
 use rmm_sim::ViolationKind;
 

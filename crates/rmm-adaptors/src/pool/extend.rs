@@ -1,0 +1,160 @@
+//! Growth where upstream's memory can be extended: a block gets the memory that it lacks, next to free memory that it may have.
+
+use std::alloc::Layout;
+use std::sync::MutexGuard;
+
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource, SyncResource,
+};
+
+use super::heap::{Claim, GRANULE, ListId};
+use super::shared::Shared;
+use super::slow::{Outcome, Request, Underway};
+use super::state::{Chunk, State};
+
+/// What to give back before more is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Thrift {
+    /// What is beyond all that the program has ever used.
+    Surplus,
+    /// What has to go to stay within the hard limit.
+    Excess,
+}
+
+impl Shared {
+    /// Upstream, if memory from there can be extended and this pool's blocks can lie across its borders.
+    pub(super) fn extendable<'u>(
+        &self,
+        upstream: &'u dyn SyncResource,
+    ) -> Option<&'u dyn ExtendableResource> {
+        upstream.as_extendable().filter(|_| self.growth.unit == GRANULE)
+    }
+
+    /// Adds memory from upstream, and notes whether it can be extended.
+    pub(super) fn add_chunk(&self, state: &mut State, upstream: &dyn SyncResource, chunk: Chunk) {
+        let segment = state.add_chunk(chunk);
+        let extendable = self.extendable(upstream);
+        if extendable.is_some_and(|it| chunk.layout.size().is_multiple_of(it.page_size())) {
+            state.heap.make_extendable(segment);
+        }
+    }
+
+    /// Asks upstream for what a block lacks at the best place for it, with the lock released meanwhile. `None` as the error means that
+    /// there is no such place, or that the limit leaves no room.
+    pub(super) fn extend<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        upstream: &dyn ExtendableResource,
+        request: Request<'_>,
+        (limit, thrift): (u64, Thrift),
+    ) -> Outcome<'s, Option<Error>> {
+        let Request { list, size, .. } = request;
+        let page = upstream.page_size() as u64;
+        let mut is_frugal = false;
+        loop {
+            let Some(mut claim) = state.claim(list, size, page) else { return (state, Err(None)) };
+            let missing = claim.missing_bytes();
+            state = self.make_room(state, request, missing, thrift);
+            let held = state.heap.reserved() + state.pending;
+            let Some(wanted) = self.growth.extension(held, missing, limit, page) else {
+                state.give_up(claim, list);
+                return (state, Err(None));
+            };
+            if claim.is_at_end && !is_frugal {
+                state.heap.widen(&mut claim, wanted - missing);
+            }
+            let pieces = cut(&claim, self.growth.piece_size(held, page));
+            let base = state.base(claim.segment);
+            let underway = Underway::start(self, state, claim.missing_bytes(), 0);
+            let outcome = allocate_all(upstream, base, &pieces);
+            state = underway.settle();
+            let Err((offset, error)) = outcome else {
+                let node = state.meet(&claim, &pieces, size, list);
+                return (state, Ok(node));
+            };
+            let (segment, was_more) = (claim.segment, claim.missing_bytes() > missing);
+            state.give_up(claim, list);
+            if error.kind() == ErrorKind::OutOfRange {
+                // Somebody else has these addresses.
+                state.heap.close_at(segment, offset);
+            } else if error.is_out_of_memory() && was_more {
+                is_frugal = true;
+            } else {
+                return (state, Err(Some(error)));
+            }
+        }
+    }
+
+    /// Gives pieces back that nothing uses, before `missing` bytes are asked for.
+    fn make_room<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+        missing: u64,
+        thrift: Thrift,
+    ) -> MutexGuard<'s, State> {
+        let ceiling = match thrift {
+            Thrift::Surplus => self.growth.enough_extended(state.peak_with(request.size)),
+            Thrift::Excess => self.growth.hard_limit,
+        };
+        let held = |state: &State| (state.heap.reserved() + state.pending).saturating_add(missing);
+        if held(&state) <= ceiling {
+            return state;
+        }
+        // The others' were asked about just now.
+        if request.list != ListId::CLEAN {
+            Self::poll(&mut state, request.list);
+        }
+        state.clean_all();
+        let mut chunks = Vec::new();
+        for piece in state.heap.unused_pieces() {
+            if held(&state) <= ceiling {
+                break;
+            }
+            chunks.extend(state.remove_piece(piece));
+        }
+        self.give_back(state, request.upstream, &chunks)
+    }
+}
+
+/// What a claim lacks, in pieces of at most so many bytes.
+fn cut(claim: &Claim, most: u64) -> Vec<(u64, u64)> {
+    let mut pieces = Vec::new();
+    for &(start, bytes) in &claim.missing {
+        let mut offset = start;
+        while offset < start + bytes {
+            let size = most.min(start + bytes - offset);
+            pieces.push((offset, size));
+            offset += size;
+        }
+    }
+    pieces
+}
+
+/// Allocates all of the pieces, or none: then the offset of the one that failed is told.
+fn allocate_all(
+    upstream: &dyn ExtendableResource,
+    base: DevicePtr,
+    pieces: &[(u64, u64)],
+) -> Result<(), (u64, Error)> {
+    let mut done = Vec::with_capacity(pieces.len());
+    for &(offset, size) in pieces {
+        let base = DevicePtr(base.0 + offset);
+        let allocated = usize::try_from(size)
+            .ok()
+            .and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok())
+            .ok_or_else(|| Error::out_of_memory("pool"))
+            .and_then(|layout| upstream.allocate_at(base, layout).map(|()| layout));
+        match allocated {
+            Ok(layout) => done.push((base, layout)),
+            Err(error) => {
+                for (base, layout) in done {
+                    // SAFETY: allocated just now from this upstream with this layout, and nobody was told of it.
+                    unsafe { upstream.deallocate_sync(base, layout) };
+                }
+                return Err((offset, error));
+            }
+        }
+    }
+    Ok(())
+}

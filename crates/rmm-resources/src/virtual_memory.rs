@@ -1,0 +1,183 @@
+//! Device memory that is mapped at addresses which were reserved before: virtual memory management.
+
+mod addresses;
+mod builder;
+mod space;
+
+use std::alloc::Layout;
+use std::sync::Arc;
+
+use rmm_core::{
+    Claims, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind,
+    Resource, StreamRef, SyncResource,
+};
+
+pub use builder::VirtualMemoryResourceBuilder;
+use space::{Place, Space};
+
+use crate::capability::{check_alignment, driver_for_freeing, is_done};
+use crate::kind::known_kind;
+
+/// Device memory that is mapped at addresses which were reserved before, so that successive blocks are neighbours wherever possible, and a
+/// block can be asked for at an address.
+///
+/// It is made to lie below a pool: the pool extends its memory by what is missing instead of taking another piece, and gives back what is
+/// free in the middle. [`ExtendableResource`] is how. Give each pool a resource of its own: two that share one are in each other's way.
+///
+/// Blocks are rounded up to the page size (2 MiB by default), and each costs four calls to the driver, some 36 us on an H200, whatever
+/// its size. All of it is of the device that was current when the resource was made, whichever is current at the call. Alignments above
+/// 256 are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+///
+/// Allocating ignores the stream. Freeing unmaps the block, which must not be in use any more, and does not wait by itself:
+/// [`deallocate_sync`](SyncResource::deallocate_sync) asks for uses that have completed, and [`deallocate`](Resource::deallocate) waits for
+/// the stream first; if that fails, because it is being captured or its work has failed, the memory stays allocated.
+///
+/// It is a handle: clones share the addresses, and are equal. They are given back when the last clone is dropped; where a block was not
+/// freed before, its addresses and memory stay. Any thread may use it.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::SyncResource;
+/// use rmm_resources::VirtualMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource = VirtualMemoryResource::new()?;
+/// let layout = Layout::from_size_align(2 << 20, 256)?;
+/// let (first, second) = (resource.allocate_sync(layout)?, resource.allocate_sync(layout)?);
+/// assert_eq!(second.0, first.0 + (2 << 20)); // one piece of memory
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { resource.deallocate_sync(first, layout) };
+/// assert_eq!(resource.statistics().mapped_bytes, 2 << 20);
+/// # // SAFETY: as above.
+/// # unsafe { resource.deallocate_sync(second, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cuMemAddressReserve")]
+#[doc(alias = "cuMemCreate")]
+#[doc(alias = "cuMemMap")]
+#[derive(Clone, Debug)]
+pub struct VirtualMemoryResource {
+    space: Arc<Space>,
+}
+
+/// What a [`VirtualMemoryResource`] holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct VirtualMemoryStatistics {
+    /// Bytes of addresses that are reserved.
+    pub reserved_bytes: u64,
+    /// Bytes of memory that is mapped there: what the device has less of.
+    pub mapped_bytes: u64,
+    /// Blocks that are allocated.
+    pub blocks: u64,
+}
+
+impl VirtualMemoryResource {
+    const NAME: &str = "virtual";
+
+    /// A resource of the current device, with pages of the device's own size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual memory management.
+    pub fn new() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// Options for a new resource.
+    pub fn builder() -> VirtualMemoryResourceBuilder {
+        VirtualMemoryResourceBuilder::default()
+    }
+
+    /// What the resource holds now.
+    pub fn statistics(&self) -> VirtualMemoryStatistics {
+        self.space.statistics()
+    }
+
+    fn allocate_in(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
+        check_alignment(Self::NAME, layout)?;
+        self.space.allocate(place, layout).map_err(|error| error.with_layout(layout))
+    }
+}
+
+impl PartialEq for VirtualMemoryResource {
+    /// Whether both are handles to the same addresses.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.space, &other.space)
+    }
+}
+
+impl Eq for VirtualMemoryResource {}
+
+// SAFETY: addresses are taken by one block at a time, each with memory of its own, and a page is aligned to 256 bytes at least; larger
+// alignments are refused. Equal handles share the addresses.
+unsafe impl SyncResource for VirtualMemoryResource {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        self.allocate_in(Place::Anywhere, layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        if let Some(driver) = driver_for_freeing() {
+            // SAFETY: the caller's contract.
+            unsafe { self.space.free(driver, pointer, layout) };
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>().knows::<MemoryKind>();
+    }
+
+    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
+        Some(self)
+    }
+}
+
+// SAFETY: blocks start at the page's multiples and take up their size rounded up to pages, of addresses that the same devices may use.
+unsafe impl ExtendableResource for VirtualMemoryResource {
+    fn page_size(&self) -> usize {
+        self.space.page
+    }
+
+    fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error> {
+        if !address.0.is_multiple_of(self.space.page as u64) || layout.size() == 0 {
+            let message = format!(
+                "a block of no bytes, or at {:#x}, which is no multiple of {}",
+                address.0, self.space.page
+            );
+            return Err(Error::invalid_argument(Self::NAME, message).with_layout(layout));
+        }
+        self.allocate_in(Place::At(address), layout).map(|_| ())
+    }
+}
+
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is unmapped when the work that used it is
+// done.
+unsafe impl Resource for VirtualMemoryResource {
+    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 && is_done(stream) {
+            // SAFETY: the caller's contract; the uses that are ordered before this place on the stream have completed.
+            unsafe { self.deallocate_sync(pointer, layout) }
+        }
+    }
+}
+
+// SAFETY: the device is given access before a block is handed out, and it is not taken from it before the block is freed.
+unsafe impl HasProperty<DeviceAccessible> for VirtualMemoryResource {}
+
+known_kind!(VirtualMemoryResource, Device);

@@ -1,0 +1,107 @@
+//! Which of the reserved addresses are free: plain numbers.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The free addresses, as pieces that do not touch, unless they were reserved apart: the driver maps nothing across.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    /// Start to length.
+    free: BTreeMap<u64, u64>,
+    /// Where reservations start.
+    starts: BTreeSet<u64>,
+}
+
+impl Addresses {
+    /// Adds what was reserved just now.
+    pub(super) fn add(&mut self, start: u64, bytes: u64) {
+        self.starts.insert(start);
+        self.starts.insert(start + bytes);
+        self.free.insert(start, bytes);
+    }
+
+    /// Takes the lowest piece of so many bytes.
+    pub(super) fn take(&mut self, bytes: u64) -> Option<u64> {
+        let (&start, _) = self.free.iter().find(|&(_, &free)| free >= bytes)?;
+        self.take_at(start, bytes).then_some(start)
+    }
+
+    /// Takes this piece, if all of it is free.
+    pub(super) fn take_at(&mut self, start: u64, bytes: u64) -> bool {
+        let Some((&from, &free)) = self.free.range(..=start).next_back() else { return false };
+        let (Some(end), free_end) = (start.checked_add(bytes), from + free) else { return false };
+        if end > free_end {
+            return false;
+        }
+        if from < start {
+            self.free.insert(from, start - from);
+        } else {
+            self.free.remove(&from);
+        }
+        if end < free_end {
+            self.free.insert(end, free_end - end);
+        }
+        true
+    }
+
+    /// Gives a piece back, merging it with its neighbours.
+    pub(super) fn give(&mut self, start: u64, bytes: u64) {
+        let (mut start, mut bytes) = (start, bytes);
+        if let Some((&before, &free)) = self.free.range(..start).next_back()
+            && before + free == start
+            && !self.starts.contains(&start)
+        {
+            (start, bytes) = (before, bytes + free);
+        }
+        if !self.starts.contains(&(start + bytes))
+            && let Some(free) = self.free.remove(&(start + bytes))
+        {
+            bytes += free;
+        }
+        self.free.insert(start, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Addresses;
+
+    #[test]
+    fn the_lowest_piece_is_taken_and_what_comes_back_merges() {
+        let mut addresses = Addresses::default();
+        addresses.add(100, 10);
+        addresses.add(50, 10);
+        assert_eq!(addresses.take(10), Some(50));
+        assert_eq!((addresses.take(4), addresses.take(4)), (Some(100), Some(104)));
+        assert_eq!(addresses.take(3), None);
+        addresses.give(100, 4);
+        addresses.give(104, 4);
+        assert_eq!(addresses.take(10), Some(100));
+    }
+
+    #[test]
+    fn what_was_reserved_apart_stays_apart() {
+        let mut addresses = Addresses::default();
+        addresses.add(100, 10);
+        addresses.add(110, 10);
+        assert_eq!(addresses.take(11), None);
+        assert_eq!((addresses.take(10), addresses.take(10)), (Some(100), Some(110)));
+        addresses.give(100, 10);
+        addresses.give(110, 10);
+        assert!(!addresses.take_at(105, 10));
+        assert_eq!(addresses.take(11), None);
+    }
+
+    #[test]
+    fn a_piece_is_taken_where_all_of_it_is_free() {
+        let mut addresses = Addresses::default();
+        addresses.add(100, 10);
+        assert!(addresses.take_at(104, 2));
+        assert!(!addresses.take_at(103, 2) && !addresses.take_at(105, 2));
+        assert!(!addresses.take_at(108, 3) && !addresses.take_at(99, 2));
+        assert!(!addresses.take_at(108, u64::MAX));
+        assert!(addresses.take_at(106, 4) && addresses.take_at(100, 4));
+        assert_eq!(addresses.take(1), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Options for a resource over virtual memory.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use rmm_core::{Device, Error, check, driver_in_context};
+use rmm_sys::{
+    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp, CuMemGranularity,
+    CuMemLocation, CuMemLocationType,
+};
+
+use super::VirtualMemoryResource;
+use super::space::Space;
+use crate::capability::{lacking, require};
+
+/// What a new [`VirtualMemoryResource`] should be. Sizes are in bytes.
+///
+/// ```
+/// use rmm_core::{ErrorKind, ExtendableResource};
+/// use rmm_resources::VirtualMemoryResource;
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource = VirtualMemoryResource::builder().page_size(32 << 20).address_space(1 << 40).build()?;
+/// assert_eq!(resource.page_size(), 32 << 20);
+///
+/// let odd = VirtualMemoryResource::builder().page_size(3 << 20).build();
+/// assert_eq!(odd.unwrap_err().kind(), ErrorKind::InvalidArgument);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct VirtualMemoryResourceBuilder {
+    address_space: Option<usize>,
+    page_size: Option<usize>,
+    accessors: Vec<Device>,
+}
+
+impl VirtualMemoryResourceBuilder {
+    /// Bytes of addresses to reserve at a time; twice the device's memory by default. Addresses cost next to nothing, and are what lets
+    /// blocks be neighbours. Where they are used up, as many again are reserved, elsewhere.
+    #[doc(alias = "cuMemAddressReserve")]
+    pub fn address_space(mut self, bytes: usize) -> Self {
+        self.address_space = Some(bytes);
+        self
+    }
+
+    /// What blocks are rounded up to: a power of two and a multiple of what the device maps at least, which is the default (2 MiB). Larger
+    /// pages take fewer calls to the driver and give back less.
+    #[doc(alias = "cuMemGetAllocationGranularity")]
+    pub fn page_size(mut self, bytes: usize) -> Self {
+        self.page_size = Some(bytes);
+        self
+    }
+
+    /// Lets another device use the memory too, at its own pace: a peer of the current one.
+    #[doc(alias = "cuMemSetAccess")]
+    pub fn accessible_from(mut self, device: Device) -> Self {
+        self.accessors.push(device);
+        self
+    }
+
+    /// Makes the resource, for the device that is current now. Reserves no address yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual memory management, or another device is
+    /// no peer of it; [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is no power of two or no
+    /// multiple of the device's.
+    pub fn build(self) -> Result<VirtualMemoryResource, Error> {
+        let name = VirtualMemoryResource::NAME;
+        let device = Device::current()?;
+        let needed = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+        require(name, device, needed, "has no virtual memory management")?;
+        let location = location_of(device)?;
+        let mut access = vec![CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE }];
+        for other in self.accessors.into_iter().filter(|&other| other != device) {
+            if !other.can_access_peer(device)? {
+                let what = format!("can not be reached from device {}", other.ordinal());
+                return Err(lacking(name, device, &what));
+            }
+            let location = location_of(other)?;
+            access.push(CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE });
+        }
+        let granularity = granularity_of(location)?;
+        let page = self.page_size.unwrap_or(granularity);
+        if !page.is_power_of_two() || !page.is_multiple_of(granularity) {
+            let message = format!(
+                "a page of {page} bytes is no power of two and multiple of {granularity} bytes"
+            );
+            return Err(Error::invalid_argument(name, message));
+        }
+        let memory = device.total_memory()?;
+        let address_space = self.address_space.unwrap_or(memory.saturating_mul(2));
+        let space = Space::new(location, access, page, address_space, memory);
+        Ok(VirtualMemoryResource { space: Arc::new(space) })
+    }
+}
+
+fn location_of(device: Device) -> Result<CuMemLocation, Error> {
+    let id = c_int::try_from(device.ordinal())
+        .map_err(|_| Error::invalid_argument("virtual", "the device's number is too large"))?;
+    Ok(CuMemLocation { kind: CuMemLocationType::DEVICE, id })
+}
+
+/// What physical memory of the device comes in.
+fn granularity_of(location: CuMemLocation) -> Result<usize, Error> {
+    let (driver, _) = driver_in_context()?;
+    let properties = CuMemAllocationProp::pinned(location);
+    let mut bytes = 0;
+    // SAFETY: `bytes` may be written to, and the properties read.
+    let code = unsafe {
+        driver.cuMemGetAllocationGranularity(
+            &raw mut bytes,
+            &raw const properties,
+            CuMemGranularity::RECOMMENDED,
+        )
+    };
+    check("cuMemGetAllocationGranularity", code)?;
+    Ok(bytes.max(rmm_core::CUDA_ALLOCATION_ALIGNMENT))
+}

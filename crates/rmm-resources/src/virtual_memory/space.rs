@@ -1,0 +1,200 @@
+//! Reserved addresses, and the physical memory that is mapped there.
+
+use std::alloc::Layout;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmm_core::{DevicePtr, Error, check, driver_for_drop, driver_in_context};
+use rmm_sys::{CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocation, Driver};
+
+use super::addresses::Addresses;
+use super::{VirtualMemoryResource, VirtualMemoryStatistics};
+
+/// The addresses of a resource. Given back, with all that is mapped there, when this is dropped.
+#[derive(Debug)]
+pub(super) struct Space {
+    location: CuMemLocation,
+    access: Vec<CuMemAccessDesc>,
+    pub(super) page: usize,
+    /// Bytes of addresses to reserve at a time.
+    step: usize,
+    /// Bytes that the device has.
+    memory: usize,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    addresses: Addresses,
+    /// What was reserved: start and bytes.
+    reserved: Vec<(DevicePtr, usize)>,
+    mapped_bytes: u64,
+    blocks: u64,
+    /// What the driver refused to give back. It is tried again at the end.
+    stuck: Vec<Stuck>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stuck {
+    Mapping(DevicePtr, usize),
+    Memory(CuMemHandle),
+}
+
+impl Stuck {
+    /// Whether the driver takes it back.
+    fn release(self, driver: &Driver) -> bool {
+        match self {
+            // SAFETY: a whole mapping, which nobody uses: its block was freed, or never handed out.
+            Self::Mapping(start, bytes) => unsafe { driver.cuMemUnmap(start, bytes) },
+            // SAFETY: made by `cuMemCreate`, and named nowhere else.
+            Self::Memory(memory) => unsafe { driver.cuMemRelease(memory) },
+        }
+        .is_success()
+    }
+}
+
+/// Where a block should be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Anywhere,
+    At(DevicePtr),
+}
+
+impl Space {
+    pub(super) fn new(
+        location: CuMemLocation,
+        access: Vec<CuMemAccessDesc>,
+        page: usize,
+        step: usize,
+        memory: usize,
+    ) -> Self {
+        Self { location, access, page, step, memory, books: Mutex::default() }
+    }
+
+    /// The books are whole between two calls, so a thread that panicked elsewhere with the lock held has harmed nothing.
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn statistics(&self) -> VirtualMemoryStatistics {
+        let books = self.books();
+        VirtualMemoryStatistics {
+            reserved_bytes: books.reserved.iter().map(|&(_, bytes)| bytes as u64).sum(),
+            mapped_bytes: books.mapped_bytes,
+            blocks: books.blocks,
+        }
+    }
+
+    /// The bytes of a block for this layout, if a device could have as many.
+    fn block_size(&self, layout: Layout) -> Option<usize> {
+        layout.size().checked_next_multiple_of(self.page).filter(|&bytes| bytes <= self.memory)
+    }
+
+    /// Maps memory of its own for a block.
+    pub(super) fn allocate(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
+        let none = || Error::out_of_memory(VirtualMemoryResource::NAME);
+        let bytes = self.block_size(layout).ok_or_else(none)?;
+        let (driver, _) = driver_in_context()?;
+        let start = match place {
+            Place::At(start) => {
+                if !self.books().addresses.take_at(start.0, bytes as u64) {
+                    let message = "these addresses are in use, or not of this resource";
+                    return Err(Error::out_of_range(VirtualMemoryResource::NAME, message));
+                }
+                start
+            }
+            Place::Anywhere => self.take_addresses(driver, bytes)?,
+        };
+        match self.back(driver, start, bytes) {
+            Ok(()) => {
+                let mut books = self.books();
+                books.mapped_bytes += bytes as u64;
+                books.blocks += 1;
+                Ok(start)
+            }
+            Err((error, is_unmapped)) => {
+                if is_unmapped {
+                    self.books().addresses.give(start.0, bytes as u64);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Addresses for a block, and more of them if there are none.
+    fn take_addresses(&self, driver: &Driver, bytes: usize) -> Result<DevicePtr, Error> {
+        let mut books = self.books();
+        if let Some(start) = books.addresses.take(bytes as u64) {
+            return Ok(DevicePtr(start));
+        }
+        // With the lock held, so that two threads do not both reserve; it happens once or twice in a program's life.
+        let step = self.step.checked_next_multiple_of(self.page).unwrap_or(bytes).max(bytes);
+        let mut start = DevicePtr::NULL;
+        // SAFETY: `start` may be written to.
+        let code = unsafe {
+            driver.cuMemAddressReserve(&raw mut start, step, self.page, DevicePtr::NULL, 0)
+        };
+        check("cuMemAddressReserve", code)?;
+        books.reserved.push((start, step));
+        books.addresses.add(start.0, step as u64);
+        let taken = books.addresses.take(bytes as u64);
+        Ok(DevicePtr(taken.unwrap_or(start.0)))
+    }
+
+    /// Maps new memory at addresses that were taken. With an error it is told whether nothing is mapped there.
+    fn back(&self, driver: &Driver, start: DevicePtr, bytes: usize) -> Result<(), (Error, bool)> {
+        let properties = CuMemAllocationProp::pinned(self.location);
+        let mut memory = CuMemHandle(0);
+        // SAFETY: `memory` may be written to, and the properties read.
+        let code = unsafe { driver.cuMemCreate(&raw mut memory, bytes, &raw const properties, 0) };
+        check("cuMemCreate", code).map_err(|error| (error, true))?;
+        // SAFETY: all of the memory, which was made just now, at addresses that are reserved and taken by nobody else.
+        let code = unsafe { driver.cuMemMap(start, bytes, 0, memory, 0) };
+        let mapped = check("cuMemMap", code);
+        // A mapping keeps its memory, and is all that keeps it from here on.
+        self.release(driver, Stuck::Memory(memory));
+        mapped.map_err(|error| (error, true))?;
+        // SAFETY: mapped just now; the descriptions may be read.
+        let code =
+            unsafe { driver.cuMemSetAccess(start, bytes, self.access.as_ptr(), self.access.len()) };
+        check("cuMemSetAccess", code)
+            .map_err(|error| (error, self.release(driver, Stuck::Mapping(start, bytes))))
+    }
+
+    /// Gives something back, or notes that it could not be. Says which.
+    fn release(&self, driver: &Driver, what: Stuck) -> bool {
+        let is_released = what.release(driver);
+        if !is_released {
+            self.books().stuck.push(what);
+        }
+        is_released
+    }
+
+    /// Unmaps a block, whose memory goes back to the device. Its addresses stay.
+    ///
+    /// # Safety
+    /// The block was allocated here with this layout and is not freed already; every use of it has completed.
+    pub(super) unsafe fn free(&self, driver: &Driver, start: DevicePtr, layout: Layout) {
+        let Some(bytes) = self.block_size(layout) else { return };
+        let is_unmapped = self.release(driver, Stuck::Mapping(start, bytes));
+        let mut books = self.books();
+        books.blocks -= 1;
+        if is_unmapped {
+            books.mapped_bytes -= bytes as u64;
+            books.addresses.give(start.0, bytes as u64);
+        }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let Some(driver) = driver_for_drop() else { return };
+        let books = self.books.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for stuck in books.stuck.drain(..) {
+            let _nobody_left_to_try = stuck.release(driver);
+        }
+        for (start, bytes) in books.reserved.drain(..) {
+            // SAFETY: reserved by `take_addresses`. Where a block was never freed the driver refuses, and it stays.
+            let _stays_reserved = unsafe { driver.cuMemAddressFree(start, bytes) };
+        }
+    }
+}
