@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: all that continuous integration runs, at a desk.
 //!
-//! Everything shares one target folder, and no step changes a profile or the flags of the whole build: what one step
-//! compiled, the next finds.
+//! Everything but the models of locks shares one target folder, and no other step changes a profile or the flags of the whole
+//! build: what one step compiled, the next finds.
 
 use std::fs;
 use std::path::Path;
@@ -49,6 +49,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     test::add_steps(&args.test, &mut steps)?;
+    // Every interleaving of a few threads, which a build for it alone explores.
+    steps.run(
+        "models of locks",
+        cargo()
+            .args(["test", "-p", "rmm-adaptors", "--lib", "models"])
+            .env("RUSTFLAGS", "--cfg rmm_loom")
+            .env("CARGO_TARGET_DIR", root.join("target/loom")),
+    );
     steps.run(
         "documentation",
         cargo().args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings"),

@@ -14,6 +14,8 @@ const ADDRESSES: &str = "crates/rmm-resources/src/virtual_memory/addresses.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 const BINS: &str = "crates/rmm-adaptors/src/pool/heap/bins.rs";
 const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
+const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
+const TRY_LOCK: &str = "crates/rmm-adaptors/src/pool/caches/try_lock.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
 const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
@@ -468,6 +470,55 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "match stream.synchronize() {\n        Ok(()) => true,",
         replacement: "match stream.is_idle() {\n        Ok(_) => true,",
         breaks: "whatever has no stream order is freed under its stream's work",
+    },
+    Mutant {
+        name: "cache-of-any-stream",
+        file: CACHES,
+        original: "let is_owner = || self.owner.load(Ordering::Relaxed) == stream.get();",
+        replacement: "let is_owner = || self.owner.load(Ordering::Relaxed) != stream.get().wrapping_neg();",
+        breaks: "a stream gets what another has just freed",
+    },
+    Mutant {
+        name: "cached-blocks-left-out-of-the-search",
+        file: SLOW,
+        original: "        self.drain_caches(&mut state);\n",
+        replacement: "",
+        breaks: "memory that threads keep at hand is refused to others",
+    },
+    Mutant {
+        name: "cached-blocks-outlive-their-stream",
+        file: SHARED,
+        original: "self.caches.drain(Some(stream.id()), |stream, address| {",
+        replacement: "self.caches.drain(Some(stream.id()).filter(|_| false).or(Some(StreamRef::legacy().id())), |stream, address| {",
+        breaks: "nothing marks the end of a stream's last uses of what it freed",
+    },
+    Mutant {
+        name: "cached-blocks-free-for-all",
+        file: STATE,
+        original: "let list = self.order.find(stream).unwrap_or_else(|| self.lost_list());",
+        replacement: "let list = self.order.find(stream).map_or(ListId::CLEAN, |_| ListId::CLEAN);",
+        breaks: "what leaves a cache goes to any stream at once",
+    },
+    Mutant {
+        name: "default-stream-cached",
+        file: SHARED,
+        original: "            && !state.order.is_barrier(list)\n",
+        replacement: "",
+        breaks: "nothing is put between two uses on the legacy default stream",
+    },
+    Mutant {
+        name: "odd-block-cached",
+        file: CACHES,
+        original: "if self.odd_blocks.load(Ordering::Relaxed) > 0 {",
+        replacement: "if self.odd_blocks.load(Ordering::Relaxed) == usize::MAX {",
+        breaks: "a block is handed out for more than it holds",
+    },
+    Mutant {
+        name: "guard-of-a-taken-lock",
+        file: TRY_LOCK,
+        original: "taken.is_ok().then(|| TryGuard(self))",
+        replacement: "taken.is_ok().then_some(TryGuard(self))",
+        breaks: "whoever finds a cache busy gives its lock up",
     },
 ];
 

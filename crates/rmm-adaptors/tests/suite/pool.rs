@@ -545,3 +545,28 @@ fn the_blocks_tell_where_everything_is() {
     free(&pool, &stream, block, 1000);
     assert_eq!(pool.blocks()[0].owner, Some(stream.as_ref().id()));
 }
+
+#[test]
+fn rounding_to_few_sizes_refuses_no_memory_that_could_be_had() {
+    const BYTES: usize = 33 * 256;
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let builder = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * BYTES);
+    let (pool, on) = (builder.build().unwrap(), stream());
+    let blocks: Vec<DevicePtr> =
+        (0..4).map(|_| pool.allocate(on.as_ref(), layout(BYTES)).unwrap()).collect();
+    assert!(pool.allocate(on.as_ref(), layout(1)).is_err(), "there is no more");
+    for block in blocks {
+        free(&pool, &on, block, BYTES);
+    }
+    // One of the four was smaller than such blocks are. It is not handed out as if it were not.
+    let blocks: Vec<DevicePtr> =
+        (0..3).map(|_| pool.allocate(on.as_ref(), layout(BYTES + 256)).unwrap()).collect();
+    for block in blocks {
+        free(&pool, &on, block, BYTES + 256);
+    }
+    let whole = pool.allocate(on.as_ref(), layout(4 * BYTES)).unwrap();
+    free(&pool, &on, whole, 4 * BYTES);
+    assert_eq!(pool.statistics().cached_bytes, 0);
+    machine.assert_no_violations();
+}

@@ -20,7 +20,9 @@ const MIB: u64 = 1 << 20;
 /// go by without an event, then large ones that need what the other streams freed. Where every call is one of the driver, fewer
 /// small ones will do.
 fn log(kind: ResourceKind) -> Trace {
-    let small_blocks = if kind == ResourceKind::Pool { 66 } else { 10 };
+    // Of these sizes a pool keeps none at hand.
+    let (small_blocks, least) =
+        if kind == ResourceKind::Pool { (66, MIB + 100) } else { (10, 100) };
     let mut rows = String::new();
     let mut row = |thread: u32, action: &str, block: u64, size: u64, stream: u32| {
         writeln!(rows, "{thread},0,{action},{:#x},{size},{stream}", (block + 1) << 24)
@@ -29,7 +31,7 @@ fn log(kind: ResourceKind) -> Trace {
     row(1, "allocate", 9, 64, 3);
     for round in 0..2 {
         for block in 0..small_blocks {
-            let (size, thread) = (100 + 4000 * (block % 7), if block % 16 == 0 { 2 } else { 1 });
+            let (size, thread) = (least + 4000 * (block % 7), if block % 16 == 0 { 2 } else { 1 });
             row(thread, "allocate", block % 5, size, 1 + round);
             row(thread, "free", block % 5, size, 1 + round);
         }
@@ -40,7 +42,7 @@ fn log(kind: ResourceKind) -> Trace {
             row(2, "free", block, size, 1 + round);
         }
         // One piece that there is, and then one for which pieces must go.
-        for size in [5 * MIB, 9 * MIB] {
+        for size in [5 * MIB, 11 * MIB] {
             row(2, "allocate", 0, size, 3);
             row(1, "free", 0, size, 3);
         }
