@@ -546,12 +546,15 @@ fn the_blocks_tell_where_everything_is() {
     assert_eq!(pool.blocks()[0].owner, Some(stream.as_ref().id()));
 }
 
+/// 8448 bytes are a size that is rounded up, to 8704.
 #[test]
-fn rounding_to_few_sizes_refuses_no_memory_that_could_be_had() {
+fn a_block_that_has_no_room_for_rounding_is_made_to_measure() {
     const BYTES: usize = 33 * 256;
+    const ROUNDED: usize = 34 * 256;
+    const ALL: usize = 3 * ROUNDED + BYTES;
     let machine = Machine::new();
     let _entered = machine.enter();
-    let builder = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * BYTES);
+    let builder = Pool::builder(CudaMemoryResource::new()).maximum_size(ALL);
     let (pool, on) = (builder.build().unwrap(), stream());
     let blocks: Vec<DevicePtr> =
         (0..4).map(|_| pool.allocate(on.as_ref(), layout(BYTES)).unwrap()).collect();
@@ -561,12 +564,12 @@ fn rounding_to_few_sizes_refuses_no_memory_that_could_be_had() {
     }
     // One of the four was smaller than such blocks are. It is not handed out as if it were not.
     let blocks: Vec<DevicePtr> =
-        (0..3).map(|_| pool.allocate(on.as_ref(), layout(BYTES + 256)).unwrap()).collect();
+        (0..3).map(|_| pool.allocate(on.as_ref(), layout(ROUNDED)).unwrap()).collect();
     for block in blocks {
-        free(&pool, &on, block, BYTES + 256);
+        free(&pool, &on, block, ROUNDED);
     }
-    let whole = pool.allocate(on.as_ref(), layout(4 * BYTES)).unwrap();
-    free(&pool, &on, whole, 4 * BYTES);
+    let whole = pool.allocate(on.as_ref(), layout(ALL)).unwrap();
+    free(&pool, &on, whole, ALL);
     assert_eq!(pool.statistics().cached_bytes, 0);
     machine.assert_no_violations();
 }
