@@ -5,10 +5,11 @@
 use std::fmt;
 
 use rmm_adaptors::{
-    BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource, PoolStatistics,
+    ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
+    PoolPreset, PoolStatistics,
 };
 use rmm_core::{AnyResource, Error, Resource};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 use crate::setup::POOL_BYTES;
 
@@ -55,6 +56,9 @@ pub struct Kind {
 /// Every allocator, in the order in which they are timed. A new one is a line here and a function below.
 pub const KINDS: &[Kind] = &[
     Kind { name: "pool", serves: Serves::Everything, make: pool },
+    Kind { name: "pool-virtual", serves: Serves::Everything, make: pool_virtual },
+    Kind { name: "pool-compact", serves: Serves::Everything, make: pool_compact },
+    Kind { name: "arena", serves: Serves::Everything, make: |_| arena() },
     Kind { name: "fixed-size", serves: Serves::Pairs, make: fixed_size },
     Kind { name: "binning", serves: Serves::Everything, make: binning },
     Kind { name: "cuda-async", serves: Serves::Everything, make: cuda_async },
@@ -137,6 +141,28 @@ fn pool_of(start: Start) -> Result<Pool, Error> {
 
 fn pool(start: Start) -> Result<Allocator, Error> {
     Ok(Allocator::new(&pool_of(start)?, |pool| Ok(Told::Pool(pool.statistics()))))
+}
+
+fn pool_virtual(start: Start) -> Result<Allocator, Error> {
+    extending(start, PoolPreset::Throughput)
+}
+
+fn pool_compact(start: Start) -> Result<Allocator, Error> {
+    extending(start, PoolPreset::Compact)
+}
+
+/// A pool that extends its memory where it ends.
+fn extending(start: Start, preset: PoolPreset) -> Result<Allocator, Error> {
+    let builder = PoolMemoryResource::builder(VirtualMemoryResource::new()?).preset(preset);
+    let pool = builder.initial_size(start.bytes()).build()?;
+    Ok(Allocator::new(&pool, |pool| Ok(Told::Pool(pool.statistics()))))
+}
+
+/// An arena's size does not change, so it never starts with nothing.
+fn arena() -> Result<Allocator, Error> {
+    let builder = ArenaMemoryResource::builder(CudaMemoryResource::new());
+    let arena = builder.arena_size(POOL_BYTES).build()?;
+    Ok(Allocator::new(&arena, |_| Ok(Told::Nothing)))
 }
 
 fn fixed_size(_: Start) -> Result<Allocator, Error> {
