@@ -501,9 +501,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "default-stream-cached",
-        file: SHARED,
-        original: "            && !state.order.is_barrier(list)\n",
-        replacement: "",
+        file: ORDER,
+        original: "self.slots[list.index()].sealing == Sealing::Late\n",
+        replacement: "matches!(self.slots[list.index()].sealing, Sealing::Late | Sealing::Barrier)\n",
         breaks: "nothing is put between two uses on the legacy default stream",
     },
     Mutant {

@@ -180,6 +180,22 @@ impl Caches {
         }
     }
 
+    /// How many blocks of the class this thread's cache for the stream should get from the heap.
+    pub(super) fn shortage(&self, stream: StreamId, class: Class) -> u64 {
+        match self.place(stream).open(stream).as_deref() {
+            Some(Some(cache)) => cache.shortage(class),
+            _ => 0,
+        }
+    }
+
+    /// Puts a block from the heap into this thread's cache for the stream, if there is room.
+    pub(super) fn add(&self, stream: StreamId, class: Class, address: u64) -> bool {
+        match self.place(stream).open(stream).as_deref_mut() {
+            Some(Some(cache)) => cache.add(class, address, self.most_bytes.load(Ordering::Relaxed)),
+            _ => false,
+        }
+    }
+
     /// Where this thread keeps a stream's blocks.
     #[inline]
     fn place(&self, stream: StreamId) -> &Place {

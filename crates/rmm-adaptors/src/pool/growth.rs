@@ -26,7 +26,7 @@ pub enum GrowthPolicy {
 #[non_exhaustive]
 pub enum PoolPreset {
     /// Few calls to the driver and no waits: the pool grows before it makes a stream wait, and keeps what it has up to half as much again
-    /// as the program ever used, or a quarter where memory can be [extended](rmm_core::ExtendableResource).
+    /// as the program ever used, or three eighths where memory can be [extended](rmm_core::ExtendableResource).
     #[default]
     Throughput,
     /// Little memory: before it grows beyond all that the program ever used at once, the pool makes the stream wait for others, and gives back
@@ -40,9 +40,9 @@ pub enum PoolPreset {
 }
 
 /// The most that an extension adds beyond what is missing.
-const LARGEST_EXTENSION: u64 = 64 << 20;
-/// The most bytes that are mapped by one call, and go back by one.
-const LARGEST_PIECE: u64 = 32 << 20;
+const LARGEST_EXTENSION: u64 = 256 << 20;
+/// The most bytes that are mapped by one call, and go back by one, in a compact pool.
+const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 
 /// The limits of a pool, and the size of its steps.
 #[derive(Clone, Copy, Debug)]
@@ -95,9 +95,12 @@ impl Growth {
     /// The most bytes of a piece when `held` are reserved: large ones take fewer calls, small ones leave less behind.
     pub(super) fn piece_size(&self, held: u64, page: u64) -> u64 {
         let most = match self.preset {
-            PoolPreset::Compact => (held / 128).min(LARGEST_PIECE),
-            PoolPreset::Throughput | PoolPreset::Deterministic => (held / 64).min(LARGEST_PIECE),
+            PoolPreset::Compact => (held / 128).min(LARGEST_COMPACT_PIECE),
+            // A large pool is seldom short of whole pieces, and takes long to grow by small ones.
+            PoolPreset::Throughput | PoolPreset::Deterministic if held >= 1 << 30 => held / 32,
+            PoolPreset::Throughput | PoolPreset::Deterministic => held / 64,
         };
+        let most = most.min(LARGEST_EXTENSION);
         (most / page * page).max(page)
     }
 
@@ -110,7 +113,7 @@ impl Growth {
 
     /// As [`enough`](Self::enough), of memory that can be extended: less of it goes to waste, and pieces go back from anywhere.
     pub(super) fn enough_extended(&self, peak: u64) -> u64 {
-        let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 4 };
+        let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 8 * 3 };
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
 
@@ -172,9 +175,10 @@ mod tests {
         let compact = Growth { preset: PoolPreset::Compact, ..growth };
         assert_eq!(compact.extension(1 << 30, PAGE, any, PAGE), Some(PAGE));
         assert_eq!(growth.piece_size(0, PAGE), PAGE);
-        assert_eq!(growth.piece_size(1 << 40, PAGE), LARGEST_PIECE);
+        assert_eq!(growth.piece_size(1 << 40, PAGE), LARGEST_EXTENSION);
+        assert_eq!(compact.piece_size(1 << 40, PAGE), LARGEST_COMPACT_PIECE);
         assert_eq!(compact.piece_size(1 << 30, PAGE), 8 << 20);
-        assert_eq!((growth.enough_extended(1000), compact.enough_extended(1000)), (1250, 1000));
+        assert_eq!((growth.enough_extended(1000), compact.enough_extended(1000)), (1375, 1000));
     }
 
     #[test]

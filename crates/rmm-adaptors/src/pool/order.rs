@@ -212,6 +212,12 @@ impl Order {
         self.slots[list.index()].sealing == Sealing::Barrier
     }
 
+    /// Whether threads may keep blocks of the list at hand: its stream can be marked by others later, and nothing has to be put on it
+    /// before they are used again.
+    pub(super) fn is_cached(&self, list: ListId) -> bool {
+        self.slots[list.index()].sealing == Sealing::Late
+    }
+
     /// A list for blocks that no event can stand for: they are done once the whole device was waited for.
     pub(super) fn add_lost(&mut self) -> ListId {
         let lost = Slot { pins: 1, ..Slot::new(None, CuStream::NULL, Sealing::Never, false) };

@@ -116,11 +116,11 @@ impl Shared {
             return Ok(pointer);
         }
         let size = class.map_or(needed, Class::block_size);
-        let allocated = self.allocate_block(upstream, stream, layout, size);
+        let allocated = self.allocate_block(upstream, stream, layout, size, class);
         match allocated {
             // Where memory is so scarce, blocks are made to measure.
             Err(_) if size > needed => {
-                let pointer = self.allocate_block(upstream, stream, layout, needed)?;
+                let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
                 self.caches.note_odd();
                 Ok(pointer)
             }
@@ -135,6 +135,7 @@ impl Shared {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
         size: u64,
+        class: Option<Class>,
     ) -> Result<DevicePtr, Error> {
         let mut state = self.lock();
         let list = match stream {
@@ -148,6 +149,9 @@ impl Shared {
             for_graph |= asks_captured(stream)?;
         }
         let node = if let Some(node) = known {
+            if let (Some(stream), Some(class)) = (stream, class) {
+                self.stock(&mut state, stream, list, class);
+            }
             node
         } else if let Some(stream) = stream.filter(|_| for_graph) {
             self.drain_caches(&mut state);
@@ -163,6 +167,27 @@ impl Shared {
         // What a graph gets, any stream may use: it may be launched on any.
         self.annotator.handed_out(pointer, layout, stream.filter(|_| !for_graph));
         Ok(pointer)
+    }
+
+    /// Gives this thread's cache for the stream blocks of the class, if it has been asked in vain for long.
+    fn stock(&self, state: &mut State, stream: StreamRef<'_>, list: ListId, class: Class) {
+        if !state.order.is_cached(list) {
+            return;
+        }
+        self.caches.fit(state.heap.reserved());
+        self.caches.claim(stream.id(), |stream, address| {
+            state.take_back_cached(stream, address);
+        });
+        for _ in 0..self.caches.shortage(stream.id(), class) {
+            let Some(node) = state.take_known(list, class.block_size()) else { return };
+            let pointer = state.hand_out(node, CUDA_ALLOCATION_ALIGNMENT as u64);
+            // It is counted when the program gets it.
+            state.statistics.allocations -= 1;
+            if !self.caches.add(stream.id(), class, pointer.0) {
+                state.take_back_cached(stream.id(), pointer.0);
+                return;
+            }
+        }
     }
 
     /// Takes memory back, in a stream's order or (with no stream) with all use of it completed.
@@ -222,8 +247,7 @@ impl Shared {
             return;
         };
         if let Some(class) = class
-            && state.order.late_handle(list).is_some()
-            && !state.order.is_barrier(list)
+            && state.order.is_cached(list)
             && self.cache(&mut state, stream, class, pointer)
         {
             return;

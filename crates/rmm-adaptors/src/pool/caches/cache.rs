@@ -9,7 +9,12 @@ use rmm_core::StreamId;
 use super::classes::{CLASSES, Class};
 
 /// The most blocks that a cache holds.
-const MOST_BLOCKS: u16 = 512;
+const MOST_BLOCKS: u16 = 2048;
+
+/// Requests in vain after which blocks are added before they are asked for.
+const MANY_MISSES: u32 = 8;
+/// Bytes that are added then.
+const ADDED_BYTES: u64 = 64 << 10;
 
 /// Stands for no entry. Above every entry's number.
 const NONE: u16 = u16::MAX;
@@ -33,6 +38,8 @@ pub(super) struct Cache {
     unused: u16,
     blocks: u16,
     bytes: u64,
+    /// Requests since the last free that found nothing.
+    misses: u32,
     counts: CacheCounts,
 }
 
@@ -62,6 +69,7 @@ impl Cache {
             unused: NONE,
             blocks: 0,
             bytes: 0,
+            misses: 0,
             counts: CacheCounts::default(),
         }
     }
@@ -83,9 +91,12 @@ impl Cache {
     /// Takes the newest block of a class.
     #[inline]
     pub(super) fn take(&mut self, class: Class) -> Option<u64> {
-        let address = self.remove(class.index())?;
-        self.counts.taken += 1;
-        Some(address)
+        let address = self.remove(class.index());
+        match address {
+            Some(_) => self.counts.taken += 1,
+            None => self.misses += 1,
+        }
+        address
     }
 
     #[inline]
@@ -99,9 +110,24 @@ impl Cache {
         Some(entry.address)
     }
 
-    /// Puts a block in, if it does not make it hold more than `most_bytes`, and there is room.
+    /// How many blocks of the class should be put in before they are asked for: a thread that asks over and over and frees nothing
+    /// will go on with that.
+    pub(super) fn shortage(&self, class: Class) -> u64 {
+        if self.misses < MANY_MISSES { 0 } else { ADDED_BYTES / class.block_size() }
+    }
+
+    /// Puts a block in that was freed, if it does not make it hold more than `most_bytes`, and there is room.
     #[inline]
     pub(super) fn put(&mut self, class: Class, address: u64, most_bytes: u64) -> bool {
+        let is_put = self.add(class, address, most_bytes);
+        self.counts.put += u64::from(is_put);
+        self.misses = 0;
+        is_put
+    }
+
+    /// As [`put`](Self::put), of a block that comes from the heap.
+    #[inline]
+    pub(super) fn add(&mut self, class: Class, address: u64, most_bytes: u64) -> bool {
         let size = class.block_size();
         if self.blocks == MOST_BLOCKS || self.bytes + size > most_bytes {
             return false;
@@ -117,7 +143,6 @@ impl Cache {
         }
         self.blocks += 1;
         self.bytes += size;
-        self.counts.put += 1;
         true
     }
 
@@ -192,7 +217,7 @@ mod tests {
     #[test]
     fn it_holds_no_more_than_it_should() {
         let ([small, large], mut cache) = (classes(), cache());
-        let put = (0..1000).filter(|&address| cache.put(small, address, MOST_BYTES)).count();
+        let put = (0..3000).filter(|&address| cache.put(small, address, MOST_BYTES)).count();
         assert_eq!(put, usize::from(MOST_BLOCKS));
         assert_eq!(spill(&mut cache, small, usize::MAX).len(), put);
         let put = (0..1000).filter(|&address| cache.put(large, address, MOST_BYTES)).count() as u64;

@@ -156,3 +156,19 @@ fn a_cache_holds_a_part_of_the_pool() {
     caches.spill(ids[0], class(), |_, address| spilt.push(address));
     assert_eq!(spilt, [2, 1]);
 }
+
+#[test]
+fn a_thread_that_only_asks_is_given_some_in_advance() {
+    let (caches, ids) = (caches(), ids(1));
+    claim(&caches, ids[0]);
+    let ask = || assert_eq!(caches.take(ids[0], class()), None);
+    (0..7).for_each(|_| ask());
+    assert_eq!(caches.shortage(ids[0], class()), 0);
+    ask();
+    assert_eq!(caches.shortage(ids[0], class()), 16);
+    assert!(caches.add(ids[0], class(), 1));
+    assert_eq!(caches.take(ids[0], class()), Some(1));
+    assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 0 }), "nothing was freed");
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.shortage(ids[0], class()), 0, "it frees, too");
+}
