@@ -5,6 +5,7 @@ mod machine;
 mod measure;
 mod save;
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -66,7 +67,10 @@ struct RunArgs {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match (&args.save, &args.archive, &args.report) {
         (Some(folder), ..) => save::save(folder, args.without_peers),
-        (_, Some(folder), _) => measure::run(folder, &args.run),
+        (_, Some(folder), _) => {
+            let on_software = env::var("RMM_DRIVER").is_ok_and(|driver| driver == "sim");
+            measure::run(folder, &args.run, on_software)
+        }
         (_, _, Some(folder)) => report(folder, args.name.as_deref()),
         _ => Err("one of --save, --archive and --report is needed".into()),
     }

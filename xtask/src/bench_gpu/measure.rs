@@ -1,6 +1,5 @@
 //! A run: every allocator in a process of its own, ours and those of others in turn.
 
-use std::env;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,13 +19,14 @@ const HEADER: &str = "workload,allocator,params,value,unit";
 
 /// Runs everything, writes `rows.csv` and `machine.txt`, and prints the summary.
 ///
+/// On the software device, which the peers can not use, ours are measured alone: that shows that the archive is whole, and nothing
+/// more.
+///
 /// # Errors
 ///
 /// If there is no GPU, or an allocator failed; the rows of the others are written.
-pub(super) fn run(archive: &Path, args: &RunArgs) -> Result<()> {
+pub(super) fn run(archive: &Path, args: &RunArgs, on_software: bool) -> Result<()> {
     let archive = Archive::open(archive)?;
-    // The software device shows that the archive is whole, and nothing more: the peers know none.
-    let on_software = env::var("RMM_DRIVER").is_ok_and(|driver| driver == "sim");
     if !on_software && gpus(&archive.program("rmm")?)?.is_empty() {
         return Err("no GPU here (`rmm doctor` tells why): nothing was run".into());
     }

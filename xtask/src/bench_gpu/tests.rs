@@ -38,7 +38,7 @@ impl Fixture {
         let mut args =
             RunArgs { output: Some(self.output()), passes: 2, limit: 60, ..RunArgs::default() };
         change(&mut args);
-        measure::run(&self.scripts.folder().join("archive"), &args)
+        measure::run(&self.scripts.folder().join("archive"), &args, false)
     }
 
     /// The rows, without their values.
