@@ -6,6 +6,7 @@ use std::ops::AddAssign;
 
 use rmm_core::StreamId;
 
+use super::super::heap::GRANULE;
 use super::classes::{CLASSES, Class};
 
 /// The most blocks that a cache holds.
@@ -19,10 +20,13 @@ const ADDED_BYTES: u64 = 64 << 10;
 /// Stands for no entry. Above every entry's number.
 const NONE: u16 = u16::MAX;
 
+/// Aligned so that none lies across two of the processor's cache lines: what was written as a whole is read at once in parts.
 #[derive(Debug)]
+#[repr(align(16))]
 struct Entry {
     address: u64,
-    size: u64,
+    /// The block's size.
+    granules: u32,
     /// The next of its class, or of those that are not used.
     next: u16,
 }
@@ -106,7 +110,7 @@ impl Cache {
         let number = std::mem::replace(newest, entry.next);
         entry.next = std::mem::replace(&mut self.unused, number);
         self.blocks -= 1;
-        self.bytes -= entry.size;
+        self.bytes -= u64::from(entry.granules) * GRANULE;
         Some(entry.address)
     }
 
@@ -128,17 +132,18 @@ impl Cache {
     /// As [`put`](Self::put), of a block that comes from the heap.
     #[inline]
     pub(super) fn add(&mut self, class: Class, address: u64, most_bytes: u64) -> bool {
-        let size = class.block_size();
+        let granules = class.granules();
+        let size = u64::from(granules) * GRANULE;
         if self.blocks == MOST_BLOCKS || self.bytes + size > most_bytes {
             return false;
         }
         let newest = &mut self.newest[class.index()];
         if let Some(entry) = self.entries.get_mut(usize::from(self.unused)) {
             let number = std::mem::replace(&mut self.unused, entry.next);
-            *entry = Entry { address, size, next: std::mem::replace(newest, number) };
+            *entry = Entry { address, granules, next: std::mem::replace(newest, number) };
         } else {
             // All entries are used, so they are as many as the blocks.
-            self.entries.push(Entry { address, size, next: *newest });
+            self.entries.push(Entry { address, granules, next: *newest });
             *newest = self.blocks;
         }
         self.blocks += 1;

@@ -46,6 +46,12 @@ impl Class {
         self.block_size
     }
 
+    /// The same in granules, rounded up; the most that there are numbers for stands for all above.
+    #[inline]
+    pub(super) fn granules(self) -> u32 {
+        u32::try_from(self.block_size.div_ceil(GRANULE)).unwrap_or(u32::MAX)
+    }
+
     #[inline]
     pub(super) const fn index(self) -> usize {
         self.number as usize
