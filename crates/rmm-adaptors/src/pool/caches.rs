@@ -7,21 +7,23 @@
 //! A cache is one thread's for as long as others find better ones, but belongs to a stream. Its blocks have no release point:
 //! they get the one that is open when they leave it for the heap, which is later than that of their free, and so safe.
 
+mod biased;
 mod cache;
 mod classes;
+mod fence;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
 mod thread;
-mod try_lock;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rmm_core::StreamId;
 
-use cache::Cache;
+use biased::{NextUser, Place, Places};
 pub(super) use cache::CacheCounts;
+use cache::{Cache, Counters};
 pub(super) use classes::Class;
-use try_lock::{TryGuard, TryLock};
+use thread::Me;
 
 /// Places for a stream's first cache: more than there are streams at work, mostly.
 const FIRSTS: usize = 128;
@@ -38,21 +40,25 @@ const CACHED_PART: u64 = 64;
 /// The owner of no cache.
 const NOBODY: u64 = 0;
 
-/// A place for a cache, apart from its neighbours' in the processor's caches.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Place {
+/// Calls for which there was no place, as another has it, after which it is taken away: that costs as much as many calls.
+const PATIENCE: u32 = 64;
+
+/// What is told of a place.
+#[derive(Debug, Default)]
+struct Label {
     /// The number of the stream whose blocks are in the cache.
     ///
     /// # Invariant
-    /// Changed only with the cache locked, and empty. A stream that is named here has a list, which is neither recycled nor
-    /// retired before this is cleared.
+    /// Changed only by whoever has the cache alone, and empty. A stream that is named here has a list, which is neither recycled
+    /// nor retired before this is cleared.
     owner: AtomicU64,
-    /// The number of the thread that used the cache last.
-    user: AtomicUsize,
-    /// Made when it is needed, and kept.
-    cache: TryLock<Option<Box<Cache>>>,
+    /// Calls that would have liked to have the place.
+    wanted: AtomicU32,
+    counters: Counters,
 }
+
+/// A cache is made when it is needed, and kept.
+type CachePlace = Place<Label, Option<Box<Cache>>>;
 
 /// Which blocks are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +84,7 @@ pub(super) enum Put {
 /// The caches of a pool.
 #[derive(Debug)]
 pub(super) struct Caches {
-    places: Box<[Place]>,
+    places: Places<Label, Option<Box<Cache>>, { FIRSTS + FURTHERS }>,
     cached: Cached,
     /// Blocks handed out that are smaller than their class. While there are any, the size of a block that is freed is not known
     /// without a look at the heap.
@@ -87,81 +93,79 @@ pub(super) struct Caches {
     most_bytes: AtomicU64,
 }
 
-impl Place {
-    /// The cache, if it is this stream's and nobody is at it.
+impl Cached {
+    /// The classes of all blocks that are cached.
+    fn classes(self) -> impl Iterator<Item = Class> {
+        let only = if let Self::All(unit) = self { Some(Class::only(unit)) } else { None };
+        let all = (self == Self::Small).then(Class::all);
+        only.into_iter().chain(all.into_iter().flatten())
+    }
+}
+
+impl Label {
     #[inline]
-    fn open(&self, stream: StreamId) -> Option<TryGuard<'_, Option<Box<Cache>>>> {
-        let is_owner = || self.owner.load(Ordering::Relaxed) == stream.get();
-        if !is_owner() {
-            return None;
-        }
-        // It may have become another's before it was locked.
-        self.cache.try_lock().filter(|_| is_owner())
+    fn is_of(&self, stream: StreamId) -> bool {
+        self.owner.load(Ordering::Relaxed) == stream.get()
+    }
+
+    fn is_nobodys(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == NOBODY
     }
 }
 
 impl Caches {
     pub(super) fn new(cached: Cached) -> Self {
-        let place = |_| Place {
-            owner: AtomicU64::new(NOBODY),
-            user: AtomicUsize::new(0),
-            cache: TryLock::new(None),
-        };
         Self {
-            places: (0..FIRSTS + FURTHERS).map(place).collect(),
+            places: Places::new(Default::default),
             cached,
             odd_blocks: AtomicUsize::new(0),
             most_bytes: AtomicU64::new(0),
         }
     }
 
-    /// The class of a request for `size` bytes, a multiple of the granule and not zero, if such blocks are cached.
+    /// The class of a request for `size` bytes, which are not zero, if such blocks are cached.
     #[inline]
     pub(super) fn class(&self, size: u64) -> Option<Class> {
         match self.cached {
             Cached::Small => Class::holding(size),
-            Cached::All(unit) => Some(Class::only(unit)),
+            Cached::All(unit) => (size <= unit).then_some(Class::only(unit)),
             Cached::Nothing => None,
         }
     }
 
-    /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that uses it most, and one that is the
-    /// stream's and this thread's, for when there are several.
+    /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that came first, and one that is the stream's and
+    /// this thread's, for when there are several.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is used")]
     #[inline]
-    fn places_of(&self, stream: StreamId, thread: usize) -> [&Place; 2] {
+    fn places_of(&self, stream: StreamId, me: Me) -> [&CachePlace; 2] {
         // Neighbours in number have neighbouring places: few streams have no clashes.
         let first = stream.get() as usize;
-        let further = first.wrapping_add(thread.wrapping_mul(THREAD_STRIDE));
-        [&self.places[first % FIRSTS], &self.places[FIRSTS + further % FURTHERS]]
+        let further = first.wrapping_add(me.thread().number.wrapping_mul(THREAD_STRIDE));
+        [self.places.at(first % FIRSTS), self.places.at(FIRSTS + further % FURTHERS)]
     }
 
-    /// A block of the class, of those that were freed on the stream, on this thread if possible.
+    /// Uses this thread's cache for the stream, if there is one.
+    #[inline]
+    fn with<R>(
+        &self,
+        stream: StreamId,
+        act: impl FnOnce(&mut Cache, &Counters) -> R,
+    ) -> Option<R> {
+        let me = thread::current()?;
+        let [first, further] = self.places_of(stream, me);
+        let is_first = first.is_used_by(me) && first.shared().is_of(stream);
+        let place = if is_first { first } else { further };
+        let label = place.shared();
+        place.enter(me, |cache| {
+            let cache = cache.as_mut().filter(|_| label.is_of(stream))?;
+            Some(act(cache, &label.counters))
+        })?
+    }
+
+    /// A block of the class, of those that were freed on the stream, on this thread.
     #[inline]
     pub(super) fn take(&self, stream: StreamId, class: Class) -> Option<u64> {
-        let thread = thread::number();
-        let [first, further] = self.places_of(stream, thread);
-        if first.user.load(Ordering::Relaxed) == thread {
-            first.open(stream)?.as_mut()?.take(class)
-        } else {
-            Self::take_as_another(stream, class, thread, [first, further])
-        }
-    }
-
-    /// As [`take`](Self::take), on a thread that is not the last user of the stream's own place. It becomes that if it finds nothing
-    /// in its own.
-    fn take_as_another(
-        stream: StreamId,
-        class: Class,
-        thread: usize,
-        [first, further]: [&Place; 2],
-    ) -> Option<u64> {
-        let take = |place: &Place| place.open(stream)?.as_mut()?.take(class);
-        take(further).or_else(|| {
-            let address = take(first)?;
-            first.user.store(thread, Ordering::Relaxed);
-            Some(address)
-        })
+        self.with(stream, |cache, counters| cache.take(class, counters))?
     }
 
     /// Keeps a block that was freed on the stream, if the stream has a cache here. `class` is that of the size it was asked for with.
@@ -171,37 +175,24 @@ impl Caches {
         if self.odd_blocks.load(Ordering::Relaxed) > 0 {
             return Put::NotHere;
         }
-        match self.place(stream).open(stream).as_deref_mut() {
-            Some(Some(cache)) => {
-                let most_bytes = self.most_bytes.load(Ordering::Relaxed);
-                if cache.put(class, address, most_bytes) { Put::Done } else { Put::Full }
-            }
-            _ => Put::NotHere,
+        let most_bytes = self.most_bytes.load(Ordering::Relaxed);
+        match self.with(stream, |cache, counters| cache.put(class, address, most_bytes, counters)) {
+            Some(true) => Put::Done,
+            Some(false) => Put::Full,
+            None => Put::NotHere,
         }
     }
 
     /// How many blocks of the class this thread's cache for the stream should get from the heap.
     pub(super) fn shortage(&self, stream: StreamId, class: Class) -> u64 {
-        match self.place(stream).open(stream).as_deref() {
-            Some(Some(cache)) => cache.shortage(class),
-            _ => 0,
-        }
+        self.with(stream, |cache, _| cache.shortage(class)).unwrap_or(0)
     }
 
     /// Puts a block from the heap into this thread's cache for the stream, if there is room.
     pub(super) fn add(&self, stream: StreamId, class: Class, address: u64) -> bool {
-        match self.place(stream).open(stream).as_deref_mut() {
-            Some(Some(cache)) => cache.add(class, address, self.most_bytes.load(Ordering::Relaxed)),
-            _ => false,
-        }
-    }
-
-    /// Where this thread keeps a stream's blocks.
-    #[inline]
-    fn place(&self, stream: StreamId) -> &Place {
-        let thread = thread::number();
-        let [first, further] = self.places_of(stream, thread);
-        if first.user.load(Ordering::Relaxed) == thread { first } else { further }
+        let most_bytes = self.most_bytes.load(Ordering::Relaxed);
+        let add = |cache: &mut Cache, counters: &_| cache.add(class, address, most_bytes, counters);
+        self.with(stream, add).unwrap_or(false)
     }
 
     /// Adapts the size of the caches to that of the pool.
@@ -221,31 +212,55 @@ impl Caches {
 
     /// Passes some blocks of this thread's cache for the stream on: it is full of blocks of `class`.
     #[cold]
-    pub(super) fn spill(&self, stream: StreamId, class: Class, to: impl FnMut(StreamId, u64)) {
-        if let Some(Some(cache)) = self.place(stream).open(stream).as_deref_mut() {
-            cache.spill(class, SPILL, to);
-        }
+    pub(super) fn spill(
+        &self,
+        stream: StreamId,
+        class: Class,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
+        let mut spilt = [0; SPILL];
+        let mut count = 0;
+        self.with(stream, |cache, counters| {
+            cache.spill(class, self.cached.classes(), SPILL, counters, |_, address| {
+                spilt[count] = address;
+                count += 1;
+            });
+        });
+        spilt.iter().take(count).for_each(|&address| to(stream, address));
     }
 
     /// Makes a cache for the stream on this thread, where there is none. If that takes the place of another, its blocks are passed on.
     ///
     /// The stream has a list, and the pool's lock is held.
     #[cold]
-    pub(super) fn claim(&self, stream: StreamId, to: impl FnMut(StreamId, u64)) {
-        let thread = thread::number();
-        let [first, further] = self.places_of(stream, thread);
-        // The stream's own place is for the first that comes.
-        let is_free = first.owner.load(Ordering::Relaxed) != stream.get();
-        let place = if is_free { first } else { further };
-        if place.owner.load(Ordering::Relaxed) == stream.get() {
+    pub(super) fn claim(&self, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
+        let Some(me) = thread::current() else { return };
+        let places = self.places_of(stream, me);
+        let is_mine = |place: &CachePlace| place.is_used_by(me) && place.shared().is_of(stream);
+        if places.into_iter().any(is_mine) {
             return;
         }
-        let Some(mut cache) = place.cache.try_lock() else { return };
-        let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
-        cache.drain(to);
-        cache.pass_to(stream);
-        place.owner.store(stream.get(), Ordering::Relaxed);
-        place.user.store(thread, Ordering::Relaxed);
+        let is_free = |place: &&CachePlace| place.is_nobodys() || place.shared().is_nobodys();
+        let place = places.into_iter().find(is_free).unwrap_or(places[1]);
+        let wanted = place.shared().wanted.fetch_add(1, Ordering::Relaxed);
+        if !is_free(&place) && !(wanted + 1).is_multiple_of(PATIENCE) {
+            return;
+        }
+        let is_it = |other: &CachePlace| std::ptr::eq(other, place);
+        self.places.outside().visit(Some(me), NextUser::Is(me), is_it, |label, cache| {
+            let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
+            self.empty(label, cache, &mut to);
+            cache.pass_to(stream);
+            label.owner.store(stream.get(), Ordering::Relaxed);
+        });
+    }
+
+    /// Passes all blocks of a cache on.
+    fn empty(&self, label: &Label, cache: &mut Cache, to: impl FnMut(StreamId, u64)) {
+        let mut classes = self.cached.classes();
+        if let Some(class) = classes.next() {
+            cache.spill(class, classes, usize::MAX, &label.counters, to);
+        }
     }
 
     /// Passes all blocks of all caches on, or those of one stream, whose caches are nobody's then.
@@ -253,48 +268,44 @@ impl Caches {
     /// The pool's lock is held, so that nobody makes new ones.
     #[cold]
     pub(super) fn drain(&self, stream: Option<StreamId>, mut to: impl FnMut(StreamId, u64)) {
-        for place in &self.places {
-            let owner = place.owner.load(Ordering::Relaxed);
-            if owner == NOBODY || stream.is_some_and(|stream| stream.get() != owner) {
-                continue;
+        let which = |place: &CachePlace| {
+            let label = place.shared();
+            !label.is_nobodys() && stream.is_none_or(|stream| label.is_of(stream))
+        };
+        self.places.outside().visit(thread::current(), NextUser::Nobody, which, |label, cache| {
+            label.owner.store(NOBODY, Ordering::Relaxed);
+            if let Some(cache) = cache {
+                self.empty(label, cache, &mut to);
             }
-            let mut cache = place.cache.lock();
-            place.owner.store(NOBODY, Ordering::Relaxed);
-            if let Some(cache) = cache.as_mut() {
-                cache.drain(&mut to);
-            }
-        }
+        });
     }
 
-    /// Frees the host memory of caches that are nobody's. Returns what went on in them.
-    pub(super) fn shrink(&self) -> CacheCounts {
-        let mut counts = CacheCounts::default();
-        for place in &self.places {
-            let mut cache = place.cache.lock();
-            if place.owner.load(Ordering::Relaxed) == NOBODY
-                && let Some(cache) = cache.take()
-            {
-                counts += cache.counts();
-            }
-        }
-        counts
+    /// Frees the host memory of caches that are nobody's.
+    pub(super) fn shrink(&self) {
+        let is_nobodys = |place: &CachePlace| place.shared().is_nobodys();
+        let free = |_: &Label, cache: &mut Option<_>| *cache = None;
+        self.places.outside().visit(thread::current(), NextUser::Nobody, is_nobodys, free);
     }
 
     /// Whether a block of the class with this address is in one of the caches.
     pub(super) fn contain(&self, class: Class, address: u64) -> bool {
-        let contains = |cache: &Cache| cache.contains(class, address);
-        self.places.iter().any(|place| place.cache.lock().as_deref().is_some_and(contains))
+        let is_filled = |place: &CachePlace| place.shared().counters.bytes() > 0;
+        let mut contains = false;
+        self.places.outside().visit(thread::current(), NextUser::Same, is_filled, |_, cache| {
+            contains |= cache.as_deref().is_some_and(|cache| cache.contains(class, address));
+        });
+        contains
     }
 
-    /// Bytes of all cached blocks, and what went on in the caches that there are.
+    /// Bytes of all cached blocks, and what went on in all caches so far. Other threads at work may be ahead of it.
     pub(super) fn totals(&self) -> (u64, CacheCounts) {
         let mut bytes = 0;
         let mut counts = CacheCounts::default();
-        for place in &self.places {
-            if let Some(cache) = place.cache.lock().as_deref() {
-                bytes += cache.bytes();
-                counts += cache.counts();
-            }
+        for counters in self.places.iter().map(|place| &place.shared().counters) {
+            let more = counters.counts();
+            bytes += counters.bytes();
+            counts.taken += more.taken;
+            counts.put += more.put;
         }
         (bytes, counts)
     }

@@ -90,11 +90,12 @@ impl Shared {
         }
     }
 
-    /// The class of the blocks for a layout, if they are cached. `size` is what the layout needs.
+    /// The class of the blocks for a layout that is not empty, if they are cached.
     #[inline]
-    fn class(&self, layout: Layout, size: u64) -> Option<Class> {
+    fn class(&self, layout: Layout) -> Option<Class> {
         // An address is all that a cache knows of a block.
-        if layout.align() <= CUDA_ALLOCATION_ALIGNMENT { self.caches.class(size) } else { None }
+        let is_plain = layout.align() <= CUDA_ALLOCATION_ALIGNMENT;
+        if is_plain { self.caches.class(layout.size() as u64) } else { None }
     }
 
     /// Allocates for a stream, or for anybody.
@@ -105,8 +106,7 @@ impl Shared {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        let needed = self.block_size(layout)?;
-        let class = self.class(layout, needed);
+        let class = self.class(layout);
         if let (Some(class), Some(stream)) = (class, stream)
             && !CaptureScope::is_announced()
             && let Some(address) = self.caches.take(stream.id(), class)
@@ -115,17 +115,27 @@ impl Shared {
             self.annotator.handed_out(pointer, layout, Some(stream));
             return Ok(pointer);
         }
+        self.allocate_from_heap(upstream, stream, layout, class)
+    }
+
+    /// Allocates a block of the class from the heap, or where memory is too scarce for that, one made to measure.
+    #[inline(never)]
+    fn allocate_from_heap(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+        class: Option<Class>,
+    ) -> Result<DevicePtr, Error> {
+        let needed = self.block_size(layout)?;
         let size = class.map_or(needed, Class::block_size);
         let allocated = self.allocate_block(upstream, stream, layout, size, class);
-        match allocated {
-            // Where memory is so scarce, blocks are made to measure.
-            Err(_) if size > needed => {
-                let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
-                self.caches.note_odd();
-                Ok(pointer)
-            }
-            allocated => allocated,
+        if allocated.is_err() && size > needed {
+            let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
+            self.caches.note_odd();
+            return Ok(pointer);
         }
+        allocated
     }
 
     /// Allocates a block of `size` bytes from the heap.
@@ -198,13 +208,11 @@ impl Shared {
         pointer: DevicePtr,
         layout: Layout,
     ) {
-        // Memory of which that is not known stays allocated, too.
-        if is_captured(stream).unwrap_or(true) {
-            self.lock().keep_for_graph(pointer, layout);
+        if CaptureScope::is_announced() && self.keeps_for_graph(stream, pointer, layout) {
             return;
         }
         self.annotator.taken_back(pointer, layout, stream);
-        let class = self.block_size(layout).ok().and_then(|size| self.class(layout, size));
+        let class = self.class(layout);
         if let (Some(class), Some(stream)) = (class, stream) {
             if self.checks_frees && !self.may_be_freed(class, pointer) {
                 return;
@@ -214,6 +222,22 @@ impl Shared {
             }
         }
         self.deallocate_block(stream, pointer, class);
+    }
+
+    /// Keeps a block that is freed on a captured stream, and says so.
+    #[cold]
+    fn keeps_for_graph(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        // Memory of which that is not known stays allocated, too.
+        let keeps = asks_captured(stream).unwrap_or(true);
+        if keeps {
+            self.lock().keep_for_graph(pointer, layout);
+        }
+        keeps
     }
 
     /// Whether a block with this address is handed out; counts it as unknown if not.
@@ -226,6 +250,7 @@ impl Shared {
     }
 
     /// Takes a block back into the heap, or into a new cache.
+    #[inline(never)]
     pub(super) fn deallocate_block(
         &self,
         stream: Option<StreamRef<'_>>,
@@ -443,7 +468,7 @@ impl Shared {
         let _relaxed = RelaxedCapture::enter();
         let mut state = self.lock();
         self.drain_caches(&mut state);
-        state.cached += self.caches.shrink();
+        self.caches.shrink();
         if !state.order.polls {
             state = self.wait_for_device(state);
         }

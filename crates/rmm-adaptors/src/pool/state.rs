@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncResource};
 
-use super::caches::{CacheCounts, Caches};
+use super::caches::Caches;
 use super::captured::Kept;
 use super::hash::BuildIdHasher;
 use super::heap::{Claim, Heap, ListId, NodeId, Piece, Point, SegmentId};
@@ -47,8 +47,6 @@ pub(super) struct State {
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
-    /// What went on in caches that are no more.
-    pub(super) cached: CacheCounts,
 }
 
 impl State {
@@ -64,7 +62,6 @@ impl State {
             returning: 0,
             settled: 0,
             statistics: PoolStatistics::default(),
-            cached: CacheCounts::default(),
         }
     }
 
@@ -266,13 +263,13 @@ impl State {
     /// The counters so far.
     pub(super) fn statistics(&self, caches: &Caches) -> PoolStatistics {
         let asked = self.order.counts;
-        let (cached_bytes, mut counts) = caches.totals();
-        counts += self.cached;
+        let (cached_bytes, counts) = caches.totals();
         PoolStatistics {
             allocations: self.statistics.allocations + counts.taken,
             cached_allocations: counts.taken,
             frees: self.statistics.frees + counts.put,
-            live_bytes: self.heap.live() - cached_bytes,
+            // Threads at work in their caches may be ahead of what the heap knows of.
+            live_bytes: self.heap.live().saturating_sub(cached_bytes),
             cached_bytes,
             events_recorded: asked.records,
             event_queries: asked.queries,

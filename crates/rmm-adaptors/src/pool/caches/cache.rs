@@ -2,15 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::AddAssign;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmm_core::StreamId;
 
-use super::super::heap::GRANULE;
 use super::classes::{CLASSES, Class};
 
 /// The most blocks that a cache holds.
-const MOST_BLOCKS: u16 = 2048;
+const MOST_BLOCKS: usize = 2048;
 
 /// Requests in vain after which blocks are added before they are asked for.
 const MANY_MISSES: u32 = 8;
@@ -25,8 +24,6 @@ const NONE: u16 = u16::MAX;
 #[repr(align(16))]
 struct Entry {
     address: u64,
-    /// The block's size.
-    granules: u32,
     /// The next of its class, or of those that are not used.
     next: u16,
 }
@@ -40,26 +37,44 @@ pub(super) struct Cache {
     newest: [u16; CLASSES],
     entries: Vec<Entry>,
     unused: u16,
-    blocks: u16,
-    bytes: u64,
     /// Requests since the last free that found nothing.
     misses: u32,
-    counts: CacheCounts,
 }
 
-/// What went on in a cache.
+/// What goes on in a cache, for others to look at: written by whoever has the cache alone.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Bytes of the blocks in it.
+    bytes: AtomicU64,
+    taken: AtomicU64,
+    put: AtomicU64,
+}
+
+/// What went on in caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in super::super) struct CacheCounts {
-    /// Blocks handed out of it.
+    /// Blocks handed out of them.
     pub(in super::super) taken: u64,
-    /// Blocks that were freed into it.
+    /// Blocks that were freed into them.
     pub(in super::super) put: u64,
 }
 
-impl AddAssign for CacheCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.taken += other.taken;
-        self.put += other.put;
+impl Counters {
+    /// Bytes of the blocks in the cache.
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn counts(&self) -> CacheCounts {
+        let [taken, put] = [&self.taken, &self.put].map(|count| count.load(Ordering::Relaxed));
+        CacheCounts { taken, put }
+    }
+
+    /// Adds to one of the counters; a negative number as its complement. There is one writer at a time.
+    #[inline]
+    fn add(counter: &AtomicU64, more: u64) {
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 }
 
@@ -69,12 +84,9 @@ impl Cache {
             stream,
             newest: [NONE; CLASSES],
             // Later growth would be a request to the host's heap in the midst of a program's steady state.
-            entries: Vec::with_capacity(usize::from(MOST_BLOCKS)),
+            entries: Vec::with_capacity(MOST_BLOCKS),
             unused: NONE,
-            blocks: 0,
-            bytes: 0,
             misses: 0,
-            counts: CacheCounts::default(),
         }
     }
 
@@ -83,34 +95,24 @@ impl Cache {
         self.stream = stream;
     }
 
-    /// Bytes of the blocks in it.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(super) fn counts(&self) -> CacheCounts {
-        self.counts
-    }
-
     /// Takes the newest block of a class.
     #[inline]
-    pub(super) fn take(&mut self, class: Class) -> Option<u64> {
-        let address = self.remove(class.index());
+    pub(super) fn take(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        let address = self.remove(class, counters);
         match address {
-            Some(_) => self.counts.taken += 1,
+            Some(_) => Counters::add(&counters.taken, 1),
             None => self.misses += 1,
         }
         address
     }
 
     #[inline]
-    fn remove(&mut self, class: usize) -> Option<u64> {
-        let newest = &mut self.newest[class];
+    fn remove(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        let newest = &mut self.newest[class.index()];
         let entry = self.entries.get_mut(usize::from(*newest))?;
         let number = std::mem::replace(newest, entry.next);
         entry.next = std::mem::replace(&mut self.unused, number);
-        self.blocks -= 1;
-        self.bytes -= u64::from(entry.granules) * GRANULE;
+        Counters::add(&counters.bytes, class.block_size().wrapping_neg());
         Some(entry.address)
     }
 
@@ -122,32 +124,48 @@ impl Cache {
 
     /// Puts a block in that was freed, if it does not make it hold more than `most_bytes`, and there is room.
     #[inline]
-    pub(super) fn put(&mut self, class: Class, address: u64, most_bytes: u64) -> bool {
-        let is_put = self.add(class, address, most_bytes);
-        self.counts.put += u64::from(is_put);
+    pub(super) fn put(
+        &mut self,
+        class: Class,
+        address: u64,
+        most_bytes: u64,
+        counters: &Counters,
+    ) -> bool {
+        let is_put = self.add(class, address, most_bytes, counters);
+        if is_put {
+            Counters::add(&counters.put, 1);
+        }
         self.misses = 0;
         is_put
     }
 
     /// As [`put`](Self::put), of a block that comes from the heap.
     #[inline]
-    pub(super) fn add(&mut self, class: Class, address: u64, most_bytes: u64) -> bool {
-        let granules = class.granules();
-        let size = u64::from(granules) * GRANULE;
-        if self.blocks == MOST_BLOCKS || self.bytes + size > most_bytes {
+    pub(super) fn add(
+        &mut self,
+        class: Class,
+        address: u64,
+        most_bytes: u64,
+        counters: &Counters,
+    ) -> bool {
+        let size = class.block_size();
+        if counters.bytes() + size > most_bytes {
             return false;
         }
         let newest = &mut self.newest[class.index()];
         if let Some(entry) = self.entries.get_mut(usize::from(self.unused)) {
             let number = std::mem::replace(&mut self.unused, entry.next);
-            *entry = Entry { address, granules, next: std::mem::replace(newest, number) };
+            *entry = Entry { address, next: std::mem::replace(newest, number) };
         } else {
-            // All entries are used, so they are as many as the blocks.
-            self.entries.push(Entry { address, granules, next: *newest });
-            *newest = self.blocks;
+            let number = self.entries.len();
+            if number == MOST_BLOCKS {
+                return false;
+            }
+            self.entries.push(Entry { address, next: *newest });
+            // Below `MOST_BLOCKS`, so the conversion holds.
+            *newest = u16::try_from(number).unwrap_or(NONE);
         }
-        self.blocks += 1;
-        self.bytes += size;
+        Counters::add(&counters.bytes, size);
         true
     }
 
@@ -159,22 +177,24 @@ impl Cache {
         numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
     }
 
-    /// Passes up to `most` blocks on, those of `class` before others.
-    pub(super) fn spill(&mut self, class: Class, most: usize, mut to: impl FnMut(StreamId, u64)) {
+    /// Passes up to `most` blocks on, those of `class` before those of `others`.
+    pub(super) fn spill(
+        &mut self,
+        class: Class,
+        others: impl Iterator<Item = Class>,
+        most: usize,
+        counters: &Counters,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
         let mut left = most;
-        for class in std::iter::once(class.index()).chain(0..CLASSES) {
+        for class in std::iter::once(class).chain(others) {
             while left > 0
-                && let Some(address) = self.remove(class)
+                && let Some(address) = self.remove(class, counters)
             {
                 to(self.stream, address);
                 left -= 1;
             }
         }
-    }
-
-    /// Passes all blocks on.
-    pub(super) fn drain(&mut self, to: impl FnMut(StreamId, u64)) {
-        self.spill(Class::only(0), usize::MAX, to);
     }
 }
 
@@ -186,13 +206,13 @@ mod tests {
     const SMALL: u64 = 256;
     const LARGE: u64 = 1 << 20;
 
-    fn cache() -> Cache {
-        Cache::new(rmm_core::StreamRef::legacy().id())
+    fn cache() -> (Cache, Counters) {
+        (Cache::new(rmm_core::StreamRef::legacy().id()), Counters::default())
     }
 
-    fn spill(cache: &mut Cache, class: Class, most: usize) -> Vec<u64> {
+    fn spill(cache: &mut Cache, counters: &Counters, class: Class, most: usize) -> Vec<u64> {
         let mut spilt = Vec::new();
-        cache.spill(class, most, |_, address| spilt.push(address));
+        cache.spill(class, Class::all(), most, counters, |_, address| spilt.push(address));
         spilt
     }
 
@@ -202,43 +222,44 @@ mod tests {
 
     #[test]
     fn the_newest_of_its_class_comes_first() {
-        let ([small, large], mut cache) = (classes(), cache());
+        let ([small, large], (mut cache, counters)) = (classes(), cache());
         for address in [1, 2, 3] {
-            assert!(cache.put(small, address, MOST_BYTES));
+            assert!(cache.put(small, address, MOST_BYTES, &counters));
         }
-        assert!(cache.put(large, 4, MOST_BYTES));
-        assert_eq!(cache.bytes(), 3 * SMALL + LARGE);
+        assert!(cache.put(large, 4, MOST_BYTES, &counters));
+        assert_eq!(counters.bytes(), 3 * SMALL + LARGE);
         assert!(cache.contains(small, 1) && cache.contains(large, 4));
         assert!(!cache.contains(small, 4) && !cache.contains(large, 1));
-        assert_eq!(cache.take(small), Some(3));
-        assert!(cache.put(large, 5, MOST_BYTES), "in the place of the one that went");
-        let taken = [large, large, large].map(|class| cache.take(class));
+        assert_eq!(cache.take(small, &counters), Some(3));
+        assert!(cache.put(large, 5, MOST_BYTES, &counters), "in the place of the one that went");
+        let taken = [large, large, large].map(|class| cache.take(class, &counters));
         assert_eq!(taken, [Some(5), Some(4), None]);
-        let taken = [small, small, small].map(|class| cache.take(class));
+        let taken = [small, small, small].map(|class| cache.take(class, &counters));
         assert_eq!(taken, [Some(2), Some(1), None]);
-        assert_eq!((cache.bytes(), cache.counts()), (0, CacheCounts { taken: 5, put: 5 }));
+        assert_eq!((counters.bytes(), counters.counts()), (0, CacheCounts { taken: 5, put: 5 }));
     }
 
     #[test]
     fn it_holds_no_more_than_it_should() {
-        let ([small, large], mut cache) = (classes(), cache());
-        let put = (0..3000).filter(|&address| cache.put(small, address, MOST_BYTES)).count();
-        assert_eq!(put, usize::from(MOST_BLOCKS));
-        assert_eq!(spill(&mut cache, small, usize::MAX).len(), put);
-        let put = (0..1000).filter(|&address| cache.put(large, address, MOST_BYTES)).count() as u64;
-        assert_eq!(put * LARGE, MOST_BYTES);
-        assert!(!cache.put(small, 0, MOST_BYTES), "that would be too many bytes");
+        let ([small, large], (mut cache, counters)) = (classes(), cache());
+        let mut put = |class, address| cache.put(class, address, MOST_BYTES, &counters);
+        assert_eq!((0..3000).filter(|&address| put(small, address)).count(), MOST_BLOCKS);
+        assert_eq!(spill(&mut cache, &counters, small, usize::MAX).len(), MOST_BLOCKS);
+        let mut put = |class, address| cache.put(class, address, MOST_BYTES, &counters);
+        let count = (0..1000).filter(|&address| put(large, address)).count() as u64;
+        assert_eq!(count * LARGE, MOST_BYTES);
+        assert!(!put(small, 0), "that would be too many bytes");
     }
 
     #[test]
     fn spilling_begins_with_the_class_that_is_full() {
-        let ([small, large], mut cache) = (classes(), cache());
+        let ([small, large], (mut cache, counters)) = (classes(), cache());
         for address in 0..4 {
-            assert!(cache.put(small, address, MOST_BYTES));
-            assert!(cache.put(large, 10 + address, MOST_BYTES));
+            assert!(cache.put(small, address, MOST_BYTES, &counters));
+            assert!(cache.put(large, 10 + address, MOST_BYTES, &counters));
         }
-        assert_eq!(spill(&mut cache, large, 5), [13, 12, 11, 10, 3]);
-        assert_eq!(cache.bytes(), 3 * SMALL);
-        assert_eq!(cache.take(small), Some(2));
+        assert_eq!(spill(&mut cache, &counters, large, 5), [13, 12, 11, 10, 3]);
+        assert_eq!(counters.bytes(), 3 * SMALL);
+        assert_eq!(cache.take(small, &counters), Some(2));
     }
 }

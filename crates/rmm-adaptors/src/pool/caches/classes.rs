@@ -29,14 +29,14 @@ impl Class {
         Self { number: 0, block_size }
     }
 
-    /// The smallest class whose blocks hold `size` bytes, a multiple of the granule and not zero; `None` if there is none.
+    /// The smallest class whose blocks hold `size` bytes, which are not zero; `None` if there is none.
     #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes")]
     #[inline]
     pub(super) const fn holding(size: u64) -> Option<Self> {
         if size > LARGEST {
             return None;
         }
-        let number = of_granules(size / GRANULE) as u8;
+        let number = of_granules(size.div_ceil(GRANULE)) as u8;
         Some(Self { number, block_size: size_of(number) })
     }
 
@@ -46,10 +46,10 @@ impl Class {
         self.block_size
     }
 
-    /// The same in granules, rounded up; the most that there are numbers for stands for all above.
-    #[inline]
-    pub(super) fn granules(self) -> u32 {
-        u32::try_from(self.block_size.div_ceil(GRANULE)).unwrap_or(u32::MAX)
+    /// All that [`holding`](Self::holding) gives.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let numbers = 0..u8::try_from(CLASSES).unwrap_or(u8::MAX);
+        numbers.map(|number| Self { number, block_size: size_of(number) })
     }
 
     #[inline]

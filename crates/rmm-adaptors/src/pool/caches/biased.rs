@@ -1,0 +1,328 @@
+//! Values that have one thread as their user, which enters without an atomic read-modify-write; all others have to stop it first.
+//!
+//! The user says that it is inside, then looks whether it still is the user. Whoever else wants the value takes the place from its user,
+//! then looks whether that is inside. Between the two steps of each is a fence, so that at least one of them sees the other. The
+//! user's costs nothing, the other's a call of the system.
+
+use std::fmt;
+use std::ptr;
+use std::sync::PoisonError;
+
+#[cfg(rmm_loom)]
+use loom::{cell::UnsafeCell, sync, thread::yield_now};
+#[cfg(not(rmm_loom))]
+use std::{sync, thread::yield_now};
+
+#[cfg(not(rmm_loom))]
+use cell::UnsafeCell;
+use sync::atomic::{AtomicPtr, Ordering};
+use sync::{Mutex, MutexGuard};
+
+use super::fence;
+use super::thread::{Me, Thread};
+
+/// The part of `loom::cell` that is used here.
+#[cfg(not(rmm_loom))]
+mod cell {
+    pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(super) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+            change(self.0.get())
+        }
+    }
+}
+
+/// Looks at a thread that is inside before the processor is left to others.
+#[cfg(not(rmm_loom))]
+const SPINS: u32 = 64;
+
+/// A value with a user, and beside it what everybody may look at; apart from its neighbours in the processor's caches.
+#[repr(align(128))]
+pub(super) struct Place<S, T> {
+    /// Null, or the thread that may [enter](Self::enter).
+    ///
+    /// # Invariant
+    /// Null or from a `&'static Thread`. Written only by the one [`Outside`] of its [`Places`].
+    user: AtomicPtr<Thread>,
+    shared: S,
+    /// # Invariant
+    /// References to it are made only in `enter`, by the user, and in [`Outside::visit`], while nobody is the user and the last one is not
+    /// inside.
+    value: UnsafeCell<T>,
+}
+
+/// Some places.
+pub(super) struct Places<S, T, const N: usize> {
+    places: Box<[Place<S, T>]>,
+    outside: Mutex<()>,
+}
+
+/// The right to use the values as somebody else than their users. Only one at a time has it.
+pub(super) struct Outside<'a, S, T, const N: usize> {
+    places: &'a [Place<S, T>],
+    _lock: MutexGuard<'a, ()>,
+}
+
+/// Who is a place's user from now on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NextUser {
+    Nobody,
+    Is(Me),
+    /// As before.
+    Same,
+}
+
+/// A thread that says that it is inside, until this is dropped.
+struct Inside(&'static Thread);
+
+// SAFETY: the value is given to one thread at a time, from which it may move it out: what `Send` allows. Between two uses lie a release and
+// an acquire: of `user` from outside to a user, of `is_inside` from a user to outside, and of the mutex from outside to outside. `S`
+// is shared, and moves with the places.
+unsafe impl<S: Sync, T: Send> Sync for Place<S, T> {}
+
+impl Drop for Inside {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: whoever comes from outside sees what was done.
+        self.0.is_inside.store(false, Ordering::Release);
+    }
+}
+
+impl<S, T> Place<S, T> {
+    /// What everybody may look at.
+    #[inline]
+    pub(super) fn shared(&self) -> &S {
+        &self.shared
+    }
+
+    /// Whether the calling thread is the user, if nobody changes that.
+    #[inline]
+    pub(super) fn is_used_by(&self, me: Me) -> bool {
+        ptr::eq(self.user.load(Ordering::Relaxed), me.thread())
+    }
+
+    /// Whether it has no user, if nobody changes that.
+    pub(super) fn is_nobodys(&self) -> bool {
+        self.user.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Lets the calling thread use the value, if it is the user and not at a value already.
+    #[inline]
+    pub(super) fn enter<R>(&self, me: Me, act: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let thread = me.thread();
+        // Its own store: no other thread's.
+        if thread.is_inside.load(Ordering::Relaxed) {
+            return None;
+        }
+        thread.is_inside.store(true, Ordering::Relaxed);
+        let inside = Inside(thread);
+        fence::light();
+        // Acquire: what was done from outside before this thread became the user is seen.
+        if !ptr::eq(self.user.load(Ordering::Acquire), thread) {
+            return None;
+        }
+        // SAFETY: this thread says that it is inside, and found itself the user after that, with a light fence between the two. So
+        // whoever makes another the user, and nobody for a start, sees that it is inside after the heavy fence that follows, and
+        // waits for the end of this call before it uses the value. This thread itself is not inside twice, as seen above. `me`
+        // is this thread's, as it does not leave it.
+        let result = self.value.with_mut(|value| act(unsafe { &mut *value }));
+        drop(inside);
+        Some(result)
+    }
+}
+
+impl<S, T, const N: usize> Places<S, T, N> {
+    /// Places without users.
+    pub(super) fn new(make: impl Fn() -> (S, T)) -> Self {
+        fence::prepare();
+        let place = |_| {
+            let (shared, value) = make();
+            let user = AtomicPtr::new(ptr::null_mut());
+            Place { user, shared, value: UnsafeCell::new(value) }
+        };
+        Self { places: (0..N).map(place).collect(), outside: Mutex::new(()) }
+    }
+
+    /// The place with this number, modulo their count.
+    #[inline]
+    pub(super) fn at(&self, number: usize) -> &Place<S, T> {
+        &self.places[number % N]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Place<S, T>> {
+        self.places.iter()
+    }
+
+    /// The right to use values that are others'. The user of none may be the calling thread and inside.
+    #[cold]
+    pub(super) fn outside(&self) -> Outside<'_, S, T, N> {
+        let lock = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        Outside { places: &self.places, _lock: lock }
+    }
+}
+
+impl<S, T, const N: usize> Outside<'_, S, T, N> {
+    /// Uses the values of some places. `me` is the calling thread, if it is not at its end.
+    pub(super) fn visit(
+        &mut self,
+        me: Option<Me>,
+        next: NextUser,
+        which: impl Fn(&Place<S, T>) -> bool,
+        mut act: impl FnMut(&S, &mut T),
+    ) {
+        let me: *const Thread = me.map_or(ptr::null(), |me| ptr::from_ref(me.thread()));
+        let mut former: [Option<*mut Thread>; N] = [None; N];
+        let mut are_others = false;
+        for (former, place) in former.iter_mut().zip(self.places).filter(|(_, place)| which(place)) {
+            // Nobody else writes it, so this is no read-modify-write.
+            let user = place.user.load(Ordering::Relaxed);
+            place.user.store(ptr::null_mut(), Ordering::Relaxed);
+            are_others |= !user.is_null() && !ptr::eq(user, me);
+            *former = Some(user);
+        }
+        if are_others {
+            fence::heavy();
+        }
+        for (former, place) in former.iter().zip(self.places) {
+            let Some(user) = *former else { continue };
+            // SAFETY: the field's invariant.
+            if let Some(user) = unsafe { user.as_ref() } {
+                wait_outside(user);
+            }
+            // SAFETY: nobody is the user since the stores above, and this is the only one that changes that. The former one has either
+            // seen so in `enter`, or was seen inside above, after the heavy fence, and has left; if it is this thread, it needs
+            // no fence to see what it stored. So nobody has a reference to the value.
+            place.value.with_mut(|value| act(&place.shared, unsafe { &mut *value }));
+            let next = match next {
+                NextUser::Nobody => ptr::null_mut(),
+                NextUser::Is(next) => ptr::from_ref(next.thread()).cast_mut(),
+                NextUser::Same => user,
+            };
+            // Release: what was done here is seen by the user.
+            place.user.store(next, Ordering::Release);
+        }
+    }
+}
+
+/// Waits until the thread is not inside.
+fn wait_outside(thread: &Thread) {
+    // Acquire: what the thread did is seen.
+    let is_inside = || thread.is_inside.load(Ordering::Acquire);
+    #[cfg(not(rmm_loom))]
+    for _ in 0..SPINS {
+        if !is_inside() {
+            return;
+        }
+        std::hint::spin_loop();
+    }
+    while is_inside() {
+        yield_now();
+    }
+}
+
+impl<S: fmt::Debug, T> fmt::Debug for Place<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl<S: fmt::Debug, T, const N: usize> fmt::Debug for Places<S, T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.places).finish()
+    }
+}
+
+#[cfg(all(test, rmm_loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    type Two = Places<(), u32, 2>;
+
+    fn add(places: &Two, number: usize, me: Me) -> u32 {
+        u32::from(places.at(number).enter(me, |value| *value += 1).is_some())
+    }
+
+    fn take_over(places: &Two, me: Me) {
+        places.outside().visit(Some(me), NextUser::Is(me), |_| true, |(), value| *value += 1);
+    }
+
+    fn total(places: &Two, me: Me) -> u32 {
+        let mut total = 0;
+        places.outside().visit(Some(me), NextUser::Nobody, |_| true, |(), value| total += *value);
+        total
+    }
+
+    /// Every interleaving of a user that enters and another thread that takes its places away: no use is lost.
+    #[test]
+    fn a_user_and_one_from_outside_are_never_in_together() {
+        loom::model(|| {
+            let places = Arc::new(Two::new(|| ((), 0)));
+            let [here, there] = [1, 2].map(Thread::leak);
+            places.outside().visit(None, NextUser::Is(Me::new(there)), |_| true, |(), _| {});
+            let user = thread::spawn({
+                let places = Arc::clone(&places);
+                move || {
+                    let me = Me::new(there);
+                    add(&places, 0, me) + add(&places, 1, me)
+                }
+            });
+            take_over(&places, Me::new(here));
+            let added = add(&places, 0, Me::new(here));
+            assert_eq!(added, 1, "nobody else takes it away");
+            let theirs = user.join().expect("it does not panic");
+            assert_eq!(total(&places, Me::new(here)), 2 + added + theirs);
+        });
+    }
+
+    /// As before, but the user stays the user, and goes on with what was left there.
+    #[test]
+    fn a_user_sees_what_was_done_from_outside() {
+        loom::model(|| {
+            let places = Arc::new(Two::new(|| ((), 0)));
+            let [here, there] = [1, 2].map(Thread::leak);
+            places.outside().visit(None, NextUser::Is(Me::new(there)), |_| true, |(), _| {});
+            let user = thread::spawn({
+                let places = Arc::clone(&places);
+                move || {
+                    let me = Me::new(there);
+                    add(&places, 0, me) + add(&places, 0, me)
+                }
+            });
+            let me = Me::new(here);
+            places.outside().visit(Some(me), NextUser::Same, |_| true, |(), value| *value += 1);
+            let theirs = user.join().expect("it does not panic");
+            assert_eq!(total(&places, me), 2 + theirs);
+        });
+    }
+
+    /// Both take the place from each other, and enter it if they can.
+    #[test]
+    fn users_that_take_turns_see_what_the_other_did() {
+        loom::model(|| {
+            let places = Arc::new(Two::new(|| ((), 0)));
+            let [here, there] = [1, 2].map(Thread::leak);
+            let other = thread::spawn({
+                let places = Arc::clone(&places);
+                move || {
+                    let me = Me::new(there);
+                    take_over(&places, me);
+                    add(&places, 0, me)
+                }
+            });
+            let me = Me::new(here);
+            take_over(&places, me);
+            let added = add(&places, 0, me);
+            let theirs = other.join().expect("it does not panic");
+            assert_eq!(total(&places, me), 4 + added + theirs);
+        });
+    }
+}

@@ -1,0 +1,72 @@
+//! A pair of fences of which one costs nothing and the other a call of the system.
+//!
+//! Where a store of one thread and a load of another must not miss each other both ways, each needs a full fence between its own store
+//! and load. If one of the threads passes there all the time and the other hardly ever, the rare one can make the system run a
+//! full fence on all processors that run this program; the frequent one then only has to keep the compiler from reordering.
+
+#![forbid(unsafe_code)]
+
+pub(super) use imp::{heavy, light, prepare};
+
+#[cfg(all(target_os = "linux", not(rmm_loom)))]
+mod imp {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
+
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    /// Whether the system runs fences for us. Set once, and before the first that may ask for it: whoever finds it clear runs its own,
+    /// which is right at any time.
+    static IS_ASYMMETRIC: AtomicBool = AtomicBool::new(false);
+
+    /// Has to come before the first [`heavy`], on its thread or one that it has heard of since.
+    pub(in super::super) fn prepare() {
+        static REGISTERED: OnceLock<()> = OnceLock::new();
+        REGISTERED.get_or_init(|| {
+            let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited);
+            // One call to see that it works: later ones have the same outcome.
+            let works = registered.and_then(|()| membarrier(MembarrierCommand::PrivateExpedited));
+            IS_ASYMMETRIC.store(works.is_ok(), Ordering::Relaxed);
+        });
+    }
+
+    /// The frequent side's.
+    #[inline]
+    pub(in super::super) fn light() {
+        if IS_ASYMMETRIC.load(Ordering::Relaxed) {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The rare side's.
+    #[cold]
+    pub(in super::super) fn heavy() {
+        if IS_ASYMMETRIC.load(Ordering::Relaxed) {
+            let fenced = membarrier(MembarrierCommand::PrivateExpedited);
+            debug_assert_eq!(fenced, Ok(()), "it worked before");
+        }
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(rmm_loom))))]
+mod imp {
+    #[cfg(rmm_loom)]
+    use loom::sync::atomic::{Ordering, fence};
+    #[cfg(not(rmm_loom))]
+    use std::sync::atomic::{Ordering, fence};
+
+    pub(in super::super) fn prepare() {}
+
+    #[inline]
+    pub(in super::super) fn light() {
+        fence(Ordering::SeqCst);
+    }
+
+    #[cold]
+    pub(in super::super) fn heavy() {
+        fence(Ordering::SeqCst);
+    }
+}
