@@ -22,7 +22,7 @@ use rmm_core::StreamId;
 use biased::{NextUser, Place, Places};
 pub(super) use cache::CacheCounts;
 use cache::{Cache, Counters};
-pub(super) use classes::Class;
+pub(super) use classes::{CLASSES, Class};
 use thread::Me;
 
 /// Places for a stream's first cache: more than there are streams at work, mostly.
@@ -31,9 +31,6 @@ const FIRSTS: usize = 128;
 const FURTHERS: usize = 128;
 /// Places between those of two threads for the same stream. Odd, so that threads and streams that are counted up together spread.
 const THREAD_STRIDE: usize = 37;
-/// Blocks that leave a full cache at once.
-const SPILL: usize = 64;
-
 /// What part of the pool's memory one cache may hold: what is in a cache does not merge with its neighbours.
 const CACHED_PART: u64 = 64;
 
@@ -146,11 +143,7 @@ impl Caches {
 
     /// Uses this thread's cache for the stream, if there is one.
     #[inline]
-    fn with<R>(
-        &self,
-        stream: StreamId,
-        act: impl FnOnce(&mut Cache, &Counters) -> R,
-    ) -> Option<R> {
+    fn with<R>(&self, stream: StreamId, act: impl FnOnce(&mut Cache, &Counters) -> R) -> Option<R> {
         let me = thread::current()?;
         let [first, further] = self.places_of(stream, me);
         let is_first = first.is_used_by(me) && first.shared().is_of(stream);
@@ -175,7 +168,7 @@ impl Caches {
         if self.odd_blocks.load(Ordering::Relaxed) > 0 {
             return Put::NotHere;
         }
-        let most_bytes = self.most_bytes.load(Ordering::Relaxed);
+        let most_bytes = self.most_bytes();
         match self.with(stream, |cache, counters| cache.put(class, address, most_bytes, counters)) {
             Some(true) => Put::Done,
             Some(false) => Put::Full,
@@ -190,9 +183,15 @@ impl Caches {
 
     /// Puts a block from the heap into this thread's cache for the stream, if there is room.
     pub(super) fn add(&self, stream: StreamId, class: Class, address: u64) -> bool {
-        let most_bytes = self.most_bytes.load(Ordering::Relaxed);
+        let most_bytes = self.most_bytes();
         let add = |cache: &mut Cache, counters: &_| cache.add(class, address, most_bytes, counters);
         self.with(stream, add).unwrap_or(false)
+    }
+
+    /// The most bytes that a cache may hold.
+    #[inline]
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.most_bytes.load(Ordering::Relaxed)
     }
 
     /// Adapts the size of the caches to that of the pool.
@@ -210,23 +209,24 @@ impl Caches {
         self.odd_blocks.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Passes some blocks of this thread's cache for the stream on: it is full of blocks of `class`.
+    /// Takes blocks out of this thread's cache for the stream, which is full of blocks of `class`: those of the class before others.
+    /// Returns them, and how many of them are of the class.
     #[cold]
-    pub(super) fn spill(
+    pub(super) fn spill<'a, const N: usize>(
         &self,
         stream: StreamId,
         class: Class,
-        mut to: impl FnMut(StreamId, u64),
-    ) {
-        let mut spilt = [0; SPILL];
-        let mut count = 0;
+        spilt: &'a mut [u64; N],
+    ) -> (&'a [u64], usize) {
+        let (mut all, mut of_class) = (0, 0);
         self.with(stream, |cache, counters| {
-            cache.spill(class, self.cached.classes(), SPILL, counters, |_, address| {
-                spilt[count] = address;
-                count += 1;
+            cache.spill(class, self.cached.classes(), N, counters, |which, address| {
+                spilt[all] = address;
+                all += 1;
+                of_class += usize::from(which == class);
             });
         });
-        spilt.iter().take(count).for_each(|&address| to(stream, address));
+        (&spilt[..all], of_class)
     }
 
     /// Makes a cache for the stream on this thread, where there is none. If that takes the place of another, its blocks are passed on.
@@ -256,9 +256,11 @@ impl Caches {
     }
 
     /// Passes all blocks of a cache on.
-    fn empty(&self, label: &Label, cache: &mut Cache, to: impl FnMut(StreamId, u64)) {
+    fn empty(&self, label: &Label, cache: &mut Cache, mut to: impl FnMut(StreamId, u64)) {
+        let stream = cache.stream();
         let mut classes = self.cached.classes();
         if let Some(class) = classes.next() {
+            let to = |_, address| to(stream, address);
             cache.spill(class, classes, usize::MAX, &label.counters, to);
         }
     }

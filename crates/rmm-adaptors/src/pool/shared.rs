@@ -152,6 +152,13 @@ impl Shared {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::CLEAN,
         };
+        if let (Some(stream), Some(class)) = (stream, class)
+            && let Some(pointer) = self.take_batch(&mut state, stream, list, class)
+        {
+            drop(state);
+            self.annotator.handed_out(pointer, layout, Some(stream));
+            return Ok(pointer);
+        }
         let mut for_graph = is_captured(stream)?;
         let known = if for_graph { None } else { state.take_known(list, size) };
         // A capture that was not announced shows here at the latest, before anything is asked for its sake.
@@ -177,27 +184,6 @@ impl Shared {
         // What a graph gets, any stream may use: it may be launched on any.
         self.annotator.handed_out(pointer, layout, stream.filter(|_| !for_graph));
         Ok(pointer)
-    }
-
-    /// Gives this thread's cache for the stream blocks of the class, if it has been asked in vain for long.
-    fn stock(&self, state: &mut State, stream: StreamRef<'_>, list: ListId, class: Class) {
-        if !state.order.is_cached(list) {
-            return;
-        }
-        self.caches.fit(state.heap.reserved());
-        self.caches.claim(stream.id(), |stream, address| {
-            state.take_back_cached(stream, address);
-        });
-        for _ in 0..self.caches.shortage(stream.id(), class) {
-            let Some(node) = state.take_known(list, class.block_size()) else { return };
-            let pointer = state.hand_out(node, CUDA_ALLOCATION_ALIGNMENT as u64);
-            // It is counted when the program gets it.
-            state.statistics.allocations -= 1;
-            if !self.caches.add(stream.id(), class, pointer.0) {
-                state.take_back_cached(stream.id(), pointer.0);
-                return;
-            }
-        }
     }
 
     /// Takes memory back, in a stream's order or (with no stream) with all use of it completed.
@@ -244,7 +230,9 @@ impl Shared {
     #[cold]
     fn may_be_freed(&self, class: Class, pointer: DevicePtr) -> bool {
         let mut state = self.lock();
-        let is_live = state.is_live(pointer) && !self.caches.contain(class, pointer.0);
+        let is_live = state.is_live(pointer)
+            && !self.caches.contain(class, pointer.0)
+            && !state.depot.contains(pointer.0);
         state.statistics.unknown_frees += u64::from(!is_live);
         is_live
     }
@@ -273,7 +261,7 @@ impl Shared {
         };
         if let Some(class) = class
             && state.order.is_cached(list)
-            && self.cache(&mut state, stream, class, pointer)
+            && self.cache(&mut state, stream, list, class, pointer)
         {
             return;
         }
@@ -303,40 +291,6 @@ impl Shared {
             self.caches.forget_odd();
         }
         Some(bytes)
-    }
-
-    /// Keeps a block in this thread's cache for the stream, which can be sealed at any time: a new one, or with some of its blocks given
-    /// to the heap. Says whether that was done.
-    fn cache(
-        &self,
-        state: &mut State,
-        stream: StreamRef<'_>,
-        class: Class,
-        pointer: DevicePtr,
-    ) -> bool {
-        self.caches.fit(state.heap.reserved());
-        let mut due = None;
-        let mut to_heap = |stream, address| due = state.take_back_cached(stream, address).or(due);
-        match self.caches.put(stream.id(), class, pointer.0) {
-            Put::Done => return true,
-            Put::Full => self.caches.spill(stream.id(), class, &mut to_heap),
-            Put::NotHere => self.caches.claim(stream.id(), &mut to_heap),
-        }
-        if let Some(list) = due
-            && let Ok(_context) = self.context.enter()
-        {
-            let _relaxed = RelaxedCapture::enter();
-            // If it fails the blocks stay their stream's own, until a later seal covers them.
-            let _unknown = Self::seal_late(state, list);
-        }
-        self.caches.put(stream.id(), class, pointer.0) == Put::Done
-    }
-
-    /// Gives all cached blocks to the heap.
-    pub(super) fn drain_caches(&self, state: &mut State) {
-        self.caches.drain(None, |stream, address| {
-            state.take_back_cached(stream, address);
-        });
     }
 
     /// What the pool has done so far.
@@ -469,6 +423,7 @@ impl Shared {
         let mut state = self.lock();
         self.drain_caches(&mut state);
         self.caches.shrink();
+        state.depot.shrink();
         if !state.order.polls {
             state = self.wait_for_device(state);
         }
@@ -514,6 +469,7 @@ impl StreamWatcher for Shared {
         self.caches.drain(Some(stream.id()), |stream, address| {
             state.take_back_cached(stream, address);
         });
+        state.empty_depot(Some(list));
         if state.order.is_unsealed(list)
             && let Ok(_context) = self.context.enter()
         {

@@ -7,6 +7,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncR
 
 use super::caches::Caches;
 use super::captured::Kept;
+use super::depot::{Batch, Depot};
 use super::hash::BuildIdHasher;
 use super::heap::{Claim, Heap, ListId, NodeId, Piece, Point, SegmentId};
 use super::order::Order;
@@ -36,6 +37,8 @@ pub(super) struct State {
     bases: Vec<DevicePtr>,
     /// By the address that was handed out.
     live: HashMap<u64, NodeId, BuildIdHasher>,
+    /// Blocks that are handed out, for the heap, and kept by nobody.
+    pub(super) depot: Depot,
     /// The list of blocks that no event can stand for, once there was one.
     lost: Option<ListId>,
     /// Blocks that were freed on captured streams. They are live in the heap.
@@ -56,6 +59,7 @@ impl State {
             order: Order::new(),
             bases: Vec::new(),
             live: HashMap::default(),
+            depot: Depot::default(),
             lost: None,
             kept: Vec::new(),
             pending: 0,
@@ -214,11 +218,30 @@ impl State {
     /// Takes a block back into a list, at its current point. Returns its bytes, or `None` if the address is not that of a
     /// live block.
     pub(super) fn take_back(&mut self, pointer: DevicePtr, list: ListId) -> Option<u64> {
-        let node = self.forget_live(pointer)?;
-        let point = if list == ListId::CLEAN { 0 } else { self.order.open(list) };
-        let bytes = self.heap.free(node, list, point)?;
+        let point = self.point_of_rest(list);
+        let bytes = self.take_back_at(pointer, list, point)?;
         self.statistics.frees += 1;
         Some(bytes)
+    }
+
+    fn take_back_at(&mut self, pointer: DevicePtr, list: ListId, point: Point) -> Option<u64> {
+        let node = self.forget_live(pointer)?;
+        self.heap.free(node, list, point)
+    }
+
+    /// Takes the blocks of all batches back into their lists, or those of one list.
+    pub(super) fn empty_depot(&mut self, list: Option<ListId>) {
+        for batch in self.depot.take_all(list) {
+            self.take_back_batch(batch);
+        }
+    }
+
+    /// Takes the blocks of a batch back into their list.
+    pub(super) fn take_back_batch(&mut self, batch: Batch) {
+        for &address in &batch.addresses {
+            self.take_back_at(DevicePtr(address), batch.list, batch.point);
+        }
+        self.depot.recycle(batch);
     }
 
     /// Takes a block that left a cache back into its stream's list, at its current point. Returns the list if its stream should be
@@ -226,9 +249,8 @@ impl State {
     pub(super) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         // A stream that has a cache has a list.
         let list = self.order.find(stream).unwrap_or_else(|| self.lost_list());
-        let bytes = self.take_back(DevicePtr(address), list)?;
-        // That was counted when it was put into the cache.
-        self.statistics.frees -= 1;
+        // That it was freed was counted when it was put into the cache.
+        let bytes = self.take_back_at(DevicePtr(address), list, self.point_of_rest(list))?;
         self.order.note_free(list, bytes).then_some(list)
     }
 
@@ -263,7 +285,8 @@ impl State {
     /// The counters so far.
     pub(super) fn statistics(&self, caches: &Caches) -> PoolStatistics {
         let asked = self.order.counts;
-        let (cached_bytes, counts) = caches.totals();
+        let (mut cached_bytes, counts) = caches.totals();
+        cached_bytes += self.depot.bytes();
         PoolStatistics {
             allocations: self.statistics.allocations + counts.taken,
             cached_allocations: counts.taken,

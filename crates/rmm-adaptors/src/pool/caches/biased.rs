@@ -179,7 +179,8 @@ impl<S, T, const N: usize> Outside<'_, S, T, N> {
         let me: *const Thread = me.map_or(ptr::null(), |me| ptr::from_ref(me.thread()));
         let mut former: [Option<*mut Thread>; N] = [None; N];
         let mut are_others = false;
-        for (former, place) in former.iter_mut().zip(self.places).filter(|(_, place)| which(place)) {
+        for (former, place) in former.iter_mut().zip(self.places).filter(|(_, place)| which(place))
+        {
             // Nobody else writes it, so this is no read-modify-write.
             let user = place.user.load(Ordering::Relaxed);
             place.user.store(ptr::null_mut(), Ordering::Relaxed);

@@ -90,6 +90,11 @@ impl Cache {
         }
     }
 
+    /// Whose blocks they are.
+    pub(super) fn stream(&self) -> StreamId {
+        self.stream
+    }
+
     /// Makes it another stream's; it is empty.
     pub(super) fn pass_to(&mut self, stream: StreamId) {
         self.stream = stream;
@@ -184,14 +189,14 @@ impl Cache {
         others: impl Iterator<Item = Class>,
         most: usize,
         counters: &Counters,
-        mut to: impl FnMut(StreamId, u64),
+        mut to: impl FnMut(Class, u64),
     ) {
         let mut left = most;
         for class in std::iter::once(class).chain(others) {
             while left > 0
                 && let Some(address) = self.remove(class, counters)
             {
-                to(self.stream, address);
+                to(class, address);
                 left -= 1;
             }
         }

@@ -11,7 +11,7 @@ const LARGEST: u64 = 1 << 20;
 const STEPS: u32 = 4;
 
 /// How many classes there are.
-pub(super) const CLASSES: usize = of_granules(LARGEST / GRANULE) + 1;
+pub(in super::super) const CLASSES: usize = of_granules(LARGEST / GRANULE) + 1;
 
 /// A size that blocks have, and its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ impl Class {
     /// The smallest class whose blocks hold `size` bytes, which are not zero; `None` if there is none.
     #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes")]
     #[inline]
-    pub(super) const fn holding(size: u64) -> Option<Self> {
+    pub(in super::super) const fn holding(size: u64) -> Option<Self> {
         if size > LARGEST {
             return None;
         }
@@ -53,7 +53,7 @@ impl Class {
     }
 
     #[inline]
-    pub(super) const fn index(self) -> usize {
+    pub(in super::super) const fn index(self) -> usize {
         self.number as usize
     }
 }

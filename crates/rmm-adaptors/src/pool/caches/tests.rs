@@ -143,9 +143,7 @@ fn a_cache_holds_a_part_of_the_pool() {
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
     assert_eq!(caches.put(ids[0], class(), 3), Put::Full);
-    let mut spilt = Vec::new();
-    caches.spill(ids[0], class(), |_, address| spilt.push(address));
-    assert_eq!(spilt, [2, 1]);
+    assert_eq!(caches.spill(ids[0], class(), &mut [0; 4]), (&[2, 1][..], 2));
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! What moves between caches and what all threads share: with the lock held, several blocks at a time.
+
+#![forbid(unsafe_code)]
+
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CaptureScope, DevicePtr, RelaxedCapture, StreamRef};
+
+use super::caches::{Class, Put};
+use super::depot::BATCH;
+use super::heap::ListId;
+use super::shared::Shared;
+use super::state::State;
+
+impl Shared {
+    /// Makes a cache for the stream on this thread, if it can have one.
+    fn make_cache(&self, state: &mut State, stream: StreamRef<'_>) {
+        self.caches.fit(state.heap.reserved());
+        self.caches.claim(stream.id(), |stream, address| {
+            state.take_back_cached(stream, address);
+        });
+    }
+
+    /// Takes blocks of the class that others had too many of and the stream may use: one is handed out, the others go to this thread's
+    /// cache.
+    pub(super) fn take_batch(
+        &self,
+        state: &mut State,
+        stream: StreamRef<'_>,
+        list: ListId,
+        class: Class,
+    ) -> Option<DevicePtr> {
+        if !state.order.is_cached(list) || CaptureScope::is_announced() {
+            return None;
+        }
+        let order = &state.order;
+        let usable = |other, point| point <= order.covered(list, other);
+        let mut batch = state.depot.take(class, usable)?;
+        let taken = batch.addresses.pop();
+        state.statistics.allocations += u64::from(taken.is_some());
+        self.make_cache(state, stream);
+        while let Some(address) = batch.addresses.pop() {
+            if !self.caches.add(stream.id(), class, address) {
+                batch.addresses.push(address);
+                break;
+            }
+        }
+        state.take_back_batch(batch);
+        taken.map(DevicePtr)
+    }
+
+    /// Gives this thread's cache for the stream blocks of the class, if it has been asked in vain for long.
+    pub(super) fn stock(
+        &self,
+        state: &mut State,
+        stream: StreamRef<'_>,
+        list: ListId,
+        class: Class,
+    ) {
+        if !state.order.is_cached(list) {
+            return;
+        }
+        self.make_cache(state, stream);
+        let shortage = self.caches.shortage(stream.id(), class);
+        if shortage > 0 {
+            state.depot.want(class);
+        }
+        for _ in 0..shortage {
+            let Some(node) = state.take_known(list, class.block_size()) else { return };
+            let pointer = state.hand_out(node, CUDA_ALLOCATION_ALIGNMENT as u64);
+            // It is counted when the program gets it.
+            state.statistics.allocations -= 1;
+            if !self.caches.add(stream.id(), class, pointer.0) {
+                state.take_back_cached(stream.id(), pointer.0);
+                return;
+            }
+        }
+    }
+
+    /// Keeps a block in this thread's cache for the stream, which can be sealed at any time: a new one, or with some of its blocks passed
+    /// on. Says whether that was done.
+    pub(super) fn cache(
+        &self,
+        state: &mut State,
+        stream: StreamRef<'_>,
+        list: ListId,
+        class: Class,
+        pointer: DevicePtr,
+    ) -> bool {
+        self.caches.fit(state.heap.reserved());
+        match self.caches.put(stream.id(), class, pointer.0) {
+            Put::Done => return true,
+            Put::Full => self.spill(state, stream, list, class),
+            Put::NotHere => self.make_cache(state, stream),
+        }
+        self.caches.put(stream.id(), class, pointer.0) == Put::Done
+    }
+
+    /// Passes some blocks of this thread's cache for the stream on: by the batch, or to the heap.
+    fn spill(&self, state: &mut State, stream: StreamRef<'_>, list: ListId, class: Class) {
+        let mut spilt = [0; BATCH];
+        let (spilt, of_class) = self.caches.spill(stream.id(), class, &mut spilt);
+        let release = (list, state.order.open(list));
+        let mut is_due = false;
+        if of_class == BATCH && state.depot.put(class, release, spilt, self.caches.most_bytes()) {
+            for _ in spilt {
+                is_due |= state.order.note_free(list, class.block_size());
+            }
+        } else {
+            for &address in spilt {
+                is_due |= state.take_back_cached(stream.id(), address).is_some();
+            }
+        }
+        if is_due && let Ok(_context) = self.context.enter() {
+            let _relaxed = RelaxedCapture::enter();
+            state.order.poll(list);
+            // If it fails the blocks stay their stream's own, until a later seal covers them.
+            let _unknown = Self::seal_late(state, list);
+        }
+    }
+
+    /// Gives all blocks that are kept outside the heap to it.
+    pub(super) fn drain_caches(&self, state: &mut State) {
+        self.caches.drain(None, |stream, address| {
+            state.take_back_cached(stream, address);
+        });
+        state.empty_depot(None);
+    }
+}
