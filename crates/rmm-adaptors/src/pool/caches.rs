@@ -78,6 +78,18 @@ pub(super) enum Put {
     NotHere,
 }
 
+/// What became of a request to a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Take {
+    Done(u64),
+    /// The stream has a cache here, without such a block.
+    Missed,
+    /// As before, and the thread has asked in vain for long and freed nothing.
+    Short,
+    /// There is none.
+    NotHere,
+}
+
 /// The caches of a pool.
 #[derive(Debug)]
 pub(super) struct Caches {
@@ -157,8 +169,13 @@ impl Caches {
 
     /// A block of the class, of those that were freed on the stream, on this thread.
     #[inline]
-    pub(super) fn take(&self, stream: StreamId, class: Class) -> Option<u64> {
-        self.with(stream, |cache, counters| cache.take(class, counters))?
+    pub(super) fn take(&self, stream: StreamId, class: Class) -> Take {
+        let take = |cache: &mut Cache, counters: &_| match cache.take(class, counters) {
+            Some(address) => Take::Done(address),
+            None if cache.is_short() => Take::Short,
+            None => Take::Missed,
+        };
+        self.with(stream, take).unwrap_or(Take::NotHere)
     }
 
     /// Keeps a block that was freed on the stream, if the stream has a cache here. `class` is that of the size it was asked for with.
@@ -174,11 +191,6 @@ impl Caches {
             Some(false) => Put::Full,
             None => Put::NotHere,
         }
-    }
-
-    /// How many blocks of the class this thread's cache for the stream should get from the heap.
-    pub(super) fn shortage(&self, stream: StreamId, class: Class) -> u64 {
-        self.with(stream, |cache, _| cache.shortage(class)).unwrap_or(0)
     }
 
     /// Puts a block from the heap into this thread's cache for the stream, if there is room.

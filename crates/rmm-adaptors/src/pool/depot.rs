@@ -57,6 +57,11 @@ impl Batch {
 }
 
 impl Depot {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Bytes of all blocks in it.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes

@@ -4,11 +4,14 @@
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CaptureScope, DevicePtr, RelaxedCapture, StreamRef};
 
-use super::caches::{Class, Put};
+use super::caches::{Class, Put, Take};
 use super::depot::BATCH;
 use super::heap::ListId;
 use super::shared::Shared;
 use super::state::State;
+
+/// Bytes that a cache is given before they are asked for.
+const ADDED_BYTES: u64 = 64 << 10;
 
 impl Shared {
     /// Makes a cache for the stream on this thread, if it can have one.
@@ -21,6 +24,7 @@ impl Shared {
 
     /// Takes blocks of the class that others had too many of and the stream may use: one is handed out, the others go to this thread's
     /// cache.
+    #[inline]
     pub(super) fn take_batch(
         &self,
         state: &mut State,
@@ -28,9 +32,20 @@ impl Shared {
         list: ListId,
         class: Class,
     ) -> Option<DevicePtr> {
-        if !state.order.is_cached(list) || CaptureScope::is_announced() {
+        if state.depot.is_empty() || !state.order.is_cached(list) || CaptureScope::is_announced() {
             return None;
         }
+        self.take_batch_from_depot(state, stream, list, class)
+    }
+
+    #[cold]
+    fn take_batch_from_depot(
+        &self,
+        state: &mut State,
+        stream: StreamRef<'_>,
+        list: ListId,
+        class: Class,
+    ) -> Option<DevicePtr> {
         let order = &state.order;
         let usable = |other, point| point <= order.covered(list, other);
         let mut batch = state.depot.take(class, usable)?;
@@ -47,23 +62,28 @@ impl Shared {
         taken.map(DevicePtr)
     }
 
-    /// Gives this thread's cache for the stream blocks of the class, if it has been asked in vain for long.
+    /// Does something about a cache that could not serve a request: makes it, or gives it some blocks of the class.
+    #[inline]
     pub(super) fn stock(
         &self,
         state: &mut State,
         stream: StreamRef<'_>,
         list: ListId,
-        class: Class,
+        (class, taken): (Class, Take),
     ) {
-        if !state.order.is_cached(list) {
-            return;
+        match taken {
+            Take::NotHere if state.order.is_cached(list) => self.make_cache(state, stream),
+            Take::Short => self.add_some(state, stream, list, class),
+            Take::NotHere | Take::Missed | Take::Done(_) => {}
         }
-        self.make_cache(state, stream);
-        let shortage = self.caches.shortage(stream.id(), class);
-        if shortage > 0 {
-            state.depot.want(class);
-        }
-        for _ in 0..shortage {
+    }
+
+    /// Gives this thread's cache for the stream blocks of the class: a thread that asks over and over and frees nothing will go on with
+    /// that.
+    #[cold]
+    fn add_some(&self, state: &mut State, stream: StreamRef<'_>, list: ListId, class: Class) {
+        state.depot.want(class);
+        for _ in 0..ADDED_BYTES / class.block_size() {
             let Some(node) = state.take_known(list, class.block_size()) else { return };
             let pointer = state.hand_out(node, CUDA_ALLOCATION_ALIGNMENT as u64);
             // It is counted when the program gets it.

@@ -9,7 +9,7 @@ use rmm_core::{
     SyncResource, process_is_exiting,
 };
 
-use super::caches::{Cached, Caches, Class, Put};
+use super::caches::{Cached, Caches, Class, Put, Take};
 use super::captured::{asks_captured, is_captured};
 use super::growth::Growth;
 use super::heap::{GRANULE, ListId};
@@ -107,29 +107,33 @@ impl Shared {
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
         let class = self.class(layout);
+        let mut taken = Take::NotHere;
         if let (Some(class), Some(stream)) = (class, stream)
             && !CaptureScope::is_announced()
-            && let Some(address) = self.caches.take(stream.id(), class)
         {
-            let pointer = DevicePtr(address);
-            self.annotator.handed_out(pointer, layout, Some(stream));
-            return Ok(pointer);
+            taken = self.caches.take(stream.id(), class);
+            if let Take::Done(address) = taken {
+                let pointer = DevicePtr(address);
+                self.annotator.handed_out(pointer, layout, Some(stream));
+                return Ok(pointer);
+            }
         }
-        self.allocate_from_heap(upstream, stream, layout, class)
+        self.allocate_from_heap(upstream, stream, layout, class.map(|class| (class, taken)))
     }
 
-    /// Allocates a block of the class from the heap, or where memory is too scarce for that, one made to measure.
+    /// Allocates a block of the class from the heap, or where memory is too scarce for that, one made to measure. `cached` is the class and
+    /// what came of a request to a cache.
     #[inline(never)]
     fn allocate_from_heap(
         &self,
         upstream: &dyn SyncResource,
         stream: Option<StreamRef<'_>>,
         layout: Layout,
-        class: Option<Class>,
+        cached: Option<(Class, Take)>,
     ) -> Result<DevicePtr, Error> {
         let needed = self.block_size(layout)?;
-        let size = class.map_or(needed, Class::block_size);
-        let allocated = self.allocate_block(upstream, stream, layout, size, class);
+        let size = cached.map_or(needed, |(class, _)| class.block_size());
+        let allocated = self.allocate_block(upstream, stream, layout, size, cached);
         if allocated.is_err() && size > needed {
             let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
             self.caches.note_odd();
@@ -145,14 +149,14 @@ impl Shared {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
         size: u64,
-        class: Option<Class>,
+        cached: Option<(Class, Take)>,
     ) -> Result<DevicePtr, Error> {
         let mut state = self.lock();
         let list = match stream {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::CLEAN,
         };
-        if let (Some(stream), Some(class)) = (stream, class)
+        if let (Some(stream), Some((class, _))) = (stream, cached)
             && let Some(pointer) = self.take_batch(&mut state, stream, list, class)
         {
             drop(state);
@@ -166,8 +170,8 @@ impl Shared {
             for_graph |= asks_captured(stream)?;
         }
         let node = if let Some(node) = known {
-            if let (Some(stream), Some(class)) = (stream, class) {
-                self.stock(&mut state, stream, list, class);
+            if let (Some(stream), Some(cached)) = (stream, cached) {
+                self.stock(&mut state, stream, list, cached);
             }
             node
         } else if let Some(stream) = stream.filter(|_| for_graph) {

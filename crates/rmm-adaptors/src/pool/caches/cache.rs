@@ -13,8 +13,6 @@ const MOST_BLOCKS: usize = 2048;
 
 /// Requests in vain after which blocks are added before they are asked for.
 const MANY_MISSES: u32 = 8;
-/// Bytes that are added then.
-const ADDED_BYTES: u64 = 64 << 10;
 
 /// Stands for no entry. Above every entry's number.
 const NONE: u16 = u16::MAX;
@@ -106,7 +104,7 @@ impl Cache {
         let address = self.remove(class, counters);
         match address {
             Some(_) => Counters::add(&counters.taken, 1),
-            None => self.misses += 1,
+            None => self.misses = self.misses.saturating_add(1),
         }
         address
     }
@@ -121,10 +119,10 @@ impl Cache {
         Some(entry.address)
     }
 
-    /// How many blocks of the class should be put in before they are asked for: a thread that asks over and over and frees nothing
-    /// will go on with that.
-    pub(super) fn shortage(&self, class: Class) -> u64 {
-        if self.misses < MANY_MISSES { 0 } else { ADDED_BYTES / class.block_size() }
+    /// Whether blocks should be put in before they are asked for: a thread that asks over and over and frees nothing will go on with
+    /// that.
+    pub(super) fn is_short(&self) -> bool {
+        self.misses >= MANY_MISSES
     }
 
     /// Puts a block in that was freed, if it does not make it hold more than `most_bytes`, and there is room.

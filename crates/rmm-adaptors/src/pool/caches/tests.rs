@@ -19,6 +19,10 @@ fn class() -> Class {
     Class::holding(SIZE).expect("it is small")
 }
 
+fn taken(caches: &Caches, stream: StreamId, class: Class) -> Option<u64> {
+    if let Take::Done(address) = caches.take(stream, class) { Some(address) } else { None }
+}
+
 fn claim(caches: &Caches, stream: StreamId) -> Vec<(StreamId, u64)> {
     let mut put_out = Vec::new();
     caches.claim(stream, |owner, address| put_out.push((owner, address)));
@@ -52,10 +56,10 @@ fn a_stream_gets_only_what_was_freed_on_it() {
     assert_eq!(claim(&caches, ids[1]), []);
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert!(caches.contain(class(), 1));
-    assert_eq!(caches.take(ids[1], class()), None);
-    assert_eq!(caches.take(ids[0], Class::only(2 * SIZE)), None);
-    assert_eq!(caches.take(ids[0], class()), Some(1));
-    assert_eq!(caches.take(ids[0], class()), None);
+    assert_eq!(taken(&caches, ids[1], class()), None);
+    assert_eq!(taken(&caches, ids[0], Class::only(2 * SIZE)), None);
+    assert_eq!(caches.take(ids[0], class()), Take::Done(1));
+    assert_eq!(taken(&caches, ids[0], class()), None);
     assert!(!caches.contain(class(), 1));
     assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 1 }));
 }
@@ -63,12 +67,12 @@ fn a_stream_gets_only_what_was_freed_on_it() {
 #[test]
 fn what_an_ended_thread_left_is_found_by_whoever_empties_the_caches() {
     let (caches, ids) = (caches(), ids(1));
-    assert_eq!(caches.take(ids[0], class()), None, "this thread is known before the other");
+    assert_eq!(taken(&caches, ids[0], class()), None, "this thread is known before the other");
     elsewhere(|| {
         claim(&caches, ids[0]);
         assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     });
-    assert_eq!(caches.take(ids[0], class()), None, "the cache is another thread's");
+    assert_eq!(taken(&caches, ids[0], class()), None, "the cache is another thread's");
     assert_eq!(drain(&caches, None), [(ids[0], 1)]);
 }
 
@@ -81,10 +85,10 @@ fn threads_on_one_stream_keep_out_of_each_others_way() {
         assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere);
         claim(&caches, ids[0]);
         assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
-        assert_eq!(caches.take(ids[0], class()), Some(2));
+        assert_eq!(caches.take(ids[0], class()), Take::Done(2));
         assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
     });
-    assert_eq!(caches.take(ids[0], class()), Some(1));
+    assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(drain(&caches, None), [(ids[0], 2)]);
 }
 
@@ -102,7 +106,7 @@ fn a_place_that_is_often_wanted_in_vain_changes_hands() {
     assert!(in_vain.is_some_and(|tries| tries > PATIENCE / 2), "{in_vain:?}");
     assert_eq!(caches.put(third, class(), 3), Put::Done);
     assert_eq!(caches.put(second, class(), 2), Put::NotHere);
-    assert_eq!(caches.take(first, class()), Some(1), "the other keeps its own");
+    assert_eq!(caches.take(first, class()), Take::Done(1), "the other keeps its own");
     assert_eq!(drain(&caches, Some(second)), []);
     assert_eq!(drain(&caches, Some(third)), [(third, 3)]);
     assert_eq!(caches.put(third, class(), 3), Put::NotHere, "it was nobody's since");
@@ -147,17 +151,16 @@ fn a_cache_holds_a_part_of_the_pool() {
 }
 
 #[test]
-fn a_thread_that_only_asks_is_given_some_in_advance() {
+fn a_thread_that_only_asks_is_short_of_blocks() {
     let (caches, ids) = (caches(), ids(1));
+    assert_eq!(caches.take(ids[0], class()), Take::NotHere);
     claim(&caches, ids[0]);
-    let ask = || assert_eq!(caches.take(ids[0], class()), None);
-    (0..7).for_each(|_| ask());
-    assert_eq!(caches.shortage(ids[0], class()), 0);
-    ask();
-    assert_eq!(caches.shortage(ids[0], class()), 16);
+    (0..7).for_each(|_| assert_eq!(caches.take(ids[0], class()), Take::Missed));
+    assert_eq!(caches.take(ids[0], class()), Take::Short);
     assert!(caches.add(ids[0], class(), 1));
-    assert_eq!(caches.take(ids[0], class()), Some(1));
+    assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 0 }), "nothing was freed");
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
-    assert_eq!(caches.shortage(ids[0], class()), 0, "it frees, too");
+    assert_eq!(caches.take(ids[0], class()), Take::Done(1));
+    assert_eq!(caches.take(ids[0], class()), Take::Missed, "it frees, too");
 }
