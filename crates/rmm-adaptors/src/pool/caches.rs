@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rmm_core::StreamId;
 
-use biased::{NextUser, Place, Places};
+use biased::{NextUser, Places};
 pub(super) use cache::CacheCounts;
 use cache::{Cache, Counters};
 pub(super) use classes::{CLASSES, Class};
@@ -27,10 +27,11 @@ use thread::Me;
 
 /// Places for a stream's first cache: more than there are streams at work, mostly.
 const FIRSTS: usize = 128;
-/// Places for the caches of further threads that use the same streams.
-const FURTHERS: usize = 128;
-/// Places between those of two threads for the same stream. Odd, so that threads and streams that are counted up together spread.
-const THREAD_STRIDE: usize = 37;
+/// Threads that have places of their own for further caches, and how many. Threads have the smallest numbers that are unused.
+const THREADS: usize = 32;
+const FURTHERS: usize = 8;
+const PLACES: usize = FIRSTS + THREADS * FURTHERS;
+
 /// What part of the pool's memory one cache may hold: what is in a cache does not merge with its neighbours.
 const CACHED_PART: u64 = 64;
 
@@ -53,9 +54,6 @@ struct Label {
     wanted: AtomicU32,
     counters: Counters,
 }
-
-/// A cache is made when it is needed, and kept.
-type CachePlace = Place<Label, Option<Box<Cache>>>;
 
 /// Which blocks are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +91,8 @@ pub(super) enum Take {
 /// The caches of a pool.
 #[derive(Debug)]
 pub(super) struct Caches {
-    places: Places<Label, Option<Box<Cache>>, { FIRSTS + FURTHERS }>,
+    /// A cache is made when it is needed, and kept.
+    places: Places<Label, Option<Box<Cache>>, PLACES>,
     cached: Cached,
     /// Blocks handed out that are smaller than their class. While there are any, the size of a block that is freed is not known
     /// without a look at the heap.
@@ -142,22 +141,22 @@ impl Caches {
         }
     }
 
-    /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that came first, and one that is the stream's and
-    /// this thread's, for when there are several.
+    /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that came first, and one that is this thread's,
+    /// for when there are several.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is used")]
     #[inline]
-    fn places_of(&self, stream: StreamId, me: Me) -> [&CachePlace; 2] {
+    fn places_of(stream: StreamId, me: Me) -> [usize; 2] {
         // Neighbours in number have neighbouring places: few streams have no clashes.
-        let first = stream.get() as usize;
-        let further = first.wrapping_add(me.thread().number.wrapping_mul(THREAD_STRIDE));
-        [self.places.at(first % FIRSTS), self.places.at(FIRSTS + further % FURTHERS)]
+        let stream = stream.get() as usize;
+        let row = me.thread().number % THREADS * FURTHERS;
+        [stream % FIRSTS, FIRSTS + row + stream % FURTHERS]
     }
 
     /// Uses this thread's cache for the stream, if there is one.
     #[inline]
     fn with<R>(&self, stream: StreamId, act: impl FnOnce(&mut Cache, &Counters) -> R) -> Option<R> {
         let me = thread::current()?;
-        let [first, further] = self.places_of(stream, me);
+        let [first, further] = Self::places_of(stream, me).map(|index| self.places.at(index));
         let is_first = first.is_used_by(me) && first.shared().is_of(stream);
         let place = if is_first { first } else { further };
         let label = place.shared();
@@ -247,24 +246,34 @@ impl Caches {
     #[cold]
     pub(super) fn claim(&self, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
         let Some(me) = thread::current() else { return };
-        let places = self.places_of(stream, me);
-        let is_mine = |place: &CachePlace| place.is_used_by(me) && place.shared().is_of(stream);
+        let places = Self::places_of(stream, me);
+        let label = |index| self.places.at(index).shared();
+        let is_mine = |index| self.places.at(index).is_used_by(me) && label(index).is_of(stream);
         if places.into_iter().any(is_mine) {
             return;
         }
-        let is_free = |place: &&CachePlace| place.is_nobodys() || place.shared().is_nobodys();
-        let place = places.into_iter().find(is_free).unwrap_or(places[1]);
-        let wanted = place.shared().wanted.fetch_add(1, Ordering::Relaxed);
-        if !is_free(&place) && !(wanted + 1).is_multiple_of(PATIENCE) {
-            return;
-        }
-        let is_it = |other: &CachePlace| std::ptr::eq(other, place);
-        self.places.outside().visit(Some(me), NextUser::Is(me), is_it, |label, cache| {
-            let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
-            self.empty(label, cache, &mut to);
-            cache.pass_to(stream);
-            label.owner.store(stream.get(), Ordering::Relaxed);
-        });
+        let mut outside = self.places.outside();
+        let is_free = |&index: &usize| outside.is_nobodys(index) || label(index).is_nobodys();
+        let free = places.into_iter().find(is_free);
+        let is_taken_away = || {
+            let wanted = label(places[1]).wanted.fetch_add(1, Ordering::Relaxed) + 1;
+            wanted.is_multiple_of(PATIENCE).then_some(places[1])
+        };
+        let Some(place) = free.or_else(is_taken_away) else { return };
+        outside.visit(
+            Some(me),
+            NextUser::Is(me),
+            |index, _| index == place,
+            |label, cache| {
+                let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
+                // A thread that has ended has left its stream's blocks for the next.
+                if !label.is_of(stream) {
+                    self.empty(label, cache, &mut to);
+                    cache.pass_to(stream);
+                    label.owner.store(stream.get(), Ordering::Relaxed);
+                }
+            },
+        );
     }
 
     /// Passes all blocks of a cache on.
@@ -282,8 +291,7 @@ impl Caches {
     /// The pool's lock is held, so that nobody makes new ones.
     #[cold]
     pub(super) fn drain(&self, stream: Option<StreamId>, mut to: impl FnMut(StreamId, u64)) {
-        let which = |place: &CachePlace| {
-            let label = place.shared();
+        let which = |_, label: &Label| {
             !label.is_nobodys() && stream.is_none_or(|stream| label.is_of(stream))
         };
         self.places.outside().visit(thread::current(), NextUser::Nobody, which, |label, cache| {
@@ -296,14 +304,14 @@ impl Caches {
 
     /// Frees the host memory of caches that are nobody's.
     pub(super) fn shrink(&self) {
-        let is_nobodys = |place: &CachePlace| place.shared().is_nobodys();
+        let is_nobodys = |_, label: &Label| label.is_nobodys();
         let free = |_: &Label, cache: &mut Option<_>| *cache = None;
         self.places.outside().visit(thread::current(), NextUser::Nobody, is_nobodys, free);
     }
 
     /// Whether a block of the class with this address is in one of the caches.
     pub(super) fn contain(&self, class: Class, address: u64) -> bool {
-        let is_filled = |place: &CachePlace| place.shared().counters.bytes() > 0;
+        let is_filled = |_, label: &Label| label.counters.bytes() > 0;
         let mut contains = false;
         self.places.outside().visit(thread::current(), NextUser::Same, is_filled, |_, cache| {
             contains |= cache.as_deref().is_some_and(|cache| cache.contains(class, address));

@@ -5,7 +5,6 @@
 //! user's costs nothing, the other's a call of the system.
 
 use std::fmt;
-use std::ptr;
 use std::sync::PoisonError;
 
 #[cfg(rmm_loom)]
@@ -15,11 +14,11 @@ use std::{sync, thread::yield_now};
 
 #[cfg(not(rmm_loom))]
 use cell::UnsafeCell;
-use sync::atomic::{AtomicPtr, Ordering};
+use sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
 
 use super::fence;
-use super::thread::{Me, Thread};
+use super::thread::{Id, Me, NOBODY, Thread};
 
 /// The part of `loom::cell` that is used here.
 #[cfg(not(rmm_loom))]
@@ -45,11 +44,11 @@ const SPINS: u32 = 64;
 /// A value with a user, and beside it what everybody may look at; apart from its neighbours in the processor's caches.
 #[repr(align(128))]
 pub(super) struct Place<S, T> {
-    /// Null, or the thread that may [enter](Self::enter).
+    /// The id of the thread that may [enter](Self::enter).
     ///
     /// # Invariant
-    /// Null or from a `&'static Thread`. Written only by the one [`Outside`] of its [`Places`].
-    user: AtomicPtr<Thread>,
+    /// Written only by the one [`Outside`] of its [`Places`].
+    user: AtomicU64,
     shared: S,
     /// # Invariant
     /// References to it are made only in `enter`, by the user, and in [`Outside::visit`], while nobody is the user and the last one is not
@@ -60,13 +59,16 @@ pub(super) struct Place<S, T> {
 /// Some places.
 pub(super) struct Places<S, T, const N: usize> {
     places: Box<[Place<S, T>]>,
-    outside: Mutex<()>,
+    /// The users, by place.
+    outside: Mutex<Box<[Option<&'static Thread>]>>,
 }
 
 /// The right to use the values as somebody else than their users. Only one at a time has it.
 pub(super) struct Outside<'a, S, T, const N: usize> {
     places: &'a [Place<S, T>],
-    _lock: MutexGuard<'a, ()>,
+    /// # Invariant
+    /// Index: a place's number. If the place's user is not [`NOBODY`], it is or was this one.
+    users: MutexGuard<'a, Box<[Option<&'static Thread>]>>,
 }
 
 /// Who is a place's user from now on.
@@ -104,12 +106,7 @@ impl<S, T> Place<S, T> {
     /// Whether the calling thread is the user, if nobody changes that.
     #[inline]
     pub(super) fn is_used_by(&self, me: Me) -> bool {
-        ptr::eq(self.user.load(Ordering::Relaxed), me.thread())
-    }
-
-    /// Whether it has no user, if nobody changes that.
-    pub(super) fn is_nobodys(&self) -> bool {
-        self.user.load(Ordering::Relaxed).is_null()
+        self.user.load(Ordering::Relaxed) == me.id()
     }
 
     /// Lets the calling thread use the value, if it is the user and not at a value already.
@@ -124,13 +121,13 @@ impl<S, T> Place<S, T> {
         let inside = Inside(thread);
         fence::light();
         // Acquire: what was done from outside before this thread became the user is seen.
-        if !ptr::eq(self.user.load(Ordering::Acquire), thread) {
+        if self.user.load(Ordering::Acquire) != me.id() {
             return None;
         }
         // SAFETY: this thread says that it is inside, and found itself the user after that, with a light fence between the two. So
         // whoever makes another the user, and nobody for a start, sees that it is inside after the heavy fence that follows, and
         // waits for the end of this call before it uses the value. This thread itself is not inside twice, as seen above. `me`
-        // is this thread's, as it does not leave it.
+        // is this thread's, as it does not leave it, and the thread is not at its end, as `me` is not kept until then.
         let result = self.value.with_mut(|value| act(unsafe { &mut *value }));
         drop(inside);
         Some(result)
@@ -143,16 +140,15 @@ impl<S, T, const N: usize> Places<S, T, N> {
         fence::prepare();
         let place = |_| {
             let (shared, value) = make();
-            let user = AtomicPtr::new(ptr::null_mut());
-            Place { user, shared, value: UnsafeCell::new(value) }
+            Place { user: AtomicU64::new(NOBODY), shared, value: UnsafeCell::new(value) }
         };
-        Self { places: (0..N).map(place).collect(), outside: Mutex::new(()) }
+        Self { places: (0..N).map(place).collect(), outside: Mutex::new(Box::new([None; N])) }
     }
 
-    /// The place with this number, modulo their count.
+    /// The place with this number, below `N`.
     #[inline]
     pub(super) fn at(&self, number: usize) -> &Place<S, T> {
-        &self.places[number % N]
+        &self.places[number]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Place<S, T>> {
@@ -162,51 +158,63 @@ impl<S, T, const N: usize> Places<S, T, N> {
     /// The right to use values that are others'. The user of none may be the calling thread and inside.
     #[cold]
     pub(super) fn outside(&self) -> Outside<'_, S, T, N> {
-        let lock = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
-        Outside { places: &self.places, _lock: lock }
+        let users = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        Outside { places: &self.places, users }
     }
 }
 
 impl<S, T, const N: usize> Outside<'_, S, T, N> {
+    /// The thread that may be at the value of a place, with its id.
+    fn user(&self, index: usize) -> Option<(&'static Thread, Id)> {
+        let id = self.places[index].user.load(Ordering::Relaxed);
+        // What one did that has ended is seen.
+        self.users[index].filter(|user| user.is(id)).map(|user| (user, id))
+    }
+
+    /// Whether a place has no user, or one that has ended.
+    pub(super) fn is_nobodys(&self, index: usize) -> bool {
+        self.user(index).is_none()
+    }
+
     /// Uses the values of some places. `me` is the calling thread, if it is not at its end.
     pub(super) fn visit(
         &mut self,
         me: Option<Me>,
         next: NextUser,
-        which: impl Fn(&Place<S, T>) -> bool,
+        which: impl Fn(usize, &S) -> bool,
         mut act: impl FnMut(&S, &mut T),
     ) {
-        let me: *const Thread = me.map_or(ptr::null(), |me| ptr::from_ref(me.thread()));
-        let mut former: [Option<*mut Thread>; N] = [None; N];
+        let mut former: [Option<Option<(&'static Thread, Id)>>; N] = [None; N];
         let mut are_others = false;
-        for (former, place) in former.iter_mut().zip(self.places).filter(|(_, place)| which(place))
-        {
-            // Nobody else writes it, so this is no read-modify-write.
-            let user = place.user.load(Ordering::Relaxed);
-            place.user.store(ptr::null_mut(), Ordering::Relaxed);
-            are_others |= !user.is_null() && !ptr::eq(user, me);
-            *former = Some(user);
+        for (index, place) in self.places.iter().enumerate() {
+            if which(index, &place.shared) {
+                let user = self.user(index);
+                // Nobody else writes it, so this is no read-modify-write.
+                place.user.store(NOBODY, Ordering::Relaxed);
+                are_others |= user.is_some_and(|(_, id)| me.is_none_or(|me| me.id() != id));
+                former[index] = Some(user);
+            }
         }
         if are_others {
             fence::heavy();
         }
-        for (former, place) in former.iter().zip(self.places) {
-            let Some(user) = *former else { continue };
-            // SAFETY: the field's invariant.
-            if let Some(user) = unsafe { user.as_ref() } {
-                wait_outside(user);
+        for ((former, place), user) in former.iter().zip(self.places).zip(&mut *self.users) {
+            let Some(former) = *former else { continue };
+            if let Some((thread, _)) = former {
+                wait_outside(thread);
             }
-            // SAFETY: nobody is the user since the stores above, and this is the only one that changes that. The former one has either
-            // seen so in `enter`, or was seen inside above, after the heavy fence, and has left; if it is this thread, it needs
-            // no fence to see what it stored. So nobody has a reference to the value.
+            // SAFETY: nobody is the user since the stores above, and this is the only one that changes that. The former one has ended,
+            // or has seen so in `enter`, or was seen inside above, after the heavy fence, and has left; if it is this thread,
+            // it needs no fence to see what it stored. So nobody has a reference to the value.
             place.value.with_mut(|value| act(&place.shared, unsafe { &mut *value }));
             let next = match next {
-                NextUser::Nobody => ptr::null_mut(),
-                NextUser::Is(next) => ptr::from_ref(next.thread()).cast_mut(),
-                NextUser::Same => user,
+                NextUser::Nobody => None,
+                NextUser::Is(next) => Some((next.thread(), next.id())),
+                NextUser::Same => former,
             };
+            *user = next.map(|(thread, _)| thread);
             // Release: what was done here is seen by the user.
-            place.user.store(next, Ordering::Release);
+            place.user.store(next.map_or(NOBODY, |(_, id)| id), Ordering::Release);
         }
     }
 }
@@ -253,12 +261,17 @@ mod models {
     }
 
     fn take_over(places: &Two, me: Me) {
-        places.outside().visit(Some(me), NextUser::Is(me), |_| true, |(), value| *value += 1);
+        places.outside().visit(Some(me), NextUser::Is(me), |_, ()| true, |(), value| *value += 1);
     }
 
     fn total(places: &Two, me: Me) -> u32 {
         let mut total = 0;
-        places.outside().visit(Some(me), NextUser::Nobody, |_| true, |(), value| total += *value);
+        places.outside().visit(
+            Some(me),
+            NextUser::Nobody,
+            |_, ()| true,
+            |(), value| total += *value,
+        );
         total
     }
 
@@ -267,8 +280,8 @@ mod models {
     fn a_user_and_one_from_outside_are_never_in_together() {
         loom::model(|| {
             let places = Arc::new(Two::new(|| ((), 0)));
-            let [here, there] = [1, 2].map(Thread::leak);
-            places.outside().visit(None, NextUser::Is(Me::new(there)), |_| true, |(), _| {});
+            let [here, there] = [1, 2].map(|number| Thread::leak(number, number as Id));
+            places.outside().visit(None, NextUser::Is(Me::new(there)), |_, ()| true, |(), _| {});
             let user = thread::spawn({
                 let places = Arc::clone(&places);
                 move || {
@@ -289,8 +302,8 @@ mod models {
     fn a_user_sees_what_was_done_from_outside() {
         loom::model(|| {
             let places = Arc::new(Two::new(|| ((), 0)));
-            let [here, there] = [1, 2].map(Thread::leak);
-            places.outside().visit(None, NextUser::Is(Me::new(there)), |_| true, |(), _| {});
+            let [here, there] = [1, 2].map(|number| Thread::leak(number, number as Id));
+            places.outside().visit(None, NextUser::Is(Me::new(there)), |_, ()| true, |(), _| {});
             let user = thread::spawn({
                 let places = Arc::clone(&places);
                 move || {
@@ -299,9 +312,40 @@ mod models {
                 }
             });
             let me = Me::new(here);
-            places.outside().visit(Some(me), NextUser::Same, |_| true, |(), value| *value += 1);
+            places.outside().visit(Some(me), NextUser::Same, |_, ()| true, |(), value| *value += 1);
             let theirs = user.join().expect("it does not panic");
             assert_eq!(total(&places, me), 2 + theirs);
+        });
+    }
+
+    /// The user ends, and another thread goes on with its places, for which it does not have to stop anybody.
+    #[test]
+    fn what_an_ended_user_did_is_seen() {
+        loom::model(|| {
+            let places = Arc::new(Two::new(|| ((), 0)));
+            let [here, there] = [1, 2].map(|number| Thread::leak(number, number as Id));
+            places.outside().visit(None, NextUser::Is(Me::new(there)), |_, ()| true, |(), _| {});
+            let user = thread::spawn({
+                let places = Arc::clone(&places);
+                move || {
+                    assert_eq!(
+                        add(&places, 0, Me::new(there)),
+                        1,
+                        "its place is not taken before its end"
+                    );
+                    there.end();
+                }
+            });
+            let me = Me::new(here);
+            let mut outside = places.outside();
+            while !outside.is_nobodys(0) {
+                yield_now();
+            }
+            outside.visit(Some(me), NextUser::Is(me), |_, ()| true, |(), value| *value += 1);
+            drop(outside);
+            assert_eq!(add(&places, 0, me), 1);
+            assert_eq!(total(&places, me), 4);
+            user.join().expect("it does not panic");
         });
     }
 
@@ -310,7 +354,7 @@ mod models {
     fn users_that_take_turns_see_what_the_other_did() {
         loom::model(|| {
             let places = Arc::new(Two::new(|| ((), 0)));
-            let [here, there] = [1, 2].map(Thread::leak);
+            let [here, there] = [1, 2].map(|number| Thread::leak(number, number as Id));
             let other = thread::spawn({
                 let places = Arc::clone(&places);
                 move || {

@@ -65,14 +65,24 @@ fn a_stream_gets_only_what_was_freed_on_it() {
 }
 
 #[test]
-fn what_an_ended_thread_left_is_found_by_whoever_empties_the_caches() {
+fn a_thread_goes_on_with_what_an_ended_one_left() {
     let (caches, ids) = (caches(), ids(1));
-    assert_eq!(taken(&caches, ids[0], class()), None, "this thread is known before the other");
     elsewhere(|| {
         claim(&caches, ids[0]);
         assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     });
-    assert_eq!(taken(&caches, ids[0], class()), None, "the cache is another thread's");
+    assert_eq!(caches.take(ids[0], class()), Take::NotHere, "the cache is another thread's");
+    assert_eq!(claim(&caches, ids[0]), []);
+    assert_eq!(caches.take(ids[0], class()), Take::Done(1));
+}
+
+#[test]
+fn what_an_ended_thread_left_is_found_by_whoever_empties_the_caches() {
+    let (caches, ids) = (caches(), ids(1));
+    elsewhere(|| {
+        claim(&caches, ids[0]);
+        assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    });
     assert_eq!(drain(&caches, None), [(ids[0], 1)]);
 }
 

@@ -11,15 +11,23 @@ use loom::sync::atomic;
 #[cfg(not(rmm_loom))]
 use std::sync::atomic;
 
-use atomic::AtomicBool;
+use atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What others may know of a thread. It outlives the thread, and is the next new one's then.
+/// A thread's id: no other thread has it, before or after.
+pub(super) type Id = u64;
+
+/// The id of no thread.
+pub(super) const NOBODY: Id = 0;
+
+/// What others may know of a thread. It outlives the thread, and is a later one's then.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Thread {
-    /// From 1.
+    /// From 1; one of the smallest that no other thread has at the moment.
     pub(super) number: usize,
-    /// Whether the thread may be at a value whose user it is, written by the thread alone.
+    /// Whose it is at the moment.
+    id: AtomicU64,
+    /// Whether the thread may be at a value whose user it is. Written by the thread alone.
     pub(super) is_inside: AtomicBool,
 }
 
@@ -36,8 +44,15 @@ pub(super) struct Me {
 /// Gives the thread's [`Thread`] back at its end.
 struct End(Cell<Option<&'static Thread>>);
 
-/// Those whose threads have ended.
-static UNUSED: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
+/// All that there are, and those whose threads have ended.
+struct Threads {
+    count: usize,
+    unused: Vec<&'static Thread>,
+    last_id: Id,
+}
+
+static THREADS: Mutex<Threads> =
+    Mutex::new(Threads { count: 0, unused: Vec::new(), last_id: NOBODY });
 
 thread_local! {
     /// `None` until it is asked for, and again at the thread's end.
@@ -54,11 +69,30 @@ impl Me {
     pub(super) fn thread(self) -> &'static Thread {
         self.thread
     }
+
+    #[inline]
+    pub(super) fn id(self) -> Id {
+        // This thread's own store.
+        self.thread.id.load(Ordering::Relaxed)
+    }
 }
 
 impl Thread {
-    pub(super) fn leak(number: usize) -> &'static Self {
-        Box::leak(Box::new(Self { number, is_inside: AtomicBool::new(false) }))
+    /// One that is a thread's without end, of which there must be few.
+    pub(super) fn leak(number: usize, id: Id) -> &'static Self {
+        let is_inside = AtomicBool::new(false);
+        Box::leak(Box::new(Self { number, id: AtomicU64::new(id), is_inside }))
+    }
+
+    /// Whether this is the thread with the id, and not at its end. If it is not, what that thread did is seen.
+    pub(super) fn is(&self, id: Id) -> bool {
+        self.id.load(Ordering::Acquire) == id
+    }
+
+    /// To be called by the thread itself, as the last.
+    pub(super) fn end(&self) {
+        // Release: whoever finds the thread gone sees what it did.
+        self.id.store(NOBODY, Ordering::Release);
     }
 }
 
@@ -66,7 +100,8 @@ impl Drop for End {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
             ME.set(None);
-            UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            thread.end();
+            threads().unused.push(thread);
         }
     }
 }
@@ -79,19 +114,33 @@ pub(super) fn current() -> Option<Me> {
 
 #[cold]
 fn first() -> Option<&'static Thread> {
-    static THREADS: Mutex<usize> = Mutex::new(0);
-    END.try_with(|end| {
-        let unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let thread = unused.unwrap_or_else(|| {
-            let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-            *threads += 1;
-            Thread::leak(*threads)
-        });
+    let made = END.try_with(|end| {
+        let thread = threads().make();
         end.0.set(Some(thread));
         ME.set(Some(thread));
         thread
-    })
-    .ok()
+    });
+    made.ok()
+}
+
+fn threads() -> std::sync::MutexGuard<'static, Threads> {
+    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Threads {
+    fn make(&mut self) -> &'static Thread {
+        self.last_id += 1;
+        // The smallest number, so that numbers stay near those of the threads that there are.
+        let smallest = (0..self.unused.len()).min_by_key(|&index| self.unused[index].number);
+        if let Some(index) = smallest {
+            let thread = self.unused.swap_remove(index);
+            // Release: as in `end`; the one before has ended before this.
+            thread.id.store(self.last_id, Ordering::Release);
+            return thread;
+        }
+        self.count += 1;
+        Thread::leak(self.count, self.last_id)
+    }
 }
 
 #[cfg(all(test, not(rmm_loom)))]
