@@ -10,6 +10,7 @@
 mod biased;
 mod cache;
 mod classes;
+mod exact;
 mod fence;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
@@ -20,8 +21,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use rmm_core::StreamId;
 
 use biased::{NextUser, Places};
-pub(super) use cache::CacheCounts;
 use cache::{Cache, Counters};
+pub(super) use cache::{CacheCounts, Put};
 pub(super) use classes::{CLASSES, Class};
 use thread::Me;
 
@@ -64,16 +65,6 @@ pub(crate) enum Cached {
     Small,
     /// All: they have this size.
     All(u64),
-}
-
-/// What became of a block that was offered to a cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Put {
-    Done,
-    /// The stream's cache is full, and some of it should go to the heap.
-    Full,
-    /// There is none, or another thread is at it.
-    NotHere,
 }
 
 /// What became of a request to a cache.
@@ -171,7 +162,7 @@ impl Caches {
     pub(super) fn take(&self, stream: StreamId, class: Class) -> Take {
         let take = |cache: &mut Cache, counters: &_| match cache.take(class, counters) {
             Some(address) => Take::Done(address),
-            None if cache.is_short() => Take::Short,
+            None if cache.is_short(class) => Take::Short,
             None => Take::Missed,
         };
         self.with(stream, take).unwrap_or(Take::NotHere)
@@ -185,11 +176,8 @@ impl Caches {
             return Put::NotHere;
         }
         let most_bytes = self.most_bytes();
-        match self.with(stream, |cache, counters| cache.put(class, address, most_bytes, counters)) {
-            Some(true) => Put::Done,
-            Some(false) => Put::Full,
-            None => Put::NotHere,
-        }
+        let put = |cache: &mut Cache, counters: &_| cache.put(class, address, most_bytes, counters);
+        self.with(stream, put).unwrap_or(Put::NotHere)
     }
 
     /// Puts a block from the heap into this thread's cache for the stream, if there is room.

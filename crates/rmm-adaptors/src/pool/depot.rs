@@ -70,8 +70,9 @@ impl Depot {
     /// Notes that somebody would have liked to have blocks of the class.
     pub(super) fn want(&mut self, class: Class) {
         self.shelves.resize_with(CLASSES, Shelf::default);
-        let of_class = &mut self.shelves[class.index()];
-        of_class.wanted = MOST_WANTED.min(of_class.wanted + 1);
+        if let Some(of_class) = self.shelves.get_mut(class.index()) {
+            of_class.wanted = MOST_WANTED.min(of_class.wanted + 1);
+        }
     }
 
     /// Keeps blocks of the class that were freed in the list up to the point, if somebody wants some, there is room, and that makes it

@@ -107,11 +107,41 @@ impl Shared {
     ) -> bool {
         self.caches.fit(state.heap.reserved());
         match self.caches.put(stream.id(), class, pointer.0) {
-            Put::Done => return true,
-            Put::Full => self.spill(state, stream, list, class),
+            Put::Full if !class.is_exact() => self.spill(state, stream, list, class),
             Put::NotHere => self.make_cache(state, stream),
+            put => return self.is_put(state, stream, put),
         }
-        self.caches.put(stream.id(), class, pointer.0) == Put::Done
+        let put = self.caches.put(stream.id(), class, pointer.0);
+        self.is_put(state, stream, put)
+    }
+
+    /// Whether a block is in a cache; another one that had to leave goes to the heap.
+    fn is_put(&self, state: &mut State, stream: StreamRef<'_>, put: Put) -> bool {
+        if let Put::Instead(other) = put
+            && let Some(list) = state.take_back_cached(stream.id(), other)
+        {
+            self.seal_passed_on(state, list);
+        }
+        matches!(put, Put::Done | Put::Instead(_))
+    }
+
+    /// Gives a block that had to leave this thread's cache for the stream to the heap.
+    #[inline(never)]
+    pub(super) fn pass_on(&self, stream: StreamRef<'_>, address: u64) {
+        let mut state = self.lock();
+        if let Some(list) = state.take_back_cached(stream.id(), address) {
+            self.seal_passed_on(&mut state, list);
+        }
+    }
+
+    /// Seals a stream, many of whose blocks have left caches.
+    #[cold]
+    fn seal_passed_on(&self, state: &mut State, list: ListId) {
+        let Ok(_context) = self.context.enter() else { return };
+        let _relaxed = RelaxedCapture::enter();
+        state.order.poll(list);
+        // If it fails the blocks stay their stream's own, until a later seal covers them.
+        let _unknown = Self::seal_late(state, list);
     }
 
     /// Passes some blocks of this thread's cache for the stream on: by the batch, or to the heap.
@@ -120,7 +150,10 @@ impl Shared {
         let (spilt, of_class) = self.caches.spill(stream.id(), class, &mut spilt);
         let release = (list, state.order.open(list));
         let mut is_due = false;
-        if of_class == BATCH && state.depot.put(class, release, spilt, self.caches.most_bytes()) {
+        if of_class == BATCH
+            && !class.is_exact()
+            && state.depot.put(class, release, spilt, self.caches.most_bytes())
+        {
             for _ in spilt {
                 is_due |= state.order.note_free(list, class.block_size());
             }
@@ -129,11 +162,8 @@ impl Shared {
                 is_due |= state.take_back_cached(stream.id(), address).is_some();
             }
         }
-        if is_due && let Ok(_context) = self.context.enter() {
-            let _relaxed = RelaxedCapture::enter();
-            state.order.poll(list);
-            // If it fails the blocks stay their stream's own, until a later seal covers them.
-            let _unknown = Self::seal_late(state, list);
+        if is_due {
+            self.seal_passed_on(state, list);
         }
     }
 

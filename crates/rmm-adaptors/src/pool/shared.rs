@@ -202,13 +202,16 @@ impl Shared {
             return;
         }
         self.annotator.taken_back(pointer, layout, stream);
-        let class = self.class(layout);
-        if let (Some(class), Some(stream)) = (class, stream) {
-            if self.checks_frees && !self.may_be_freed(class, pointer) {
+        let mut class = self.class(layout);
+        if let (Some(its), Some(stream)) = (class, stream) {
+            if self.checks_frees && !self.may_be_freed(its, pointer) {
                 return;
             }
-            if self.caches.put(stream.id(), class, pointer.0) == Put::Done {
-                return;
+            match self.caches.put(stream.id(), its, pointer.0) {
+                Put::Done => return,
+                Put::Instead(other) => return self.pass_on(stream, other),
+                Put::Full if its.is_exact() => class = None,
+                Put::Full | Put::NotHere => {}
             }
         }
         self.deallocate_block(stream, pointer, class);

@@ -7,9 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rmm_core::StreamId;
 
 use super::classes::{CLASSES, Class};
+use super::exact::Exact;
 
 /// The most blocks that a cache holds.
 const MOST_BLOCKS: usize = 2048;
+
+/// What part of the bytes that a cache may hold a block may have whose class is exact. They do not count among these.
+const EXACT_PART: u64 = 2;
 
 /// Requests in vain after which blocks are added before they are asked for.
 const MANY_MISSES: u32 = 8;
@@ -35,8 +39,21 @@ pub(super) struct Cache {
     newest: [u16; CLASSES],
     entries: Vec<Entry>,
     unused: u16,
+    exact: Exact,
     /// Requests since the last free that found nothing.
     misses: u32,
+}
+
+/// What became of a block that was offered to a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Put {
+    Done,
+    /// As before, and the block with this address had to leave.
+    Instead(u64),
+    /// The stream's cache is full, and some of it should go to the heap; or the block is too large for it.
+    Full,
+    /// There is none, or another thread is at it.
+    NotHere,
 }
 
 /// What goes on in a cache, for others to look at: written by whoever has the cache alone.
@@ -84,6 +101,7 @@ impl Cache {
             // Later growth would be a request to the host's heap in the midst of a program's steady state.
             entries: Vec::with_capacity(MOST_BLOCKS),
             unused: NONE,
+            exact: Exact::new(),
             misses: 0,
         }
     }
@@ -111,6 +129,11 @@ impl Cache {
 
     #[inline]
     fn remove(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        if class.is_exact() {
+            let address = self.exact.take(class.block_size())?;
+            Counters::add(&counters.bytes, class.block_size().wrapping_neg());
+            return Some(address);
+        }
         let newest = &mut self.newest[class.index()];
         let entry = self.entries.get_mut(usize::from(*newest))?;
         let number = std::mem::replace(newest, entry.next);
@@ -119,10 +142,10 @@ impl Cache {
         Some(entry.address)
     }
 
-    /// Whether blocks should be put in before they are asked for: a thread that asks over and over and frees nothing will go on with
-    /// that.
-    pub(super) fn is_short(&self) -> bool {
-        self.misses >= MANY_MISSES
+    /// Whether blocks of the class should be put in before they are asked for: a thread that asks over and over and frees nothing will
+    /// go on with that.
+    pub(super) fn is_short(&self, class: Class) -> bool {
+        self.misses >= MANY_MISSES && !class.is_exact()
     }
 
     /// Puts a block in that was freed, if it does not make it hold more than `most_bytes`, and there is room.
@@ -133,16 +156,33 @@ impl Cache {
         address: u64,
         most_bytes: u64,
         counters: &Counters,
-    ) -> bool {
-        let is_put = self.add(class, address, most_bytes, counters);
-        if is_put {
+    ) -> Put {
+        self.misses = 0;
+        let put = if class.is_exact() {
+            self.put_exact(class.block_size(), address, most_bytes, counters)
+        } else if self.add(class, address, most_bytes, counters) {
+            Put::Done
+        } else {
+            Put::Full
+        };
+        if put != Put::Full {
             Counters::add(&counters.put, 1);
         }
-        self.misses = 0;
-        is_put
+        put
     }
 
-    /// As [`put`](Self::put), of a block that comes from the heap.
+    #[inline]
+    fn put_exact(&mut self, size: u64, address: u64, most_bytes: u64, counters: &Counters) -> Put {
+        if size > most_bytes / EXACT_PART {
+            return Put::Full;
+        }
+        Counters::add(&counters.bytes, size);
+        let Some((size, address)) = self.exact.put(size, address) else { return Put::Done };
+        Counters::add(&counters.bytes, size.wrapping_neg());
+        Put::Instead(address)
+    }
+
+    /// As [`put`](Self::put), of a block that comes from the heap and whose class is not exact.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -152,7 +192,7 @@ impl Cache {
         counters: &Counters,
     ) -> bool {
         let size = class.block_size();
-        if counters.bytes() + size > most_bytes {
+        if counters.bytes() - self.exact.bytes() + size > most_bytes {
             return false;
         }
         let newest = &mut self.newest[class.index()];
@@ -174,13 +214,17 @@ impl Cache {
 
     /// Whether a block of the class with this address is in it.
     pub(super) fn contains(&self, class: Class, address: u64) -> bool {
+        if class.is_exact() {
+            return self.exact.contains(address);
+        }
         let entry = |number: u16| self.entries.get(usize::from(number));
         let below = |number: &u16| entry(*number).map(|entry| entry.next);
         let mut numbers = std::iter::successors(Some(self.newest[class.index()]), below);
         numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
     }
 
-    /// Passes up to `most` blocks on, those of `class` before those of `others`.
+    /// Passes up to `most` blocks on: those of `class`, then those of `others`, then those of exact classes. If `class` is exact, only the
+    /// oldest of these.
     pub(super) fn spill(
         &mut self,
         class: Class,
@@ -189,14 +233,22 @@ impl Cache {
         counters: &Counters,
         mut to: impl FnMut(Class, u64),
     ) {
-        let mut left = most;
-        for class in std::iter::once(class).chain(others) {
+        let mut left = if class.is_exact() { most.min(1) } else { most };
+        let few_sizes = std::iter::once(class).chain(others);
+        for class in few_sizes.take_while(|class| !class.is_exact()) {
             while left > 0
                 && let Some(address) = self.remove(class, counters)
             {
                 to(class, address);
                 left -= 1;
             }
+        }
+        while left > 0
+            && let Some((size, address)) = self.exact.take_oldest()
+        {
+            Counters::add(&counters.bytes, size.wrapping_neg());
+            to(class, address);
+            left -= 1;
         }
     }
 }
@@ -227,14 +279,15 @@ mod tests {
     fn the_newest_of_its_class_comes_first() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
         for address in [1, 2, 3] {
-            assert!(cache.put(small, address, MOST_BYTES, &counters));
+            assert_eq!(cache.put(small, address, MOST_BYTES, &counters), Put::Done);
         }
-        assert!(cache.put(large, 4, MOST_BYTES, &counters));
+        assert_eq!(cache.put(large, 4, MOST_BYTES, &counters), Put::Done);
         assert_eq!(counters.bytes(), 3 * SMALL + LARGE);
         assert!(cache.contains(small, 1) && cache.contains(large, 4));
         assert!(!cache.contains(small, 4) && !cache.contains(large, 1));
         assert_eq!(cache.take(small, &counters), Some(3));
-        assert!(cache.put(large, 5, MOST_BYTES, &counters), "in the place of the one that went");
+        let put = cache.put(large, 5, MOST_BYTES, &counters);
+        assert_eq!(put, Put::Done, "in the place of the one that went");
         let taken = [large, large, large].map(|class| cache.take(class, &counters));
         assert_eq!(taken, [Some(5), Some(4), None]);
         let taken = [small, small, small].map(|class| cache.take(class, &counters));
@@ -245,21 +298,42 @@ mod tests {
     #[test]
     fn it_holds_no_more_than_it_should() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
-        let mut put = |class, address| cache.put(class, address, MOST_BYTES, &counters);
+        let mut put =
+            |class, address| cache.put(class, address, MOST_BYTES, &counters) == Put::Done;
         assert_eq!((0..3000).filter(|&address| put(small, address)).count(), MOST_BLOCKS);
         assert_eq!(spill(&mut cache, &counters, small, usize::MAX).len(), MOST_BLOCKS);
-        let mut put = |class, address| cache.put(class, address, MOST_BYTES, &counters);
+        let mut put =
+            |class, address| cache.put(class, address, MOST_BYTES, &counters) == Put::Done;
         let count = (0..1000).filter(|&address| put(large, address)).count() as u64;
         assert_eq!(count * LARGE, MOST_BYTES);
         assert!(!put(small, 0), "that would be too many bytes");
     }
 
     #[test]
+    fn large_blocks_come_and_go_beside_the_others() {
+        let ([small, large], (mut cache, counters)) = (classes(), cache());
+        let most_bytes = 4 * LARGE;
+        let [exact, too_large] = [2 * LARGE, 2 * LARGE + 256]
+            .map(|size| Class::holding(size).expect("it is not too large"));
+        let mut put = |class, address| cache.put(class, address, most_bytes, &counters);
+        assert_eq!(put(too_large, 1), Put::Full);
+        (1..=4).for_each(|address| assert_eq!(put(exact, address), Put::Done));
+        assert_eq!(put(exact, 5), Put::Instead(1), "the oldest");
+        (6..=9).for_each(|address| assert_eq!(put(large, address), Put::Done));
+        assert_eq!(put(small, 10), Put::Full);
+        assert_eq!((counters.bytes(), counters.counts().put), (12 * LARGE, 9));
+        assert_eq!(cache.take(exact, &counters), Some(5));
+        assert_eq!(spill(&mut cache, &counters, exact, 2), [2], "one is enough");
+        assert_eq!(spill(&mut cache, &counters, small, usize::MAX), [9, 8, 7, 6, 3, 4]);
+        assert_eq!(counters.bytes(), 0);
+    }
+
+    #[test]
     fn spilling_begins_with_the_class_that_is_full() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
         for address in 0..4 {
-            assert!(cache.put(small, address, MOST_BYTES, &counters));
-            assert!(cache.put(large, 10 + address, MOST_BYTES, &counters));
+            assert_eq!(cache.put(small, address, MOST_BYTES, &counters), Put::Done);
+            assert_eq!(cache.put(large, 10 + address, MOST_BYTES, &counters), Put::Done);
         }
         assert_eq!(spill(&mut cache, &counters, large, 5), [13, 12, 11, 10, 3]);
         assert_eq!(counters.bytes(), 3 * SMALL);

@@ -4,20 +4,23 @@
 
 use super::super::heap::GRANULE;
 
-/// Larger blocks have no class.
+/// Larger blocks have the size that was asked for.
 const LARGEST: u64 = 1 << 20;
 
 /// Sizes in a doubling, as a power of two: a block is less than a sixteenth larger than what was asked for.
 const STEPS: u32 = 4;
 
-/// How many classes there are.
+/// How many classes of few sizes there are.
 pub(in super::super) const CLASSES: usize = of_granules(LARGEST / GRANULE) + 1;
+
+/// Stands for all larger sizes.
+const EXACT: u8 = u8::MAX;
 
 /// A size that blocks have, and its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Class {
     /// # Invariant
-    /// Below [`CLASSES`].
+    /// Below [`CLASSES`], or [`EXACT`].
     number: u8,
     block_size: u64,
 }
@@ -29,12 +32,15 @@ impl Class {
         Self { number: 0, block_size }
     }
 
-    /// The smallest class whose blocks hold `size` bytes, which are not zero; `None` if there is none.
+    /// The smallest class whose blocks hold `size` bytes, which are not zero; `None` if no block does.
     #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes")]
     #[inline]
     pub(in super::super) const fn holding(size: u64) -> Option<Self> {
         if size > LARGEST {
-            return None;
+            return match size.checked_next_multiple_of(GRANULE) {
+                Some(block_size) => Some(Self { number: EXACT, block_size }),
+                None => None,
+            };
         }
         let number = of_granules(size.div_ceil(GRANULE)) as u8;
         Some(Self { number, block_size: size_of(number) })
@@ -46,12 +52,19 @@ impl Class {
         self.block_size
     }
 
-    /// All that [`holding`](Self::holding) gives.
+    /// Whether it is one of as many as there are large sizes.
+    #[inline]
+    pub(in super::super) const fn is_exact(self) -> bool {
+        self.number == EXACT
+    }
+
+    /// All that there are few sizes of.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let numbers = 0..u8::try_from(CLASSES).unwrap_or(u8::MAX);
         numbers.map(|number| Self { number, block_size: size_of(number) })
     }
 
+    /// Its number, if it [is not exact](Self::is_exact).
     #[inline]
     pub(in super::super) const fn index(self) -> usize {
         self.number as usize
@@ -116,7 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn large_blocks_have_no_class() {
-        assert_eq!(Class::holding(LARGEST + GRANULE), None);
+    fn large_blocks_have_their_own_size() {
+        let large = holding(LARGEST + 1);
+        assert_eq!((large.is_exact(), large.block_size()), (true, LARGEST + GRANULE));
+        assert!(!holding(LARGEST).is_exact());
+        assert_eq!(Class::holding(u64::MAX), None);
     }
 }

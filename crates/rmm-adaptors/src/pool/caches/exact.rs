@@ -1,0 +1,92 @@
+//! A few large blocks of any size, the newest first: programs often ask for what they have just freed.
+
+#![forbid(unsafe_code)]
+
+/// How many: each is a gap that does not merge with its neighbours.
+const MOST: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    size: u64,
+    address: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Exact {
+    /// The newest first.
+    blocks: [Block; MOST],
+    count: usize,
+    bytes: u64,
+}
+
+impl Exact {
+    pub(super) fn new() -> Self {
+        Self { blocks: [Block { size: 0, address: 0 }; MOST], count: 0, bytes: 0 }
+    }
+
+    /// Bytes of all blocks in it.
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes the newest block of the size.
+    #[inline]
+    pub(super) fn take(&mut self, size: u64) -> Option<u64> {
+        let index = self.blocks[..self.count].iter().position(|block| block.size == size)?;
+        Some(self.remove(index).address)
+    }
+
+    /// Takes the oldest block; returns its size and address.
+    pub(super) fn take_oldest(&mut self) -> Option<(u64, u64)> {
+        let oldest = self.remove(self.count.checked_sub(1)?);
+        Some((oldest.size, oldest.address))
+    }
+
+    fn remove(&mut self, index: usize) -> Block {
+        let block = self.blocks[index];
+        self.blocks.copy_within(index + 1..self.count, index);
+        self.count -= 1;
+        self.bytes -= block.size;
+        block
+    }
+
+    /// Puts a block in; returns the oldest if that has to leave for it, as [`take_oldest`](Self::take_oldest).
+    #[inline]
+    pub(super) fn put(&mut self, size: u64, address: u64) -> Option<(u64, u64)> {
+        let oldest = if self.count == MOST { self.take_oldest() } else { None };
+        self.blocks.copy_within(..self.count, 1);
+        self.blocks[0] = Block { size, address };
+        self.count += 1;
+        self.bytes += size;
+        oldest
+    }
+
+    /// Whether a block with this address is in it.
+    pub(super) fn contains(&self, address: u64) -> bool {
+        self.blocks[..self.count].iter().any(|block| block.address == address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_a_size_comes_first_and_the_oldest_leaves() {
+        let mut exact = Exact::new();
+        for (size, address) in [(10, 1), (20, 2), (10, 3), (30, 4)] {
+            assert_eq!(exact.put(size, address), None);
+        }
+        assert!(exact.contains(1) && !exact.contains(5));
+        assert_eq!(exact.bytes(), 70);
+        assert_eq!(exact.put(10, 5), Some((10, 1)), "it was full");
+        assert_eq!(exact.bytes(), 70);
+        assert_eq!((exact.take(40), exact.take(10)), (None, Some(5)));
+        assert_eq!(exact.take_oldest(), Some((20, 2)));
+        assert_eq!(exact.put(20, 6), None);
+        assert_eq!((exact.take(20), exact.take(20)), (Some(6), None));
+        assert_eq!((exact.take_oldest(), exact.take_oldest()), (Some((10, 3)), Some((30, 4))));
+        assert_eq!((exact.take_oldest(), exact.bytes()), (None, 0));
+    }
+}
