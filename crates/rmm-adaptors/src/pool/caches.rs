@@ -34,7 +34,7 @@ const FURTHERS: usize = 8;
 const PLACES: usize = FIRSTS + THREADS * FURTHERS;
 
 /// What part of the pool's memory one cache may hold: what is in a cache does not merge with its neighbours.
-const CACHED_PART: u64 = 64;
+const CACHED_PART: u64 = 32;
 
 /// The owner of no cache.
 const NOBODY: u64 = 0;
