@@ -10,6 +10,12 @@ mod exit;
 #[cfg(unix)]
 #[path = "gpu/export.rs"]
 mod export;
+#[path = "gpu/merged_lists.rs"]
+mod merged_lists;
+#[path = "gpu/merging.rs"]
+mod merging;
+#[path = "../../rmm-adaptors/tests/known_bugs/merging_lists.rs"]
+mod merging_lists;
 #[path = "gpu/pair.rs"]
 mod pair;
 #[path = "gpu/peers.rs"]
