@@ -26,6 +26,8 @@ mod run;
 mod small;
 #[path = "gpu/spacious.rs"]
 mod spacious;
+#[path = "gpu/stress.rs"]
+mod stress;
 #[path = "gpu/timing.rs"]
 mod timing;
 #[path = "gpu/witness.rs"]
