@@ -129,9 +129,11 @@ fn fill_another_thread(handle: &DeviceHandle, resource: &AnyResource, stays: boo
 }
 
 fn set_up(environment: &Environment, kind: &str, way: &str) -> Result<(), Failure> {
-    let resource = kinds::make(kind)?;
-    set_current_device_resource(&resource)?;
-    let buffers = blocks(&resource)?;
+    // The registry keeps one to the end. Of the other the statics have the last handle.
+    let (registered, resource) = (kinds::make(kind)?, kinds::make(kind)?);
+    set_current_device_resource(&registered)?;
+    let mut buffers = blocks(&registered)?;
+    buffers.extend(blocks(&resource)?);
     match way {
         "thread-ended" => fill_another_thread(environment.handle(), &resource, false),
         "thread-stays" => fill_another_thread(environment.handle(), &resource, true),
