@@ -117,8 +117,10 @@ fn fill_another_thread(handle: &DeviceHandle, resource: &AnyResource, stays: boo
         let _current = handle.make_current().expect("the device is there");
         fill_thread(&resource).expect("memory");
         filled.send(()).expect("somebody waits");
-        while stays {
-            thread::park();
+        if stays {
+            loop {
+                thread::park();
+            }
         }
     };
     let thread = thread::spawn(move || run(filled));
@@ -178,7 +180,9 @@ fn every_way_out_is_clean(kind: &str) {
     let were_run = Cell::new(false);
     in_places_with(kinds::choice(kind), |_| {
         if !were_run.replace(true) {
-            WAYS.into_iter().for_each(|(way, status)| leaves(kind, way, status));
+            for (way, status) in WAYS {
+                leaves(kind, way, status);
+            }
         }
         Ok(())
     });
