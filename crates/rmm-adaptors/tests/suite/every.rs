@@ -11,6 +11,20 @@ mod programs;
 #[path = "every/trims.rs"]
 mod trims;
 
+use std::io::Write as _;
+
+/// Says which seed it was, if a test fails while this lives.
+struct OfSeed(u64);
+
+impl Drop for OfSeed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // If that can not be said, the failure is still there.
+            let _unsaid = writeln!(std::io::stderr(), "RMM_SIM_SEED={}", self.0);
+        }
+    }
+}
+
 /// Defines the tests of each suballocator.
 macro_rules! suballocators {
     ($($kind:ident),*) => {$(

@@ -3,6 +3,7 @@
 use rmm_sim::{Checker, Machine, Schedule};
 use rmm_sys::CuResult;
 
+use super::OfSeed;
 use super::good_as_new::{gets_as_good_as_new, is_as_good_as_new};
 use crate::kinds::{GRANULE, LEAST, Make, Upstream};
 use crate::program::{STREAMS, drawn, ops};
@@ -30,7 +31,7 @@ fn run<R: Allocator>(world: &mut World<R>, seed: u64) {
 /// Each call of the driver fails once, from the making of the suballocator on.
 pub(super) fn of_the_driver<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + SEEDS {
-        println!("the program of seed {seed}");
+        let _told = OfSeed(seed);
         let code = if seed % 4 < 2 { CuResult::UNKNOWN } else { CuResult::OUT_OF_MEMORY };
         let machine = Machine::builder().memory(64 << 20).schedule(schedule(seed));
         let failed = Checker::new().machine(machine).fail_each_call(code, |machine| {
@@ -51,7 +52,7 @@ pub(super) fn of_the_driver<R: Allocator>(make: Make<R>) {
 /// Each allocation of upstream's is refused once.
 pub(super) fn of_upstream<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + SEEDS {
-        println!("the program of seed {seed}");
+        let _told = OfSeed(seed);
         for number in 1.. {
             let machine = Machine::builder().memory(64 << 20).schedule(schedule(seed)).build();
             let entered = machine.enter();

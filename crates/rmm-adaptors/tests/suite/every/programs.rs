@@ -5,6 +5,7 @@ use std::thread;
 use rmm_core::{Device, DevicePtr};
 use rmm_sim::{Machine, Schedule};
 
+use super::OfSeed;
 use super::good_as_new::is_as_good_as_new;
 use crate::kinds::{GRANULE, LEAST, Make, Upstream, deterministic_pool};
 use crate::program::{Op, drawn, ops_on};
@@ -86,7 +87,7 @@ fn run<R: Allocator>(program: &Program, make: Make<R>) {
 /// Runs programs on one to eight threads.
 pub(super) fn keep_the_order<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + SEEDS {
-        println!("the program of seed {seed}");
+        let _told = OfSeed(seed);
         run(&Program::of(seed, 1 + seed % 8), make);
     }
 }
@@ -110,7 +111,7 @@ fn places<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
 pub(super) fn repeat<R: Allocator>(make: Make<R>) {
     let mut blocks = 0;
     for seed in base_seed()..base_seed() + REPEATED {
-        println!("the program of seed {seed}");
+        let _told = OfSeed(seed);
         let program = Program::of(seed, 1);
         let (once, again) = (places(&program, make), places(&program, make));
         blocks += once.iter().flatten().count();
@@ -123,7 +124,7 @@ pub(super) fn repeat<R: Allocator>(make: Make<R>) {
 #[test]
 fn a_deterministic_pool_places_blocks_by_the_calls_alone() {
     for seed in base_seed()..base_seed() + REPEATED {
-        println!("the program of seed {seed}");
+        let _told = OfSeed(seed);
         let drawn = Program::of(seed, 1);
         // The driver's own pools place blocks by what the device has done.
         let program = |schedule| Program {
