@@ -15,9 +15,9 @@ use crate::program::MOST_GRANULES;
 use crate::world::Allocator;
 
 /// Bytes of what a step calls a granule.
-pub(crate) const GRANULE: usize = 256;
+pub(crate) const GRANULE: usize = 1 << 10;
 /// Bytes that a suballocator here is given at least.
-pub(crate) const LEAST: usize = 1 << 20;
+pub(crate) const LEAST: usize = 2 << 20;
 
 /// Where suballocators take their memory from: the driver's plain allocations, or one of its stream-ordered pools.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ pub(crate) fn virtual_pool(
     limit: usize,
 ) -> Result<PoolMemoryResource<VirtualMemoryResource>, Error> {
     let upstream = VirtualMemoryResource::new()?;
-    PoolMemoryResource::builder(upstream).maximum_size(limit.next_multiple_of(2 << 20)).build()
+    PoolMemoryResource::builder(upstream).maximum_size(limit).build()
 }
 
 pub(crate) fn arena(
@@ -129,7 +129,7 @@ pub(crate) fn arena(
 /// Blocks for the largest request of a program.
 pub(crate) fn fixed_size(upstream: Upstream, limit: usize) -> Result<Blocks<Upstream>, Error> {
     let builder = FixedSizeMemoryResource::builder(upstream).block_size(MOST_GRANULES * GRANULE);
-    builder.blocks(3).maximum_size(limit).build()
+    builder.blocks(2).maximum_size(limit).build()
 }
 
 /// Bins for the two sizes that programs ask for most, over a pool.
@@ -157,6 +157,11 @@ impl<U: SyncResource> Allocator for Blocks<U> {
         self.statistics().reserved_bytes
     }
 
+    fn waits(&self) -> u64 {
+        let statistics = self.statistics();
+        statistics.stream_waits + statistics.host_waits
+    }
+
     fn books(&self) -> (u64, u64) {
         let statistics = self.statistics();
         (statistics.live_bytes, statistics.unknown_frees)
@@ -173,6 +178,10 @@ impl Allocator for Bins {
 
     fn reserved(&self) -> u64 {
         self.upstream().reserved_bytes()
+    }
+
+    fn waits(&self) -> u64 {
+        self.bins().map(|(_, bin)| bin.waits()).sum::<u64>() + self.upstream().waits()
     }
 
     fn books(&self) -> (u64, u64) {

@@ -60,6 +60,9 @@ pub(crate) trait Allocator: Resource + Clone {
     /// Bytes taken from upstream now.
     fn reserved(&self) -> u64;
 
+    /// How often a stream, or the host, was made to wait.
+    fn waits(&self) -> u64;
+
     /// Bytes handed out, and frees of what was not.
     fn books(&self) -> (u64, u64);
 }
@@ -73,6 +76,11 @@ impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
         self.reserved_bytes()
     }
 
+    fn waits(&self) -> u64 {
+        let statistics = self.statistics();
+        statistics.stream_waits + statistics.host_waits
+    }
+
     fn books(&self) -> (u64, u64) {
         let statistics = self.statistics();
         (statistics.live_bytes, statistics.unknown_frees)
@@ -82,6 +90,11 @@ impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
 impl<U: SyncResource> Allocator for ArenaMemoryResource<U> {
     fn reserved(&self) -> u64 {
         self.arena_size()
+    }
+
+    fn waits(&self) -> u64 {
+        let statistics = self.statistics();
+        statistics.stream_waits + statistics.host_waits
     }
 
     fn books(&self) -> (u64, u64) {

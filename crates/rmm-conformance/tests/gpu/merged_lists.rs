@@ -141,7 +141,7 @@ fn pools_keep_order() {
     for preset in [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic] {
         keeps_order(ResourceChoice::Pool, |blocks| {
             let builder = PoolMemoryResource::builder(DEVICE).preset(preset);
-            builder.maximum_size(blocks * BYTES).build()
+            builder.initial_size(blocks * BYTES).maximum_size(blocks * BYTES).build()
         });
     }
 }
@@ -150,7 +150,8 @@ fn pools_keep_order() {
 fn a_pool_over_the_driver_s_pool_keeps_order() {
     keeps_order(ResourceChoice::CudaAsync, |blocks| {
         let upstream = CudaAsyncMemoryResource::new()?;
-        PoolMemoryResource::builder(upstream).maximum_size(blocks * BYTES).build()
+        let builder = PoolMemoryResource::builder(upstream).initial_size(blocks * BYTES);
+        builder.maximum_size(blocks * BYTES).build()
     });
 }
 
@@ -158,7 +159,8 @@ fn a_pool_over_the_driver_s_pool_keeps_order() {
 fn a_pool_that_extends_its_memory_keeps_order() {
     keeps_order(ResourceChoice::PoolVirtual, |blocks| {
         let upstream = VirtualMemoryResource::new()?;
-        PoolMemoryResource::builder(upstream).maximum_size(blocks * BYTES).build()
+        let builder = PoolMemoryResource::builder(upstream).initial_size(blocks * BYTES);
+        builder.maximum_size(blocks * BYTES).build()
     });
 }
 

@@ -10,10 +10,12 @@ use crate::program::{STREAMS, drawn, ops};
 use crate::short::base_seed;
 use crate::world::{Allocator, Common, World};
 
-/// Programs of a plain test run.
-const SEEDS: u64 = 4;
-/// Steps of a program.
-const STEPS: usize = 50;
+/// Programs in which calls of the driver fail: each is run a few hundred times.
+const DRIVER_SEEDS: u64 = 2;
+/// Programs in which calls of upstream fail.
+const UPSTREAM_SEEDS: u64 = 8;
+/// Steps of a program, at most.
+const STEPS: usize = 80;
 const LIMIT: usize = LEAST;
 
 fn schedule(seed: u64) -> Schedule {
@@ -30,9 +32,9 @@ fn run<R: Allocator>(world: &mut World<R>, seed: u64) {
 
 /// Each call of the driver fails once, from the making of the suballocator on.
 pub(super) fn of_the_driver<R: Allocator>(make: Make<R>) {
-    for seed in base_seed()..base_seed() + SEEDS {
+    for seed in base_seed()..base_seed() + DRIVER_SEEDS {
         let _told = OfSeed(seed);
-        let code = if seed % 4 < 2 { CuResult::UNKNOWN } else { CuResult::OUT_OF_MEMORY };
+        let code = if seed % 2 == 0 { CuResult::UNKNOWN } else { CuResult::OUT_OF_MEMORY };
         let machine = Machine::builder().memory(64 << 20).schedule(schedule(seed));
         let failed = Checker::new().machine(machine).fail_each_call(code, |machine| {
             let upstream = machine.without_faults(|| Upstream::new(seed % 3 == 0));
@@ -51,7 +53,7 @@ pub(super) fn of_the_driver<R: Allocator>(make: Make<R>) {
 
 /// Each allocation of upstream's is refused once.
 pub(super) fn of_upstream<R: Allocator>(make: Make<R>) {
-    for seed in base_seed()..base_seed() + SEEDS {
+    for seed in base_seed()..base_seed() + UPSTREAM_SEEDS {
         let _told = OfSeed(seed);
         for number in 1.. {
             let machine = Machine::builder().memory(64 << 20).schedule(schedule(seed)).build();
