@@ -5,12 +5,13 @@
 //! statics hold, as C++ would.
 
 use std::cell::{Cell, RefCell};
-use std::io::{Write as _, stderr};
-use std::process::Command;
+use std::io::{Read as _, Write as _, stderr};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rmm_conformance::{DeviceHandle, Environment, Failure, Place};
 use rmm_containers::DeviceBuffer;
@@ -23,6 +24,8 @@ use crate::run::in_places_with;
 
 /// Set for the program that leaves: the suballocator's name and the way out.
 const LEAVE: &str = "RMM_TEST_LEAVE_WITH";
+/// How long a program may take.
+const LIMIT: Duration = Duration::from_secs(60);
 /// The status of a program in which something is wrong at the very end.
 const WRONG: i32 = 42;
 
@@ -190,13 +193,29 @@ fn every_way_out_is_clean(kind: &str) {
 
 #[track_caller]
 fn leaves(kind: &str, way: &str, status: i32) {
-    let output = Command::new(std::env::current_exe().expect("this program"))
+    let mut program = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "exit::suballocators::leave", "--test-threads=1", "--nocapture"])
         .env(LEAVE, format!("{kind} {way}"))
-        .output()
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{kind}, {way}: {:?}\n{said}", output.status);
+    let mut errors = program.stderr.take().expect("they are piped");
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut said = String::new();
+        // The test may have given up.
+        let _unheard = sender.send(errors.read_to_string(&mut said).map(|_| said));
+    });
+    // It ends with the program.
+    let said = receiver.recv_timeout(LIMIT);
+    if said.is_err() {
+        program.kill().expect("it is there");
+    }
+    let ended = program.wait().expect("it has ended");
+    let Ok(said) = said else { panic!("{kind}, {way}: it did not end") };
+    let said = said.expect("text");
+    assert_eq!(ended.code(), Some(status), "{kind}, {way}: {ended:?}\n{said}");
     assert!(way == "panic" || said.is_empty(), "{kind}, {way}: {said}");
 }
 
