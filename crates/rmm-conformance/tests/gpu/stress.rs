@@ -31,7 +31,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// So much more is needed where small blocks take as much as the largest.
-const WASTE: usize = 4;
+const WASTE: usize = 6;
 
 type Pool<U> = PoolMemoryResource<U>;
 type Bins =
