@@ -34,10 +34,10 @@ fn run<R: Allocator>(world: &mut World<R>, seed: u64) {
 pub(super) fn of_the_driver<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + DRIVER_SEEDS {
         let _told = OfSeed(seed);
-        let code = if seed % 2 == 0 { CuResult::UNKNOWN } else { CuResult::OUT_OF_MEMORY };
+        let code = if seed.is_multiple_of(2) { CuResult::UNKNOWN } else { CuResult::OUT_OF_MEMORY };
         let machine = Machine::builder().memory(64 << 20).schedule(schedule(seed));
         let failed = Checker::new().machine(machine).fail_each_call(code, |machine| {
-            let upstream = machine.without_faults(|| Upstream::new(seed % 3 == 0));
+            let upstream = machine.without_faults(|| Upstream::new(seed.is_multiple_of(3)));
             let Ok(resource) = make(upstream, LIMIT) else { return };
             let common = Common::in_granules(machine, resource, GRANULE);
             let mut world = machine.without_faults(|| World::on_streams(common, 0, STREAMS));
@@ -58,7 +58,7 @@ pub(super) fn of_upstream<R: Allocator>(make: Make<R>) {
         for number in 1.. {
             let machine = Machine::builder().memory(64 << 20).schedule(schedule(seed)).build();
             let entered = machine.enter();
-            let upstream = Upstream::refusing(number, seed % 3 == 0);
+            let upstream = Upstream::refusing(number, seed.is_multiple_of(3));
             if let Ok(resource) = make(upstream.clone(), LIMIT) {
                 let common = Common::in_granules(&machine, resource, GRANULE);
                 let mut world = World::on_streams(common, 0, STREAMS);

@@ -7,7 +7,7 @@ use rmm_sim::{Machine, Schedule};
 
 use super::OfSeed;
 use super::good_as_new::is_as_good_as_new;
-use crate::kinds::{GRANULE, LEAST, Make, Upstream, deterministic_pool};
+use crate::kinds::{GRANULE, LEAST, Make, Upstream, arena, compact_pool, deterministic_pool};
 use crate::program::{Op, drawn, ops_on};
 use crate::short::base_seed;
 use crate::world::{Allocator, Common, World};
@@ -41,7 +41,7 @@ impl Program {
                 _ => Schedule::Seeded(seed),
             },
             // Less than the blocks of most programs take.
-            limit: if seed % 3 == 0 { 2 * LEAST } else { LEAST },
+            limit: if seed.is_multiple_of(3) { 2 * LEAST } else { LEAST },
             is_stream_ordered: seed % 7 < 3,
             streams,
             threads: (0..threads)
@@ -99,8 +99,12 @@ pub(super) fn keep_the_order<R: Allocator>(make: Make<R>) {
     assert!(waits > 0, "there was memory for everybody");
 }
 
-/// Where the blocks of a program on one thread lie, counted from the first.
+/// Where the blocks of a program on one thread lie, counted from the first. The thread is a new one, and so are its streams.
 fn places<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
+    thread::scope(|scope| scope.spawn(|| places_here(program, make)).join().expect("it ends well"))
+}
+
+fn places_here<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
     let machine = program.machine();
     let _entered = machine.enter();
     let common = Common::in_granules(&machine, program.resource(make), GRANULE);
@@ -115,7 +119,7 @@ fn places<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
 }
 
 /// Runs programs twice, each time on a new device.
-pub(super) fn repeat<R: Allocator>(make: Make<R>) {
+fn repeat<R: Allocator>(make: Make<R>) {
     let mut blocks = 0;
     for seed in base_seed()..base_seed() + REPEATED {
         let _told = OfSeed(seed);
@@ -125,6 +129,14 @@ pub(super) fn repeat<R: Allocator>(make: Make<R>) {
         assert_eq!(once, again);
     }
     assert!(blocks > 200, "next to nothing was had: {blocks} blocks");
+}
+
+/// Not those with caches: which of them share a place depends on the streams and threads that the process had before.
+#[test]
+fn the_same_calls_get_the_same_addresses() {
+    repeat(compact_pool);
+    repeat(deterministic_pool);
+    repeat(arena);
 }
 
 /// What a pool says of its deterministic preset: the device may do its work as early or as late as it likes.
