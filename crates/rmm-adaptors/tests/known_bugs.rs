@@ -11,6 +11,8 @@ mod handle_reuse;
 mod host_memory_freed_early;
 #[path = "known_bugs/merge_without_record.rs"]
 mod merge_without_record;
+#[path = "known_bugs/merging_lists.rs"]
+mod merging_lists;
 #[path = "known_bugs/publish_before_record.rs"]
 mod publish_before_record;
 #[path = "known_bugs/stage.rs"]

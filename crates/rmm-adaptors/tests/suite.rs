@@ -8,8 +8,12 @@ mod arena_order;
 mod arena_threads;
 #[path = "suite/binning.rs"]
 mod binning;
+#[path = "suite/every.rs"]
+mod every;
 #[path = "suite/fixed_size.rs"]
 mod fixed_size;
+#[path = "suite/kinds.rs"]
+mod kinds;
 #[path = "suite/logging.rs"]
 mod logging;
 #[path = "suite/pool.rs"]

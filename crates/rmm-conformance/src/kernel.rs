@@ -62,6 +62,19 @@ impl Kernels {
         }
     }
 
+    /// Enqueues a kernel that spins for `spin_cycles` of the device's clock and touches no memory, see [`fill`](Self::fill).
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn stall(&self, stream: StreamRef<'_>, spin_cycles: u64) -> Outcome {
+        driver_in_context()?;
+        match &self.0 {
+            Kind::Software(machine) => Ok(machine.launch(stream.as_raw(), simulated::stall())?),
+            // SAFETY: the kernel is for no words.
+            Kind::Gpu(module) => unsafe { module.fill(stream, DevicePtr::NULL, 0, 0, spin_cycles) },
+        }
+    }
+
     /// Enqueues a kernel that adds to the word at `errors` the number of words that differ from what [`fill`](Self::fill) writes.
     ///
     /// # Errors

@@ -11,8 +11,10 @@
 //! | `RMM_DRIVER` | `cuda`: the system's driver; `sim` | `sim` |
 //! | `RMM_TEST_DEVICE` | the GPU's number | 0 |
 //! | `RMM_TEST_STREAM` | `legacy`, `per-thread`, `non-blocking` | each of them |
-//! | `RMM_TEST_RESOURCE` | `pool`, `binning`, `arena`, `cuda-async`, `cuda`, `cuda-async-view`, `cuda-async-managed`, `cuda-async-pinned`, `managed`, `pinned`, `system`, `sam-headroom` | each of them |
+//! | `RMM_TEST_RESOURCE` | `pool`, `binning`, `arena`, `cuda-async`, `cuda`, `virtual`, `pool-virtual`, `cuda-async-view`, `cuda-async-managed`, `cuda-async-pinned`, `managed`, `pinned`, `system`, `sam-headroom` | each of them |
 //! | `RMM_SIM_SEED` | the software device's seed | 0 |
+//! | `RMM_STRESS_SECONDS` | how long each test of `stress` goes on, on each device | one short round |
+//! | `RMM_STRESS_SEED` | the seed of the first round | 0 |
 //!
 //! Where a device lacks what a resource needs, each check of that resource is that it says so when it is made.
 

@@ -10,6 +10,12 @@ mod exit;
 #[cfg(unix)]
 #[path = "gpu/export.rs"]
 mod export;
+#[path = "gpu/merged_lists.rs"]
+mod merged_lists;
+#[path = "gpu/merging.rs"]
+mod merging;
+#[path = "../../rmm-adaptors/tests/known_bugs/merging_lists.rs"]
+mod merging_lists;
 #[path = "gpu/pair.rs"]
 mod pair;
 #[path = "gpu/peers.rs"]
@@ -20,6 +26,8 @@ mod run;
 mod small;
 #[path = "gpu/spacious.rs"]
 mod spacious;
+#[path = "gpu/stress.rs"]
+mod stress;
 #[path = "gpu/timing.rs"]
 mod timing;
 #[path = "gpu/witness.rs"]

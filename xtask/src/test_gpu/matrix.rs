@@ -11,12 +11,14 @@ use crate::error::Result;
 pub(super) const STREAMS: [&str; 3] = ["legacy", "per-thread", "non-blocking"];
 
 /// The resources, as the test program knows them.
-pub(super) const RESOURCES: [&str; 12] = [
+pub(super) const RESOURCES: [&str; 14] = [
     "pool",
     "binning",
     "arena",
     "cuda-async",
     "cuda",
+    "virtual",
+    "pool-virtual",
     "cuda-async-view",
     "cuda-async-managed",
     "cuda-async-pinned",

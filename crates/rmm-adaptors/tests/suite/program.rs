@@ -1,9 +1,14 @@
 //! Random programs: the steps that they are made of.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// Streams that a program uses: non-blocking ones, blocking ones, the two default streams, and one that somebody else made.
 pub(crate) const STREAMS: usize = 8;
+
+/// The most granules that a step asks for.
+pub(crate) const MOST_GRANULES: usize = 399;
 
 /// A step.
 #[derive(Clone, Debug)]
@@ -58,9 +63,14 @@ pub(crate) enum Op {
 
 /// Programs of up to `most` steps.
 pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
-    let (stream, which) = (0..STREAMS, any::<usize>());
+    ops_on(STREAMS, most)
+}
+
+/// Programs of up to `most` steps on so many streams.
+pub(crate) fn ops_on(streams: usize, most: usize) -> impl Strategy<Value = Vec<Op>> {
+    let (stream, which) = (0..streams, any::<usize>());
     // Some sizes come often, so that blocks are passed on as they are.
-    let granules = prop_oneof![Just(8usize), Just(64), 1usize..400];
+    let granules = prop_oneof![Just(8usize), Just(64), 1..=MOST_GRANULES];
     let op = prop_oneof![
         8 => (stream.clone(), granules.clone()).prop_map(|(stream, granules)| Op::Allocate { stream, granules }),
         1 => (stream.clone(), granules).prop_map(|(stream, granules)| Op::AllocateSync { stream, granules }),
@@ -76,4 +86,14 @@ pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Trim),
     ];
     proptest::collection::vec(op, 1..most)
+}
+
+/// The program of a thread that goes with a seed.
+pub(crate) fn drawn(ops: impl Strategy<Value = Vec<Op>>, seed: u64, thread: u64) -> Vec<Op> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..16].copy_from_slice(&thread.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    ops.new_tree(&mut runner).expect("nothing is rejected").current()
 }

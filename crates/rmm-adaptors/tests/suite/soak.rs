@@ -8,13 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use proptest::strategy::{Strategy as _, ValueTree as _};
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rmm_adaptors::PoolStatistics;
 use rmm_core::Device;
 use rmm_sim::{Machine, Schedule};
 
-use crate::program::{Op, ops};
+use crate::program::{Op, drawn, ops};
 use crate::short::base_seed;
 use crate::world::{Common, World};
 
@@ -73,12 +71,7 @@ impl fmt::Display for Figures {
 
 /// The steps of one thread of the program with this seed.
 pub(crate) fn steps_of(seed: u64, thread: u64) -> Vec<Op> {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    bytes[8..16].copy_from_slice(&thread.to_le_bytes());
-    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let mut runner = TestRunner::new_with_rng(Config::default(), random);
-    ops(LONGEST).new_tree(&mut runner).expect("nothing is rejected").current()
+    drawn(ops(LONGEST), seed, thread)
 }
 
 /// Runs the program with this seed, which says all of it: the limit, the schedule, how many threads, their steps. Returns

@@ -52,16 +52,33 @@ struct Left {
 
 /// What a program allocates from.
 pub(crate) trait Allocator: Resource + Clone {
-    /// Gives unused memory back, if it ever does.
-    fn trim(&self) {}
+    /// Gives unused memory back, if it ever does; how many bytes.
+    fn trim(&self) -> u64 {
+        0
+    }
+
+    /// Bytes taken from upstream now.
+    fn reserved(&self) -> u64;
+
+    /// How often a stream, or the host, was made to wait.
+    fn waits(&self) -> u64;
 
     /// Bytes handed out, and frees of what was not.
     fn books(&self) -> (u64, u64);
 }
 
 impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
-    fn trim(&self) {
-        PoolMemoryResource::trim(self, 0);
+    fn trim(&self) -> u64 {
+        PoolMemoryResource::trim(self, 0)
+    }
+
+    fn reserved(&self) -> u64 {
+        self.reserved_bytes()
+    }
+
+    fn waits(&self) -> u64 {
+        let statistics = self.statistics();
+        statistics.stream_waits + statistics.host_waits
     }
 
     fn books(&self) -> (u64, u64) {
@@ -70,7 +87,16 @@ impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
     }
 }
 
-impl Allocator for ArenaMemoryResource<CudaMemoryResource> {
+impl<U: SyncResource> Allocator for ArenaMemoryResource<U> {
+    fn reserved(&self) -> u64 {
+        self.arena_size()
+    }
+
+    fn waits(&self) -> u64 {
+        let statistics = self.statistics();
+        statistics.stream_waits + statistics.host_waits
+    }
+
     fn books(&self) -> (u64, u64) {
         let statistics = self.statistics();
         (statistics.live_bytes, statistics.unknown_frees)
@@ -93,6 +119,8 @@ pub(crate) struct World<R = Pool> {
     common: Common<R>,
     streams: Vec<Lane>,
     live: Vec<Live>,
+    /// Where the blocks were, in the order of the requests; nowhere where nothing was had.
+    pub(crate) addresses: Vec<Option<DevicePtr>>,
     next_tag: u64,
     /// Driver calls of the program's own that failed.
     pub(crate) refused: u64,
@@ -107,7 +135,7 @@ pub(crate) fn new_stream() -> Result<CudaStream, Error> {
 /// The stream at a place among the streams.
 fn stream_at(place: usize) -> Result<Lane, Error> {
     let own = |stream| Lane { _theirs: None, stream };
-    match place {
+    match place % STREAMS {
         LEGACY => Ok(own(CudaStream::legacy())),
         PER_THREAD => Ok(own(CudaStream::per_thread())),
         FOREIGN => foreign_stream(),
@@ -185,10 +213,16 @@ impl World {
 impl<R: Allocator> World<R> {
     /// The program of a thread that has entered the machine. No two that share anything have the same number.
     pub(crate) fn sharing(common: Common<R>, number: u64) -> Self {
+        Self::on_streams(common, number, STREAMS)
+    }
+
+    /// As [`sharing`](Self::sharing), on so many streams, whose kinds come again and again.
+    pub(crate) fn on_streams(common: Common<R>, number: u64, streams: usize) -> Self {
         Self {
             common,
-            streams: (0..STREAMS).map(|place| stream_at(place).expect("a stream")).collect(),
+            streams: (0..streams).map(|place| stream_at(place).expect("a stream")).collect(),
             live: Vec::new(),
+            addresses: Vec::new(),
             next_tag: number << 48 | 1,
             refused: 0,
             unserved: 0,
@@ -251,6 +285,7 @@ impl<R: Allocator> World<R> {
         } else {
             self.pool().allocate(stream.as_ref(), layout)
         };
+        self.addresses.push(allocated.as_ref().ok().copied());
         let Ok(pointer) = allocated else {
             self.unserved += 1;
             return;

@@ -11,6 +11,10 @@ fn values(words: u32, first_value: u32) -> impl Iterator<Item = [u8; 4]> {
     (0..words).map(move |word| first_value.wrapping_add(word).to_le_bytes())
 }
 
+pub(super) fn stall() -> Kernel {
+    Kernel::new("stall", |_| ())
+}
+
 pub(super) fn fill(pointer: DevicePtr, words: u32, first_value: u32) -> Kernel {
     let run = move |memory: &mut rmm_sim::KernelMemory| {
         let contents: Vec<[u8; 4]> = values(words, first_value).collect();

@@ -1,5 +1,12 @@
 //! A program that leaves with memory still in its hands: in the registry, in a static, on another thread.
 
+#[cfg(unix)]
+#[path = "exit/kinds.rs"]
+mod kinds;
+#[cfg(unix)]
+#[path = "exit/suballocators.rs"]
+mod suballocators;
+
 use std::process::Command;
 use std::sync::OnceLock;
 

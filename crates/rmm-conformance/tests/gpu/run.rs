@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Once;
 
-use rmm_conformance::{Cell, Environment, Failure, Outcome, Place};
+use rmm_conformance::{Cell, Environment, Failure, Outcome, Place, ResourceChoice};
 use rmm_core::driver_in_context;
 
 /// Defines a test for each check of the suite, over pools of at most `$capacity` bytes and the resources without a limit.
@@ -125,6 +125,28 @@ pub(crate) fn in_every_cell(check: impl Fn(&Cell) -> Outcome) {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Runs a check of something that is built on the resource once in every place where the resource was chosen and is supported, and
+/// panics with what is wrong.
+#[track_caller]
+pub(crate) fn in_places_with(resource: ResourceChoice, check: impl Fn(&Environment) -> Outcome) {
+    let cells = Cell::selected().unwrap_or_else(|failure| panic!("{failure}"));
+    let chosen =
+        |place: &Place| cells.iter().any(|cell| cell.place == *place && cell.resource == resource);
+    let places = Place::selected().unwrap_or_else(|failure| panic!("{failure}"));
+    for place in places.into_iter().filter(chosen) {
+        let checked = Environment::open(place).and_then(|environment| {
+            if !resource.is_supported()? {
+                return Ok(());
+            }
+            check(&environment)?;
+            environment.verify()
+        });
+        if let Err(failure) = checked {
+            panic!("{place:?}: {failure}");
+        }
+    }
 }
 
 /// Runs a check that is about no stream or resource in particular in every place that the environment chooses, and panics with

@@ -1,0 +1,43 @@
+//! Giving memory back while streams are at work on it.
+
+use rmm_sim::{Machine, Schedule};
+
+use super::good_as_new::is_as_good_as_new;
+use crate::kinds::{GRANULE, LEAST, Make, Upstream};
+use crate::program::MOST_GRANULES;
+use crate::short::{base_seed, free, layout, stream, write};
+use crate::world::Allocator;
+
+const LIMIT: usize = 4 * LEAST;
+
+/// Trims before and after the streams have done what they had to do, with blocks freed on each of them.
+pub(super) fn count_pending_frees<R: Allocator>(make: Make<R>) {
+    for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(base_seed())] {
+        for is_stream_ordered in [false, true] {
+            let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
+            let _entered = machine.enter();
+            let resource = make(Upstream::new(is_stream_ordered), LIMIT).expect("there is memory");
+            resource.trim();
+            // What it keeps with nothing to do.
+            let kept = resource.reserved();
+            let streams = [stream(), stream(), stream()];
+            let sizes = [8, 64, MOST_GRANULES].map(|granules| granules * GRANULE);
+            for bytes in sizes {
+                for stream in &streams {
+                    let block = resource.allocate(stream.as_ref(), layout(bytes)).expect("room");
+                    (0..3).for_each(|tag| write(&machine, stream, block, tag));
+                    free(&resource, stream, block, bytes);
+                }
+            }
+            let (reserved, given) = (resource.reserved(), resource.trim());
+            assert_eq!(resource.reserved() + given, reserved, "{schedule:?}: it says what it gave");
+            machine.run_all();
+            resource.trim();
+            assert_eq!(resource.reserved(), kept, "{schedule:?}: all that was freed is given back");
+            is_as_good_as_new(&resource, make, LIMIT);
+            drop((resource, streams));
+            machine.assert_no_violations();
+            assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+        }
+    }
+}

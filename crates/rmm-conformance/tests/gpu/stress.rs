@@ -1,0 +1,132 @@
+//! Fill and check under random stalls, over every suballocator: eight threads on shared streams and on streams of their own allocate
+//! blocks of 256 bytes to 4 MiB, fill each with words of its own, let streams stand still, hand blocks to other streams and threads,
+//! and have the device count the words that are wrong before each free.
+//!
+//! A plain run is one short round in each place. With `RMM_STRESS_SECONDS` each test goes on for that long, in rounds whose lengths,
+//! limits and steps are drawn from a seed, which is printed: `RMM_STRESS_SEED`, and one more for each further round. How the threads
+//! meet is not drawn, so a round that failed may have to be run more than once to fail again.
+
+#[path = "stress/found.rs"]
+mod found;
+#[path = "stress/lanes.rs"]
+mod lanes;
+#[path = "stress/rounds.rs"]
+mod rounds;
+#[path = "stress/worker.rs"]
+mod worker;
+
+use rmm_adaptors::{
+    ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
+    PoolPreset,
+};
+use rmm_conformance::ResourceChoice;
+use rmm_core::{Error, SyncResource};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
+
+use self::rounds::hold;
+use crate::merging::{Bug, Merging};
+
+const DEVICE: CudaMemoryResource = CudaMemoryResource::new();
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// So much more is needed where small blocks take as much as the largest.
+const WASTE: usize = 6;
+
+type Pool<U> = PoolMemoryResource<U>;
+type Bins =
+    BinningMemoryResource<Pool<CudaMemoryResource>, FixedSizeMemoryResource<CudaMemoryResource>>;
+
+fn trim<U: SyncResource>(pool: &Pool<U>) {
+    pool.trim(0);
+}
+
+/// A pool on device memory.
+fn pool(preset: PoolPreset, limit: usize) -> Result<Pool<CudaMemoryResource>, Error> {
+    PoolMemoryResource::builder(DEVICE).preset(preset).maximum_size(limit).build()
+}
+
+#[test]
+fn pool_for_throughput() {
+    hold(ResourceChoice::Pool, |limit| pool(PoolPreset::Throughput, limit), trim);
+}
+
+#[test]
+fn pool_that_is_compact() {
+    hold(ResourceChoice::Pool, |limit| pool(PoolPreset::Compact, limit), trim);
+}
+
+#[test]
+fn pool_that_is_deterministic() {
+    hold(ResourceChoice::Pool, |limit| pool(PoolPreset::Deterministic, limit), trim);
+}
+
+#[test]
+fn pool_that_grows_sooner_than_it_waits() {
+    let make = |limit| {
+        let builder = PoolMemoryResource::builder(DEVICE).soft_maximum_size(limit / 2 / MIB * MIB);
+        builder.maximum_size(limit).build()
+    };
+    hold(ResourceChoice::Pool, make, trim);
+}
+
+#[test]
+fn pool_over_virtual_memory() {
+    let make = |limit| {
+        let upstream = VirtualMemoryResource::new()?;
+        PoolMemoryResource::builder(upstream).maximum_size(limit).build()
+    };
+    hold(ResourceChoice::PoolVirtual, make, trim);
+}
+
+#[test]
+fn pool_over_the_driver_s_pool() {
+    let make = |limit| {
+        let upstream = CudaAsyncMemoryResource::new()?;
+        PoolMemoryResource::builder(upstream).maximum_size(limit).build()
+    };
+    hold(ResourceChoice::CudaAsync, make, trim);
+}
+
+#[test]
+fn arena() {
+    let make = |limit| ArenaMemoryResource::builder(DEVICE).arena_size(limit).build();
+    hold(ResourceChoice::Arena, make, |_| ());
+}
+
+/// Blocks of one size.
+fn blocks(
+    bytes: usize,
+    limit: usize,
+) -> Result<FixedSizeMemoryResource<CudaMemoryResource>, Error> {
+    let builder = FixedSizeMemoryResource::builder(DEVICE).block_size(bytes);
+    builder.blocks((limit / 2 / bytes).max(1)).maximum_size(limit).build()
+}
+
+#[test]
+fn fixed_size() {
+    hold(
+        ResourceChoice::Binning,
+        |limit| blocks(4 * MIB, WASTE * limit),
+        |blocks| {
+            blocks.trim(0);
+        },
+    );
+}
+
+#[test]
+fn binning() {
+    let make = |limit: usize| {
+        let bins = BinningMemoryResource::builder_of(pool(PoolPreset::Throughput, limit)?);
+        let bins = bins.bin_of(4 * KIB, blocks(4 * KIB, 64 * KIB)?)?;
+        Ok(bins.bin_of(256 * KIB, blocks(256 * KIB, 4 * MIB)?)?.build())
+    };
+    hold(ResourceChoice::Binning, make, |bins: &Bins| trim(bins.upstream()));
+}
+
+/// The allocator that shows what the stress finds, without its bug: what is found is the bug.
+#[test]
+fn lists_that_record_their_merges() {
+    let make = |limit| Merging::new(Bug::Fixed, 4 * MIB, WASTE * limit / (4 * MIB));
+    hold(ResourceChoice::Pool, make, |_| ());
+}
