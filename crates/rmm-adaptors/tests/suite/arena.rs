@@ -192,6 +192,26 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
 }
 
 #[test]
+fn memory_that_left_a_superblock_may_be_part_of_another() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (arena, first, second) = (arena(MIB), stream(), stream());
+    let block = arena.allocate(first.as_ref(), layout(MIB)).unwrap();
+    // SAFETY: allocated just now with this layout, and not used. Its superblock's stream hears nothing of it.
+    unsafe { arena.deallocate_sync(block, layout(MIB)) };
+    let half = arena.allocate(second.as_ref(), layout(MIB / 2)).unwrap();
+    assert_eq!(half, block, "a superblock at the same place");
+    let other = arena.allocate(first.as_ref(), layout(MIB / 2)).expect("half of it is free");
+    free(&arena, &second, half, MIB / 2);
+    free(&arena, &first, other, MIB / 2);
+    let statistics = arena.statistics();
+    assert_eq!((statistics.unknown_frees, statistics.live_bytes), (0, 0));
+    let whole = arena.allocate(first.as_ref(), layout(MIB)).expect("drained is as fresh");
+    free(&arena, &first, whole, MIB);
+    machine.assert_no_violations();
+}
+
+#[test]
 fn idle_superblocks_come_back_before_anybody_waits() {
     let machine = adversary();
     let _entered = machine.enter();
