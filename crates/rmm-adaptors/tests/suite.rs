@@ -30,6 +30,8 @@ mod pool_upstream;
 mod pool_virtual;
 #[path = "suite/program.rs"]
 mod program;
+#[path = "suite/refusals.rs"]
+mod refusals;
 #[path = "suite/short.rs"]
 mod short;
 #[path = "suite/soak.rs"]

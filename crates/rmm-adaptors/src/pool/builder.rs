@@ -10,7 +10,6 @@ use super::caches::Cached;
 use super::growth::{Growth, GrowthPolicy, PoolPreset};
 use super::heap::GRANULE;
 use super::shared::Shared;
-use super::state::Chunk;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
 #[derive(Clone, Debug)]
@@ -191,8 +190,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
                 },
             )?;
             let _relaxed = RelaxedCapture::enter();
-            let base = upstream.allocate_sync(layout)?;
-            shared.add_chunk(&mut shared.lock(), &upstream, Chunk { base, layout });
+            let row = shared.allocate_row(&upstream, layout)?;
+            shared.add_row(&mut shared.lock(), &upstream, &row);
         }
         Ok(PoolMemoryResource::open(shared, upstream))
     }

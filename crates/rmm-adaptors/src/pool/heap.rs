@@ -135,8 +135,14 @@ impl Heap {
         ListId(u32::try_from(self.lists.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Adds a segment: one clean block.
-    pub(super) fn add_segment(&mut self, size: u64) -> SegmentId {
+    /// Adds a segment: one clean block. It lies in pieces of these sizes.
+    pub(super) fn add_segment(&mut self, sizes: &[u64]) -> SegmentId {
+        let mut size = 0;
+        let mut pieces = BTreeMap::new();
+        for &piece in sizes {
+            pieces.insert(size, piece);
+            size += piece;
+        }
         let index = self.segments.iter().position(Option::is_none).unwrap_or(self.segments.len());
         let segment = SegmentId(u32::try_from(index).unwrap_or(u32::MAX));
         let state = State::Free(ListId::CLEAN, 0);
@@ -151,7 +157,6 @@ impl Heap {
             next: None,
         });
         self.lists[ListId::CLEAN.index()].insert(&mut self.nodes, first);
-        let pieces = BTreeMap::from([(0, size)]);
         let entry = Some(Segment { size, first, pieces, extension: Extension::Nowhere });
         if index == self.segments.len() {
             self.segments.push(entry);

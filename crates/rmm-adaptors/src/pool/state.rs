@@ -19,6 +19,14 @@ pub(super) struct Chunk {
     pub(super) layout: Layout,
 }
 
+/// Memory from upstream in a row of addresses, piece by piece: each came from a call of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) base: DevicePtr,
+    /// Bytes of each.
+    pub(super) pieces: Vec<u64>,
+}
+
 impl Chunk {
     /// Gives the memory back to the upstream that it came from.
     pub(super) fn give_back(self, upstream: &dyn SyncResource) {
@@ -69,13 +77,13 @@ impl State {
     }
 
     /// Adds memory from upstream: clean, since upstream gives it for everybody's use. Returns its segment.
-    pub(super) fn add_chunk(&mut self, chunk: Chunk) -> SegmentId {
-        let segment = self.heap.add_segment(chunk.layout.size() as u64);
+    pub(super) fn add_row(&mut self, row: &Row) -> SegmentId {
+        let segment = self.heap.add_segment(&row.pieces);
         if segment.index() == self.bases.len() {
-            self.bases.push(chunk.base);
+            self.bases.push(row.base);
         }
-        self.bases[segment.index()] = chunk.base;
-        self.note_growth(1);
+        self.bases[segment.index()] = row.base;
+        self.note_growth(row.pieces.len() as u64);
         segment
     }
 
