@@ -14,6 +14,7 @@ mod extend;
 mod lists;
 mod nodes;
 mod pieces;
+mod place;
 mod split;
 #[cfg(test)]
 mod tests;

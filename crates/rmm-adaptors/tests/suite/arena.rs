@@ -211,6 +211,32 @@ fn memory_that_left_a_superblock_may_be_part_of_another() {
     machine.assert_no_violations();
 }
 
+/// Large blocks of one size fill it, whatever was freed before and where, once the device is done with that.
+#[test]
+fn what_is_idle_can_be_had_in_equal_blocks() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (arena, streams) = (arena(16 * MIB), [stream(), stream(), stream()]);
+    for bytes in [3 * MIB + 256, 2 * MIB, 5 * MIB, 16 * MIB, 4 * MIB, 3 * MIB, 2 * MIB] {
+        let mut live: Vec<(&CudaStream, DevicePtr)> = Vec::new();
+        for on in streams.iter().cycle() {
+            let Ok(block) = arena.allocate(on.as_ref(), layout(bytes)) else { break };
+            write(&machine, on, block, 1);
+            live.push((on, block));
+        }
+        assert_eq!(live.len(), 16 * MIB / bytes, "blocks of {bytes} bytes");
+        for (number, (on, block)) in live.into_iter().enumerate() {
+            let elsewhere = &streams[(number / 3) % 3];
+            elsewhere.as_ref().wait_for(on.as_ref()).expect("an order");
+            free(&arena, elsewhere, block, bytes);
+        }
+        for stream in &streams {
+            stream.synchronize().expect("a wait");
+        }
+    }
+    machine.assert_no_violations();
+}
+
 #[test]
 fn idle_superblocks_come_back_before_anybody_waits() {
     let machine = adversary();
