@@ -176,10 +176,13 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     #[cold]
     fn refused(&self, error: Error) -> Error {
         let report = self.report();
+        let shortage = error.exhaustion().and_then(|held| held.shortage);
         let error = error.with_exhaustion(Exhaustion {
             reserved: report.arena_size,
             live: report.live_bytes,
             largest_free: report.largest_free,
+            longest_range: report.largest_free,
+            shortage,
             limit: Some(report.arena_size),
         });
         if let Some(path) = &self.inner.dump_log {

@@ -10,6 +10,7 @@ mod hash;
 mod heap;
 mod order;
 mod shared;
+mod shortage;
 mod slow;
 mod state;
 mod statistics;

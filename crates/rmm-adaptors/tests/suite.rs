@@ -34,6 +34,8 @@ mod program;
 mod refusals;
 #[path = "suite/short.rs"]
 mod short;
+#[path = "suite/shortage.rs"]
+mod shortage;
 #[path = "suite/soak.rs"]
 mod soak;
 #[path = "suite/tags.rs"]

@@ -374,7 +374,7 @@ impl Shared {
     }
 
     /// Whether the limit would leave room for the request if everything idle were given back.
-    fn could_grow_without_idle(&self, state: &State, request: Request<'_>) -> bool {
+    pub(super) fn could_grow_without_idle(&self, state: &State, request: Request<'_>) -> bool {
         let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
         let needed = self.least_needed(state, request);
         self.growth.chunk_size(held, needed, self.growth.hard_limit).is_some()
@@ -422,20 +422,5 @@ impl Shared {
             chunk.give_back(upstream);
         }
         underway.settle()
-    }
-
-    #[cold]
-    fn exhausted(&self, state: &State, request: Request<'_>, upstream: Option<Error>) -> Error {
-        let limit = Some(self.growth.hard_limit).filter(|&limit| limit != u64::MAX);
-        let mut error = match upstream {
-            Some(error) if !error.is_out_of_memory() => return error,
-            Some(error) => Error::out_of_memory(self.name).with_source(error),
-            None => Error::out_of_memory(self.name),
-        };
-        error = error.with_layout(request.layout).with_exhaustion(state.exhaustion(limit));
-        match request.stream {
-            Some(stream) => error.with_stream(stream.id()),
-            None => error,
-        }
     }
 }

@@ -267,7 +267,9 @@ impl State {
             reserved: self.heap.reserved(),
             live: self.heap.live(),
             largest_free: self.heap.largest_free(),
+            longest_range: self.heap.longest_free_run(),
             limit,
+            shortage: None,
         }
     }
 
