@@ -9,6 +9,7 @@ mod growth;
 mod hash;
 mod heap;
 mod order;
+mod release;
 mod shared;
 mod shortage;
 mod slow;
@@ -27,6 +28,7 @@ pub(crate) use base::{Base, Giver, Owner, Part};
 pub use builder::PoolMemoryResourceBuilder;
 pub(crate) use caches::Cached;
 pub use growth::{GrowthPolicy, PoolPreset};
+pub use release::ReleasePolicy;
 use shared::Shared;
 pub(crate) use shared::padded_size;
 pub use statistics::{PoolBlock, PoolStatistics};
@@ -135,6 +137,12 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         self.inner.shared.trim(&self.inner.upstream, keep)
     }
 
+    /// Gives back what the [policy](ReleasePolicy) does not keep, as far as it is known that the device does not use it: what calls that free
+    /// memory do now and then, for a program that makes none. Returns the bytes given back. Never waits for the device, except as upstream does.
+    pub fn release_unused(&self) -> u64 {
+        self.inner.shared.release_all(&self.inner.upstream)
+    }
+
     /// Gives memory that was freed on captured streams to everybody again. Without it that memory stays allocated, beyond the pool's
     /// end. Never calls the driver.
     ///
@@ -200,6 +208,7 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
             self.inner.shared.deallocate(None, pointer, layout);
+            self.inner.shared.release_if_due(&self.inner.upstream);
         }
     }
 
@@ -232,6 +241,7 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
             self.inner.shared.deallocate(Some(stream), pointer, layout);
+            self.inner.shared.release_if_due(&self.inner.upstream);
         }
     }
 }

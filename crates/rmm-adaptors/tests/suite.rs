@@ -32,6 +32,8 @@ mod pool_virtual;
 mod program;
 #[path = "suite/refusals.rs"]
 mod refusals;
+#[path = "suite/release.rs"]
+mod release;
 #[path = "suite/short.rs"]
 mod short;
 #[path = "suite/shortage.rs"]

@@ -9,6 +9,7 @@ use super::PoolMemoryResource;
 use super::caches::Cached;
 use super::growth::{Growth, GrowthPolicy, PoolPreset};
 use super::heap::GRANULE;
+use super::release::ReleasePolicy;
 use super::shared::Shared;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
@@ -22,6 +23,7 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     growth: GrowthPolicy,
     check_frees: bool,
     preset: PoolPreset,
+    release: ReleasePolicy,
 }
 
 impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
@@ -34,6 +36,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             growth: GrowthPolicy::default(),
             check_frees: cfg!(debug_assertions),
             preset: PoolPreset::default(),
+            release: ReleasePolicy::default(),
         }
     }
 
@@ -104,6 +107,13 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
+    /// When it gives memory back by itself; [never](ReleasePolicy::Off) by default.
+    #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
+    pub fn release(mut self, policy: ReleasePolicy) -> Self {
+        self.release = policy;
+        self
+    }
+
     /// Makes the pool, for the device that is current now.
     ///
     /// # Errors
@@ -127,6 +137,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             soft_maximum_size,
             growth,
             preset,
+            release,
             check_frees,
         } = self;
         let step = match growth {
@@ -169,6 +180,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             hard_limit: hard,
             policy: growth,
             preset,
+            release,
             unit,
         };
         let cached = if preset == PoolPreset::Throughput { cached } else { Cached::Nothing };

@@ -407,6 +407,24 @@ impl Shared {
         self.grow(state, request, self.growth.hard_limit)
     }
 
+    /// Gives unused pieces back, the largest first, while at least `keep` bytes stay reserved. Returns the bytes given back.
+    pub(super) fn give_back_beyond(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        upstream: &dyn SyncResource,
+        keep: u64,
+    ) -> u64 {
+        let mut chunks = Vec::new();
+        for piece in state.heap.unused_pieces() {
+            if state.heap.reserved() - piece.size >= keep {
+                chunks.extend(state.remove_piece(piece));
+            }
+        }
+        let bytes = chunks.iter().map(|chunk: &Chunk| chunk.layout.size() as u64).sum();
+        drop(self.give_back(state, upstream, &chunks));
+        bytes
+    }
+
     /// Gives memory back upstream, with the lock released meanwhile.
     pub(super) fn give_back<'s>(
         &'s self,

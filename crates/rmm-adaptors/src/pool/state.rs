@@ -10,6 +10,7 @@ use super::captured::Kept;
 use super::hash::BuildIdHasher;
 use super::heap::{Claim, Heap, ListId, NodeId, Piece, Point, SegmentId};
 use super::order::Order;
+use super::release::Unreleased;
 use super::statistics::PoolStatistics;
 
 /// Memory from upstream, from one call.
@@ -55,6 +56,7 @@ pub(super) struct State {
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
+    pub(super) unreleased: Unreleased,
     /// What went on in caches that are no more.
     pub(super) cached: CacheCounts,
 }
@@ -72,6 +74,7 @@ impl State {
             returning: 0,
             settled: 0,
             statistics: PoolStatistics::default(),
+            unreleased: Unreleased::default(),
             cached: CacheCounts::default(),
         }
     }
@@ -207,6 +210,7 @@ impl State {
         self.live.insert(address, node);
         self.statistics.allocations += 1;
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
+        self.unreleased.peak = self.unreleased.peak.max(self.heap.live());
         DevicePtr(address)
     }
 

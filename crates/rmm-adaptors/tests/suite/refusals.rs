@@ -2,7 +2,7 @@
 //! the live blocks, and takes everything between them for one free range, whoever freed it and whatever the device still does.
 
 use proptest::prelude::*;
-use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset};
+use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset, ReleasePolicy};
 use rmm_core::SyncResource;
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
@@ -15,6 +15,13 @@ const PAGE: u64 = 2 << 20;
 
 const PRESETS: [PoolPreset; 3] =
     [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic];
+
+/// Memory that goes back by itself is not in the way.
+const POLICIES: [ReleasePolicy; 3] = [
+    ReleasePolicy::Off,
+    ReleasePolicy::Above { bytes: 2 << 20 },
+    ReleasePolicy::AfterIdle { operations: 10 },
+];
 
 /// Runs a program over what `make` makes, and has the judge from there look at each refusal: at the live blocks as addresses and bytes,
 /// and at the bytes that were asked for.
@@ -148,6 +155,7 @@ proptest! {
         initial in 0usize..=100,
         is_exact in any::<bool>(),
         preset in 0..PRESETS.len(),
+        policy in 0..POLICIES.len(),
         granule in prop_oneof![Just(256), Just(2048)],
     ) {
         let limit = granules * granule;
@@ -155,7 +163,7 @@ proptest! {
         let make = || {
             let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
             let builder = builder.maximum_size(limit).initial_size(initial * granule);
-            let pool = builder.growth(growth).preset(PRESETS[preset]).build().expect("a pool");
+            let pool = builder.growth(growth).preset(PRESETS[preset]).release(POLICIES[policy]).build().expect("a pool");
             (pool, judge_pieces(limit as u64))
         };
         run(&ops, granule, make);
@@ -166,12 +174,13 @@ proptest! {
         ops in ops(150),
         pages in 1usize..20,
         preset in 0..PRESETS.len(),
+        policy in 0..POLICIES.len(),
         granule in prop_oneof![Just(2048), Just(16 << 10)],
     ) {
         let limit = pages * 2 * MIB;
         let make = || {
             let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().expect("pages"));
-            let pool = builder.maximum_size(limit).preset(PRESETS[preset]).build().expect("a pool");
+            let pool = builder.maximum_size(limit).preset(PRESETS[preset]).release(POLICIES[policy]).build().expect("a pool");
             (pool, judge_pages(limit as u64))
         };
         run(&ops, granule, make);
