@@ -286,6 +286,15 @@ impl Caches {
         self.places.iter().any(|place| place.cache.lock().as_deref().is_some_and(contains))
     }
 
+    /// Host bytes of the places and of the caches that there are.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        let caches = self
+            .places
+            .iter()
+            .map(|place| place.cache.lock().as_deref().map_or(0, Cache::bookkeeping_bytes));
+        caches.sum::<u64>() + size_of_val(&*self.places) as u64
+    }
+
     /// Bytes of all cached blocks, and what went on in the caches that there are.
     pub(super) fn totals(&self) -> (u64, CacheCounts) {
         let mut bytes = 0;

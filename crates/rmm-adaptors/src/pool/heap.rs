@@ -113,6 +113,22 @@ impl Heap {
         self.live
     }
 
+    /// Host bytes of the books.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        let pieces: usize = self.segments.iter().flatten().map(|entry| entry.pieces.len()).sum();
+        let segments = self.segments.capacity() * size_of::<Option<Segment>>();
+        let lists = self.lists.capacity() * size_of::<FreeList>();
+        let bins = self.lists.len() as u64 * FreeList::BIN_BYTES;
+        // A tree's nodes are a quarter empty or less, mostly.
+        let pieces = pieces * size_of::<(u64, u64)>() * 4 / 3;
+        self.nodes.bookkeeping_bytes() + bins + (segments + lists + pieces) as u64
+    }
+
+    /// Frees host memory that the books do not need now.
+    pub(super) fn shrink(&mut self) {
+        self.nodes.shrink();
+    }
+
     /// Bytes free in a list.
     pub(super) fn free_bytes(&self, list: ListId) -> u64 {
         self.lists[list.index()].bytes()
@@ -256,7 +272,7 @@ impl Heap {
     /// neighbours of that list. Returns the bytes freed, or `None` if the block is not live.
     pub(super) fn free(&mut self, id: NodeId, list: ListId, point: Point) -> Option<u64> {
         let node = self.nodes.get_mut(id);
-        if node.state != State::Live {
+        if !matches!(node.state, State::Live) {
             return None;
         }
         let size = node.size;
@@ -336,14 +352,14 @@ impl Heap {
         for segment in self.segments.iter().flatten().filter(|segment| segment.size >= size) {
             let mut run: Option<(u64, NodeId)> = None;
             for id in self.blocks_from(segment.first) {
-                let node = self.nodes.get(id);
-                run = match node.state {
-                    State::Free(list, freed) if usable(list, freed) => Some(
-                        run.map_or((node.size, id), |(bytes, start)| (bytes + node.size, start)),
-                    ),
+                let Node { state, size: bytes, after, .. } = *self.nodes.get(id);
+                run = match state {
+                    State::Free(list, freed) if usable(list, freed) => {
+                        Some(run.map_or((bytes, id), |(before, start)| (before + bytes, start)))
+                    }
                     _ => None,
                 };
-                let ends_here = node.after.is_none_or(|after| match self.nodes.get(after).state {
+                let ends_here = after.is_none_or(|after| match self.nodes.get(after).state {
                     State::Free(list, freed) => !usable(list, freed),
                     State::Live | State::Gap | State::Coming | State::Unused => true,
                 });

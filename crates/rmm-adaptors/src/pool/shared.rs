@@ -454,7 +454,9 @@ impl Shared {
         }
         Self::poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
-        self.give_back_beyond(state, upstream, keep)
+        let bytes = self.give_back_beyond(state, upstream, keep);
+        self.lock().shrink();
+        bytes
     }
 
     /// Gives everything back that is not a graph's: for the pool's end.

@@ -11,13 +11,11 @@ impl State {
     pub(super) fn held_by_streams(&self) -> Vec<HeldByStream> {
         let (mut held, mut gone) = (Vec::new(), 0);
         for list in self.order.lists() {
-            let bytes = self.heap.free_bytes(list);
-            match self.order.stream(list) {
-                Some(stream) if bytes > 0 => {
-                    held.push(HeldByStream { stream: Some(stream), bytes })
-                }
-                Some(_) => {}
-                None => gone += bytes,
+            let (stream, bytes) = (self.order.stream(list), self.heap.free_bytes(list));
+            if stream.is_none() {
+                gone += bytes;
+            } else if bytes > 0 {
+                held.push(HeldByStream { stream, bytes });
             }
         }
         if gone > 0 {

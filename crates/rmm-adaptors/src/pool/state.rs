@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncResource};
 
@@ -37,6 +38,26 @@ impl Chunk {
     }
 }
 
+/// An address in halves: with the number of a block it takes 12 bytes and not 16.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Address([u32; 2]);
+
+impl Address {
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are kept")]
+    #[inline]
+    fn of(address: u64) -> Self {
+        Self([(address >> 32) as u32, address as u32])
+    }
+}
+
+impl Hash for Address {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self([high, low]) = *self;
+        state.write_u64(u64::from(high) << 32 | u64::from(low));
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) heap: Heap,
@@ -44,7 +65,7 @@ pub(super) struct State {
     /// Where segments start. Index: [`SegmentId`].
     bases: Vec<DevicePtr>,
     /// By the address that was handed out.
-    live: HashMap<u64, NodeId, BuildIdHasher>,
+    live: HashMap<Address, NodeId, BuildIdHasher>,
     /// The list of blocks that no event can stand for, once there was one.
     lost: Option<ListId>,
     /// Blocks that were freed on captured streams. They are live in the heap.
@@ -207,7 +228,7 @@ impl State {
         let block = self.heap.block(node);
         let base = self.base(block.segment);
         let address = (base.0 + block.offset).next_multiple_of(alignment);
-        self.live.insert(address, node);
+        self.live.insert(Address::of(address), node);
         self.statistics.allocations += 1;
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
         self.unreleased.peak = self.unreleased.peak.max(self.heap.live());
@@ -216,12 +237,12 @@ impl State {
 
     /// Whether this is the address of a block that is handed out, or cached.
     pub(super) fn is_live(&self, pointer: DevicePtr) -> bool {
-        self.live.contains_key(&pointer.0)
+        self.live.contains_key(&Address::of(pointer.0))
     }
 
     /// Ends a block's being handed out, for the books; `None` if the address is not that of a live block.
     pub(super) fn forget_live(&mut self, pointer: DevicePtr) -> Option<NodeId> {
-        let node = self.live.remove(&pointer.0);
+        let node = self.live.remove(&Address::of(pointer.0));
         self.statistics.unknown_frees += u64::from(node.is_none());
         node
     }
@@ -277,6 +298,24 @@ impl State {
         }
     }
 
+    /// Host bytes of all tables.
+    fn bookkeeping_bytes(&self) -> u64 {
+        // Seven of eight places are used at most, and each has a byte of its own.
+        let live = self.live.capacity().div_ceil(7) * 8 * (size_of::<(Address, NodeId)>() + 1);
+        let bases = self.bases.capacity() * size_of::<DevicePtr>();
+        let kept = self.kept.capacity() * size_of::<Kept>();
+        self.heap.bookkeeping_bytes()
+            + self.order.bookkeeping_bytes()
+            + (live + bases + kept) as u64
+    }
+
+    /// Frees host memory that the tables do not need now.
+    pub(super) fn shrink(&mut self) {
+        self.heap.shrink();
+        self.live.shrink_to_fit();
+        self.kept.shrink_to_fit();
+    }
+
     /// The counters so far.
     pub(super) fn statistics(&self, caches: &Caches) -> PoolStatistics {
         let asked = self.order.counts;
@@ -291,6 +330,7 @@ impl State {
             events_recorded: asked.records,
             event_queries: asked.queries,
             stream_waits: asked.waits,
+            bookkeeping_bytes: self.bookkeeping_bytes() + caches.bookkeeping_bytes(),
             ..self.statistics
         }
     }

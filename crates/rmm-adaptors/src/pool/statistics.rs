@@ -42,6 +42,8 @@ pub struct PoolStatistics {
     pub stream_waits: u64,
     /// Times that the calling thread waited for the device.
     pub host_waits: u64,
+    /// Bytes of host memory that the pool's own tables take.
+    pub bookkeeping_bytes: u64,
 }
 
 /// A block of a pool's memory.

@@ -88,6 +88,11 @@ impl Cache {
         self.bytes
     }
 
+    /// Host bytes that it takes.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        (size_of::<Self>() + self.entries.capacity() * size_of::<Entry>()) as u64
+    }
+
     pub(super) fn counts(&self) -> CacheCounts {
         self.counts
     }
