@@ -64,8 +64,10 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// legacy default stream, and is new to the pool or of an [unknown lifetime](rmm_core::StreamLifetime::Unknown).
 ///
 /// A block of n bytes costs O(1) in the number of blocks; a request that has to grow or wait takes time in their number.
-/// Host memory is used for the books only (64 bytes a block, and 33 KiB for each stream and thread that keeps blocks at hand), and none is
-/// asked for once they have grown to the program's needs.
+/// Host memory is used for the books only (some 70 bytes a block, and 33 KiB for each stream and thread that keeps blocks at hand), and none is
+/// asked for once they have grown to the program's needs. [`trim`](Self::trim) frees what they do not need.
+///
+/// What is free stays with the pool, but for growth that needs the room, until it is [trimmed](Self::trim), or as a [policy](ReleasePolicy) says.
 ///
 /// Its memory has every property that the upstream's has: a pool over host-accessible memory is host-accessible.
 ///
