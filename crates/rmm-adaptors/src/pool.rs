@@ -20,8 +20,8 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
-    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, HeldByStream,
+    MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource,
 };
 
 pub(crate) use base::{Base, Giver, Owner, Part};
@@ -153,6 +153,34 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// of them is launched again.
     pub unsafe fn release_graph_memory(&self) {
         self.inner.shared.release_graph_memory();
+    }
+
+    /// What was freed on each stream, and is not known to be done, so that other streams can not have it yet: the most first. Takes time in the
+    /// number of streams, and asks the driver nothing: what the device has reached since it was asked last is told as held.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{CudaStream, HeldByStream, Resource};
+    /// use rmm_resources::CudaMemoryResource;
+    /// # use std::alloc::Layout;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(2 << 20, 256)?);
+    /// let block = pool.allocate(stream.as_ref(), layout)?;
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// unsafe { pool.deallocate(stream.as_ref(), block, layout) };
+    /// let held = HeldByStream { stream: Some(stream.as_ref().id()), bytes: 2 << 20 };
+    /// assert_eq!(pool.held_by_streams(), [held]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn held_by_streams(&self) -> Vec<HeldByStream> {
+        let mut state = self.inner.shared.lock();
+        self.inner.shared.drain_caches(&mut state);
+        state.held_by_streams()
     }
 
     /// All blocks of the pool, by piece and address: a map of its memory. Takes time and host memory in their number.

@@ -327,6 +327,7 @@ impl State {
             frees: self.statistics.frees + counts.put,
             live_bytes: self.heap.live() - cached_bytes,
             cached_bytes,
+            largest_free_bytes: self.heap.largest_free(),
             events_recorded: asked.records,
             event_queries: asked.queries,
             stream_waits: asked.waits,

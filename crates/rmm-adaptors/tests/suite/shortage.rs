@@ -31,6 +31,9 @@ fn too_little_is_exhausted_and_scattered_is_fragmented() {
     }
     let (shortage, range, text) = refused(2 * MIB);
     assert_eq!((shortage, range), (Shortage::Fragmented, 1 << 20));
+    let statistics = pool.statistics();
+    assert_eq!(statistics.largest_free_bytes, 1 << 20);
+    assert!((statistics.fragmentation() - 0.5).abs() < f64::EPSILON);
     assert!(text.contains("neither waiting nor trimming would help"), "{text}");
     assert_eq!(refused(3 * MIB).0, Shortage::Exhausted);
     assert_eq!(refused(5 * MIB).0, Shortage::Exhausted);
