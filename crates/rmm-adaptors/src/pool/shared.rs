@@ -470,7 +470,9 @@ impl Shared {
         let _relaxed = RelaxedCapture::enter();
         self.drain_caches(&mut self.lock());
         // Whoever freed memory did so in stream order: the device may still be at work on it.
-        let may_capture = Self::may_capture(&self.lock());
+        // A question that failed says nothing, so it is asked again: what may be a graph's is lost.
+        let ask = || Self::may_capture(&self.lock());
+        let may_capture = ask() && ask();
         let is_done = !may_capture && Device::synchronize_current().is_ok();
         let unknown = if is_done { Vec::new() } else { self.wait_for_each(may_capture) };
         let chunks = self.lock().chunks_but(&unknown);
