@@ -60,7 +60,7 @@ pub use statistics::ArenaStatistics;
 /// device that was current when it was built. Sizes are rounded up to 256 bytes; any alignment is honoured.
 ///
 /// A small block costs O(1) in the number of blocks, and time in the number of the stream's superblocks, of which a processor looks at many
-/// at once. Host memory is used for the books only: 16 KiB for a superblock, 64 bytes for a block of the global arena.
+/// at once. Host memory is used for the books only: 16 KiB for a superblock, some 70 bytes for a block of the global arena.
 ///
 /// Its memory has every property that the upstream's has.
 ///
@@ -176,10 +176,13 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     #[cold]
     fn refused(&self, error: Error) -> Error {
         let report = self.report();
+        let shortage = error.exhaustion().and_then(|held| held.shortage);
         let error = error.with_exhaustion(Exhaustion {
             reserved: report.arena_size,
             live: report.live_bytes,
             largest_free: report.largest_free,
+            longest_range: report.largest_free,
+            shortage,
             limit: Some(report.arena_size),
         });
         if let Some(path) = &self.inner.dump_log {

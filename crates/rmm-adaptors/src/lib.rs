@@ -19,5 +19,5 @@ pub use fixed_size::{FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder};
 pub use logging::{LOG_HEADER, LoggingResourceAdaptor};
 pub use pool::{
     GrowthPolicy, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset,
-    PoolStatistics,
+    PoolStatistics, ReleasePolicy,
 };

@@ -11,7 +11,9 @@ mod hash;
 mod heap;
 mod order;
 mod refill;
+mod release;
 mod shared;
+mod shortage;
 mod slow;
 mod state;
 mod statistics;
@@ -20,14 +22,15 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
-    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, HeldByStream,
+    MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource,
 };
 
 pub(crate) use base::{Base, Giver, Owner, Part};
 pub use builder::PoolMemoryResourceBuilder;
 pub(crate) use caches::Cached;
 pub use growth::{GrowthPolicy, PoolPreset};
+pub use release::ReleasePolicy;
 use shared::Shared;
 pub(crate) use shared::padded_size;
 pub use statistics::{PoolBlock, PoolStatistics};
@@ -63,8 +66,10 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// legacy default stream, and is new to the pool or of an [unknown lifetime](rmm_core::StreamLifetime::Unknown).
 ///
 /// A block of n bytes costs O(1) in the number of blocks; a request that has to grow or wait takes time in their number.
-/// Host memory is used for the books only (64 bytes a block, and 33 KiB for each stream and thread that keeps blocks at hand), and none is
-/// asked for once they have grown to the program's needs.
+/// Host memory is used for the books only (some 70 bytes a block, and 33 KiB for each stream and thread that keeps blocks at hand), and none is
+/// asked for once they have grown to the program's needs. [`trim`](Self::trim) frees what they do not need.
+///
+/// What is free stays with the pool, but for growth that needs the room, until it is [trimmed](Self::trim), or as a [policy](ReleasePolicy) says.
 ///
 /// Its memory has every property that the upstream's has: a pool over host-accessible memory is host-accessible.
 ///
@@ -136,6 +141,12 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         self.inner.shared.trim(&self.inner.upstream, keep)
     }
 
+    /// Gives back what the [policy](ReleasePolicy) does not keep, as far as it is known that the device does not use it: what calls that free
+    /// memory do now and then, for a program that makes none. Returns the bytes given back. Never waits for the device, except as upstream does.
+    pub fn release_unused(&self) -> u64 {
+        self.inner.shared.release_all(&self.inner.upstream)
+    }
+
     /// Gives memory that was freed on captured streams to everybody again. Without it that memory stays allocated, beyond the pool's
     /// end. Never calls the driver.
     ///
@@ -144,6 +155,34 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// of them is launched again.
     pub unsafe fn release_graph_memory(&self) {
         self.inner.shared.release_graph_memory();
+    }
+
+    /// What was freed on each stream, and is not known to be done, so that other streams can not have it yet: the most first. Takes time in the
+    /// number of streams, and asks the driver nothing: what the device has reached since it was asked last is told as held.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{CudaStream, HeldByStream, Resource};
+    /// use rmm_resources::CudaMemoryResource;
+    /// # use std::alloc::Layout;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(2 << 20, 256)?);
+    /// let block = pool.allocate(stream.as_ref(), layout)?;
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// unsafe { pool.deallocate(stream.as_ref(), block, layout) };
+    /// let held = HeldByStream { stream: Some(stream.as_ref().id()), bytes: 2 << 20 };
+    /// assert_eq!(pool.held_by_streams(), [held]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn held_by_streams(&self) -> Vec<HeldByStream> {
+        let mut state = self.inner.shared.lock();
+        self.inner.shared.drain_caches(&mut state);
+        state.held_by_streams()
     }
 
     /// All blocks of the pool, by piece and address: a map of its memory. Takes time and host memory in their number.
@@ -201,6 +240,7 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
             self.inner.shared.deallocate(None, pointer, layout);
+            self.inner.shared.release_if_due(&self.inner.upstream);
         }
     }
 
@@ -233,6 +273,7 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
             self.inner.shared.deallocate(Some(stream), pointer, layout);
+            self.inner.shared.release_if_due(&self.inner.upstream);
         }
     }
 }

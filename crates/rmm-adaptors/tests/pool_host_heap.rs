@@ -10,33 +10,42 @@ use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-/// The system's allocator, with the requests of each thread counted.
+/// The system's allocator, with the requests of each thread counted, and the bytes that it has.
 struct Counting;
 
 thread_local! {
     static REQUESTS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-fn count() {
+fn count(bytes: usize) {
     // A thread that is ending is not looked at any more.
     let _ended = REQUESTS.try_with(|requests| requests.set(requests.get() + 1));
+    note(bytes, 0);
+}
+
+fn note(more: usize, less: usize) {
+    let bytes = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let _ended = BYTES.try_with(|all| all.set(all.get() + bytes(more) - bytes(less)));
 }
 
 // SAFETY: every call goes to the system's allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller's contract is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        note(0, layout.size());
         // SAFETY: the caller's contract is the same.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size);
+        note(0, layout.size());
         // SAFETY: the caller's contract is the same.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -160,6 +169,36 @@ fn on_several_threads_with_streams_of_their_own() {
     let quiet = seen.iter().filter(|seen| seen.requests == 0).count();
     assert!(quiet > THREADS * RUNS / 2, "{quiet} of {} runs without a request", seen.len());
     assert!(seen.iter().all(|seen| seen.with_driver < seen.steps), "{seen:?}");
+}
+
+/// What the pool says of its tables is what the host's heap has less, and it is little.
+#[test]
+fn books_are_small_and_told_of() {
+    const BLOCKS: usize = 100_000;
+    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
+    let _entered = machine.enter();
+    let builder = Pool::builder(CudaMemoryResource::new()).initial_size(64 << 20);
+    let (pool, streams) = (builder.check_frees(false).build().expect("a pool"), streams(1));
+    let on = streams[0].as_ref();
+    let layout = Layout::from_size_align(256, 256).expect("a small size");
+    let mut live = Vec::with_capacity(BLOCKS);
+    let told = || i64::try_from(pool.statistics().bookkeeping_bytes).expect("a small number");
+    let (calls, bytes, before) = (machine.calls(), BYTES.get(), told());
+    for _ in 0..BLOCKS {
+        live.push(pool.allocate(on, layout).expect("there is room"));
+    }
+    assert_eq!(machine.calls(), calls);
+    let (more, told_more) = (BYTES.get() - bytes, told() - before);
+    assert!((more - told_more).abs() * 50 < more, "{told_more} bytes are told of, {more} are held");
+    let books = told();
+    assert!(books <= 64 * 100_000 + (1 << 20), "{books} bytes for {BLOCKS} blocks");
+    for block in live {
+        // SAFETY: allocated above with this layout; nothing uses it.
+        unsafe { pool.deallocate(on, block, layout) };
+    }
+    pool.trim(0);
+    assert!(told() <= 1 << 20, "{} bytes for nothing", told());
+    assert!(told() <= before + (64 << 10), "{} bytes, {before} at first", told());
 }
 
 #[test]

@@ -34,8 +34,14 @@ mod pool_upstream;
 mod pool_virtual;
 #[path = "suite/program.rs"]
 mod program;
+#[path = "suite/refusals.rs"]
+mod refusals;
+#[path = "suite/release.rs"]
+mod release;
 #[path = "suite/short.rs"]
 mod short;
+#[path = "suite/shortage.rs"]
+mod shortage;
 #[path = "suite/soak.rs"]
 mod soak;
 #[path = "suite/tags.rs"]

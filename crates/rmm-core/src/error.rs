@@ -5,7 +5,8 @@ use std::fmt;
 
 use rmm_sys::{CuResult, LoadError};
 
-use crate::{StreamId, format_bytes};
+use crate::exhaustion::write_held;
+use crate::{Exhaustion, HeldByStream, StreamId, format_bytes};
 
 /// What kind of thing went wrong; more kinds may come.
 ///
@@ -41,29 +42,6 @@ pub enum ErrorKind {
     DriverUnavailable,
     /// The driver or device can not do this.
     Unsupported,
-}
-
-/// What a suballocator held when it could not serve a request.
-///
-/// ```
-/// use rmm_core::{Error, Exhaustion};
-///
-/// let held = Exhaustion { reserved: 1 << 30, live: 1 << 29, largest_free: 1 << 20, limit: Some(1 << 30) };
-/// let error = Error::out_of_memory("pool").with_exhaustion(held);
-/// let is_fragmented = error.exhaustion().is_some_and(|held| held.reserved - held.live > 2 * held.largest_free);
-/// assert!(is_fragmented);
-/// assert!(error.to_string().ends_with("1.0 GiB reserved, 512.0 MiB live, largest free block 1.0 MiB, limit 1.0 GiB"));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Exhaustion {
-    /// Bytes taken from upstream.
-    pub reserved: u64,
-    /// Bytes handed out and not freed.
-    pub live: u64,
-    /// Bytes of the largest free block.
-    pub largest_free: u64,
-    /// The most bytes that may be taken from upstream, if a limit was set.
-    pub limit: Option<u64>,
 }
 
 /// Why something failed: a [kind](ErrorKind) to decide by, and what was asked for, to understand it by.
@@ -108,6 +86,7 @@ struct Inner {
     layout: Option<Layout>,
     stream: Option<StreamId>,
     exhaustion: Option<Exhaustion>,
+    held: Vec<HeldByStream>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -121,6 +100,7 @@ impl Error {
             layout: None,
             stream: None,
             exhaustion: None,
+            held: Vec::new(),
             source: None,
         }))
     }
@@ -189,6 +169,13 @@ impl Error {
     #[must_use]
     pub fn with_exhaustion(mut self, exhaustion: Exhaustion) -> Self {
         self.0.exhaustion = Some(exhaustion);
+        self
+    }
+
+    /// Adds what streams held of it, the most first.
+    #[must_use]
+    pub fn with_held_by_streams(mut self, held: Vec<HeldByStream>) -> Self {
+        self.0.held = held;
         self
     }
 
@@ -275,6 +262,11 @@ impl Error {
     pub fn exhaustion(&self) -> Option<Exhaustion> {
         self.0.exhaustion
     }
+
+    /// What was freed on streams and could not be given to others when the suballocator had to give up, the most first.
+    pub fn held_by_streams(&self) -> &[HeldByStream] {
+        &self.0.held
+    }
 }
 
 impl From<LoadError> for Error {
@@ -286,7 +278,8 @@ impl From<LoadError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, origin, message, code, layout, stream, exhaustion, source } = &*self.0;
+        let Inner { kind, origin, message, code, layout, stream, exhaustion, held, source } =
+            &*self.0;
         match kind {
             ErrorKind::OutOfMemory => write!(f, "out of memory: {origin} could not allocate")?,
             ErrorKind::InvalidArgument => write!(f, "invalid argument to {origin}")?,
@@ -305,17 +298,12 @@ impl fmt::Display for Error {
         if let Some(message) = message {
             write!(f, ": {message}")?;
         }
-        if let Some(held) = exhaustion {
-            write!(
-                f,
-                "; {} reserved, {} live, largest free block {}",
-                format_bytes(held.reserved),
-                format_bytes(held.live),
-                format_bytes(held.largest_free)
-            )?;
-            if let Some(limit) = held.limit {
-                write!(f, ", limit {}", format_bytes(limit))?;
-            }
+        if let Some(exhaustion) = exhaustion {
+            write!(f, "; {exhaustion}")?;
+        }
+        write_held(f, held)?;
+        if let Some(shortage) = exhaustion.and_then(|exhaustion| exhaustion.shortage) {
+            write!(f, "; {shortage}")?;
         }
         if let Some(code) = code {
             write!(f, ": {code}")?;

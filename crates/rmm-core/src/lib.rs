@@ -57,6 +57,7 @@ mod driver;
 mod erased;
 mod error;
 mod event;
+mod exhaustion;
 mod exit;
 mod memory_kind;
 mod memory_resource;
@@ -84,8 +85,9 @@ pub use erased::{
     HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
     SyncResourceRef,
 };
-pub use error::{Error, ErrorKind, Exhaustion};
+pub use error::{Error, ErrorKind};
 pub use event::CudaEvent;
+pub use exhaustion::{Exhaustion, HeldByStream, Shortage};
 pub use exit::process_is_exiting;
 pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};
 pub use memory_resource::{AnyContext, MemoryResource, StreamContext};

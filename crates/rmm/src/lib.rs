@@ -55,7 +55,7 @@ mod checking_stream_order {}
 pub use rmm_adaptors::{
     ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaOfStream, ArenaReport, ArenaStatistics,
     LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
-    PoolPreset, PoolStatistics,
+    PoolPreset, PoolStatistics, ReleasePolicy,
 };
 #[cfg(feature = "allocator-api2")]
 pub use rmm_containers::HostAllocator;

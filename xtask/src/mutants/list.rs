@@ -14,6 +14,8 @@ const ADDRESSES: &str = "crates/rmm-resources/src/virtual_memory/addresses.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 const BINS: &str = "crates/rmm-adaptors/src/pool/heap/bins.rs";
 const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
+const RELEASE: &str = "crates/rmm-adaptors/src/pool/release.rs";
+const DIRECTORY: &str = "crates/rmm-adaptors/src/arena/directory.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const TRY_LOCK: &str = "crates/rmm-adaptors/src/pool/caches/try_lock.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
@@ -382,8 +384,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "trim-gives-back-too-much",
-        file: SHARED,
-        original: "if state.heap.reserved() - size >= keep {",
+        file: SLOW,
+        original: "if state.heap.reserved() - piece.size >= keep {",
         replacement: "if state.heap.reserved() >= keep {",
         breaks: "trim goes below what is to be kept",
     },
@@ -512,6 +514,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "if self.odd_blocks.load(Ordering::Relaxed) > 0 {",
         replacement: "if self.odd_blocks.load(Ordering::Relaxed) == usize::MAX {",
         breaks: "a block is handed out for more than it holds",
+    },
+    Mutant {
+        name: "waits-left-out-where-pages-are-added",
+        file: SLOW,
+        original: "let extends_by_waiting = self.could_extend(",
+        replacement: "let extends_by_waiting = false && self.could_extend(",
+        breaks: "a block that has to lie in new pages and what another stream freed is refused, or waits for the device",
+    },
+    Mutant {
+        name: "superblock-takes-what-is-another-s",
+        file: DIRECTORY,
+        original: ".filter(|(_, entry)| entry.base == base)",
+        replacement: ".filter(|(_, entry)| entry.base != 0)",
+        breaks: "memory of an arena is handed out for ever",
+    },
+    Mutant {
+        name: "memory-goes-back-during-a-capture",
+        file: RELEASE,
+        original: "if Self::may_capture(&state) {",
+        replacement: "if Self::may_capture(&state) && false {",
+        breaks: "a capture is spoilt by a wait for the device",
     },
     Mutant {
         name: "guard-of-a-taken-lock",

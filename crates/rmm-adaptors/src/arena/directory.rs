@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 struct Entry<T> {
     end: u64,
+    /// Where the piece starts that it was cut out of: what was cut off may have become part of another.
+    base: u64,
     owner: T,
 }
 
@@ -27,7 +29,7 @@ impl<T: Clone> Directory<T> {
 
     /// Adds a piece.
     pub(super) fn add(&mut self, start: u64, bytes: u64, owner: T) {
-        self.pieces.insert(start, Entry { end: start + bytes, owner });
+        self.pieces.insert(start, Entry { end: start + bytes, base: start, owner });
     }
 
     /// Whose the piece is that holds an address.
@@ -39,7 +41,7 @@ impl<T: Clone> Directory<T> {
     /// Cuts a range out of the piece that it lies in. Returns the piece as it was.
     pub(super) fn cut(&mut self, start: u64, bytes: u64) -> Option<Piece> {
         let (&first, entry) = self.pieces.range_mut(..=start).next_back()?;
-        let (end, last) = (start + bytes, entry.end);
+        let (end, last, base) = (start + bytes, entry.end, entry.base);
         if end > last {
             return None;
         }
@@ -49,16 +51,17 @@ impl<T: Clone> Directory<T> {
             self.pieces.remove(&first);
         }
         if end < last {
-            self.pieces.insert(end, Entry { end: last, owner });
+            self.pieces.insert(end, Entry { end: last, base, owner });
         }
         Some((first, last))
     }
 
-    /// Removes the pieces in a range. No piece lies partly in it.
-    pub(super) fn remove(&mut self, start: u64, bytes: u64) -> Vec<Piece> {
+    /// Removes what is left of a piece that was added with this start and size.
+    pub(super) fn remove(&mut self, base: u64, bytes: u64) -> Vec<Piece> {
         let pieces: Vec<Piece> = self
             .pieces
-            .range(start..start + bytes)
+            .range(base..base + bytes)
+            .filter(|(_, entry)| entry.base == base)
             .map(|(&start, entry)| (start, entry.end))
             .collect();
         for (start, _) in &pieces {
@@ -87,5 +90,18 @@ mod tests {
         assert_eq!(directory.remove(100, 50), [(130, 150)]);
         assert_eq!(directory.remove(150, 50), [(150, 200)]);
         assert_eq!(directory.owner(150), None);
+    }
+
+    #[test]
+    fn what_was_cut_off_may_be_part_of_another_piece() {
+        let mut directory = Directory::new();
+        directory.add(100, 50, 'a');
+        assert_eq!(directory.cut(130, 20), Some((100, 150)));
+        directory.add(130, 50, 'b');
+        assert_eq!(directory.cut(100, 10), Some((100, 130)));
+        directory.add(60, 50, 'a');
+        assert_eq!(directory.remove(100, 50), [(110, 130)]);
+        assert_eq!(directory.remove(130, 50), [(130, 180)]);
+        assert_eq!(directory.remove(60, 50), [(60, 110)]);
     }
 }

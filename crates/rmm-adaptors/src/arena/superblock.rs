@@ -58,6 +58,11 @@ impl Superblock {
         self.free == self.held
     }
 
+    /// Whether all of its blocks were surrendered.
+    pub(super) fn is_gone(&self) -> bool {
+        self.held == 0
+    }
+
     /// Whether it is one free block, as at first.
     pub(super) fn is_new(&self) -> bool {
         self.free == GRANULES

@@ -104,14 +104,22 @@ impl Superblocks {
         }
     }
 
-    /// The superblock that an address lies in, and the place there.
+    /// The superblock of the block that is handed out at an address, and the place there. It is not always the last that begins before:
+    /// one may lie where others have parted with blocks.
+    #[inline]
     fn find(&self, address: u64) -> Option<(usize, u16)> {
-        let index = self.bases.partition_point(|&base| base <= address).checked_sub(1)?;
-        let offset = address - self.bases[index];
-        if offset >= SUPERBLOCK || !offset.is_multiple_of(GRANULE) {
-            return None;
+        let mut index = self.bases.partition_point(|&base| base <= address);
+        loop {
+            index = index.checked_sub(1)?;
+            let offset = address - self.bases[index];
+            if offset >= SUPERBLOCK || !offset.is_multiple_of(GRANULE) {
+                return None;
+            }
+            let at = u16::try_from(offset / GRANULE).ok()?;
+            if self.blocks[index].live_size(at).is_some() {
+                return Some((index, at));
+            }
         }
-        Some((index, u16::try_from(offset / GRANULE).ok()?))
     }
 
     /// Takes a block back.
@@ -139,8 +147,13 @@ impl Superblocks {
     /// Gives a block up: its memory is no part of the arena any more. Returns its bytes, or `None` if there is no such block.
     pub(super) fn surrender(&mut self, address: u64) -> Option<u64> {
         let (index, at) = self.find(address)?;
-        let bytes = u64::from(self.blocks[index].surrender(at)?) * GRANULE;
+        let block = &mut self.blocks[index];
+        let bytes = u64::from(block.surrender(at)?) * GRANULE;
         self.live_bytes -= bytes;
+        if block.is_gone() {
+            // Its memory may become another superblock with the same base.
+            self.remove(self.bases[index]);
+        }
         Some(bytes)
     }
 

@@ -56,6 +56,10 @@ pub(crate) struct Part {
     pub(crate) is_live: bool,
 }
 
+/// Blocks from this size on are not cut out of free memory before the driver was asked what of it is done and merges: there will never be
+/// more memory here.
+const LARGE: u64 = 1 << 20;
+
 /// What memory is taken for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
@@ -183,7 +187,8 @@ impl Base {
         if is_captured(stream)? {
             return Ok(None);
         }
-        let mut node = state.take_known(list, size);
+        let divides = size >= LARGE && state.heap.would_divide(list, size);
+        let mut node = if divides { None } else { state.take_known(list, size) };
         if node.is_none() {
             // A capture that was not announced shows here at the latest, before anything is asked for its sake.
             if asks_captured(stream)? {
@@ -191,7 +196,8 @@ impl Base {
             }
             let _context = self.shared.context.enter()?;
             let _relaxed = RelaxedCapture::enter();
-            Shared::poll_others(&mut state, list);
+            // What the stream itself has freed may be a part of the range, too.
+            Shared::poll_others(&mut state, if divides { ListId::CLEAN } else { list });
             state.clean_all();
             node = state.take_known_or_fused(list, size);
         }

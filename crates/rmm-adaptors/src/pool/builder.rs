@@ -9,8 +9,8 @@ use super::PoolMemoryResource;
 use super::caches::Cached;
 use super::growth::{Growth, GrowthPolicy, PoolPreset};
 use super::heap::GRANULE;
+use super::release::ReleasePolicy;
 use super::shared::Shared;
-use super::state::Chunk;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     growth: GrowthPolicy,
     check_frees: bool,
     preset: PoolPreset,
+    release: ReleasePolicy,
 }
 
 impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
@@ -35,6 +36,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             growth: GrowthPolicy::default(),
             check_frees: cfg!(debug_assertions),
             preset: PoolPreset::default(),
+            release: ReleasePolicy::default(),
         }
     }
 
@@ -105,6 +107,13 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
+    /// When it gives memory back by itself; [never](ReleasePolicy::Off) by default.
+    #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
+    pub fn release(mut self, policy: ReleasePolicy) -> Self {
+        self.release = policy;
+        self
+    }
+
     /// Makes the pool, for the device that is current now.
     ///
     /// # Errors
@@ -128,6 +137,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             soft_maximum_size,
             growth,
             preset,
+            release,
             check_frees,
         } = self;
         let step = match growth {
@@ -170,6 +180,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             hard_limit: hard,
             policy: growth,
             preset,
+            release,
             unit,
         };
         let cached = if preset == PoolPreset::Throughput { cached } else { Cached::Nothing };
@@ -191,8 +202,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
                 },
             )?;
             let _relaxed = RelaxedCapture::enter();
-            let base = upstream.allocate_sync(layout)?;
-            shared.add_chunk(&mut shared.lock(), &upstream, Chunk { base, layout });
+            let row = shared.allocate_row(&upstream, layout)?;
+            shared.add_row(&mut shared.lock(), &upstream, &row);
         }
         Ok(PoolMemoryResource::open(shared, upstream))
     }

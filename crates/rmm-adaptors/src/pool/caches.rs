@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rmm_core::StreamId;
 
-use biased::{NextUser, Places};
+use biased::{NextUser, Place, Places};
 use cache::{Cache, Counters};
 pub(super) use cache::{CacheCounts, Put};
 pub(super) use classes::{CLASSES, Class};
@@ -53,6 +53,8 @@ struct Label {
     owner: AtomicU64,
     /// Calls that would have liked to have the place.
     wanted: AtomicU32,
+    /// What the cache takes of the host's memory.
+    host_bytes: AtomicU64,
     counters: Counters,
 }
 
@@ -254,6 +256,7 @@ impl Caches {
             |index, _| index == place,
             |label, cache| {
                 let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
+                label.host_bytes.store(cache.bookkeeping_bytes(), Ordering::Relaxed);
                 // A thread that has ended has left its stream's blocks for the next.
                 if !label.is_of(stream) {
                     self.empty(label, cache, &mut to);
@@ -293,7 +296,10 @@ impl Caches {
     /// Frees the host memory of caches that are nobody's.
     pub(super) fn shrink(&self) {
         let is_nobodys = |_, label: &Label| label.is_nobodys();
-        let free = |_: &Label, cache: &mut Option<_>| *cache = None;
+        let free = |label: &Label, cache: &mut Option<_>| {
+            *cache = None;
+            label.host_bytes.store(0, Ordering::Relaxed);
+        };
         self.places.outside().visit(thread::current(), NextUser::Nobody, is_nobodys, free);
     }
 
@@ -305,6 +311,13 @@ impl Caches {
             contains |= cache.as_deref().is_some_and(|cache| cache.contains(class, address));
         });
         contains
+    }
+
+    /// Host bytes of the places and of the caches that there are.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        let host_bytes =
+            |place: &Place<Label, _>| place.shared().host_bytes.load(Ordering::Relaxed);
+        self.places.bytes() + self.places.iter().map(host_bytes).sum::<u64>()
     }
 
     /// Bytes of all cached blocks, and what went on in all caches so far. Other threads at work may be ahead of it.

@@ -142,6 +142,15 @@ impl Depot {
         }
     }
 
+    /// Bytes of the host's memory that it takes.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        let of_shelf = |shelf: &Shelf| shelf.batches.capacity() * size_of::<Batch>();
+        let shelves = self.shelves.capacity() * size_of::<Shelf>();
+        let batches = self.shelves.iter().map(of_shelf).sum::<usize>();
+        let addresses = (self.count + self.spare.len()) * BATCH * size_of::<u64>();
+        (shelves + batches + addresses + self.spare.capacity() * size_of::<Vec<u64>>()) as u64
+    }
+
     /// Whether a block with this address is in it.
     pub(super) fn contains(&self, address: u64) -> bool {
         let mut batches = self.shelves.iter().flat_map(|shelf| &shelf.batches);

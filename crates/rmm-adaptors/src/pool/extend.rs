@@ -7,10 +7,10 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource, SyncResource,
 };
 
-use super::heap::{Claim, GRANULE, ListId};
+use super::heap::{GRANULE, ListId};
 use super::shared::Shared;
 use super::slow::{Outcome, Request, Underway};
-use super::state::{Chunk, State};
+use super::state::{Row, State};
 
 /// What to give back before more is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,11 +30,37 @@ impl Shared {
         upstream.as_extendable().filter(|_| self.growth.unit == GRANULE)
     }
 
+    /// Asks upstream for memory in one row, of which parts can go back if that is possible.
+    ///
+    /// # Errors
+    /// Upstream's.
+    pub(super) fn allocate_row(
+        &self,
+        upstream: &dyn SyncResource,
+        layout: Layout,
+    ) -> Result<Row, Error> {
+        let bytes = layout.size() as u64;
+        if let Some(upstream) = self.extendable(upstream) {
+            let page = upstream.page_size() as u64;
+            let piece = self.growth.piece_size(bytes, page);
+            if piece < bytes && bytes.is_multiple_of(page) {
+                let row = allocate_in_pieces(upstream, bytes, piece);
+                if !row.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfRange) {
+                    return row;
+                }
+                // Somebody else has these addresses.
+            }
+        }
+        let base = upstream.allocate_sync(layout)?;
+        Ok(Row { base, pieces: vec![bytes] })
+    }
+
     /// Adds memory from upstream, and notes whether it can be extended.
-    pub(super) fn add_chunk(&self, state: &mut State, upstream: &dyn SyncResource, chunk: Chunk) {
-        let segment = state.add_chunk(chunk);
+    pub(super) fn add_row(&self, state: &mut State, upstream: &dyn SyncResource, row: &Row) {
+        let segment = state.add_row(row);
         let extendable = self.extendable(upstream);
-        if extendable.is_some_and(|it| chunk.layout.size().is_multiple_of(it.page_size())) {
+        let bytes: u64 = row.pieces.iter().sum();
+        if extendable.is_some_and(|it| bytes.is_multiple_of(it.page_size() as u64)) {
             state.heap.make_extendable(segment);
         }
     }
@@ -63,7 +89,7 @@ impl Shared {
             if claim.is_at_end && !is_frugal {
                 state.heap.widen(&mut claim, wanted - missing);
             }
-            let pieces = cut(&claim, self.growth.piece_size(held, page));
+            let pieces = cut(&claim.missing, self.growth.piece_size(held, page));
             let base = state.base(claim.segment);
             let underway = Underway::start(self, state, claim.missing_bytes(), 0);
             let outcome = allocate_all(upstream, base, &pieces);
@@ -117,10 +143,31 @@ impl Shared {
     }
 }
 
-/// What a claim lacks, in pieces of at most so many bytes.
-fn cut(claim: &Claim, most: u64) -> Vec<(u64, u64)> {
+/// Allocates a row at addresses of upstream's choice.
+fn allocate_in_pieces(
+    upstream: &dyn ExtendableResource,
+    bytes: u64,
+    piece: u64,
+) -> Result<Row, Error> {
+    let first = usize::try_from(piece)
+        .ok()
+        .and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok())
+        .ok_or_else(|| Error::out_of_memory("pool"))?;
+    let base = upstream.allocate_sync(first)?;
+    let rest = cut(&[(piece, bytes - piece)], piece);
+    if let Err((_, error)) = allocate_all(upstream, base, &rest) {
+        // SAFETY: allocated just now from this upstream with this layout, and nobody was told of it.
+        unsafe { upstream.deallocate_sync(base, first) };
+        return Err(error);
+    }
+    let pieces = std::iter::once(piece).chain(rest.into_iter().map(|(_, bytes)| bytes));
+    Ok(Row { base, pieces: pieces.collect() })
+}
+
+/// What is missing, as offsets and bytes, in pieces of at most so many bytes.
+fn cut(missing: &[(u64, u64)], most: u64) -> Vec<(u64, u64)> {
     let mut pieces = Vec::new();
-    for &(start, bytes) in &claim.missing {
+    for &(start, bytes) in missing {
         let mut offset = start;
         while offset < start + bytes {
             let size = most.min(start + bytes - offset);

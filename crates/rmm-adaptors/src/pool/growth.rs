@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use super::release::ReleasePolicy;
+
 /// What drivers hand out physical memory in.
 const PAGE: u64 = 2 << 20;
 /// The most that growth adds beyond a request.
@@ -54,6 +56,7 @@ pub(super) struct Growth {
     pub(super) hard_limit: u64,
     pub(super) policy: GrowthPolicy,
     pub(super) preset: PoolPreset,
+    pub(super) release: ReleasePolicy,
     /// What every block is a multiple of: the heap's granule, or the size of all blocks.
     pub(super) unit: u64,
 }
@@ -135,6 +138,7 @@ mod tests {
             hard_limit: u64::MAX,
             policy,
             preset: PoolPreset::Throughput,
+            release: ReleasePolicy::Off,
             unit,
         }
     }

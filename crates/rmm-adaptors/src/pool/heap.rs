@@ -14,6 +14,7 @@ mod extend;
 mod lists;
 mod nodes;
 mod pieces;
+mod place;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -112,6 +113,22 @@ impl Heap {
         self.live
     }
 
+    /// Host bytes of the books.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        let pieces: usize = self.segments.iter().flatten().map(|entry| entry.pieces.len()).sum();
+        let segments = self.segments.capacity() * size_of::<Option<Segment>>();
+        let lists = self.lists.capacity() * size_of::<FreeList>();
+        let bins = self.lists.len() as u64 * FreeList::BIN_BYTES;
+        // A tree's nodes are a quarter empty or less, mostly.
+        let pieces = pieces * size_of::<(u64, u64)>() * 4 / 3;
+        self.nodes.bookkeeping_bytes() + bins + (segments + lists + pieces) as u64
+    }
+
+    /// Frees host memory that the books do not need now.
+    pub(super) fn shrink(&mut self) {
+        self.nodes.shrink();
+    }
+
     /// Bytes free in a list.
     pub(super) fn free_bytes(&self, list: ListId) -> u64 {
         self.lists[list.index()].bytes()
@@ -135,8 +152,14 @@ impl Heap {
         ListId(u32::try_from(self.lists.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Adds a segment: one clean block.
-    pub(super) fn add_segment(&mut self, size: u64) -> SegmentId {
+    /// Adds a segment: one clean block. It lies in pieces of these sizes.
+    pub(super) fn add_segment(&mut self, sizes: &[u64]) -> SegmentId {
+        let mut size = 0;
+        let mut pieces = BTreeMap::new();
+        for &piece in sizes {
+            pieces.insert(size, piece);
+            size += piece;
+        }
         let index = self.segments.iter().position(Option::is_none).unwrap_or(self.segments.len());
         let segment = SegmentId(u32::try_from(index).unwrap_or(u32::MAX));
         let state = State::Free(ListId::CLEAN, 0);
@@ -151,7 +174,6 @@ impl Heap {
             next: None,
         });
         self.lists[ListId::CLEAN.index()].insert(&mut self.nodes, first);
-        let pieces = BTreeMap::from([(0, size)]);
         let entry = Some(Segment { size, first, pieces, extension: Extension::Nowhere });
         if index == self.segments.len() {
             self.segments.push(entry);
@@ -250,7 +272,7 @@ impl Heap {
     /// neighbours of that list. Returns the bytes freed, or `None` if the block is not live.
     pub(super) fn free(&mut self, id: NodeId, list: ListId, point: Point) -> Option<u64> {
         let node = self.nodes.get_mut(id);
-        if node.state != State::Live {
+        if !matches!(node.state, State::Live) {
             return None;
         }
         let size = node.size;
@@ -330,14 +352,14 @@ impl Heap {
         for segment in self.segments.iter().flatten().filter(|segment| segment.size >= size) {
             let mut run: Option<(u64, NodeId)> = None;
             for id in self.blocks_from(segment.first) {
-                let node = self.nodes.get(id);
-                run = match node.state {
-                    State::Free(list, freed) if usable(list, freed) => Some(
-                        run.map_or((node.size, id), |(bytes, start)| (bytes + node.size, start)),
-                    ),
+                let Node { state, size: bytes, after, .. } = *self.nodes.get(id);
+                run = match state {
+                    State::Free(list, freed) if usable(list, freed) => {
+                        Some(run.map_or((bytes, id), |(before, start)| (before + bytes, start)))
+                    }
                     _ => None,
                 };
-                let ends_here = node.after.is_none_or(|after| match self.nodes.get(after).state {
+                let ends_here = after.is_none_or(|after| match self.nodes.get(after).state {
                     State::Free(list, freed) => !usable(list, freed),
                     State::Live | State::Gap | State::Coming | State::Unused => true,
                 });

@@ -127,6 +127,26 @@ impl Order {
         }
     }
 
+    /// Host bytes of the books.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        let points = |frontier: &Vec<Point>| frontier.capacity() * size_of::<Point>();
+        let seals = |seals: &mut dyn Iterator<Item = &Seal>| -> usize {
+            seals.map(|seal| points(&seal.frontier)).sum()
+        };
+        let slot = |slot: &Slot| {
+            let queue = slot.seals.capacity() * size_of::<Seal>();
+            queue + seals(&mut slot.seals.iter()) + points(&slot.frontier)
+        };
+        let slots: usize = self.slots.iter().map(slot).sum();
+        let slots = slots + self.slots.capacity() * size_of::<Slot>();
+        let spare = self.spare_slots.capacity() * size_of::<ListId>()
+            + self.spare_seals.capacity() * size_of::<Seal>()
+            + seals(&mut self.spare_seals.iter());
+        // Seven of eight places are used at most, and each has a byte of its own.
+        let places = self.of_stream.capacity().div_ceil(7) * 8;
+        (slots + spare + places * (size_of::<(StreamId, ListId)>() + 1)) as u64
+    }
+
     /// The list of a stream that is known already.
     pub(super) fn find(&mut self, stream: StreamId) -> Option<ListId> {
         if let Some((last, list)) = self.last

@@ -1,6 +1,7 @@
 //! A pool without its upstream's type: the lock, who may use it, and what a free does.
 
 use std::alloc::Layout;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::{
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) annotator: Annotator,
     /// Whether a block is looked for in the heap before it is cached.
     checks_frees: bool,
+    /// Whether it is time to look for memory to give back.
+    pub(super) release_is_due: AtomicBool,
     /// Where the memory, and all streams and events of this pool, belong.
     pub(super) context: Context,
     /// The pool itself, for the streams that it watches.
@@ -63,6 +66,7 @@ impl Shared {
             name,
             annotator: Annotator::new(name),
             checks_frees,
+            release_is_due: AtomicBool::new(false),
             context,
             this,
         }
@@ -294,6 +298,7 @@ impl Shared {
         class: Option<Class>,
     ) -> Option<u64> {
         let bytes = state.take_back(pointer, list)?;
+        self.note_freed(state, bytes);
         if class.is_some_and(|class| class.block_size() > bytes) {
             self.caches.forget_odd();
         }
@@ -436,15 +441,8 @@ impl Shared {
         }
         Self::poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
-        let mut chunks = Vec::new();
-        for piece in state.heap.unused_pieces() {
-            let size = piece.size;
-            if state.heap.reserved() - size >= keep {
-                chunks.extend(state.remove_piece(piece));
-            }
-        }
-        let bytes = chunks.iter().map(|chunk| chunk.layout.size() as u64).sum();
-        drop(self.give_back(state, upstream, &chunks));
+        let bytes = self.give_back_beyond(state, upstream, keep);
+        self.lock().shrink();
         bytes
     }
 
@@ -459,7 +457,9 @@ impl Shared {
         let _relaxed = RelaxedCapture::enter();
         self.drain_caches(&mut self.lock());
         // Whoever freed memory did so in stream order: the device may still be at work on it.
-        let may_capture = Self::may_capture(&self.lock());
+        // A question that failed says nothing, so it is asked again: what may be a graph's is lost.
+        let ask = || Self::may_capture(&self.lock());
+        let may_capture = ask() && ask();
         let is_done = !may_capture && Device::synchronize_current().is_ok();
         let unknown = if is_done { Vec::new() } else { self.wait_for_each(may_capture) };
         let chunks = self.lock().chunks_but(&unknown);

@@ -9,7 +9,7 @@ use rmm_core::{
 };
 
 use super::extend::Thrift;
-use super::heap::{ListId, NodeId};
+use super::heap::{ListId, NodeId, Point};
 use super::shared::Shared;
 use super::state::{Chunk, State};
 
@@ -158,10 +158,14 @@ impl Shared {
             Ok(node) => return (state, Ok(node)),
             Err(error) => error,
         };
-        if let Some(node) = Self::take_by_waiting(&mut state, request) {
+        let extends_by_waiting = self.could_extend(&state, request, |_, _| true) && {
+            let covered = |other, freed| freed <= state.order.covered(list, other);
+            !self.could_extend(&state, request, covered)
+        };
+        if let Some(node) = Self::take_by_waiting(&mut state, request, extends_by_waiting) {
             return (state, Ok(node));
         }
-        if self.growth.soft_limit < self.growth.hard_limit {
+        if extends_by_waiting || self.growth.soft_limit < self.growth.hard_limit {
             let (guard, grown) = self.grow(state, request, self.growth.hard_limit);
             state = guard;
             if let Ok(node) = grown {
@@ -237,11 +241,11 @@ impl Shared {
                 .and_then(|bytes| Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT).ok());
             let Some(layout) = layout else { return (state, Err(None)) };
             let underway = Underway::start(self, state, bytes, 0);
-            let grown = request.upstream.allocate_sync(layout);
+            let grown = self.allocate_row(request.upstream, layout);
             state = underway.settle();
             match grown {
-                Ok(base) => {
-                    self.add_chunk(&mut state, request.upstream, Chunk { base, layout });
+                Ok(row) => {
+                    self.add_row(&mut state, request.upstream, &row);
                     let taken = state.take_known(request.list, request.size);
                     return (state, taken.ok_or(None));
                 }
@@ -255,7 +259,8 @@ impl Shared {
     }
 
     /// Makes the stream wait for others, those with the most free memory first, until it gets a block.
-    fn take_by_waiting(state: &mut State, request: Request<'_>) -> Option<NodeId> {
+    /// If that lets it extend memory it is made to wait for all of them: the block may lie in what they freed and what is added.
+    fn take_by_waiting(state: &mut State, request: Request<'_>, extends: bool) -> Option<NodeId> {
         let stream = request.stream?;
         // SAFETY: the stream is borrowed.
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
@@ -278,7 +283,7 @@ impl Shared {
             }
         }
         // A run of neighbours may be long enough, if the stream waits for all of their owners.
-        if state.heap.longest_free_run() < request.size {
+        if !extends && state.heap.longest_free_run() < request.size {
             return None;
         }
         for &other in &others {
@@ -312,7 +317,8 @@ impl Shared {
         mut state: MutexGuard<'s, State>,
         request: Request<'_>,
     ) -> (MutexGuard<'s, State>, Option<NodeId>) {
-        let can_merge = state.heap.longest_free_run() >= request.size;
+        let can_merge = state.heap.longest_free_run() >= request.size
+            || self.could_extend(&state, request, |_, _| true);
         let can_give_back =
             state.heap.idle_bytes() > 0 && self.could_grow_without_idle(&state, request);
         if !can_merge && !can_give_back || Self::may_capture(&state) {
@@ -351,8 +357,24 @@ impl Shared {
         request.size.saturating_sub(in_use)
     }
 
+    /// Whether the free memory that `usable` accepts and what the limit allows to be added to it would make a block, if what is idle elsewhere
+    /// were given back.
+    fn could_extend(
+        &self,
+        state: &State,
+        request: Request<'_>,
+        usable: impl Fn(ListId, Point) -> bool,
+    ) -> bool {
+        let Some(upstream) = self.extendable(request.upstream) else { return false };
+        let page = upstream.page_size() as u64;
+        let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
+        state.heap.least_missing(request.size, page, usable).is_some_and(|missing| {
+            self.growth.extension(held, missing, self.growth.hard_limit, page).is_some()
+        })
+    }
+
     /// Whether the limit would leave room for the request if everything idle were given back.
-    fn could_grow_without_idle(&self, state: &State, request: Request<'_>) -> bool {
+    pub(super) fn could_grow_without_idle(&self, state: &State, request: Request<'_>) -> bool {
         let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
         let needed = self.least_needed(state, request);
         self.growth.chunk_size(held, needed, self.growth.hard_limit).is_some()
@@ -364,12 +386,10 @@ impl Shared {
         mut state: MutexGuard<'s, State>,
         request: Request<'_>,
     ) -> Outcome<'s, Option<Error>> {
-        let unused = state.heap.unused_pieces();
-        if unused.is_empty() || !self.could_grow_without_idle(&state, request) {
-            return (state, Err(None));
-        }
-        if let Some(upstream) = self.extendable(request.upstream) {
-            // Less may be enough.
+        if let Some(upstream) = self.extendable(request.upstream)
+            && self.could_extend(&state, request, |_, _| true)
+        {
+            // Less than all may be enough.
             let (guard, extended) =
                 self.extend(state, upstream, request, (self.growth.hard_limit, Thrift::Excess));
             state = guard;
@@ -378,10 +398,31 @@ impl Shared {
             }
         }
         let unused = state.heap.unused_pieces();
+        if unused.is_empty() || !self.could_grow_without_idle(&state, request) {
+            return (state, Err(None));
+        }
         let chunks: Vec<Chunk> =
             unused.into_iter().filter_map(|piece| state.remove_piece(piece)).collect();
         let state = self.give_back(state, request.upstream, &chunks);
         self.grow(state, request, self.growth.hard_limit)
+    }
+
+    /// Gives unused pieces back, the largest first, while at least `keep` bytes stay reserved. Returns the bytes given back.
+    pub(super) fn give_back_beyond(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        upstream: &dyn SyncResource,
+        keep: u64,
+    ) -> u64 {
+        let mut chunks = Vec::new();
+        for piece in state.heap.unused_pieces() {
+            if state.heap.reserved() - piece.size >= keep {
+                chunks.extend(state.remove_piece(piece));
+            }
+        }
+        let bytes = chunks.iter().map(|chunk: &Chunk| chunk.layout.size() as u64).sum();
+        drop(self.give_back(state, upstream, &chunks));
+        bytes
     }
 
     /// Gives memory back upstream, with the lock released meanwhile.
@@ -399,20 +440,5 @@ impl Shared {
             chunk.give_back(upstream);
         }
         underway.settle()
-    }
-
-    #[cold]
-    fn exhausted(&self, state: &State, request: Request<'_>, upstream: Option<Error>) -> Error {
-        let limit = Some(self.growth.hard_limit).filter(|&limit| limit != u64::MAX);
-        let mut error = match upstream {
-            Some(error) if !error.is_out_of_memory() => return error,
-            Some(error) => Error::out_of_memory(self.name).with_source(error),
-            None => Error::out_of_memory(self.name),
-        };
-        error = error.with_layout(request.layout).with_exhaustion(state.exhaustion(limit));
-        match request.stream {
-            Some(stream) => error.with_stream(stream.id()),
-            None => error,
-        }
     }
 }

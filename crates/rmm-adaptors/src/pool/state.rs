@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncResource};
 
@@ -11,6 +12,7 @@ use super::depot::{Batch, Depot};
 use super::hash::BuildIdHasher;
 use super::heap::{Claim, Heap, ListId, NodeId, Piece, Point, SegmentId};
 use super::order::Order;
+use super::release::Unreleased;
 use super::statistics::PoolStatistics;
 
 /// Memory from upstream, from one call.
@@ -18,6 +20,14 @@ use super::statistics::PoolStatistics;
 pub(super) struct Chunk {
     pub(super) base: DevicePtr,
     pub(super) layout: Layout,
+}
+
+/// Memory from upstream in a row of addresses, piece by piece: each came from a call of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) base: DevicePtr,
+    /// Bytes of each.
+    pub(super) pieces: Vec<u64>,
 }
 
 impl Chunk {
@@ -29,6 +39,26 @@ impl Chunk {
     }
 }
 
+/// An address in halves: with the number of a block it takes 12 bytes and not 16.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Address([u32; 2]);
+
+impl Address {
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are kept")]
+    #[inline]
+    fn of(address: u64) -> Self {
+        Self([(address >> 32) as u32, address as u32])
+    }
+}
+
+impl Hash for Address {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self([high, low]) = *self;
+        state.write_u64(u64::from(high) << 32 | u64::from(low));
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) heap: Heap,
@@ -36,7 +66,7 @@ pub(super) struct State {
     /// Where segments start. Index: [`SegmentId`].
     bases: Vec<DevicePtr>,
     /// By the address that was handed out.
-    live: HashMap<u64, NodeId, BuildIdHasher>,
+    live: HashMap<Address, NodeId, BuildIdHasher>,
     /// Blocks that are handed out, for the heap, and kept by nobody.
     pub(super) depot: Depot,
     /// The list of blocks that no event can stand for, once there was one.
@@ -50,6 +80,7 @@ pub(super) struct State {
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
+    pub(super) unreleased: Unreleased,
 }
 
 impl State {
@@ -66,17 +97,18 @@ impl State {
             returning: 0,
             settled: 0,
             statistics: PoolStatistics::default(),
+            unreleased: Unreleased::default(),
         }
     }
 
     /// Adds memory from upstream: clean, since upstream gives it for everybody's use. Returns its segment.
-    pub(super) fn add_chunk(&mut self, chunk: Chunk) -> SegmentId {
-        let segment = self.heap.add_segment(chunk.layout.size() as u64);
+    pub(super) fn add_row(&mut self, row: &Row) -> SegmentId {
+        let segment = self.heap.add_segment(&row.pieces);
         if segment.index() == self.bases.len() {
-            self.bases.push(chunk.base);
+            self.bases.push(row.base);
         }
-        self.bases[segment.index()] = chunk.base;
-        self.note_growth(1);
+        self.bases[segment.index()] = row.base;
+        self.note_growth(row.pieces.len() as u64);
         segment
     }
 
@@ -197,20 +229,21 @@ impl State {
         let block = self.heap.block(node);
         let base = self.base(block.segment);
         let address = (base.0 + block.offset).next_multiple_of(alignment);
-        self.live.insert(address, node);
+        self.live.insert(Address::of(address), node);
         self.statistics.allocations += 1;
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
+        self.unreleased.peak = self.unreleased.peak.max(self.heap.live());
         DevicePtr(address)
     }
 
     /// Whether this is the address of a block that is handed out, or cached.
     pub(super) fn is_live(&self, pointer: DevicePtr) -> bool {
-        self.live.contains_key(&pointer.0)
+        self.live.contains_key(&Address::of(pointer.0))
     }
 
     /// Ends a block's being handed out, for the books; `None` if the address is not that of a live block.
     pub(super) fn forget_live(&mut self, pointer: DevicePtr) -> Option<NodeId> {
-        let node = self.live.remove(&pointer.0);
+        let node = self.live.remove(&Address::of(pointer.0));
         self.statistics.unknown_frees += u64::from(node.is_none());
         node
     }
@@ -278,8 +311,29 @@ impl State {
             reserved: self.heap.reserved(),
             live: self.heap.live(),
             largest_free: self.heap.largest_free(),
+            longest_range: self.heap.longest_free_run(),
             limit,
+            shortage: None,
         }
+    }
+
+    /// Host bytes of all tables.
+    fn bookkeeping_bytes(&self) -> u64 {
+        // Seven of eight places are used at most, and each has a byte of its own.
+        let live = self.live.capacity().div_ceil(7) * 8 * (size_of::<(Address, NodeId)>() + 1);
+        let bases = self.bases.capacity() * size_of::<DevicePtr>();
+        let kept = self.kept.capacity() * size_of::<Kept>();
+        self.heap.bookkeeping_bytes()
+            + self.order.bookkeeping_bytes()
+            + self.depot.bookkeeping_bytes()
+            + (live + bases + kept) as u64
+    }
+
+    /// Frees host memory that the tables do not need now.
+    pub(super) fn shrink(&mut self) {
+        self.heap.shrink();
+        self.live.shrink_to_fit();
+        self.kept.shrink_to_fit();
     }
 
     /// The counters so far.
@@ -294,9 +348,11 @@ impl State {
             // Threads at work in their caches may be ahead of what the heap knows of.
             live_bytes: self.heap.live().saturating_sub(cached_bytes),
             cached_bytes,
+            largest_free_bytes: self.heap.largest_free(),
             events_recorded: asked.records,
             event_queries: asked.queries,
             stream_waits: asked.waits,
+            bookkeeping_bytes: self.bookkeeping_bytes() + caches.bookkeeping_bytes(),
             ..self.statistics
         }
     }

@@ -30,6 +30,8 @@ pub struct PoolStatistics {
     pub reserved_bytes: u64,
     /// The most bytes taken from upstream at once.
     pub peak_reserved_bytes: u64,
+    /// Bytes of the largest free block: what one stream freed, or nobody uses.
+    pub largest_free_bytes: u64,
     /// Requests to upstream that succeeded.
     pub upstream_allocations: u64,
     /// Pieces given back to upstream.
@@ -42,6 +44,20 @@ pub struct PoolStatistics {
     pub stream_waits: u64,
     /// Times that the calling thread waited for the device.
     pub host_waits: u64,
+    /// Bytes of host memory that the pool's own tables take.
+    pub bookkeeping_bytes: u64,
+}
+
+impl PoolStatistics {
+    /// How much of what is neither handed out nor kept at hand is not in one block, from 0 to 1: 0 if it is, or if there is none.
+    #[expect(clippy::cast_precision_loss, reason = "a share of bytes is no exact number")]
+    pub fn fragmentation(&self) -> f64 {
+        let free = self.reserved_bytes.saturating_sub(self.live_bytes + self.cached_bytes);
+        if free == 0 {
+            return 0.0;
+        }
+        1.0 - self.largest_free_bytes.min(free) as f64 / free as f64
+    }
 }
 
 /// A block of a pool's memory.

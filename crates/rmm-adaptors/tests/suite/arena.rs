@@ -192,6 +192,52 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
 }
 
 #[test]
+fn memory_that_left_a_superblock_may_be_part_of_another() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (arena, first, second) = (arena(MIB), stream(), stream());
+    let block = arena.allocate(first.as_ref(), layout(MIB)).unwrap();
+    // SAFETY: allocated just now with this layout, and not used. Its superblock's stream hears nothing of it.
+    unsafe { arena.deallocate_sync(block, layout(MIB)) };
+    let half = arena.allocate(second.as_ref(), layout(MIB / 2)).unwrap();
+    assert_eq!(half, block, "a superblock at the same place");
+    let other = arena.allocate(first.as_ref(), layout(MIB / 2)).expect("half of it is free");
+    free(&arena, &second, half, MIB / 2);
+    free(&arena, &first, other, MIB / 2);
+    let statistics = arena.statistics();
+    assert_eq!((statistics.unknown_frees, statistics.live_bytes), (0, 0));
+    let whole = arena.allocate(first.as_ref(), layout(MIB)).expect("drained is as fresh");
+    free(&arena, &first, whole, MIB);
+    machine.assert_no_violations();
+}
+
+/// Large blocks of one size fill it, whatever was freed before and where, once the device is done with that.
+#[test]
+fn what_is_idle_can_be_had_in_equal_blocks() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (arena, streams) = (arena(16 * MIB), [stream(), stream(), stream()]);
+    for bytes in [3 * MIB + 256, 2 * MIB, 5 * MIB, 16 * MIB, 4 * MIB, 3 * MIB, 2 * MIB] {
+        let mut live: Vec<(&CudaStream, DevicePtr)> = Vec::new();
+        for on in streams.iter().cycle() {
+            let Ok(block) = arena.allocate(on.as_ref(), layout(bytes)) else { break };
+            write(&machine, on, block, 1);
+            live.push((on, block));
+        }
+        assert_eq!(live.len(), 16 * MIB / bytes, "blocks of {bytes} bytes");
+        for (number, (on, block)) in live.into_iter().enumerate() {
+            let elsewhere = &streams[(number / 3) % 3];
+            elsewhere.as_ref().wait_for(on.as_ref()).expect("an order");
+            free(&arena, elsewhere, block, bytes);
+        }
+        for stream in &streams {
+            stream.synchronize().expect("a wait");
+        }
+    }
+    machine.assert_no_violations();
+}
+
+#[test]
 fn idle_superblocks_come_back_before_anybody_waits() {
     let machine = adversary();
     let _entered = machine.enter();

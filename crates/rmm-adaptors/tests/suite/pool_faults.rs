@@ -109,3 +109,24 @@ proptest! {
         assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     }
 }
+
+/// Where it is not known whether a stream is captured memory is kept, but one failure is no reason to.
+#[test]
+fn a_failed_look_for_captures_at_the_end_leaks_nothing() {
+    let ops = [
+        Op::Allocate { stream: 6, granules: 101 },
+        Op::AllocateSync { stream: 0, granules: 241 },
+        Op::Free { which: 10_127_679_125_056_486_417 },
+        Op::AllocateSync { stream: 5, granules: 64 },
+        Op::Allocate { stream: 4, granules: 290 },
+        Op::Free { which: 16_304_627_889_336_406_966 },
+        Op::Allocate { stream: 2, granules: 136 },
+        Op::FreeAfterWaiting { which: 6_991_420_687_965_309_508, stream: 6 },
+        Op::Free { which: 14_582_506_451_391_263_270 },
+        Op::Allocate { stream: 6, granules: 344 },
+        Op::FreeElsewhere { which: 17_518_045_489_454_952_129, stream: 5 },
+        Op::Leave { which: 4_913_063_720_649_132_122 },
+        Op::Allocate { stream: 4, granules: 8 },
+    ];
+    every_call_fails_in_turn(&ops, Schedule::Lazy, 1202 * 256, CuResult::OUT_OF_MEMORY);
+}

@@ -181,6 +181,46 @@ fn pieces_in_the_middle_go_back_and_are_filled_again() {
 }
 
 #[test]
+fn what_was_taken_at_first_goes_back_page_by_page() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
+    let (pool, stream) = (builder.initial_size(4 * PAGE).build().unwrap(), stream());
+    let small = allocate(&pool, &stream, 256);
+    pool.trim(0);
+    assert_eq!(pool.reserved_bytes(), PAGE as u64);
+    // So does what a request took that was the first.
+    free(&pool, &stream, small, 256);
+    pool.trim(0);
+    let large = allocate(&pool, &stream, 4 * PAGE);
+    free(&pool, &stream, large, 4 * PAGE);
+    let small = allocate(&pool, &stream, 256);
+    pool.trim(0);
+    assert_eq!(pool.reserved_bytes(), PAGE as u64);
+    free(&pool, &stream, small, 256);
+}
+
+#[test]
+fn a_stream_waits_for_what_is_beside_new_pages_before_the_host_does() {
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
+    let pool = builder.maximum_size(2 * PAGE).build().unwrap();
+    let (first, second) = (stream(), stream());
+    let kept = allocate(&pool, &second, PAGE / 2);
+    let other = allocate(&pool, &first, PAGE / 2);
+    crate::short::write(&machine, &first, other, 1);
+    free(&pool, &first, other, PAGE / 2);
+    assert_eq!(allocate(&pool, &second, 3 * PAGE / 2), other);
+    crate::short::write(&machine, &second, other, 2);
+    let statistics = pool.statistics();
+    assert_eq!((statistics.stream_waits, statistics.host_waits), (1, 0));
+    free(&pool, &second, other, 3 * PAGE / 2);
+    free(&pool, &second, kept, PAGE / 2);
+    machine.assert_no_violations();
+}
+
+#[test]
 fn memory_in_use_by_the_device_does_not_go_back() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();

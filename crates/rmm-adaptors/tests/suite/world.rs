@@ -114,9 +114,13 @@ pub(crate) struct Common<R = Pool> {
     wrong: Wrong,
 }
 
+/// Looks at a refusal: the resource, the live blocks by address with their bytes, and the bytes that were asked for.
+type Judge<R> = Box<dyn Fn(&R, &[(u64, u64)], u64)>;
+
 /// A program under way.
 pub(crate) struct World<R = Pool> {
     common: Common<R>,
+    judge: Option<Judge<R>>,
     streams: Vec<Lane>,
     live: Vec<Live>,
     /// Where the blocks were, in the order of the requests; nowhere where nothing was had.
@@ -220,6 +224,7 @@ impl<R: Allocator> World<R> {
     pub(crate) fn on_streams(common: Common<R>, number: u64, streams: usize) -> Self {
         Self {
             common,
+            judge: None,
             streams: (0..streams).map(|place| stream_at(place).expect("a stream")).collect(),
             live: Vec::new(),
             addresses: Vec::new(),
@@ -227,6 +232,11 @@ impl<R: Allocator> World<R> {
             refused: 0,
             unserved: 0,
         }
+    }
+
+    /// Has each request that is refused looked at. Nobody else may have blocks of the resource.
+    pub(crate) fn judge_refusals(&mut self, judge: impl Fn(&R, &[(u64, u64)], u64) + 'static) {
+        self.judge = Some(Box::new(judge));
     }
 
     /// The pool, or what is there in its place.
@@ -286,14 +296,29 @@ impl<R: Allocator> World<R> {
             self.pool().allocate(stream.as_ref(), layout)
         };
         self.addresses.push(allocated.as_ref().ok().copied());
-        let Ok(pointer) = allocated else {
-            self.unserved += 1;
-            return;
+        let pointer = match allocated {
+            Ok(pointer) => pointer,
+            Err(error) => {
+                self.unserved += 1;
+                self.judge(&error, layout);
+                return;
+            }
         };
         let tag = self.next_tag;
         self.next_tag += 1;
         tags::write(&self.common.machine, &stream, pointer, layout.size(), tag);
         self.live.push(Live { pointer, layout, tag, stream });
+    }
+
+    fn judge(&self, error: &Error, asked: Layout) {
+        let Some(judge) = &self.judge else { return };
+        assert!(error.is_out_of_memory(), "{error}");
+        let left = self.common.left();
+        let live = self.live.iter().chain(left.iter().map(|left| &left.live));
+        let mut live: Vec<(u64, u64)> =
+            live.map(|live| (live.pointer.0, live.layout.size() as u64)).collect();
+        live.sort_unstable();
+        judge(self.pool(), &live, asked.size() as u64);
     }
 
     /// Takes a block out, if there is one.

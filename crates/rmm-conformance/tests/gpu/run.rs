@@ -53,8 +53,8 @@ macro_rules! conformance {
                         let bytes = $capacity.max(16 << 20);
                         ArenaMemoryResource::builder(upstream).arena_size(bytes).build()
                     };
-                    // Not the capacity of a pool, which can give pieces back and take others: memory that was freed on several
-                    // streams is divided by what is handed out before it has merged.
+                    // Not the capacity of a pool, which can give pieces back and take others: where work is under way, memory that was
+                    // freed on several streams is divided by what is handed out before it is known to be one range.
                     cell.run(None, arena, |subject| suite::$check(subject))
                 }
                 ResourceChoice::CudaAsync => {

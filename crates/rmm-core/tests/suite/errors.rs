@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::error::Error as _;
 
-use rmm_core::{Error, ErrorKind, Exhaustion, StreamRef};
+use rmm_core::{Error, ErrorKind, Exhaustion, HeldByStream, Shortage, StreamRef};
 use rmm_sys::{CuResult, Driver};
 
 fn layout(size: usize, alignment: usize) -> Layout {
@@ -100,6 +100,7 @@ fn what_was_asked_for_and_what_was_held_is_told() {
         live: 3 << 20,
         largest_free: 1 << 20,
         limit: Some(4 << 20),
+        ..Exhaustion::default()
     };
     let error = Error::out_of_memory("pool")
         .with_layout(layout(2 << 20, 256))
@@ -115,6 +116,29 @@ fn what_was_asked_for_and_what_was_held_is_told() {
     let unlimited =
         Error::out_of_memory("pool").with_exhaustion(Exhaustion { limit: None, ..held });
     assert!(!unlimited.to_string().contains("limit"));
+}
+
+#[test]
+fn who_holds_memory_and_what_would_help_is_told() {
+    let held = [(Some(StreamRef::legacy().id()), 3 << 20), (None, 1 << 20)];
+    let held = held.map(|(stream, bytes)| HeldByStream { stream, bytes });
+    let exhaustion = Exhaustion {
+        reserved: 8 << 20,
+        live: 4 << 20,
+        largest_free: 1 << 20,
+        longest_range: 4 << 20,
+        limit: None,
+        shortage: Some(Shortage::Pending),
+    };
+    let error = Error::out_of_memory("pool").with_exhaustion(exhaustion);
+    let error = error.with_held_by_streams(held.to_vec());
+    assert_eq!(error.held_by_streams(), held);
+    assert_eq!(
+        error.to_string(),
+        "out of memory: pool could not allocate; 8.0 MiB reserved, 4.0 MiB live, largest free block 1.0 MiB, longest free range \
+         4.0 MiB, 4.0 MiB freed and perhaps still in use (stream legacy: 3.0 MiB, streams that are gone: 1.0 MiB); the device may \
+         still use what is free: waiting for it would help"
+    );
 }
 
 // RMM #1791: the cause of a failure was dropped on the way up.

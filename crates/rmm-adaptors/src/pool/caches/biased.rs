@@ -151,6 +151,11 @@ impl<S, T, const N: usize> Places<S, T, N> {
         &self.places[number]
     }
 
+    /// Bytes that all of them take.
+    pub(super) fn bytes(&self) -> u64 {
+        (size_of_val(&*self.places) + N * size_of::<Option<&Thread>>()) as u64
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Place<S, T>> {
         self.places.iter()
     }

@@ -116,6 +116,11 @@ impl Cache {
         self.stream = stream;
     }
 
+    /// Host bytes that it takes.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        (size_of::<Self>() + self.entries.capacity() * size_of::<Entry>()) as u64
+    }
+
     /// Takes the newest block of a class.
     #[inline]
     pub(super) fn take(&mut self, class: Class, counters: &Counters) -> Option<u64> {

@@ -79,6 +79,26 @@ impl Heap {
         page: u64,
         usable: impl Fn(ListId, Point) -> bool,
     ) -> Option<Claim> {
+        let window = self.best_place(size, page, usable)?;
+        Some(self.take_window(window))
+    }
+
+    /// The bytes that [`claim`](Self::claim) would have to add. Takes time in the number of all blocks.
+    pub(crate) fn least_missing(
+        &self,
+        size: u64,
+        page: u64,
+        usable: impl Fn(ListId, Point) -> bool,
+    ) -> Option<u64> {
+        self.best_place(size, page, usable).map(|window| window.missing)
+    }
+
+    fn best_place(
+        &self,
+        size: u64,
+        page: u64,
+        usable: impl Fn(ListId, Point) -> bool,
+    ) -> Option<Window> {
         let mut best: Option<Window> = None;
         let mut run = Vec::new();
         for (index, segment) in (0..).zip(&self.segments) {
@@ -110,7 +130,7 @@ impl Heap {
             }
             consider(&mut run);
         }
-        Some(self.take_window(best?))
+        best
     }
 
     /// Makes one block that is coming of a window.

@@ -22,6 +22,9 @@ pub(super) struct FreeList {
 }
 
 impl FreeList {
+    /// Host bytes of a list's bins.
+    pub(super) const BIN_BYTES: u64 = (BinMap::BINS * size_of::<Option<NodeId>>()) as u64;
+
     pub(super) fn new() -> Self {
         Self {
             map: BinMap::new(),

@@ -19,7 +19,7 @@ impl NodeId {
     }
 }
 
-const _: () = assert!(size_of::<Node>() <= 64);
+const _: () = assert!(size_of::<Node>() <= 52);
 
 /// A segment's number: one piece of memory from upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -60,8 +60,9 @@ pub(super) enum State {
     Unused,
 }
 
-/// A block of a segment.
-#[derive(Clone, Debug)]
+/// A block of a segment. Packed, since there may be many; no field needs more than four bytes' alignment to be read.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
 pub(super) struct Node {
     pub(super) segment: SegmentId,
     /// Bytes from the segment's start.
@@ -81,26 +82,53 @@ pub(super) struct Node {
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     nodes: Vec<Node>,
-    unused: Vec<NodeId>,
+    /// The first record that waits to be used again; each links to the next.
+    unused: Option<NodeId>,
 }
+
+/// A part of the records by which they grow: doubling would waste more memory than it saves time.
+const GROWTH: usize = 16;
+/// The fewest by which they grow.
+const LEAST_GROWTH: usize = 256;
 
 impl Nodes {
     pub(super) fn insert(&mut self, node: Node) -> NodeId {
-        if let Some(id) = self.unused.pop() {
+        if let Some(id) = self.unused {
+            self.unused = self.nodes[id.index()].next;
             self.nodes[id.index()] = node;
             return id;
         }
         let id = NodeId::at(self.nodes.len())
             .expect("2^32 records are more than any host's memory holds");
+        if self.nodes.len() == self.nodes.capacity() {
+            self.nodes.reserve_exact((self.nodes.len() / GROWTH).max(LEAST_GROWTH));
+        }
         self.nodes.push(node);
-        // Room for every record to be given back without asking the host for memory then.
-        self.unused.reserve(self.nodes.capacity() - self.unused.len());
         id
     }
 
     pub(super) fn remove(&mut self, id: NodeId) {
-        self.nodes[id.index()].state = State::Unused;
-        self.unused.push(id);
+        let node = &mut self.nodes[id.index()];
+        node.state = State::Unused;
+        node.next = self.unused.replace(id);
+    }
+
+    /// Host bytes of all records.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        (self.nodes.capacity() * size_of::<Node>()) as u64
+    }
+
+    /// Frees the host memory of unused records at the end.
+    pub(super) fn shrink(&mut self) {
+        let is_used = |node: &Node| !matches!(node.state, State::Unused);
+        self.nodes.truncate(self.nodes.iter().rposition(is_used).map_or(0, |last| last + 1));
+        self.nodes.shrink_to_fit();
+        self.unused = None;
+        for index in (0..self.nodes.len()).rev() {
+            if matches!(self.nodes[index].state, State::Unused) {
+                self.nodes[index].next = std::mem::replace(&mut self.unused, NodeId::at(index));
+            }
+        }
     }
 
     pub(super) fn get(&self, id: NodeId) -> &Node {

@@ -109,7 +109,7 @@ impl Heap {
             self.absorb_after(before);
             id = before;
         }
-        let node = self.nodes.get(id).clone();
+        let node = *self.nodes.get(id);
         if node.after.is_some() {
             return;
         }

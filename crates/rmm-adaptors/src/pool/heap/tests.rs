@@ -171,7 +171,7 @@ proptest! {
         for (point, op) in (1..).zip(ops) {
             let taken = match op {
                 Op::AddSegment { granules } => {
-                    let segment = heap.add_segment(granules * GRANULE);
+                    let segment = heap.add_segment(&[granules * GRANULE]);
                     if (granules * GRANULE).is_multiple_of(PAGE) {
                         heap.make_extendable(segment);
                     }
@@ -248,7 +248,7 @@ proptest! {
         wanted in 1u64..70,
     ) {
         let mut heap = Heap::new();
-        heap.add_segment(sizes.iter().map(|size| size + 1).sum::<u64>() * GRANULE);
+        heap.add_segment(&[sizes.iter().map(|size| size + 1).sum::<u64>() * GRANULE]);
         let mut keep = Vec::new();
         let mut give = Vec::new();
         for size in sizes {
@@ -267,7 +267,7 @@ proptest! {
 fn the_best_of_a_few_is_taken() {
     let mut heap = Heap::new();
     for granules in [100, 40, 60, 41] {
-        heap.add_segment(granules * GRANULE);
+        heap.add_segment(&[granules * GRANULE]);
     }
     let node = heap.take(ListId::CLEAN, 41 * GRANULE).unwrap();
     assert_eq!(heap.block(node).segment.index(), 3);
@@ -279,7 +279,7 @@ fn the_best_of_a_few_is_taken() {
 fn a_block_is_not_taken_before_its_point_is_covered() {
     let mut heap = Heap::new();
     let list = heap.add_list();
-    heap.add_segment(10 * GRANULE);
+    heap.add_segment(&[10 * GRANULE]);
     let node = heap.take(ListId::CLEAN, 10 * GRANULE).unwrap();
     heap.free(node, list, 7);
     assert_eq!(heap.take_covered(list, GRANULE, 6), None);
@@ -294,7 +294,7 @@ fn a_block_is_not_taken_before_its_point_is_covered() {
 fn merged_blocks_take_the_later_point() {
     let mut heap = Heap::new();
     let list = heap.add_list();
-    heap.add_segment(2 * GRANULE);
+    heap.add_segment(&[2 * GRANULE]);
     let first = heap.take(ListId::CLEAN, GRANULE).unwrap();
     let second = heap.take(ListId::CLEAN, GRANULE).unwrap();
     heap.free(second, list, 3);
@@ -307,7 +307,7 @@ fn merged_blocks_take_the_later_point() {
 fn what_is_left_of_a_fused_run_counts_as_used_by_the_fuser() {
     let mut heap = Heap::new();
     let (mine, other) = (heap.add_list(), heap.add_list());
-    heap.add_segment(3 * GRANULE);
+    heap.add_segment(&[3 * GRANULE]);
     let nodes: Vec<_> = (0..3).map(|_| heap.take(ListId::CLEAN, GRANULE).unwrap()).collect();
     heap.free(nodes[0], mine, 2);
     heap.free(nodes[1], other, 9);
@@ -325,7 +325,7 @@ fn what_is_left_of_a_fused_run_counts_as_used_by_the_fuser() {
 /// A heap of one segment that can be extended.
 fn extendable(pages: u64) -> Heap {
     let mut heap = Heap::new();
-    let segment = heap.add_segment(pages * PAGE);
+    let segment = heap.add_segment(&[pages * PAGE]);
     heap.make_extendable(segment);
     heap
 }

@@ -1,0 +1,21 @@
+//! Whether a block would be cut out of free memory that may be one range with its neighbours.
+
+#![forbid(unsafe_code)]
+
+use super::Heap;
+use super::nodes::{ListId, NodeId, State};
+
+impl Heap {
+    /// Whether [`take_own_or_clean`](Self::take_own_or_clean) would take a part of a block that has free neighbours, in whatever lists.
+    pub(crate) fn would_divide(&self, list: ListId, size: u64) -> bool {
+        let find =
+            |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);
+        let is_free = |id: Option<NodeId>| {
+            id.is_some_and(|id| matches!(self.nodes.get(id).state, State::Free(..)))
+        };
+        find(list).or_else(|| find(ListId::CLEAN)).is_some_and(|id| {
+            let node = self.nodes.get(id);
+            node.size > size && (is_free(node.before) || is_free(node.after))
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Nothing is refused that could be had: random programs near the limit, in which each refusal is judged by a model that knows nothing but
+//! the live blocks, and takes everything between them for one free range, whoever freed it and whatever the device still does.
+
+use proptest::prelude::*;
+use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset, ReleasePolicy};
+use rmm_core::SyncResource;
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_sim::{Machine, Schedule};
+
+use crate::program::{Op, ops};
+use crate::short::{Arena, MIB, layout};
+use crate::world::{Allocator, Common, World};
+
+const PAGE: u64 = 2 << 20;
+
+const PRESETS: [PoolPreset; 3] =
+    [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic];
+
+/// Memory that goes back by itself is not in the way.
+const POLICIES: [ReleasePolicy; 3] = [
+    ReleasePolicy::Off,
+    ReleasePolicy::Above { bytes: 2 << 20 },
+    ReleasePolicy::AfterIdle { operations: 10 },
+];
+
+/// Runs a program over what `make` makes, and has the judge from there look at each refusal: at the live blocks as addresses and bytes,
+/// and at the bytes that were asked for.
+fn run<R: Allocator, J: Fn(&R, &[(u64, u64)], u64) + 'static>(
+    ops: &[Op],
+    granule: usize,
+    make: impl FnOnce() -> (R, J),
+) {
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).build();
+    let entered = machine.enter();
+    let (resource, judge) = make();
+    let mut world = World::sharing(Common::in_granules(&machine, resource, granule), 0);
+    world.judge_refusals(judge);
+    for op in ops {
+        world.step(op);
+    }
+    world.finish();
+    assert_eq!(world.refused, 0, "the driver refuses nothing here");
+    drop(world);
+    machine.assert_no_violations();
+    drop(entered);
+}
+
+/// The free ranges between live ones, which are sorted, from `start` to `end`.
+fn gaps(start: u64, end: u64, live: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let starts = std::iter::once(start).chain(live.iter().map(|&(at, bytes)| at + bytes));
+    let ends = live.iter().map(|&(at, _)| at).chain([end]);
+    starts.zip(ends).filter(|(start, end)| start < end).collect()
+}
+
+/// A piece of memory or more, in one row of addresses.
+struct Segment {
+    base: u64,
+    bytes: u64,
+    live: Vec<(u64, u64)>,
+}
+
+/// What a pool's map says, after it was compared with what the program knows. Blocks of up to 1 MiB may be larger than they were asked
+/// for, by less than a sixteenth.
+fn segments<U: SyncResource>(pool: &PoolMemoryResource<U>, known: &[(u64, u64)]) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut number = None;
+    for block in pool.blocks() {
+        let base = block.segment_base.0;
+        if number.replace(block.segment) != Some(block.segment) {
+            segments.push(Segment { base, bytes: 0, live: Vec::new() });
+        }
+        let segment = segments.last_mut().expect("there is one now");
+        segment.bytes += block.size;
+        if block.is_live {
+            segment.live.push((base + block.offset, block.size));
+        }
+    }
+    let mut live: Vec<(u64, u64)> =
+        segments.iter().flat_map(|segment| segment.live.iter().copied()).collect();
+    live.sort_unstable();
+    assert_eq!(live.len(), known.len(), "what is handed out is what the program has");
+    for (block, asked) in live.iter().zip(known) {
+        assert!(block.0 == asked.0 && block.1 >= asked.1, "{block:?} for {asked:?}");
+        assert!((block.1 - asked.1) * 16 < block.1, "{block:?} for {asked:?}");
+    }
+    segments
+}
+
+/// A pool of pieces that stay apart: each is one range, and goes back if nothing in it is live.
+fn judge_pieces<U: SyncResource>(
+    limit: u64,
+) -> impl Fn(&PoolMemoryResource<U>, &[(u64, u64)], u64) {
+    move |pool, known, asked| {
+        let mut held = 0;
+        for Segment { base, bytes, live } in segments(pool, known) {
+            for (start, end) in gaps(base, base + bytes, &live) {
+                assert!(end - start < asked, "{asked} bytes fit between {start:#x} and {end:#x}");
+            }
+            held += if live.is_empty() { 0 } else { bytes };
+        }
+        assert!(held + asked > limit, "{held} bytes are held of {limit}, {asked} asked for");
+    }
+}
+
+/// An arena: one range.
+fn judge_range(start: u64, end: u64) -> impl Fn(&Arena, &[(u64, u64)], u64) {
+    move |_, known, asked| {
+        for (start, end) in gaps(start, end, known) {
+            assert!(end - start < asked, "{asked} bytes fit between {start:#x} and {end:#x}");
+        }
+    }
+}
+
+/// A pool of pages: each that nothing live lies in goes back, and another comes wherever it is wanted.
+fn judge_pages(
+    limit: u64,
+) -> impl Fn(&PoolMemoryResource<VirtualMemoryResource>, &[(u64, u64)], u64) {
+    move |pool, known, asked| {
+        let pages = |start: u64, end: u64| start / PAGE..end.div_ceil(PAGE);
+        let mut live_pages: Vec<u64> =
+            known.iter().flat_map(|&(at, bytes)| pages(at, at + bytes)).collect();
+        let segments = segments(pool, known);
+        live_pages.extend(segments.iter().flat_map(|segment| {
+            segment.live.iter().flat_map(|&(at, bytes)| pages(at, at + bytes))
+        }));
+        live_pages.sort_unstable();
+        live_pages.dedup();
+        let missing = |start: u64| {
+            let missing =
+                pages(start, start + asked).filter(|page| live_pages.binary_search(page).is_err());
+            missing.count() as u64
+        };
+        // Wherever a block lies best, an end of it is that of a gap or of a page.
+        let places = segments.iter().flat_map(|Segment { base, live, .. }| {
+            gaps(*base, u64::MAX / 2, live).into_iter().flat_map(|(start, end)| {
+                let firsts = [start, start.next_multiple_of(PAGE)];
+                let lasts = [end, end / PAGE * PAGE].map(|end| end.saturating_sub(asked));
+                let places = firsts.into_iter().chain(lasts);
+                places.filter(move |&place| place >= start && place + asked <= end)
+            })
+        });
+        let least = places.map(missing).min().unwrap_or(asked.div_ceil(PAGE));
+        let held = (live_pages.len() as u64 + least) * PAGE;
+        assert!(held > limit, "{held} bytes of {limit} would do for {asked} more");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_pool_refuses_nothing_that_could_be_had(
+        ops in ops(150),
+        granules in 100usize..1500,
+        initial in 0usize..=100,
+        is_exact in any::<bool>(),
+        preset in 0..PRESETS.len(),
+        policy in 0..POLICIES.len(),
+        granule in prop_oneof![Just(256), Just(2048)],
+    ) {
+        let limit = granules * granule;
+        let growth = if is_exact { GrowthPolicy::Exact } else { GrowthPolicy::Geometric };
+        let make = || {
+            let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+            let builder = builder.maximum_size(limit).initial_size(initial * granule);
+            let pool = builder.growth(growth).preset(PRESETS[preset]).release(POLICIES[policy]).build().expect("a pool");
+            (pool, judge_pieces(limit as u64))
+        };
+        run(&ops, granule, make);
+    }
+
+    #[test]
+    fn a_pool_of_pages_refuses_nothing_that_could_be_had(
+        ops in ops(150),
+        pages in 1usize..20,
+        preset in 0..PRESETS.len(),
+        policy in 0..POLICIES.len(),
+        granule in prop_oneof![Just(2048), Just(16 << 10)],
+    ) {
+        let limit = pages * 2 * MIB;
+        let make = || {
+            let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().expect("pages"));
+            let pool = builder.maximum_size(limit).preset(PRESETS[preset]).release(POLICIES[policy]).build().expect("a pool");
+            (pool, judge_pages(limit as u64))
+        };
+        run(&ops, granule, make);
+    }
+
+    #[test]
+    fn an_arena_refuses_nothing_that_could_be_had(
+        ops in ops(150),
+        kib in 1024usize..5000,
+        granule in prop_oneof![Just(256), Just(2048), Just(8192)],
+    ) {
+        let bytes = kib << 10;
+        let make = || {
+            let arena = Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena");
+            let all = arena.allocate_sync(layout(bytes)).expect("all of it is free");
+            // SAFETY: allocated just now with this layout, and not used.
+            unsafe { arena.deallocate_sync(all, layout(bytes)) };
+            (arena, judge_range(all.0, all.0 + bytes as u64))
+        };
+        run(&ops, granule, make);
+    }
+}

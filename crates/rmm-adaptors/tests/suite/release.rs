@@ -1,0 +1,153 @@
+//! Pools that give memory back by themselves.
+
+use rmm_adaptors::{PoolMemoryResource, PoolPreset, ReleasePolicy};
+use rmm_core::{CaptureScope, CudaStream, DevicePtr, Resource};
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_sim::{Machine, Schedule};
+
+use crate::short::{MIB, Pool, free, keep_busy, layout, stream, write};
+
+fn pool(policy: ReleasePolicy) -> Pool {
+    Pool::builder(CudaMemoryResource::new()).release(policy).build().expect("a pool")
+}
+
+fn allocate(pool: &Pool, on: &CudaStream, mib: usize) -> DevicePtr {
+    pool.allocate(on.as_ref(), layout(mib * MIB)).expect("there is memory")
+}
+
+/// Allocates and frees as often, each time the same.
+fn churn(pool: &Pool, on: &CudaStream, times: usize) {
+    for _ in 0..times {
+        let block = allocate(pool, on, 2);
+        free(pool, on, block, 2 * MIB);
+    }
+}
+
+#[test]
+fn nothing_goes_back_unasked_by_default() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (pool, on) = (pool(ReleasePolicy::default()), stream());
+    let large = allocate(&pool, &on, 64);
+    free(&pool, &on, large, 64 * MIB);
+    on.synchronize().unwrap();
+    churn(&pool, &on, 100);
+    assert_eq!((pool.release_unused(), pool.reserved_bytes()), (0, 64 << 20));
+}
+
+#[test]
+fn what_is_above_the_threshold_goes_back_once_it_is_done() {
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let (pool, on) = (pool(ReleasePolicy::Above { bytes: 8 << 20 }), stream());
+    let (kept, large) = (allocate(&pool, &on, 8), allocate(&pool, &on, 48));
+    write(&machine, &on, large, 1);
+    free(&pool, &on, large, 48 * MIB);
+    assert_eq!(pool.reserved_bytes(), 56 << 20, "the device may still use it");
+    on.synchronize().unwrap();
+    free(&pool, &on, kept, 8 * MIB);
+    assert_eq!(pool.reserved_bytes(), 8 << 20, "a free has found it done");
+    let statistics = pool.statistics();
+    assert_eq!((statistics.host_waits, statistics.stream_waits), (0, 0));
+    machine.assert_no_violations();
+}
+
+#[test]
+fn frees_below_the_threshold_ask_nobody() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (pool, on) = (pool(ReleasePolicy::Above { bytes: 8 << 20 }), stream());
+    churn(&pool, &on, 1);
+    let calls = machine.calls();
+    churn(&pool, &on, 100);
+    assert_eq!(machine.calls(), calls);
+}
+
+#[test]
+fn pages_in_the_middle_go_back_too() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = VirtualMemoryResource::new().unwrap();
+    let builder = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
+    let pool = builder.release(ReleasePolicy::Above { bytes: 0 }).build().unwrap();
+    let on = stream();
+    let blocks = [0; 3].map(|_| pool.allocate(on.as_ref(), layout(4 * MIB)).unwrap());
+    free(&pool, &on, blocks[1], 4 * MIB);
+    assert_eq!(pool.upstream().statistics().mapped_bytes, 8 << 20);
+    for block in [blocks[0], blocks[2]] {
+        free(&pool, &on, block, 4 * MIB);
+    }
+}
+
+#[test]
+fn what_was_not_needed_lately_goes_back() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 100 }), stream());
+    let blocks = [allocate(&pool, &on, 2), allocate(&pool, &on, 64)];
+    free(&pool, &on, blocks[0], 2 * MIB);
+    free(&pool, &on, blocks[1], 64 * MIB);
+    on.synchronize().unwrap();
+    churn(&pool, &on, 70);
+    assert_eq!(pool.reserved_bytes(), 66 << 20, "it was needed among the last hundred");
+    churn(&pool, &on, 30);
+    assert_eq!(pool.reserved_bytes(), 2 << 20, "it was not");
+    let calls = pool.statistics().upstream_frees;
+    churn(&pool, &on, 200);
+    assert_eq!(pool.statistics().upstream_frees, calls, "what is needed stays");
+}
+
+#[test]
+fn an_idle_program_gives_back_by_a_call() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 1 << 20 }), stream());
+    let blocks = [allocate(&pool, &on, 16), pool.allocate(on.as_ref(), layout(1000)).unwrap()];
+    free(&pool, &on, blocks[0], 16 * MIB);
+    free(&pool, &on, blocks[1], 1000);
+    on.synchronize().unwrap();
+    assert_eq!(pool.release_unused(), 0, "all was in use since the last call");
+    assert!(pool.release_unused() >= 16 << 20);
+    assert_eq!(pool.reserved_bytes(), 0, "what was at hand, too");
+}
+
+#[test]
+fn captures_are_left_alone() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (pool, on) = (pool(ReleasePolicy::Above { bytes: 0 }), stream());
+    let block = allocate(&pool, &on, 16);
+    let announced = CaptureScope::announce();
+    free(&pool, &on, block, 16 * MIB);
+    on.synchronize().unwrap();
+    assert_eq!((pool.release_unused(), pool.reserved_bytes()), (0, 16 << 20));
+    drop(announced);
+    assert_eq!((pool.release_unused(), pool.reserved_bytes()), (16 << 20, 0));
+}
+
+#[test]
+fn the_deterministic_preset_gives_back_alike_whatever_the_device_does() {
+    let run = |schedule| {
+        let machine = Machine::builder().schedule(schedule).build();
+        let _entered = machine.enter();
+        let builder = Pool::builder(CudaMemoryResource::new()).preset(PoolPreset::Deterministic);
+        let pool = builder.release(ReleasePolicy::AfterIdle { operations: 20 }).build().unwrap();
+        let streams = [stream(), stream()];
+        let mut reserved = Vec::new();
+        for step in 0..200 {
+            let on = &streams[step % 2];
+            keep_busy(&machine, on);
+            let mib = 1 + step * 7 % 13;
+            let block = allocate(&pool, on, mib);
+            free(&pool, on, block, mib * MIB);
+            if step % 30 == 29 {
+                pool.trim(24 << 20);
+            }
+            reserved.push(pool.reserved_bytes());
+        }
+        reserved
+    };
+    let lazy = run(Schedule::Lazy);
+    assert_eq!(lazy, run(Schedule::Eager));
+    assert!(lazy.windows(2).any(|pair| pair[1] < pair[0]));
+}

@@ -1,0 +1,111 @@
+//! A refusal says why, and that is true: what it says would help, helps.
+
+use rmm_core::{CaptureScope, HeldByStream, Resource, Shortage, SyncResource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Machine, Schedule};
+
+use crate::short::{Arena, MIB, Pool, free, keep_busy, layout, stream};
+
+fn adversary() -> Machine {
+    Machine::builder().memory(16 * MIB).schedule(Schedule::Lazy).build()
+}
+
+#[test]
+fn too_little_is_exhausted_and_scattered_is_fragmented() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new());
+    let pool = pool.initial_size(4 * MIB).maximum_size(4 * MIB).build().unwrap();
+    let on = stream();
+    let blocks = [0; 4].map(|_| pool.allocate(on.as_ref(), layout(MIB)).unwrap());
+    let refused = |bytes| {
+        let error = pool.allocate(on.as_ref(), layout(bytes)).unwrap_err();
+        let exhaustion = error.exhaustion().unwrap();
+        (exhaustion.shortage.unwrap(), exhaustion.longest_range, error.to_string())
+    };
+    let (shortage, _, text) = refused(MIB);
+    assert_eq!(shortage, Shortage::Exhausted);
+    assert!(text.ends_with("; less than that is free and may be added"), "{text}");
+    for block in [blocks[0], blocks[2]] {
+        free(&pool, &on, block, MIB);
+    }
+    let (shortage, range, text) = refused(2 * MIB);
+    assert_eq!((shortage, range), (Shortage::Fragmented, 1 << 20));
+    let statistics = pool.statistics();
+    assert_eq!(statistics.largest_free_bytes, 1 << 20);
+    assert!((statistics.fragmentation() - 0.5).abs() < f64::EPSILON);
+    assert!(text.contains("neither waiting nor trimming would help"), "{text}");
+    assert_eq!(refused(3 * MIB).0, Shortage::Exhausted);
+    assert_eq!(refused(5 * MIB).0, Shortage::Exhausted);
+    for block in [blocks[1], blocks[3]] {
+        free(&pool, &on, block, MIB);
+    }
+}
+
+#[test]
+fn an_upstream_that_has_nothing_is_named() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let theirs = CudaMemoryResource::new();
+    let block = theirs.allocate_sync(layout(14 * MIB)).unwrap();
+    let on = stream();
+    let error = pool.allocate(on.as_ref(), layout(4 * MIB)).unwrap_err();
+    assert_eq!(error.exhaustion().unwrap().shortage, Some(Shortage::Upstream), "{error}");
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { theirs.deallocate_sync(block, layout(14 * MIB)) };
+    let block = pool.allocate(on.as_ref(), layout(4 * MIB)).expect("they gave it back");
+    free(&pool, &on, block, 4 * MIB);
+}
+
+#[test]
+fn what_a_capture_keeps_from_being_waited_for_is_pending() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new());
+    let pool = pool.initial_size(4 * MIB).maximum_size(4 * MIB).build().unwrap();
+    let on = stream();
+    let halves = [0; 2].map(|_| pool.allocate(on.as_ref(), layout(2 * MIB)).unwrap());
+    keep_busy(&machine, &on);
+    for block in halves {
+        free(&pool, &on, block, 2 * MIB);
+    }
+    let announced = CaptureScope::announce();
+    // Memory for anybody at once: only a wait for the device would make it so.
+    let error = pool.allocate_sync(layout(3 * MIB)).unwrap_err();
+    assert_eq!(error.exhaustion().unwrap().shortage, Some(Shortage::Pending), "{error}");
+    assert_eq!(error.exhaustion().unwrap().longest_range, 4 << 20);
+    let held = HeldByStream { stream: Some(on.as_ref().id()), bytes: 4 << 20 };
+    assert_eq!(error.held_by_streams(), [held]);
+    let text = error.to_string();
+    let expected =
+        format!(", 4.0 MiB freed and perhaps still in use (stream {}: 4.0 MiB)", on.as_ref().id());
+    assert!(text.contains(&expected), "{text}");
+    assert!(text.ends_with("waiting for it would help"), "{text}");
+    drop(announced);
+    on.synchronize().unwrap();
+    let block = pool.allocate_sync(layout(3 * MIB)).expect("waiting has helped");
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pool.deallocate_sync(block, layout(3 * MIB)) };
+}
+
+#[test]
+fn an_arena_says_why_too() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let arena = Arena::builder(CudaMemoryResource::new()).arena_size(2 * MIB).build().unwrap();
+    let on = stream();
+    let blocks = [0; 4].map(|_| arena.allocate(on.as_ref(), layout(MIB / 2)).unwrap());
+    let shortage = |bytes| {
+        let error = arena.allocate(on.as_ref(), layout(bytes)).unwrap_err();
+        error.exhaustion().unwrap().shortage
+    };
+    assert_eq!(shortage(MIB), Some(Shortage::Exhausted));
+    for block in [blocks[0], blocks[2]] {
+        free(&arena, &on, block, MIB / 2);
+    }
+    assert_eq!(shortage(MIB), Some(Shortage::Fragmented));
+    for block in [blocks[1], blocks[3]] {
+        free(&arena, &on, block, MIB / 2);
+    }
+}
