@@ -1,18 +1,22 @@
 //! Bytes in device memory.
 
+mod contents;
+
 use std::alloc::Layout;
+use std::fmt;
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, Device, DevicePtr, DeviceResource,
-    Error, HasAllocationAlignment, HasResource, Resource, StreamId, StreamRef, copy,
-    process_is_exiting,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, DevicePtr, DeviceResource, Error,
+    HasAllocationAlignment, HasResource, StreamRef, allocation_alignment, copy,
 };
+use rmm_resources::current_device_resource;
+
+use crate::block::Block;
 
 /// Bytes in device memory, on a stream.
 ///
-/// The memory comes from a resource, of which the buffer keeps a handle, and goes back to it in the stream's order when the
-/// buffer is dropped: work that is enqueued on the stream may still use it then. Work on other streams must be ordered
-/// before that with an event, or [`set_stream`](Self::set_stream) be called.
+/// The memory comes from a resource, of which the buffer keeps a handle, and goes back to it in the order of the buffer's stream when the
+/// buffer is dropped. Other streams use it by calls that name them, and that order the two; see the [crate](crate#order).
 ///
 /// The context that was current when it was made is made current for what the buffer does with its memory.
 ///
@@ -33,27 +37,36 @@ use rmm_core::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// There is no buffer whose memory was moved out:
+///
+/// ```compile_fail,E0382
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let stream = rmm_core::CudaStream::new()?;
+/// # let vector = rmm_containers::DeviceUVector::from_slice(&[1, 2], &stream)?;
+/// let buffer = vector.into_buffer();
+/// assert_eq!(vector.len(), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "rmm::device_buffer")]
-#[derive(Debug)]
+#[doc(alias = "cuda::buffer")]
 pub struct DeviceBuffer {
+    block: Block,
     /// # Invariant
-    /// `capacity` bytes from `resource`, allocated with `alignment`, usable in the order of `stream`; null if `capacity` is 0.
-    pointer: DevicePtr,
-    capacity: usize,
-    alignment: usize,
-    /// # Invariant
-    /// Not above `capacity`.
+    /// Not above the size of the block's layout.
     len: usize,
-    stream: CudaStream,
-    /// The stream's id when it became the buffer's. Differs from the stream's own if that is the per-thread default stream and
-    /// the buffer was moved to another thread.
-    stream_id: StreamId,
-    /// Where the memory and the stream belong.
-    context: Context,
-    resource: AnyResource,
 }
 
 impl DeviceBuffer {
+    /// A buffer without bytes, on the legacy default stream and from the [current device's resource](current_device_resource), to grow.
+    ///
+    /// # Errors
+    /// If there is no driver or no device.
+    pub fn empty() -> Result<Self, Error> {
+        Self::uninit(0, StreamRef::legacy(), &current_device_resource()?)
+    }
+
     /// A buffer of `len` bytes whose contents are arbitrary, aligned to 256 bytes.
     ///
     /// # Errors
@@ -66,19 +79,21 @@ impl DeviceBuffer {
         Self::uninit_aligned(len, CUDA_ALLOCATION_ALIGNMENT, stream, resource)
     }
 
-    /// A buffer of `len` bytes whose contents are arbitrary, aligned to `alignment` bytes.
+    /// A buffer of `len` bytes whose contents are arbitrary, aligned as `alignment` asks for: a number of bytes, or another container.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no power of two or the size is
     /// too large for any memory; the resource's error if it has no memory, or can not align so.
     pub fn uninit_aligned<'a>(
         len: usize,
-        alignment: usize,
+        alignment: impl HasAllocationAlignment,
         stream: impl Into<StreamRef<'a>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
-        let stream = stream.into();
-        Self::allocate(len, alignment, stream, AnyResource::of(resource), Context::current()?)
+        let layout = layout(len, allocation_alignment::<u8>(&alignment)?)?;
+        let resource = AnyResource::of(resource);
+        let block = Block::allocate(layout, stream.into(), resource, Context::current()?)?;
+        Ok(Self { block, len })
     }
 
     /// A buffer with a copy of `bytes`, which is complete on return.
@@ -95,39 +110,45 @@ impl DeviceBuffer {
         Ok(buffer)
     }
 
-    fn allocate(
-        capacity: usize,
-        alignment: usize,
-        stream: StreamRef<'_>,
-        resource: AnyResource,
-        context: Context,
+    /// A buffer with a copy of `len` bytes at an address that the driver knows, in the order of `stream`: not complete on return.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for a null pointer and a length above zero; as
+    /// [`uninit`](Self::uninit), and whatever the copy reports.
+    ///
+    /// # Safety
+    /// `source` is memory that the device can read, at least `len` bytes long, which is neither written nor freed before the stream has
+    /// passed the copy.
+    pub unsafe fn from_device_ptr<'a>(
+        source: DevicePtr,
+        len: usize,
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
-        let layout = Layout::from_size_align(capacity, alignment).map_err(|error| {
-            let message = format!("{capacity} bytes aligned to {alignment}");
-            Error::invalid_argument("DeviceBuffer", message).with_source(error)
-        })?;
-        let pointer = resource.allocate(stream, layout)?;
-        let (stream_id, stream) = (stream.id(), stream.to_owned());
-        Ok(Self {
-            pointer,
-            capacity,
-            alignment,
-            len: capacity,
-            stream,
-            stream_id,
-            context,
-            resource,
-        })
+        if source == DevicePtr::NULL && len > 0 {
+            let message = format!("{len} bytes at a null pointer");
+            return Err(Error::invalid_argument("DeviceBuffer", message));
+        }
+        let buffer = Self::uninit(len, stream, resource)?;
+        // SAFETY: the new memory is the stream's and as long; the source is, by the caller's contract, and does not overlap it, since
+        // the new memory was nobody's.
+        unsafe { copy::device_to_device(buffer.as_ptr(), source, len, buffer.stream().as_ref()) }?;
+        Ok(buffer)
     }
 
     /// Where the memory is; null if the capacity is 0.
+    ///
+    /// Work that is enqueued on the [buffer's stream](Self::stream) with this address is in order with the buffer's own, if no other
+    /// stream was given the buffer since; [`use_on`](Self::use_on) and [`use_on_mut`](Self::use_on_mut) give it in order with those too,
+    /// and for other streams.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
-        self.pointer
+        self.block.pointer()
     }
 
     /// Bytes in use.
     #[doc(alias = "size")]
+    #[doc(alias = "ssize")]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -139,76 +160,63 @@ impl DeviceBuffer {
 
     /// Bytes allocated.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.block.layout().size()
     }
 
     /// The alignment that the memory was asked for with, in bytes.
     pub fn alignment(&self) -> usize {
-        self.alignment
+        self.block.layout().align()
     }
 
-    /// The stream that the buffer is on.
+    /// The stream that the buffer is on. If it is the per-thread default stream, it means that of the calling thread.
     pub fn stream(&self) -> &CudaStream {
-        &self.stream
+        self.block.stream()
     }
 
     /// The resource that the memory came from.
     #[doc(alias = "memory_resource")]
     pub fn resource(&self) -> &AnyResource {
-        &self.resource
+        self.block.resource()
+    }
+
+    /// The context that was current when the buffer was made, and is current for what it does.
+    pub fn context(&self) -> Context {
+        self.block.order().context()
     }
 
     /// Moves the buffer to another stream: what is enqueued there from now on is ordered after what was enqueued for the buffer
-    /// so far, and its memory will be freed there.
+    /// so far, on whichever stream, and its memory will be freed there.
     ///
     /// # Errors
     /// If the driver refuses; then the buffer stays where it was.
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
-        let stream = stream.into();
-        let _context = self.context.enter()?;
-        self.order_before(stream)?;
-        self.stream_id = stream.id();
-        self.stream = stream.to_owned();
-        Ok(())
+        self.block.order_mut().move_home(stream.into())
     }
 
-    /// Orders what was enqueued on the buffer's stream so far before what is enqueued on `stream` from now on.
-    fn order_before(&self, stream: StreamRef<'_>) -> Result<(), Error> {
-        let own = self.stream.as_ref();
-        if own.id() != self.stream_id {
-            // The default stream of another thread can not be reached from this one.
-            return Device::synchronize_current();
-        }
-        stream.wait_for(own)
-    }
-
-    /// The buffer's stream, to enqueue more work on. If it was the default stream of another thread it is this thread's from
-    /// now on.
-    fn own_stream(&mut self) -> Result<StreamRef<'_>, Error> {
-        let id = self.stream.as_ref().id();
-        if id != self.stream_id {
-            Device::synchronize_current()?;
-            self.stream_id = id;
-        }
-        Ok(self.stream.as_ref())
+    /// Has the buffer's stream wait for all work that other streams do on the buffer, so that its address may be used there with no more
+    /// ado. Costs nothing if there is none.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.block.order_mut().settle()
     }
 
     /// Makes room for `capacity` bytes in all. Existing contents are kept; the memory moves if it grows.
     ///
     /// # Errors
-    /// The resource's error; then nothing has changed.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if that is too much for any memory; the resource's error.
+    /// Then nothing has changed.
     pub fn reserve(&mut self, capacity: usize) -> Result<(), Error> {
-        if capacity > self.capacity { self.reallocate(capacity, self.len) } else { Ok(()) }
+        if capacity > self.capacity() { self.reallocate(capacity) } else { Ok(()) }
     }
 
     /// Changes the number of bytes in use. Bytes beyond the former length are arbitrary. Never moves when shrinking.
     ///
     /// # Errors
-    /// The resource's error; then nothing has changed.
+    /// As [`reserve`](Self::reserve); then nothing has changed.
     pub fn resize(&mut self, len: usize) -> Result<(), Error> {
-        if len > self.capacity {
-            self.reallocate(len, self.len)?;
-        }
+        self.reserve(len)?;
         self.len = len;
         Ok(())
     }
@@ -216,154 +224,85 @@ impl DeviceBuffer {
     /// Gives back the capacity beyond the length, by moving if there is any.
     ///
     /// # Errors
-    /// The resource's error; then nothing has changed.
+    /// As [`reserve`](Self::reserve); then nothing has changed.
     pub fn shrink_to_fit(&mut self) -> Result<(), Error> {
-        if self.capacity > self.len { self.reallocate(self.len, self.len) } else { Ok(()) }
+        if self.capacity() > self.len { self.reallocate(self.len) } else { Ok(()) }
     }
 
-    /// Moves to memory of `capacity` bytes with the first `len` bytes of the contents.
-    fn reallocate(&mut self, capacity: usize, len: usize) -> Result<(), Error> {
-        let _context = self.context.enter()?;
-        let (alignment, resource, context) = (self.alignment, self.resource.clone(), self.context);
-        let stream = self.own_stream()?;
-        let mut new = Self::allocate(capacity, alignment, stream, resource, context)?;
-        // SAFETY: both are device memory of at least `len` bytes that do not overlap, and both belong to this stream.
-        unsafe { copy::device_to_device(new.pointer, self.pointer, len, self.stream.as_ref()) }?;
-        new.len = len;
-        *self = new;
+    /// Moves to memory of `capacity` bytes, not below the length, with the contents.
+    fn reallocate(&mut self, capacity: usize) -> Result<(), Error> {
+        let layout = layout(capacity, self.alignment())?;
+        let context = self.context();
+        let _context = context.enter()?;
+        let (stream, resource) = (self.stream().clone(), self.resource().clone());
+        let new = Block::allocate(layout, stream.as_ref(), resource, context)?;
+        self.settle()?;
+        // SAFETY: both are device memory of at least `len` bytes that do not overlap; the new one belongs to this stream, and all uses of
+        // the old one are ordered before this place on it.
+        unsafe { copy::device_to_device(new.pointer(), self.as_ptr(), self.len, stream.as_ref()) }?;
+        self.block = new;
         Ok(())
     }
 
-    /// A buffer on `stream` with the same contents and alignment, from the same resource. Its capacity is its length.
+    /// A buffer on `stream` with the same contents and alignment, from the same resource. Its capacity is its length. The copy is in the
+    /// stream's order.
     ///
     /// # Errors
     /// The resource's error, or whatever the copy reports.
-    pub fn try_clone<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
-        let stream = stream.into();
-        let _context = self.context.enter()?;
-        self.order_before(stream)?;
-        let copied =
-            Self::allocate(self.len, self.alignment, stream, self.resource.clone(), self.context)?;
-        // SAFETY: both are device memory of `len` bytes that do not overlap; the new one belongs to the stream, the old one's
-        // work is ordered before it.
-        unsafe { copy::device_to_device(copied.pointer, self.pointer, self.len, stream) }?;
-        // The source may be written or freed on its own stream only after it was read.
-        let own = self.stream.as_ref();
-        if own.id() != self.stream_id || own.wait_for(stream).is_err() {
-            stream.synchronize()?;
-        }
-        Ok(copied)
+    pub fn try_clone_on<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
+        self.try_clone_in(stream, self.resource())
     }
 
-    /// Overwrites the first bytes with `bytes`; complete on return.
+    /// As [`try_clone_on`](Self::try_clone_on), from another resource.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more bytes than the buffer's length; whatever the
-    /// copy reports.
-    pub fn copy_from_slice(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.check_range(bytes.len())?;
-        let _context = self.context.enter()?;
-        let pointer = self.pointer;
-        let stream = self.own_stream()?;
-        // SAFETY: the memory is this buffer's, at least as long, on its own stream, and the source is borrowed until the
-        // synchronization below has returned.
-        let enqueued =
-            unsafe { copy::host_to_device(pointer, bytes.as_ptr().cast(), bytes.len(), stream) };
-        enqueued.and(finish(stream))
-    }
-
-    /// Copies the first bytes to the host, after all that was enqueued on `stream` and on the buffer's own stream so far.
-    ///
-    /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `bytes` is longer than the buffer; whatever the copy
-    /// reports.
-    pub fn copy_to_slice<'a>(
+    /// The resource's error, or whatever the copy reports.
+    pub fn try_clone_in<'a>(
         &self,
-        bytes: &mut [u8],
         stream: impl Into<StreamRef<'a>>,
-    ) -> Result<(), Error> {
-        let stream = stream.into();
-        self.check_range(bytes.len())?;
-        let _context = self.context.enter()?;
-        self.order_before(stream)?;
-        // SAFETY: the memory is this buffer's, at least as long, its work is ordered before this place on the stream, and the
-        // target is borrowed until the synchronization below has returned.
-        let enqueued = unsafe {
-            copy::device_to_host(bytes.as_mut_ptr().cast(), self.pointer, bytes.len(), stream)
-        };
-        enqueued.and(finish(stream))
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let _context = self.context().enter()?;
+        let mut cloned = Self::uninit_aligned(self.len, self.alignment(), stream, resource)?;
+        cloned.copy_from(self.as_slice())?;
+        Ok(cloned)
     }
+}
 
-    /// The contents, copied to the host as [`copy_to_slice`](Self::copy_to_slice).
-    ///
-    /// # Errors
-    /// Whatever the copy reports.
-    pub fn to_vec<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0; self.len];
-        self.copy_to_slice(&mut bytes, stream)?;
-        Ok(bytes)
-    }
-
-    /// Sets all bytes to `value`, in the order of the buffer's stream.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    pub fn fill(&mut self, value: u8) -> Result<(), Error> {
-        let _context = self.context.enter()?;
-        let (pointer, len) = (self.pointer, self.len);
-        let stream = self.own_stream()?;
-        // SAFETY: the memory is this buffer's, at least `len` bytes, on its own stream.
-        unsafe { copy::fill(pointer, value, len, stream) }
-    }
-
-    fn check_range(&self, bytes: usize) -> Result<(), Error> {
-        if bytes <= self.len {
-            return Ok(());
-        }
-        Err(Error::out_of_range("DeviceBuffer", format!("{bytes} bytes of {}", self.len)))
-    }
+fn layout(bytes: usize, alignment: usize) -> Result<Layout, Error> {
+    Layout::from_size_align(bytes, alignment).map_err(|error| {
+        let message = format!("{bytes} bytes aligned to {alignment}");
+        Error::invalid_argument("DeviceBuffer", message).with_source(error)
+    })
 }
 
 impl HasResource for DeviceBuffer {
     type Resource = AnyResource;
 
     fn memory_resource(&self) -> &AnyResource {
-        &self.resource
+        self.resource()
     }
 }
 
 impl HasAllocationAlignment for DeviceBuffer {
     fn allocation_alignment(&self) -> usize {
-        self.alignment
+        self.alignment()
     }
 }
 
-impl Drop for DeviceBuffer {
-    fn drop(&mut self) {
-        // At the end of the process the system takes everything back, and the driver may be gone.
-        if self.capacity == 0 || process_is_exiting() {
-            return;
-        }
-        let Ok(layout) = Layout::from_size_align(self.capacity, self.alignment) else { return };
-        // If the driver is gone there is nothing to enter, to wait for or to free.
-        let Ok(_context) = self.context.enter() else { return };
-        let stream = self.stream.as_ref();
-        if stream.id() != self.stream_id && Device::synchronize_current().is_err() {
-            return;
-        }
-        // SAFETY: the memory came from this resource with this layout. Its uses are ordered before this place on its stream;
-        // where that stream could not be reached from here, they have completed.
-        unsafe { self.resource.deallocate(stream, self.pointer, layout) };
+/// Addresses and sizes, never contents.
+impl fmt::Debug for DeviceBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceBuffer")
+            .field("pointer", &self.as_ptr())
+            .field("len", &self.len)
+            .field("capacity", &self.capacity())
+            .field("alignment", &self.alignment())
+            .field("stream", self.stream())
+            .field("used_on", self.block.order())
+            .field("resource", self.resource())
+            .finish()
     }
-}
-
-/// Waits until a copy from or to borrowed host memory is done. If the stream can not be waited for, the whole device is: the
-/// borrow ends with the call.
-fn finish(stream: StreamRef<'_>) -> Result<(), Error> {
-    stream.synchronize().inspect_err(|_| {
-        // If this fails too the device is lost, and works on nothing any more.
-        let _lost = Device::synchronize_current();
-    })
 }
 
 const _: () = {

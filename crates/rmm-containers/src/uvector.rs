@@ -1,19 +1,24 @@
 //! Elements in device memory.
 
+mod elements;
+
+use std::any::type_name;
+use std::fmt;
+use std::marker::PhantomData;
+
 use bytemuck::Pod;
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, CudaStream, DevicePtr, DeviceResource, Error,
     HasAllocationAlignment, HasResource, StreamRef, allocation_alignment,
 };
 use rmm_resources::current_device_resource;
-use std::marker::PhantomData;
 
 use crate::DeviceBuffer;
 
 /// Elements of a plain type in device memory, on a stream: a typed [`DeviceBuffer`].
 ///
 /// The type must be one that may be copied byte by byte and whose every bit pattern is a value ([`bytemuck::Pod`]), since a
-/// device writes what it likes. Anything else does not compile:
+/// device writes what it likes: `u8` stands for `bool`, and with the feature `half` there are its types. Anything else does not compile:
 ///
 /// ```compile_fail,E0277
 /// # fn main() -> Result<(), rmm_core::Error> {
@@ -39,10 +44,10 @@ use crate::DeviceBuffer;
 /// # }
 /// ```
 #[doc(alias = "rmm::device_uvector")]
-#[derive(Debug)]
+#[doc(alias = "device_vector")]
 pub struct DeviceUVector<T> {
     /// # Invariant
-    /// Its length is a multiple of the size of `T`.
+    /// Its length is a multiple of the size of `T`, and its alignment no less than that of `T`.
     buffer: DeviceBuffer,
     elements: PhantomData<T>,
 }
@@ -134,8 +139,23 @@ impl<T: Pod> DeviceUVector<T> {
         })
     }
 
+    /// The bytes of a buffer as elements.
+    ///
+    /// # Errors
+    /// The buffer as it was, if its length is no multiple of the size of `T`, or its alignment is less than that of `T`.
+    pub fn try_from_buffer(buffer: DeviceBuffer) -> Result<Self, DeviceBuffer> {
+        const { assert!(size_of::<T>() > 0, "elements without size can not be counted") };
+        let fits = buffer.len().is_multiple_of(size_of::<T>());
+        if fits && buffer.alignment() >= align_of::<T>() {
+            Ok(Self { buffer, elements: PhantomData })
+        } else {
+            Err(buffer)
+        }
+    }
+
     /// Number of elements.
     #[doc(alias = "size")]
+    #[doc(alias = "ssize")]
     pub fn len(&self) -> usize {
         self.buffer.len() / size_of::<T>()
     }
@@ -150,7 +170,7 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.capacity() / size_of::<T>()
     }
 
-    /// Where the elements are; null if there is no room for any.
+    /// Where the elements are; null if there is no room for any. See [`DeviceBuffer::as_ptr`] for who may use it.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
         self.buffer.as_ptr()
@@ -172,16 +192,31 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.stream()
     }
 
-    /// Overwrites the first elements; complete on return.
+    /// Moves the vector to another stream, see [`DeviceBuffer::set_stream`].
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the vector's length; whatever the copy
-    /// reports.
-    pub fn copy_from_slice(&mut self, elements: &[T]) -> Result<(), Error> {
-        self.buffer.copy_from_slice(bytemuck::cast_slice(elements))
+    /// If the driver refuses; then the vector stays where it was.
+    pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
+        self.buffer.set_stream(stream)
     }
 
-    /// Changes the number of elements. Those beyond the former length are arbitrary.
+    /// Has the vector's stream wait for all work that other streams do on it, see [`DeviceBuffer::settle`].
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.buffer.settle()
+    }
+
+    /// Makes room for `capacity` elements in all. Existing ones are kept; the memory moves if it grows.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit); then nothing has changed.
+    pub fn reserve(&mut self, capacity: usize) -> Result<(), Error> {
+        self.buffer.reserve(Self::bytes(capacity)?)
+    }
+
+    /// Changes the number of elements. Those beyond the former length are arbitrary. Never moves when shrinking.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit); then nothing has changed.
@@ -189,14 +224,34 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.resize(Self::bytes(len)?)
     }
 
-    /// The elements, copied to the host after all that was enqueued on `stream` and on the vector's own stream so far.
+    /// Gives back the capacity beyond the length, by moving if there is any.
     ///
     /// # Errors
-    /// Whatever the copy reports.
-    pub fn to_vec<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Vec<T>, Error> {
-        let mut elements = vec![T::zeroed(); self.len()];
-        self.buffer.copy_to_slice(bytemuck::cast_slice_mut(&mut elements), stream)?;
-        Ok(elements)
+    /// As [`uninit`](Self::uninit); then nothing has changed.
+    pub fn shrink_to_fit(&mut self) -> Result<(), Error> {
+        self.buffer.shrink_to_fit()
+    }
+
+    /// A vector on `stream` with the same elements and alignment, from the same resource, see [`DeviceBuffer::try_clone_on`].
+    ///
+    /// # Errors
+    /// The resource's error, or whatever the copy reports.
+    pub fn try_clone_on<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
+        let buffer = self.buffer.try_clone_on(stream)?;
+        Ok(Self { buffer, elements: PhantomData })
+    }
+
+    /// As [`try_clone_on`](Self::try_clone_on), from another resource.
+    ///
+    /// # Errors
+    /// The resource's error, or whatever the copy reports.
+    pub fn try_clone_in<'a>(
+        &self,
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let buffer = self.buffer.try_clone_in(stream, resource)?;
+        Ok(Self { buffer, elements: PhantomData })
     }
 
     /// The untyped buffer.
@@ -219,3 +274,18 @@ impl<T> HasAllocationAlignment for DeviceUVector<T> {
         self.buffer.alignment()
     }
 }
+
+/// Addresses and sizes, never contents.
+impl<T> fmt::Debug for DeviceUVector<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceUVector")
+            .field("element", &format_args!("{}", type_name::<T>()))
+            .field("buffer", &self.buffer)
+            .finish()
+    }
+}
+
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<DeviceUVector<f64>>();
+};

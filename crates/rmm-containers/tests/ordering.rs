@@ -63,7 +63,7 @@ fn a_clone_made_by_another_thread_reads_before_the_source_is_freed() {
     let copy = std::thread::scope(|scope| {
         let cloned = scope.spawn(|| {
             let _entered = machine.enter();
-            buffer.try_clone(&other).unwrap()
+            buffer.try_clone_on(&other).unwrap()
         });
         cloned.join().unwrap()
     });
@@ -85,7 +85,7 @@ fn a_clone_on_another_stream_reads_before_the_source_is_written_again() {
     let (own, other) = (stream(), stream());
     let mut buffer = DeviceBuffer::uninit(1000, &own, &pool).unwrap();
     buffer.fill(7).unwrap();
-    let copy = buffer.try_clone(&other).unwrap();
+    let copy = buffer.try_clone_on(&other).unwrap();
     buffer.fill(9).unwrap();
     own.synchronize().unwrap();
     machine.run_all();

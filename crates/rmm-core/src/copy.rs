@@ -140,3 +140,28 @@ pub unsafe fn fill(
         driver.cuMemsetD8Async(target, value, bytes, stream.as_raw())
     })
 }
+
+/// Sets `words` words of four bytes of the device's memory to `value`, in the processor's own order of bytes.
+///
+/// # Errors
+/// If the driver refuses.
+///
+/// # Safety
+/// `target` is memory of the device, aligned to 4 bytes and at least `4 * words` long, whose other uses are ordered with this place
+/// on the stream.
+#[doc(alias = "cuMemsetD32Async")]
+pub unsafe fn fill_words(
+    target: DevicePtr,
+    value: u32,
+    words: usize,
+    stream: StreamRef<'_>,
+) -> Result<(), Error> {
+    if words == 0 {
+        return Ok(());
+    }
+    let (driver, _) = driver_in_context()?;
+    // SAFETY: the caller's contract.
+    check("cuMemsetD32Async", unsafe {
+        driver.cuMemsetD32Async(target, value, words, stream.as_raw())
+    })
+}

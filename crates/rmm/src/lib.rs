@@ -34,7 +34,9 @@
 //! | memory from the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`] and their kin for managed, pinned and host memory |
 //! | allocations that cost little | [`PoolMemoryResource`], [`ArenaMemoryResource`] for many threads |
 //! | what memory does | [`LoggingResourceAdaptor`] |
-//! | bytes and elements on a device | [`DeviceBuffer`], [`DeviceUVector`] |
+//! | bytes and elements on a device | [`DeviceBuffer`], [`DeviceUVector`], [`DeviceScalar`] |
+//! | parts of them, on several streams | [`DeviceSlice`], [`DeviceSliceMut`] |
+//! | memory that the host and devices share | [`PinnedVec`], [`ManagedVec`] |
 //! | the resource used where none is named | [`current_device_resource`], [`set_current_device_resource`] |
 //! | order of work | [`CudaStream`], [`StreamRef`], [`CudaEvent`], [`CudaStreamPool`] |
 //! | resources whose type is forgotten | [`AnyResource`], [`ResourceRef`] |
@@ -52,6 +54,11 @@
 #[doc = include_str!("../../../docs/checking-stream-order.md")]
 mod checking_stream_order {}
 
+/// The guide to containers and the order of what streams do to them.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/containers.md")]
+mod containers {}
+
 pub use rmm_adaptors::{
     ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaOfStream, ArenaReport, ArenaStatistics,
     LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
@@ -59,7 +66,10 @@ pub use rmm_adaptors::{
 };
 #[cfg(feature = "allocator-api2")]
 pub use rmm_containers::HostAllocator;
-pub use rmm_containers::{DeviceBuffer, DeviceUVector};
+pub use rmm_containers::{
+    DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, HostVec, ManagedVec,
+    OnStream, PinnedVec,
+};
 pub use rmm_core::*;
 pub use rmm_resources::*;
 
@@ -74,7 +84,8 @@ pub use rmm_resources::*;
 pub mod prelude {
     pub use crate::{
         AnyResource, CudaAsyncMemoryResource, CudaEvent, CudaMemoryResource, CudaStream,
-        DeviceBuffer, DeviceUVector, Introspect, LoggingResourceAdaptor, PoolMemoryResource,
-        Resource, ResourceRef, StreamRef, SyncResource,
+        DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, Introspect,
+        LoggingResourceAdaptor, ManagedVec, PinnedVec, PoolMemoryResource, Resource, ResourceRef,
+        StreamRef, SyncResource,
     };
 }

@@ -65,7 +65,7 @@ pub fn buffers_move_between_streams<R: DeviceResource>(subject: &Subject<'_, R>)
     let mut buffer = DeviceBuffer::uninit(BYTES, stream, resource)?;
 
     fill(subject, &buffer, 1, SLOW)?;
-    let copied = buffer.try_clone(&other)?;
+    let copied = buffer.try_clone_on(&other)?;
     fill(subject, &buffer, 2, 0)?; // must not reach the copy
     ensure(copied.to_vec(&other)? == filled(1), || "a clone is not as its original was".into())?;
     drop(copied);

@@ -121,7 +121,7 @@ fn a_buffer_works_and_ends_on_the_device_that_it_was_made_on() {
         buffer.resize(MIB)?;
         lies_on(buffer.as_ptr(), other)?;
         let own = buffer.stream().clone();
-        let copied = buffer.try_clone(&own)?;
+        let copied = buffer.try_clone_on(&own)?;
         ensure(copied.to_vec(&own)?[..1000] == [5; 1000], || "other bytes came back".to_owned())?;
         drop((buffer, copied));
         is_current(home)?;

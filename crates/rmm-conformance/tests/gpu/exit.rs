@@ -31,7 +31,7 @@ fn hold_memory() -> Result<(), Error> {
     let stream = CudaStream::new()?;
     let mut buffer = DeviceBuffer::uninit(1 << 20, &stream, &pool)?;
     buffer.fill(1)?;
-    let other = buffer.try_clone(&stream)?;
+    let other = buffer.try_clone_on(&stream)?;
     let _first = KEPT.set(buffer);
     OWN.with(|own| own.set(other).is_ok());
     Ok(())

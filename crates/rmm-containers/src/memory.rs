@@ -1,0 +1,200 @@
+//! A range of memory that somebody owns, and what can be done with it on a stream.
+
+use std::ops::{Bound, Range, RangeBounds};
+
+use rmm_core::{DevicePtr, Error, StreamRef, copy};
+
+use crate::order::{Access, Lasts, Order};
+
+/// A range of one allocation. Who makes it says for how long it is the memory's, and whether others use it meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory<'a> {
+    order: &'a Order,
+    /// Where the range begins.
+    pointer: DevicePtr,
+    /// Its distance in bytes from the allocation's beginning.
+    offset: usize,
+    bytes: usize,
+}
+
+impl<'a> Memory<'a> {
+    /// The first `bytes` bytes of an allocation.
+    ///
+    /// # Safety
+    /// The allocation at `pointer` has so many bytes, whose uses `order` knows; `'a` is no longer than it lives, and for all uses that
+    /// are made by way of this value the borrow rules hold: none goes on beside one that writes.
+    pub(crate) unsafe fn new(order: &'a Order, pointer: DevicePtr, bytes: usize) -> Self {
+        Self { order, pointer, offset: 0, bytes }
+    }
+
+    pub(crate) fn pointer(self) -> DevicePtr {
+        self.pointer
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    fn range(self) -> Range<usize> {
+        self.offset..self.offset + self.bytes
+    }
+
+    /// The part from byte `start` to byte `end`, which lie within.
+    pub(crate) fn part(self, Range { start, end }: Range<usize>) -> Self {
+        debug_assert!(start <= end && end <= self.bytes, "a part lies within the whole");
+        let pointer = DevicePtr(self.pointer.0 + start as u64);
+        Self { order: self.order, pointer, offset: self.offset + start, bytes: end - start }
+    }
+
+    /// Has `stream` wait for those whose uses conflict, and those who come later wait for what is enqueued there meanwhile.
+    pub(crate) fn use_on(self, access: Access, stream: StreamRef<'_>) -> Result<(), Error> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let _context = self.order.context().enter()?;
+        self.order.begin(&self.range(), access, Lasts::On, stream).map(drop)
+    }
+
+    /// Copies to the host; complete on return.
+    pub(crate) fn read(self, target: &mut [u8], stream: StreamRef<'_>) -> Result<(), Error> {
+        debug_assert_eq!(self.bytes, target.len(), "as long as the target");
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let _context = self.order.context().enter()?;
+        self.order.before(&self.range(), Access::Read, stream)?;
+        // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the target is borrowed
+        // until the wait below has returned.
+        let enqueued = unsafe {
+            copy::device_to_host(target.as_mut_ptr().cast(), self.pointer, target.len(), stream)
+        };
+        let finished = finish(stream);
+        enqueued.and(finished)
+    }
+
+    /// Copies from the host; complete on return.
+    pub(crate) fn write(self, source: &[u8], stream: StreamRef<'_>) -> Result<(), Error> {
+        debug_assert_eq!(self.bytes, source.len(), "as long as the source");
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let _context = self.order.context().enter()?;
+        self.order.before(&self.range(), Access::Write, stream)?;
+        // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the source is borrowed
+        // until the wait below has returned.
+        let enqueued = unsafe {
+            copy::host_to_device(self.pointer, source.as_ptr().cast(), source.len(), stream)
+        };
+        let finished = finish(stream);
+        enqueued.and(finished)
+    }
+
+    /// Copies from the host, some time: the source is there for good.
+    pub(crate) fn write_static(
+        self,
+        source: &'static [u8],
+        stream: StreamRef<'_>,
+    ) -> Result<(), Error> {
+        debug_assert_eq!(self.bytes, source.len(), "as long as the source");
+        self.enqueue(stream, |target| {
+            // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the source is neither
+            // changed nor freed.
+            unsafe { copy::host_to_device(target, source.as_ptr().cast(), source.len(), stream) }
+        })
+    }
+
+    /// Copies from other memory of as many bytes, in the order of `stream`.
+    pub(crate) fn copy_from(self, source: Memory<'_>, stream: StreamRef<'_>) -> Result<(), Error> {
+        debug_assert_eq!(self.bytes, source.bytes, "as long as the source");
+        self.enqueue(stream, |target| {
+            let read = source.order.begin(&source.range(), Access::Read, Lasts::Once, stream)?;
+            // SAFETY: both are as long, and what conflicts with the uses of either is ordered before this place on the stream. They
+            // do not overlap, since one is written by way of a value that excludes all others.
+            let copied =
+                unsafe { copy::device_to_device(target, source.pointer, source.bytes, stream) };
+            source.order.passed(read, stream);
+            copied
+        })
+    }
+
+    /// Sets all bytes, in the order of `stream`.
+    pub(crate) fn fill(self, value: u8, stream: StreamRef<'_>) -> Result<(), Error> {
+        self.enqueue(stream, |target| {
+            // SAFETY: the memory has so many bytes, and conflicting uses are ordered before this place on the stream.
+            unsafe { copy::fill(target, value, self.bytes, stream) }
+        })
+    }
+
+    /// Sets the bytes to repetitions of `pattern`, whose length divides theirs, in the order of `stream`. No memory of the host is
+    /// read by the device: the values travel with the calls.
+    pub(crate) fn repeat(self, pattern: &[u8], stream: StreamRef<'_>) -> Result<(), Error> {
+        debug_assert!(
+            self.bytes.is_multiple_of(pattern.len()),
+            "the pattern fits a whole number of times"
+        );
+        self.enqueue(stream, |target| {
+            // SAFETY: the memory has so many bytes, a multiple of the pattern's; conflicting uses are ordered before this place on
+            // the stream.
+            unsafe { crate::pattern::repeat(target, pattern, self.bytes, stream) }
+        })
+    }
+
+    /// Enqueues work on `stream` that writes the memory.
+    fn enqueue(
+        self,
+        stream: StreamRef<'_>,
+        work: impl FnOnce(DevicePtr) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let _context = self.order.context().enter()?;
+        let write = self.order.begin(&self.range(), Access::Write, Lasts::Once, stream)?;
+        let enqueued = work(self.pointer);
+        self.order.passed(write, stream);
+        enqueued
+    }
+}
+
+/// Waits until a copy from or to borrowed host memory is done, whatever it takes: the borrow ends with the call.
+fn finish(stream: StreamRef<'_>) -> Result<(), Error> {
+    stream.synchronize().inspect_err(|_| {
+        // If asking fails too the device is lost, and works on nothing any more.
+        while let Ok(false) = stream.is_idle() {
+            std::thread::yield_now();
+        }
+    })
+}
+
+/// The elements that `range` names of `len`.
+pub(crate) fn resolve(
+    origin: &'static str,
+    range: &impl RangeBounds<usize>,
+    len: usize,
+) -> Result<Range<usize>, Error> {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => Some(start),
+        Bound::Excluded(&start) => start.checked_add(1),
+        Bound::Unbounded => Some(0),
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&end) => end.checked_add(1),
+        Bound::Excluded(&end) => Some(end),
+        Bound::Unbounded => Some(len),
+    };
+    match (start, end) {
+        (Some(start), Some(end)) if start <= end && end <= len => Ok(start..end),
+        _ => {
+            let message = format!("{:?} to {:?} of {len}", range.start_bound(), range.end_bound());
+            Err(Error::out_of_range(origin, message))
+        }
+    }
+}
+
+/// Refuses two lengths that differ.
+pub(crate) fn check_lengths(origin: &'static str, own: usize, other: usize) -> Result<(), Error> {
+    if own == other {
+        return Ok(());
+    }
+    Err(Error::out_of_range(origin, format!("{other} elements for a place of {own}")))
+}

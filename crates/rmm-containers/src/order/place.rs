@@ -1,0 +1,58 @@
+//! A stream that memory was used on, as it can be reached later.
+#![forbid(unsafe_code)]
+
+use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamId, StreamRef};
+
+/// A stream at the moment of its use: default streams mean others in other contexts, and the per-thread one on other threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    stream: CudaStream,
+    /// Who the stream was then.
+    id: StreamId,
+    /// The context that was current then.
+    context: Context,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.is(other.id, other.context)
+    }
+}
+
+impl Place {
+    pub(crate) fn new(stream: StreamRef<'_>, context: Context) -> Self {
+        Self { stream: stream.to_owned(), id: stream.id(), context }
+    }
+
+    fn is(&self, id: StreamId, context: Context) -> bool {
+        self.id == id && (self.stream.context().is_some() || self.context == context)
+    }
+
+    /// Whether it is this stream, of this context if it is a default stream.
+    pub(crate) fn is_stream(&self, stream: StreamRef<'_>, context: Context) -> bool {
+        self.is(stream.id(), context)
+    }
+
+    pub(crate) fn stream(&self) -> &CudaStream {
+        &self.stream
+    }
+
+    /// An event behind all that was enqueued on the stream so far.
+    pub(crate) fn end(&self) -> Result<CudaEvent, Error> {
+        let _context = self.context.enter()?;
+        let stream = self.stream.as_ref();
+        if stream.id() == self.id {
+            return stream.record_event();
+        }
+        // The default stream of another thread can not be named from this one, but the legacy stream can, and whatever is put on
+        // it is behind those of all threads. The event does not delay the host.
+        StreamRef::legacy().record_event()
+    }
+
+    /// Waits on the host until all that was enqueued on the stream so far is done.
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        let _context = self.context.enter()?;
+        let stream = self.stream.as_ref();
+        if stream.id() == self.id { stream.synchronize() } else { self.end()?.synchronize() }
+    }
+}

@@ -1,0 +1,225 @@
+//! Which uses of memory are outstanding: bookkeeping over ranges and streams.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+/// What is done to memory. Two reads need no order between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// How long a use goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lasts {
+    /// One piece of work, which is enqueued by the call that notes it.
+    Once,
+    /// Whatever is enqueued on the stream until somebody has to wait for it.
+    On,
+}
+
+/// A use of a range on a stream `S`. `M` says where on the stream it ends.
+#[derive(Debug)]
+pub(super) struct Use<S, M> {
+    number: u64,
+    pub(super) stream: S,
+    range: Range<usize>,
+    access: Access,
+    lasts: Lasts,
+    pub(super) mark: M,
+}
+
+impl<S: PartialEq, M> Use<S, M> {
+    fn conflicts(&self, range: &Range<usize>, access: Access) -> bool {
+        let overlap = self.range.start < range.end && range.start < self.range.end;
+        overlap && (self.access == Access::Write || access == Access::Write)
+    }
+
+    fn is_within(&self, range: &Range<usize>) -> bool {
+        range.start <= self.range.start && self.range.end <= range.end
+    }
+
+    /// Whether whoever waits for this use has waited for that one too.
+    fn covers(&self, range: &Range<usize>, access: Access) -> bool {
+        let holds = self.range.start <= range.start && range.end <= self.range.end;
+        holds && (self.access == Access::Write || access == Access::Read)
+    }
+}
+
+/// The outstanding uses. None is ever forgotten that a later use, in conflict with it, would not be ordered behind by waiting for
+/// those that are kept.
+#[derive(Debug)]
+pub(super) struct Uses<S, M> {
+    uses: Vec<Use<S, M>>,
+    last: u64,
+}
+
+impl<S, M> Default for Uses<S, M> {
+    fn default() -> Self {
+        Self { uses: Vec::new(), last: 0 }
+    }
+}
+
+/// Uses beyond which those of one stream are told apart no longer.
+const DETAILED: usize = 16;
+
+impl<S: PartialEq, M> Uses<S, M> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.uses.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Use<S, M>> {
+        self.uses.iter()
+    }
+
+    /// The uses that one has to be ordered behind.
+    pub(super) fn conflicting(
+        &self,
+        range: &Range<usize>,
+        access: Access,
+    ) -> impl Iterator<Item = &Use<S, M>> {
+        self.uses.iter().filter(move |other| other.conflicts(range, access))
+    }
+
+    /// Forgets the uses within `range` that conflict with a use of all of it: everybody to come is ordered behind that one, which is
+    /// behind them.
+    pub(super) fn settle(&mut self, range: &Range<usize>, access: Access) {
+        self.uses.retain(|other| !(other.is_within(range) && other.conflicts(range, access)));
+    }
+
+    /// Notes a use that is ordered behind all that it conflicts with, and returns its number, or `None` if it is covered by one that
+    /// goes on.
+    pub(super) fn note(
+        &mut self,
+        stream: S,
+        range: Range<usize>,
+        access: Access,
+        lasts: Lasts,
+        mark: M,
+    ) -> Option<u64> {
+        if access == Access::Write {
+            // Whoever is ordered behind this one is behind them too. Those who read beside it were behind them by themselves.
+            self.settle(&range, access);
+        }
+        let goes_on = |other: &Use<S, M>| {
+            other.lasts == Lasts::On && other.stream == stream && other.covers(&range, access)
+        };
+        if self.uses.iter().any(goes_on) {
+            return None;
+        }
+        // The mark of a later use of the same stream is behind this one's.
+        self.uses.retain(|other| {
+            let replaced = other.stream == stream
+                && other.is_within(&range)
+                && other.access == access
+                && (other.lasts == Lasts::Once || lasts == Lasts::On);
+            !replaced
+        });
+        self.last += 1;
+        let number = self.last;
+        self.uses.push(Use { number, stream, range, access, lasts, mark });
+        if self.uses.len() > DETAILED {
+            self.merge();
+        }
+        Some(number)
+    }
+
+    /// Replaces the mark of a use that lasts once, if it is still there.
+    pub(super) fn set_mark(&mut self, number: u64, mark: M) {
+        let found = self.uses.iter_mut().find(|other| other.number == number);
+        if let Some(found) = found.filter(|found| found.lasts == Lasts::Once) {
+            found.mark = mark;
+        }
+    }
+
+    /// Joins the uses of one kind on one stream to one, which ends where the last of them does and takes in what is between.
+    fn merge(&mut self) {
+        let mut merged: Vec<Use<S, M>> = Vec::new();
+        // From the last one on, so that the marks that stay are the latest.
+        for older in std::mem::take(&mut self.uses).into_iter().rev() {
+            let alike = merged.iter_mut().find(|newer| {
+                newer.stream == older.stream
+                    && newer.access == older.access
+                    && newer.lasts == older.lasts
+            });
+            match alike {
+                Some(newer) => {
+                    newer.range = newer.range.start.min(older.range.start)
+                        ..newer.range.end.max(older.range.end);
+                }
+                None => merged.push(older),
+            }
+        }
+        merged.reverse();
+        self.uses = merged;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.uses.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Access::{Read, Write};
+    use super::*;
+
+    type Streams = Uses<char, ()>;
+
+    fn streams(uses: &Streams, range: Range<usize>, access: Access) -> String {
+        uses.conflicting(&range, access).map(|other| other.stream).collect()
+    }
+
+    #[test]
+    fn only_overlapping_uses_of_which_one_writes_conflict() {
+        let mut uses = Streams::default();
+        uses.note('a', 0..10, Write, Lasts::Once, ());
+        uses.note('b', 10..20, Read, Lasts::Once, ());
+        assert_eq!(streams(&uses, 0..10, Read), "a");
+        assert_eq!(streams(&uses, 5..15, Write), "ab");
+        assert_eq!(streams(&uses, 10..20, Read), "");
+        assert_eq!(streams(&uses, 20..30, Write), "");
+    }
+
+    #[test]
+    fn a_write_supersedes_what_lies_within_it_and_nothing_else() {
+        let mut uses = Streams::default();
+        uses.note('a', 0..10, Read, Lasts::On, ());
+        uses.note('b', 5..15, Read, Lasts::Once, ());
+        uses.note('c', 0..10, Write, Lasts::Once, ());
+        assert_eq!(streams(&uses, 0..20, Write), "bc");
+        uses.note('d', 0..20, Read, Lasts::Once, ());
+        assert_eq!(streams(&uses, 0..20, Write), "bcd", "a read excludes nobody");
+    }
+
+    #[test]
+    fn a_use_that_goes_on_is_not_replaced_by_one_that_does_not() {
+        let mut uses = Uses::default();
+        let on = uses.note('a', 0..10, Read, Lasts::On, 1);
+        assert!(on.is_some());
+        assert_eq!(uses.note('a', 2..4, Read, Lasts::Once, 2), None, "it is covered");
+        let larger = uses.note('a', 0..20, Read, Lasts::Once, 3).expect("it is not covered");
+        uses.set_mark(larger, 4);
+        uses.set_mark(on.unwrap_or_default(), 5);
+        let marks: Vec<i32> = uses.iter().map(|other| other.mark).collect();
+        assert_eq!(marks, [1, 4]);
+    }
+
+    #[test]
+    fn many_uses_are_merged_and_none_is_lost() {
+        let mut uses = Uses::default();
+        for at in 0..100 {
+            let stream = if at % 2 == 0 { 'a' } else { 'b' };
+            uses.note(stream, at * 10..at * 10 + 10, Write, Lasts::Once, at);
+        }
+        assert!(uses.iter().count() <= DETAILED + 1);
+        for at in 0..100 {
+            let stream = if at % 2 == 0 { 'a' } else { 'b' };
+            let covered = uses
+                .conflicting(&(at * 10..at * 10 + 1), Read)
+                .any(|other| other.stream == stream && other.mark >= at);
+            assert!(covered, "use {at} is lost");
+        }
+    }
+}
