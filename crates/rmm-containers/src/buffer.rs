@@ -138,9 +138,9 @@ impl DeviceBuffer {
 
     /// Where the memory is; null if the capacity is 0.
     ///
-    /// Work that is enqueued on the [buffer's stream](Self::stream) with this address is in order with the buffer's own, if no other
-    /// stream was given the buffer since; [`use_on`](Self::use_on) and [`use_on_mut`](Self::use_on_mut) give it in order with those too,
-    /// and for other streams.
+    /// Work that is enqueued on the [buffer's stream](Self::stream) with this address is in order with what this type's calls enqueue. What
+    /// other streams do by way of a slice or of [`use_on`](Self::use_on) is settled later: [`use_on_mut`](Self::use_on_mut) gives the address
+    /// in order with that too, and for other streams.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
         self.block.pointer()
@@ -245,7 +245,7 @@ impl DeviceBuffer {
     }
 
     /// A buffer on `stream` with the same contents and alignment, from the same resource. Its capacity is its length. The copy is in the
-    /// stream's order.
+    /// stream's order, and before what is enqueued on this buffer's stream from now on.
     ///
     /// # Errors
     /// The resource's error, or whatever the copy reports.
@@ -265,6 +265,7 @@ impl DeviceBuffer {
         let _context = self.context().enter()?;
         let mut cloned = Self::uninit_aligned(self.len, self.alignment(), stream, resource)?;
         cloned.copy_from(self.as_slice())?;
+        self.block.order().come_home(cloned.stream().as_ref())?;
         Ok(cloned)
     }
 }

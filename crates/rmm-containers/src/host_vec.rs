@@ -245,14 +245,6 @@ where
     ) -> Result<(), Error> {
         self.device_slice_mut().slice(..source.len())?.copy_from(source, stream)
     }
-
-    /// Waits on the host until no work uses the vector.
-    ///
-    /// # Errors
-    /// If the wait fails, for example because that work has failed.
-    pub fn synchronize(&self) -> Result<(), Error> {
-        self.order.wait_on_host(Access::Write)
-    }
 }
 
 fn too_many(len: usize) -> Error {

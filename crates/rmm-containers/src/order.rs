@@ -143,15 +143,39 @@ impl Order {
         Ok(uses.note(place, range.clone(), access, lasts, Mark::EndOfStream))
     }
 
-    /// The work of a use that began under this number is enqueued. The host, which waits for memory of its own, then need not wait for
-    /// what is enqueued after it.
+    /// The work of a use that began under this number is enqueued: whoever has to wait for it need not wait for what is enqueued
+    /// after it.
     pub(crate) fn passed(&self, number: Option<u64>, stream: StreamRef<'_>) {
         // Without the event those who wait just wait for more.
-        if let (None, Some(number)) = (&self.home, number)
+        if let Some(number) = number
             && let Ok(event) = stream.record_event()
         {
             self.uses().set_mark(number, Mark::Event(event));
         }
+    }
+
+    /// Has the home stream wait at once for what has been enqueued on `stream`, so that those who enqueue work at home by themselves
+    /// need not know of it.
+    pub(crate) fn come_home(&self, stream: StreamRef<'_>) -> Result<(), Error> {
+        let mut uses = self.uses();
+        let context = Context::current()?;
+        let is_there = |place: &Place| place.is_stream(stream, context);
+        let joined =
+            uses.iter().filter(|other| is_there(&other.stream)).try_for_each(|other| match &other
+                .mark
+            {
+                Mark::Event(event) => {
+                    let home = self.home.as_ref().and_then(Place::reachable);
+                    home.is_some_and(|home| home.wait(event).is_ok()).then_some(())
+                }
+                // One that goes on is noted until somebody needs its end.
+                Mark::EndOfStream => (!other.is_pending()).then_some(()),
+            });
+        if joined.is_none() {
+            stream.synchronize()?;
+        }
+        uses.forget_over(is_there);
+        Ok(())
     }
 
     /// Has the home stream wait for all uses. It is the calling thread's if it is the per-thread default stream.

@@ -37,22 +37,25 @@ impl Place {
         &self.stream
     }
 
+    /// The stream, unless it is the default stream of another thread, which can not be named from this one.
+    pub(crate) fn reachable(&self) -> Option<StreamRef<'_>> {
+        let stream = self.stream.as_ref();
+        (stream.id() == self.id).then_some(stream)
+    }
+
     /// An event behind all that was enqueued on the stream so far.
     pub(crate) fn end(&self) -> Result<CudaEvent, Error> {
         let _context = self.context.enter()?;
-        let stream = self.stream.as_ref();
-        if stream.id() == self.id {
-            return stream.record_event();
-        }
-        // The default stream of another thread can not be named from this one, but the legacy stream can, and whatever is put on
-        // it is behind those of all threads. The event does not delay the host.
-        StreamRef::legacy().record_event()
+        // Whatever is put on the legacy stream is behind the default streams of all threads. The event does not delay the host.
+        self.reachable().unwrap_or(StreamRef::legacy()).record_event()
     }
 
     /// Waits on the host until all that was enqueued on the stream so far is done.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         let _context = self.context.enter()?;
-        let stream = self.stream.as_ref();
-        if stream.id() == self.id { stream.synchronize() } else { self.end()?.synchronize() }
+        match self.reachable() {
+            Some(stream) => stream.synchronize(),
+            None => self.end()?.synchronize(),
+        }
     }
 }

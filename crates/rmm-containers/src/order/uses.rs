@@ -27,10 +27,17 @@ pub(super) struct Use<S, M> {
     range: Range<usize>,
     access: Access,
     lasts: Lasts,
+    /// Whether the mark is behind all of its work. Others who share the memory must not take it off the list before.
+    is_over: bool,
     pub(super) mark: M,
 }
 
 impl<S: PartialEq, M> Use<S, M> {
+    /// Whether it lasts once, and its work may not be enqueued yet or have no mark of its own.
+    pub(super) fn is_pending(&self) -> bool {
+        self.lasts == Lasts::Once && !self.is_over
+    }
+
     fn conflicts(&self, range: &Range<usize>, access: Access) -> bool {
         let overlap = self.range.start < range.end && range.start < self.range.end;
         overlap && (self.access == Access::Write || access == Access::Write)
@@ -113,23 +120,23 @@ impl<S: PartialEq, M> Uses<S, M> {
             let replaced = other.stream == stream
                 && other.is_within(&range)
                 && other.access == access
-                && (other.lasts == Lasts::Once || lasts == Lasts::On);
+                && (other.is_over || other.lasts == Lasts::On && lasts == Lasts::On);
             !replaced
         });
         self.last += 1;
         let number = self.last;
-        self.uses.push(Use { number, stream, range, access, lasts, mark });
+        self.uses.push(Use { number, stream, range, access, lasts, is_over: false, mark });
         if self.uses.len() > DETAILED {
             self.merge();
         }
         Some(number)
     }
 
-    /// Replaces the mark of a use that lasts once, if it is still there.
+    /// The work of a use that lasts once is enqueued, before `mark`.
     pub(super) fn set_mark(&mut self, number: u64, mark: M) {
         let found = self.uses.iter_mut().find(|other| other.number == number);
         if let Some(found) = found.filter(|found| found.lasts == Lasts::Once) {
-            found.mark = mark;
+            (found.mark, found.is_over) = (mark, true);
         }
     }
 
@@ -139,8 +146,10 @@ impl<S: PartialEq, M> Uses<S, M> {
         // From the last one on, so that the marks that stay are the latest.
         for older in std::mem::take(&mut self.uses).into_iter().rev() {
             let alike = merged.iter_mut().find(|newer| {
-                newer.stream == older.stream
+                !older.is_pending()
+                    && newer.stream == older.stream
                     && newer.access == older.access
+                    && newer.is_over == older.is_over
                     && newer.lasts == older.lasts
             });
             match alike {
@@ -153,6 +162,11 @@ impl<S: PartialEq, M> Uses<S, M> {
         }
         merged.reverse();
         self.uses = merged;
+    }
+
+    /// Forgets the uses on a stream whose marks everybody to come is ordered behind anyway.
+    pub(super) fn forget_over(&mut self, is_stream: impl Fn(&S) -> bool) {
+        self.uses.retain(|other| !(other.is_over && is_stream(&other.stream)));
     }
 
     pub(super) fn clear(&mut self) {
@@ -207,11 +221,27 @@ mod tests {
     }
 
     #[test]
+    fn one_thread_does_not_forget_what_another_is_about_to_enqueue() {
+        let mut uses = Uses::default();
+        let first = uses.note('a', 0..10, Read, Lasts::Once, 1).expect("it is new");
+        let second = uses.note('a', 0..10, Read, Lasts::Once, 2).expect("it is not covered");
+        uses.set_mark(second, 3);
+        uses.forget_over(|stream| *stream == 'a');
+        let marks: Vec<i32> = uses.iter().map(|other| other.mark).collect();
+        assert_eq!(marks, [1], "the first may enqueue its work after the second's mark");
+        uses.set_mark(first, 4);
+        uses.note('a', 0..10, Read, Lasts::Once, 5);
+        let marks: Vec<i32> = uses.iter().map(|other| other.mark).collect();
+        assert_eq!(marks, [5], "the same stream comes after it");
+    }
+
+    #[test]
     fn many_uses_are_merged_and_none_is_lost() {
         let mut uses = Uses::default();
         for at in 0..100 {
             let stream = if at % 2 == 0 { 'a' } else { 'b' };
-            uses.note(stream, at * 10..at * 10 + 10, Write, Lasts::Once, at);
+            let number = uses.note(stream, at * 10..at * 10 + 10, Write, Lasts::Once, at);
+            uses.set_mark(number.unwrap_or_default(), at);
         }
         assert!(uses.iter().count() <= DETAILED + 1);
         for at in 0..100 {
