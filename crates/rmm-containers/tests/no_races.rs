@@ -2,12 +2,13 @@
 //! before it. Random programs are compared with vectors of the host, and judged by the software device.
 
 use std::mem;
+use std::ops::Range;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceSliceMut, DeviceUVector, PinnedVec};
-use rmm_core::{AnyResource, CudaStream, DevicePtr, Error, StreamFlags, StreamRef};
+use rmm_core::{AnyResource, Context, CudaStream, DevicePtr, Error, StreamFlags, StreamRef};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
 
@@ -45,9 +46,15 @@ struct World {
     pinned: (PinnedVec<u32>, Vec<u32>),
 }
 
-fn place(len: usize, (start, end): Part) -> std::ops::Range<usize> {
+fn place(len: usize, (start, end): Part) -> Range<usize> {
     let at = |fraction: u8| usize::from(fraction) * len / 255;
     at(start.min(end))..at(start.max(end))
+}
+
+/// As [`place`], but never empty: a kernel that uses no bytes uses none of the container's.
+fn some_place(len: usize, part: Part) -> Range<usize> {
+    let Range { start, end } = place(len, part);
+    if start < end { start..end } else { 0..len }
 }
 
 fn write(pointer: DevicePtr, count: usize, value: u32) -> Kernel {
@@ -124,7 +131,7 @@ impl World {
             }
             Step::Kernel { vector, part, value, stream, forgotten } => {
                 let (elements, expected) = &mut self.vectors[vector];
-                let range = place(expected.len(), part);
+                let range = some_place(expected.len(), part);
                 let slice = elements.as_slice_mut().slice(range.clone())?;
                 let used = slice.into_use_on(&streams[stream])?;
                 let kernel = write(used.as_ptr(), range.len(), value);
@@ -136,7 +143,7 @@ impl World {
             }
             Step::ReadingKernel { vector, part, stream, forgotten } => {
                 let (elements, expected) = &self.vectors[vector];
-                let range = place(expected.len(), part);
+                let range = some_place(expected.len(), part);
                 let used = elements.as_slice().slice(range)?.use_on(&streams[stream])?;
                 let kernel = Kernel::new("read", |_| ()).reads(used.as_ptr(), used.bytes());
                 self.launch(used.stream(), kernel);
@@ -287,6 +294,7 @@ fn run(schedule: Schedule, over_pool: bool, steps: &[(Step, bool)]) -> TestCaseR
             std::thread::scope(|scope| {
                 let other = scope.spawn(|| {
                     let _entered = machine.enter();
+                    Context::current().expect("one is made current, for kernels on default streams");
                     world.take(step).unwrap();
                 });
                 other.join().expect("the step is taken");
