@@ -1,0 +1,14 @@
+//! A container is freed while a slice of it is there to be used.
+
+use rmm_containers::DeviceUVector;
+use rmm_core::{CudaStream, Error};
+
+fn late(vector: DeviceUVector<u32>, stream: &CudaStream) -> Result<Vec<u32>, Error> {
+    let view = vector.as_slice();
+    drop(vector);
+    view.to_vec(stream)
+}
+
+fn main() {
+    let _compiled = late as fn(_, _) -> _;
+}

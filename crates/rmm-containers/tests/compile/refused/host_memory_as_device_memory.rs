@@ -1,0 +1,10 @@
+//! A vector that devices use, in memory that they can not.
+
+use rmm_containers::HostVec;
+use rmm_resources::HostMemoryResource;
+
+fn main() {
+    let vector: HostVec<u32, HostMemoryResource> =
+        HostVec::new_in(HostMemoryResource::new()).expect("it does not compile");
+    drop(vector);
+}

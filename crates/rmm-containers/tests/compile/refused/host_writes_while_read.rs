@@ -1,0 +1,15 @@
+//! The host changes pinned memory while a device is told to read it.
+
+use rmm_containers::{DeviceUVector, PinnedVec};
+use rmm_core::Error;
+
+fn race(pinned: &mut PinnedVec<u32>, vector: &mut DeviceUVector<u32>) -> Result<(), Error> {
+    let host = pinned.as_mut_slice()?;
+    vector.copy_from(pinned.device_slice())?;
+    host[0] = 1;
+    Ok(())
+}
+
+fn main() {
+    let _compiled = race as fn(_, _) -> _;
+}

@@ -1,0 +1,12 @@
+//! Memory of the host that nobody keeps can not be the source of a copy that only enqueues.
+
+use rmm_containers::DeviceUVector;
+use rmm_core::Error;
+
+fn upload(vector: &mut DeviceUVector<u32>, host: &[u32]) -> Result<(), Error> {
+    vector.copy_from(host)
+}
+
+fn main() {
+    let _compiled = upload as fn(_, _) -> _;
+}

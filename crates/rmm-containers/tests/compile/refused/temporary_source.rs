@@ -1,0 +1,12 @@
+//! RMM #2526: a stream comes to its source when the source is gone.
+
+use rmm_containers::DeviceUVector;
+use rmm_core::{CudaStream, Error};
+
+fn upload(vector: &mut DeviceUVector<u32>, stream: &CudaStream, seed: u32) -> Result<(), Error> {
+    vector.as_slice_mut().copy_from_static(&[seed, seed + 1], stream)
+}
+
+fn main() {
+    let _compiled = upload as fn(_, _, _) -> _;
+}
