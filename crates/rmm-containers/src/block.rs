@@ -64,10 +64,9 @@ impl Block {
         self.order.home().expect("the order of a block has a home")
     }
 
-    /// Whether a stream or a wait needs to know the context.
+    /// Whether the home stream means another one in another context.
     fn needs_context(&self) -> bool {
-        let kind = self.stream().kind();
-        matches!(kind, StreamKind::Legacy | StreamKind::PerThread) || self.order.is_used_elsewhere()
+        matches!(self.stream().kind(), StreamKind::Legacy | StreamKind::PerThread)
     }
 }
 
@@ -86,7 +85,7 @@ impl Drop for Block {
         let is_ordered = match &entered {
             // If the driver is gone there is nothing to wait for or to free. Otherwise an address and a stream's handle say themselves
             // where they belong.
-            Err(error) => !is_gone(error) && !self.needs_context(),
+            Err(error) => !is_gone(error) && !self.needs_context() && self.order.settle_anyhow(),
             Ok(_) => self.order.settle_anyhow(),
         };
         if !is_ordered {

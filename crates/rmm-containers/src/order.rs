@@ -215,11 +215,6 @@ impl Order {
         uses.settle(&all, access);
         Ok(())
     }
-
-    /// Whether other streams than home have uses outstanding.
-    pub(crate) fn is_used_elsewhere(&self) -> bool {
-        !self.uses().is_empty()
-    }
 }
 
 impl fmt::Debug for Order {

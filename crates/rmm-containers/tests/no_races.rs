@@ -129,28 +129,6 @@ impl World {
                 fill(&mut second, right)?;
                 expected.fill(8);
             }
-            Step::Kernel { vector, part, value, stream, forgotten } => {
-                let (elements, expected) = &mut self.vectors[vector];
-                let range = some_place(expected.len(), part);
-                let slice = elements.as_slice_mut().slice(range.clone())?;
-                let used = slice.into_use_on(&streams[stream])?;
-                let kernel = write(used.as_ptr(), range.len(), value);
-                self.machine.launch(used.stream().as_raw(), kernel)?;
-                expected[range].fill(value);
-                if forgotten {
-                    let _never_dropped = mem::ManuallyDrop::new(used);
-                }
-            }
-            Step::ReadingKernel { vector, part, stream, forgotten } => {
-                let (elements, expected) = &self.vectors[vector];
-                let range = some_place(expected.len(), part);
-                let used = elements.as_slice().slice(range)?.use_on(&streams[stream])?;
-                let kernel = Kernel::new("read", |_| ()).reads(used.as_ptr(), used.bytes());
-                self.launch(used.stream(), kernel);
-                if forgotten {
-                    let _never_dropped = mem::ManuallyDrop::new(used);
-                }
-            }
             Step::Nested { vector, outer, inner } => {
                 let (elements, expected) = &mut self.vectors[vector];
                 let mut slice = elements.as_slice_mut();
@@ -195,6 +173,40 @@ impl World {
                 let cloned = self.vectors[vector].0.try_clone_on(&streams[stream])?;
                 self.vectors[vector].0 = cloned;
             }
+            ref outside => self.take_outside(outside, &streams)?,
+        }
+        Ok(())
+    }
+
+    /// Steps of kernels and of the host.
+    fn take_outside(
+        &mut self,
+        step: &Step,
+        streams: &[CudaStream],
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        match *step {
+            Step::Kernel { vector, part, value, stream, forgotten } => {
+                let (elements, expected) = &mut self.vectors[vector];
+                let range = some_place(expected.len(), part);
+                let slice = elements.as_slice_mut().slice(range.clone())?;
+                let used = slice.into_use_on(&streams[stream])?;
+                let kernel = write(used.as_ptr(), range.len(), value);
+                self.machine.launch(used.stream().as_raw(), kernel)?;
+                expected[range].fill(value);
+                if forgotten {
+                    let _never_dropped = mem::ManuallyDrop::new(used);
+                }
+            }
+            Step::ReadingKernel { vector, part, stream, forgotten } => {
+                let (elements, expected) = &self.vectors[vector];
+                let range = some_place(expected.len(), part);
+                let used = elements.as_slice().slice(range)?.use_on(&streams[stream])?;
+                let kernel = Kernel::new("read", |_| ()).reads(used.as_ptr(), used.bytes());
+                self.launch(used.stream(), kernel);
+                if forgotten {
+                    let _never_dropped = mem::ManuallyDrop::new(used);
+                }
+            }
             Step::Upload { vector, stream } => {
                 let (elements, expected) = &mut self.vectors[vector];
                 let source = self.pinned.0.device_slice().slice(..expected.len())?;
@@ -219,6 +231,7 @@ impl World {
                 self.machine.host_writes(pointer, 800)?;
                 self.pinned.1.fill(value);
             }
+            _ => unreachable!("the other steps are taken above"),
         }
         Ok(())
     }
@@ -239,29 +252,29 @@ fn steps() -> impl Strategy<Value = Vec<(Step, bool)>> {
     let part = any::<Part>();
     let value = any::<u32>();
     let step = prop_oneof![
-        4 => (vector.clone(), part.clone(), value.clone(), stream.clone())
+        4 => (vector.clone(), part, value, stream.clone())
             .prop_map(|(vector, part, value, stream)| Step::Fill { vector, part, value, stream }),
-        4 => (vector.clone(), vector.clone(), part.clone(), stream.clone())
+        4 => (vector.clone(), vector.clone(), part, stream.clone())
             .prop_map(|(from, to, part, stream)| Step::Copy { from, to, part, stream }),
         2 => (vector.clone(), any::<u8>(), stream.clone(), stream.clone())
             .prop_map(|(vector, at, a, b)| Step::Halves { vector, at, streams: [a, b] }),
-        3 => (vector.clone(), part.clone(), value.clone(), stream.clone(), any::<bool>()).prop_map(
+        3 => (vector.clone(), part, value, stream.clone(), any::<bool>()).prop_map(
             |(vector, part, value, stream, forgotten)| {
                 Step::Kernel { vector, part, value, stream, forgotten }
             }
         ),
-        3 => (vector.clone(), part.clone(), stream.clone(), any::<bool>()).prop_map(
+        3 => (vector.clone(), part, stream.clone(), any::<bool>()).prop_map(
             |(vector, part, stream, forgotten)| {
                 Step::ReadingKernel { vector, part, stream, forgotten }
             }
         ),
         2 => (vector.clone(), stream.clone(), stream.clone())
             .prop_map(|(vector, outer, inner)| Step::Nested { vector, outer, inner }),
-        1 => (vector.clone(), part.clone(), value.clone(), stream.clone())
+        1 => (vector.clone(), part, value, stream.clone())
             .prop_map(|(vector, part, value, stream)| Step::Write { vector, part, value, stream }),
         2 => (vector.clone(), part, stream.clone())
             .prop_map(|(vector, part, stream)| Step::Read { vector, part, stream }),
-        1 => (vector.clone(), any::<u8>(), value.clone())
+        1 => (vector.clone(), any::<u8>(), value)
             .prop_map(|(vector, at, value)| Step::SetElement { vector, at, value }),
         1 => (vector.clone(), stream.clone())
             .prop_map(|(vector, stream)| Step::SetStream { vector, stream }),
@@ -284,28 +297,33 @@ fn run(schedule: Schedule, over_pool: bool, steps: &[(Step, bool)]) -> TestCaseR
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let entered = machine.enter();
     let resource = if over_pool {
-        AnyResource::new(PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap())
+        AnyResource::new(
+            PoolMemoryResource::builder(CudaMemoryResource::new())
+                .build()
+                .expect("nothing fails here"),
+        )
     } else {
-        AnyResource::new(CudaAsyncMemoryResource::new().unwrap())
+        AnyResource::new(CudaAsyncMemoryResource::new().expect("nothing fails here"))
     };
-    let mut world = World::new(&machine, &resource).unwrap();
+    let mut world = World::new(&machine, &resource).expect("nothing fails here");
     for (step, on_another_thread) in steps {
         if *on_another_thread {
             std::thread::scope(|scope| {
                 let other = scope.spawn(|| {
                     let _entered = machine.enter();
-                    Context::current().expect("one is made current, for kernels on default streams");
-                    world.take(step).unwrap();
+                    Context::current()
+                        .expect("one is made current, for kernels on default streams");
+                    world.take(step).expect("nothing fails here");
                 });
                 other.join().expect("the step is taken");
             });
         } else {
-            world.take(step).unwrap();
+            world.take(step).expect("nothing fails here");
         }
         let violations = machine.violations();
         prop_assert!(violations.is_empty(), "{step:?}: {}", violations[0]);
     }
-    world.check().unwrap();
+    world.check().expect("nothing fails here");
     drop((world, resource, entered));
     machine.run_all();
     let violations = machine.violations();

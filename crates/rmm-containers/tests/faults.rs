@@ -1,0 +1,173 @@
+//! Each driver call of a program fails in turn: nothing races, nothing leaks, and what was there is still what it was.
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
+use rmm_core::sys::CuResult;
+use rmm_core::{AnyResource, Context, CudaStream, Error, StreamFlags};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_sim::{Checker, Machine, Schedule};
+
+struct Scene {
+    resource: AnyResource,
+    own: CudaStream,
+    other: CudaStream,
+}
+
+fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+fn over_driver() -> AnyResource {
+    AnyResource::new(CudaAsyncMemoryResource::new().expect("a resource"))
+}
+
+fn over_pool() -> AnyResource {
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
+    AnyResource::new(pool.initial_size(1 << 20).build().expect("a pool"))
+}
+
+/// Runs a program with each of its calls failing, and then what has to hold whatever failed.
+fn fail_each<T>(
+    resource: fn() -> AnyResource,
+    prepare: impl Fn(&Scene) -> T,
+    program: impl Fn(&Scene, &mut T) -> Result<(), Error>,
+    afterwards: impl Fn(&Scene, T),
+) -> u64 {
+    let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Lazy);
+    Checker::new().machine(machine).fail_each_call(CuResult::UNKNOWN, |machine| {
+        let (scene, mut prepared) = machine.without_faults(|| {
+            let scene = Scene { resource: resource(), own: stream(), other: stream() };
+            let prepared = prepare(&scene);
+            (scene, prepared)
+        });
+        let outcome = program(&scene, &mut prepared);
+        machine.without_faults(|| {
+            assert!(outcome.is_ok() || !machine.failed_calls().is_empty(), "{outcome:?}");
+            afterwards(&scene, prepared);
+            drop(scene);
+        });
+    })
+}
+
+#[test]
+fn a_buffer_that_can_not_be_made_leaks_nothing() {
+    for resource in [over_driver, over_pool] {
+        let failed = fail_each(
+            resource,
+            |_| (),
+            |scene, ()| {
+                let buffer = DeviceBuffer::from_slice(b"bytes", &scene.own, &scene.resource)?;
+                let cloned = buffer.try_clone_on(&scene.other)?;
+                // SAFETY: the buffer is on this stream, and as long.
+                let again = unsafe {
+                    DeviceBuffer::from_device_ptr(buffer.as_ptr(), 5, &scene.own, &scene.resource)
+                }?;
+                drop((cloned, again));
+                DeviceScalar::new_in(5u64, &scene.other, &scene.resource).map(drop)
+            },
+            |_, ()| (),
+        );
+        assert!(failed > 10, "{failed} calls");
+    }
+}
+
+#[test]
+fn a_vector_that_can_not_change_is_as_it_was() {
+    let numbers: Vec<u32> = (0..100).collect();
+    for resource in [over_driver, over_pool] {
+        fail_each(
+            resource,
+            |scene| {
+                let mut vector =
+                    DeviceUVector::from_slice_in(&numbers, &scene.own, &scene.resource)
+                        .expect("there is memory");
+                vector.as_slice_mut().slice(..1).unwrap().fill(0, &scene.other).unwrap();
+                vector
+            },
+            |scene, vector| {
+                vector.reserve(1000)?;
+                vector.resize(200)?;
+                vector.resize(100)?;
+                vector.shrink_to_fit()?;
+                vector.set_stream(&scene.other)
+            },
+            |scene, mut vector| {
+                assert!(vector.capacity() >= vector.len());
+                vector.resize(100).unwrap();
+                assert_eq!(vector.to_vec(&scene.own).unwrap(), numbers);
+            },
+        );
+    }
+}
+
+#[test]
+fn uses_on_other_streams_are_ordered_or_not_made() {
+    for resource in [over_driver, over_pool] {
+        fail_each(
+            resource,
+            |scene| {
+                let zeros = [0u32; 100];
+                DeviceUVector::from_slice_in(&zeros, &scene.own, &scene.resource).unwrap()
+            },
+            |scene, vector| {
+                let (mut left, mut right) = vector.as_slice_mut().split_at(50)?;
+                left.fill(1, &scene.other)?;
+                right.fill(1, &scene.own)?;
+                right.copy_from(left.as_slice(), &scene.other)?;
+                drop(vector.use_on(&scene.other)?);
+                vector.fill(1)?;
+                vector.settle()?;
+                vector.to_vec(&scene.other).map(drop)
+            },
+            |scene, vector| {
+                let elements = vector.to_vec(&scene.own).unwrap();
+                assert!(elements.iter().all(|element| *element <= 1));
+                drop(vector);
+            },
+        );
+    }
+}
+
+#[test]
+fn dropping_never_fails() {
+    for resource in [over_driver, over_pool] {
+        fail_each(
+            resource,
+            |scene| {
+                let mut vector =
+                    DeviceUVector::<u32>::uninit(100, &scene.own, &scene.resource).unwrap();
+                vector.as_slice_mut().fill(1, &scene.other).unwrap();
+                vec![vector]
+            },
+            |_, vectors| {
+                vectors.clear();
+                Ok(())
+            },
+            |scene, _| {
+                let next = DeviceUVector::<u32>::uninit(100, &scene.own, &scene.resource);
+                next.unwrap().fill(2).unwrap();
+            },
+        );
+    }
+}
+
+#[test]
+fn memory_of_the_host_is_not_freed_under_a_copy() {
+    fail_each(
+        over_driver,
+        |scene| {
+            Context::current().unwrap();
+            DeviceUVector::from_slice_in(&[7u32; 100], &scene.own, &scene.resource).unwrap()
+        },
+        |scene, vector| {
+            let mut pinned = PinnedVec::from_slice(&[7; 100])?;
+            vector.as_slice_mut().copy_from(pinned.device_slice(), &scene.other)?;
+            pinned.copy_from_device(vector.as_slice(), &scene.own)?;
+            assert_eq!(pinned.as_slice()?, [7; 100]);
+            pinned.as_mut_slice()?.fill(7);
+            vector.as_slice_mut().copy_from(pinned.device_slice(), &scene.other)?;
+            pinned.extend_from_slice(&[1])
+        },
+        |scene, vector| assert_eq!(vector.to_vec(&scene.own).unwrap(), [7; 100]),
+    );
+}

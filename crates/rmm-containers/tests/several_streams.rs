@@ -1,0 +1,281 @@
+//! What is ordered, and what is not: waits that are needed, and none that is not.
+
+use std::mem::ManuallyDrop;
+
+use rmm_containers::{DeviceUVector, ManagedVec, PinnedVec};
+use rmm_core::sys::CuDeviceAttribute;
+use rmm_core::{CudaStream, StreamFlags, StreamRef};
+use rmm_resources::CudaAsyncMemoryResource;
+use rmm_sim::{Kernel, Machine, Schedule};
+
+fn lazy() -> Machine {
+    Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).build()
+}
+
+fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+fn vector(len: usize, stream: &CudaStream) -> DeviceUVector<u32> {
+    let resource = CudaAsyncMemoryResource::new().expect("a resource");
+    DeviceUVector::uninit(len, stream, &resource).expect("there is memory")
+}
+
+fn calls(machine: &Machine, part: &str) -> u64 {
+    let counts = machine.call_counts();
+    counts.iter().filter(|(name, _)| name.contains(part)).map(|(_, count)| count).sum()
+}
+
+#[test]
+fn one_stream_costs_no_event() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    for stream in [stream(), CudaStream::legacy(), CudaStream::per_thread()] {
+        let mut vector = vector(100, &stream);
+        vector.fill(1).unwrap();
+        vector.set_element_async(3, 7).unwrap();
+        vector.as_slice_mut().slice(10..20).unwrap().fill(2, &stream).unwrap();
+        drop(vector.use_on_mut(&stream).unwrap());
+        vector.resize(1000).unwrap();
+        vector.shrink_to_fit().unwrap();
+        vector.set_stream(&stream).unwrap();
+        let other = vector.try_clone_on(&stream).unwrap();
+        assert_eq!(other.element(3, &stream).unwrap(), 7);
+    }
+    assert_eq!((calls(&machine, "Event"), calls(&machine, "cuCtxSynchronize")), (0, 0));
+}
+
+#[test]
+fn two_halves_do_not_wait_for_each_other() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, first, second) = (stream(), stream(), stream());
+    let mut vector = vector(100, &own);
+    let (mut left, mut right) = vector.as_slice_mut().split_at(40).unwrap();
+    left.fill(1, &first).unwrap();
+    right.fill(2, &second).unwrap();
+    second.synchronize().unwrap();
+    assert!(!first.as_ref().is_idle().unwrap(), "the second has not waited for the first");
+    let elements = vector.to_vec(&own).unwrap();
+    assert_eq!((&elements[..40], &elements[40..]), (&[1; 40][..], &[2; 60][..]));
+    machine.assert_no_violations();
+}
+
+#[test]
+fn readers_do_not_wait_for_each_other() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, first, second) = (stream(), stream(), stream());
+    let mut source = vector(100, &own);
+    source.fill(1).unwrap();
+    let slow = Kernel::new("slow", |_| ());
+    machine.launch(first.as_raw(), slow).unwrap();
+    let (mut one, mut two) = (vector(100, &first), vector(100, &second));
+    one.copy_from(source.as_slice()).unwrap();
+    two.copy_from(source.as_slice()).unwrap();
+    second.synchronize().unwrap();
+    assert!(!first.as_ref().is_idle().unwrap(), "the second has not waited for the first");
+    source.fill(2).unwrap();
+    assert_eq!(one.to_vec(&first).unwrap(), [1; 100]);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn whoever_waits_for_a_copy_does_not_wait_for_what_comes_after_it() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, other) = (stream(), stream());
+    let mut source = vector(100, &own);
+    source.fill(1).unwrap();
+    let copied = source.try_clone_on(&other).unwrap();
+    machine.launch(other.as_raw(), Kernel::new("endless", |_| ())).unwrap();
+    source.fill(2).unwrap();
+    drop(source);
+    own.synchronize().unwrap();
+    assert!(!other.as_ref().is_idle().unwrap(), "the source did not wait for the kernel");
+    assert_eq!(copied.to_vec(&other).unwrap(), [1; 100]);
+}
+
+#[test]
+fn a_use_that_was_forgotten_is_waited_for() {
+    rmm_sim::check(|machine| {
+        let (own, other) = (stream(), stream());
+        let mut vector = vector(100, &own);
+        let forgotten = ManuallyDrop::new(vector.use_on_mut(&other).unwrap());
+        let bytes = 5u32.to_ne_bytes().repeat(100);
+        let pointer = forgotten.as_ptr();
+        let kernel = Kernel::new("write", move |memory| memory.write(pointer, &bytes).unwrap());
+        machine.launch(other.as_raw(), kernel.writes(pointer, 400)).unwrap();
+        assert_eq!(vector.to_vec(&own).unwrap(), [5; 100]);
+        let forgotten = ManuallyDrop::new(vector.use_on(&other).unwrap());
+        let kernel = Kernel::new("read", |_| ()).reads(forgotten.as_ptr(), forgotten.bytes());
+        machine.launch(other.as_raw(), kernel).unwrap();
+        drop(vector);
+    });
+}
+
+#[test]
+fn the_default_stream_of_a_thread_that_has_ended_is_waited_for() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let own = stream();
+    let mut vector = vector(100, &own);
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let _entered = machine.enter();
+            vector.as_slice_mut().fill(4, StreamRef::per_thread()).unwrap();
+        });
+        worker.join().unwrap();
+    });
+    assert_eq!(vector.to_vec(&own).unwrap(), [4; 100]);
+    drop(vector);
+    machine.run_all();
+    machine.assert_no_violations();
+    assert_eq!(calls(&machine, "cuCtxSynchronize"), 0);
+}
+
+#[test]
+fn threads_write_halves_and_share_what_they_read() {
+    rmm_sim::check(|machine| {
+        let (own, streams) = (stream(), [stream(), stream()]);
+        let source = DeviceUVector::from_slice(&[3u32; 100], &own).unwrap();
+        let mut target = vector(100, &own);
+        let (left, right) = target.as_slice_mut().split_at(50).unwrap();
+        std::thread::scope(|scope| {
+            for (mut half, stream) in [left, right].into_iter().zip(&streams) {
+                let source = source.as_slice();
+                scope.spawn(move || {
+                    let _entered = machine.enter();
+                    for _ in 0..5 {
+                        let part = source.slice(25..75).unwrap();
+                        half.copy_from(part, stream).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(target.to_vec(&own).unwrap(), [3; 100]);
+    });
+}
+
+#[test]
+fn one_stream_is_shared_by_threads_that_read() {
+    rmm_sim::check(|machine| {
+        let (own, other) = (stream(), stream());
+        let mut source = DeviceUVector::from_slice(&[3u32; 100], &own).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let _entered = machine.enter();
+                    for _ in 0..5 {
+                        let cloned = source.try_clone_on(&other).unwrap();
+                        assert_eq!(cloned.to_vec(&other).unwrap(), [3; 100]);
+                    }
+                });
+            }
+        });
+        source.fill(4).unwrap();
+    });
+}
+
+#[test]
+fn a_vector_of_the_host_waits_for_its_copies_only() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, other) = (stream(), stream());
+    let mut vector = vector(4, &own);
+    let mut pinned = PinnedVec::from_slice(&[1u32, 2, 3, 4]).unwrap();
+    vector.copy_from(pinned.device_slice()).unwrap();
+    machine.launch(own.as_raw(), Kernel::new("endless", |_| ())).unwrap();
+    assert_eq!(pinned.as_slice().unwrap(), [1, 2, 3, 4]);
+    assert!(!own.as_ref().is_idle().unwrap(), "reading beside a copy that reads needs no wait");
+    pinned.as_mut_slice().unwrap().fill(0);
+    assert!(!own.as_ref().is_idle().unwrap(), "the copy was waited for, the kernel not");
+    pinned.copy_from_device(vector.as_slice(), &other).unwrap();
+    assert_eq!(pinned.as_slice().unwrap(), [1, 2, 3, 4]);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn pinned_memory_is_handed_from_stream_to_stream() {
+    rmm_sim::check(|machine| {
+        let (a, b) = (stream(), stream());
+        let mut staging = PinnedVec::<u32>::zeroed(100).unwrap();
+        let source = DeviceUVector::from_slice(&[9; 100], &a).unwrap();
+        let mut target = vector(100, &b);
+        staging.copy_from_device(source.as_slice(), &a).unwrap();
+        target.copy_from(staging.device_slice()).unwrap();
+        staging.device_slice_mut().fill(1, &a).unwrap();
+        assert_eq!(target.to_vec(&b).unwrap(), [9; 100]);
+        let pointer = staging.device_slice().as_ptr();
+        assert_eq!(staging.as_slice().unwrap(), [1; 100]);
+        machine.host_reads(pointer, 400).unwrap();
+    });
+}
+
+#[test]
+fn managed_memory_is_used_by_kernels_and_read_by_the_host() {
+    rmm_sim::check(|machine| {
+        let stream = stream();
+        let mut managed = ManagedVec::from_slice(&[1u32, 2, 3]).unwrap();
+        {
+            let used = managed.device_slice_mut().into_use_on(&stream).unwrap();
+            let pointer = used.as_ptr();
+            let kernel = Kernel::new("write", move |memory| {
+                memory.write(pointer, &[0; 12]).unwrap();
+            });
+            // SAFETY: the vector is borrowed, and waits for the stream before the host can touch it.
+            unsafe { machine.launch_on_shared(stream.as_raw(), kernel.writes(pointer, 12)) }
+                .unwrap();
+        }
+        assert_eq!(managed.as_slice().unwrap(), [0; 3]);
+        machine.host_reads(managed.device_slice().as_ptr(), 12).unwrap();
+    });
+}
+
+#[test]
+fn managed_memory_that_the_host_may_not_touch_beside_work_is_refused() {
+    let attribute = CuDeviceAttribute::CONCURRENT_MANAGED_ACCESS;
+    let machine = Machine::builder().attribute(attribute, 0).build();
+    let _entered = machine.enter();
+    assert!(ManagedVec::<u32>::zeroed(1).unwrap_err().is_unsupported());
+    assert!(PinnedVec::<u32>::zeroed(1).is_ok());
+}
+
+fn fills_every_part<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(stream: &CudaStream, value: T) {
+    for (start, end) in [(0, 0), (0, 1), (1, 2), (1, 8), (3, 21), (0, 21)] {
+        let mut expected = vec![T::zeroed(); 21];
+        let mut vector = DeviceUVector::from_slice(&expected, stream).expect("nothing fails here");
+        let mut part = vector.as_slice_mut().slice(start..end).expect("nothing fails here");
+        part.fill(value, stream).expect("nothing fails here");
+        expected[start..end].fill(value);
+        assert_eq!(vector.to_vec(stream).expect("nothing fails here"), expected);
+    }
+}
+
+#[test]
+fn values_of_every_size_are_repeated_at_every_place() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let stream = stream();
+    fills_every_part(&stream, 7u8);
+    fills_every_part(&stream, 0x0102u16);
+    fills_every_part(&stream, 0x0102_0304u32);
+    fills_every_part(&stream, 0x0102_0304_0506_0708u64);
+    fills_every_part(&stream, [1u8, 2, 3]);
+    fills_every_part(&stream, [1u8, 2, 3, 4]);
+    fills_every_part(&stream, [1u16, 2, 3]);
+    fills_every_part(&stream, [1u8, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    fills_every_part(&stream, [1.5f64, -0.0, 3.5]);
+}
+
+#[cfg(feature = "half")]
+#[test]
+fn half_floats_are_elements() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let stream = stream();
+    let value = half::f16::from_f32(1.5);
+    let mut vector = DeviceUVector::from_slice(&[half::f16::ZERO; 7], &stream).unwrap();
+    vector.fill(value).unwrap();
+    assert_eq!(vector.to_vec(&stream).unwrap(), [value; 7]);
+}
