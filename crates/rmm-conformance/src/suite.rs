@@ -10,6 +10,7 @@ mod identity;
 mod logging;
 mod memory;
 mod order;
+mod several_streams;
 mod synchronous;
 mod threads;
 
@@ -27,6 +28,10 @@ pub use memory::{
 pub use order::{
     freed_on_another_stream_keeps_order, handed_over_between_streams_keeps_order,
     merged_blocks_keep_order, reuse_on_one_stream_keeps_order,
+};
+pub use several_streams::{
+    halves_are_written_by_two_streams, pinned_vectors_wait_for_their_copies,
+    values_travel_with_the_call,
 };
 pub use synchronous::{
     synchronous_memory_is_free_of_earlier_work, synchronous_memory_is_usable_on_every_stream,

@@ -221,7 +221,14 @@ where
         };
         // SAFETY: there are so many bytes of memory that devices can use, and the order knows all uses. They stay as long as the vector
         // is borrowed, and views of them are made from a shared borrow to be read, from an exclusive one to be written.
-        unsafe { Memory::new(&self.order, pointer, size_of_val(self.elements.as_slice())) }
+        unsafe {
+            Memory::new(
+                &self.order,
+                self.memory_resource(),
+                pointer,
+                size_of_val(self.elements.as_slice()),
+            )
+        }
     }
 
     /// The elements, to be read by devices.

@@ -2,7 +2,9 @@
 
 use std::ops::{Bound, Range, RangeBounds};
 
-use rmm_core::{DevicePtr, Error, StreamRef, copy};
+use rmm_core::{
+    DevicePtr, Error, HostAccessible, Introspect as _, MemoryKind, StreamRef, SyncResource, copy,
+};
 
 use crate::order::{Access, Lasts, Order};
 
@@ -10,6 +12,8 @@ use crate::order::{Access, Lasts, Order};
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
     order: &'a Order,
+    /// Where the allocation came from.
+    resource: &'a (dyn SyncResource + 'a),
     /// Where the range begins.
     pointer: DevicePtr,
     /// Its distance in bytes from the allocation's beginning.
@@ -23,8 +27,13 @@ impl<'a> Memory<'a> {
     /// # Safety
     /// The allocation at `pointer` has so many bytes, whose uses `order` knows; `'a` is no longer than it lives, and for all uses that
     /// are made by way of this value the borrow rules hold: none goes on beside one that writes.
-    pub(crate) unsafe fn new(order: &'a Order, pointer: DevicePtr, bytes: usize) -> Self {
-        Self { order, pointer, offset: 0, bytes }
+    pub(crate) unsafe fn new(
+        order: &'a Order,
+        resource: &'a (dyn SyncResource + 'a),
+        pointer: DevicePtr,
+        bytes: usize,
+    ) -> Self {
+        Self { order, resource, pointer, offset: 0, bytes }
     }
 
     pub(crate) fn pointer(self) -> DevicePtr {
@@ -43,7 +52,14 @@ impl<'a> Memory<'a> {
     pub(crate) fn part(self, Range { start, end }: Range<usize>) -> Self {
         debug_assert!(start <= end && end <= self.bytes, "a part lies within the whole");
         let pointer = DevicePtr(self.pointer.0 + start as u64);
-        Self { order: self.order, pointer, offset: self.offset + start, bytes: end - start }
+        Self { pointer, offset: self.offset + start, bytes: end - start, ..self }
+    }
+
+    /// Whether it is, or may be, ordinary memory of the host, which some devices can use as well.
+    fn is_pageable(self) -> bool {
+        let kind = self.resource.try_property::<MemoryKind>();
+        self.resource.has_property::<HostAccessible>()
+            && !matches!(kind, Some(MemoryKind::Pinned | MemoryKind::Managed | MemoryKind::Device))
     }
 
     /// Has `stream` wait for those whose uses conflict, and those who come later wait for what is enqueued there meanwhile.
@@ -108,6 +124,10 @@ impl<'a> Memory<'a> {
         debug_assert_eq!(self.bytes, source.bytes, "as long as the source");
         self.enqueue(stream, |target| {
             let read = source.order.begin(&source.range(), Access::Read, Lasts::Once, stream)?;
+            if source.is_pageable() {
+                // The driver may read it before the stream comes to the copy.
+                stream.synchronize()?;
+            }
             // SAFETY: both are as long, and what conflicts with the uses of either is ordered before this place on the stream. They
             // do not overlap, since one is written by way of a value that excludes all others.
             let copied =

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 
 use rmm_containers::{DeviceUVector, ManagedVec, PinnedVec};
 use rmm_core::sys::CuDeviceAttribute;
-use rmm_core::{CudaStream, StreamFlags, StreamRef};
+use rmm_core::{CudaStream, Device, StreamFlags, StreamRef};
 use rmm_resources::CudaAsyncMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 
@@ -94,6 +94,44 @@ fn whoever_waits_for_a_copy_does_not_wait_for_what_comes_after_it() {
     own.synchronize().unwrap();
     assert!(!other.as_ref().is_idle().unwrap(), "the source did not wait for the kernel");
     assert_eq!(copied.to_vec(&other).unwrap(), [1; 100]);
+}
+
+#[test]
+fn the_own_stream_is_behind_a_clone_on_another() {
+    rmm_sim::check(|machine| {
+        let (own, other) = (stream(), stream());
+        let source = DeviceUVector::from_slice(&[1u32; 100], &own).unwrap();
+        let cloned = source.try_clone_on(&other).unwrap();
+        // What the program enqueues by itself on the own stream, by the plain address.
+        let pointer = source.as_ptr();
+        let kernel = Kernel::new("write", move |memory| memory.write(pointer, &[0; 400]).unwrap());
+        machine.launch(own.as_raw(), kernel.writes(pointer, 400)).unwrap();
+        assert_eq!(cloned.to_vec(&other).unwrap(), [1; 100]);
+    });
+}
+
+#[test]
+fn a_default_stream_is_that_of_the_containers_device() {
+    let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    for default in [StreamRef::legacy(), StreamRef::per_thread()] {
+        let resource = CudaAsyncMemoryResource::new().unwrap();
+        let mut first = DeviceUVector::<u32>::uninit(100, default, &resource).unwrap();
+        let _second_is_current = Device::new(1).unwrap().make_current().unwrap();
+        let resource = CudaAsyncMemoryResource::new().unwrap();
+        let mut second = DeviceUVector::<u32>::uninit(100, default, &resource).unwrap();
+        first.fill(1).unwrap();
+        second.fill(2).unwrap();
+        assert_eq!(first.element(3, default).unwrap(), 1);
+        // From device to device: each is ordered with its own default stream.
+        second.as_slice_mut().copy_from(first.as_slice(), default).unwrap();
+        first.fill(3).unwrap();
+        assert_eq!(second.to_vec(default).unwrap(), [1; 100]);
+        first.set_stream(default).unwrap();
+        drop(first);
+    }
+    machine.run_all();
+    machine.assert_no_violations();
 }
 
 #[test]

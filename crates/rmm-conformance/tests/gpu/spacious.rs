@@ -13,10 +13,13 @@ conformance! { ROOM;
     buffers_move_between_streams,
     current_resource_serves_containers,
     equality_and_erasure_keep_the_resource,
+    halves_are_written_by_two_streams,
     live_blocks_never_overlap,
     logs_name_each_allocation_and_its_free,
     memory_is_usable,
+    pinned_vectors_wait_for_their_copies,
     threads_share_a_resource,
+    values_travel_with_the_call,
     vectors_hold_their_elements,
     zero_bytes_are_free,
 }

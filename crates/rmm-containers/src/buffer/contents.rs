@@ -12,7 +12,7 @@ impl DeviceBuffer {
     fn memory(&self) -> Memory<'_> {
         // SAFETY: the block has so many bytes, and its order knows all uses. It lives as long as it is borrowed, and views of it
         // are made from a shared borrow to be read, from an exclusive one to be written.
-        unsafe { Memory::new(self.block.order(), self.block.pointer(), self.len) }
+        unsafe { Memory::new(self.block.order(), self.resource(), self.as_ptr(), self.len) }
     }
 
     /// The bytes, to be read.

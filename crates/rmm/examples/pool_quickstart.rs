@@ -1,0 +1,41 @@
+//! A pool over the device's memory, made the one that is used where none is named.
+
+#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+
+mod device;
+
+use rmm::prelude::*;
+
+fn main() -> Result<(), rmm::Error> {
+    let _device = device::open();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(64 << 20)
+        .maximum_size(256 << 20)
+        .build()?;
+    let former = rmm::set_current_device_resource(&pool)?;
+    println!("memory now comes from a pool over {}, and no longer from {former:?}", pool.name());
+
+    let stream = CudaStream::new()?;
+    for round in 0..100u32 {
+        // From the pool: after the first round no call of the driver.
+        let mut vector = DeviceUVector::from_slice(&vec![round; 10_000], &stream)?;
+        vector.set_element_async(0, round + 1)?;
+        assert_eq!(vector.element(0, &stream)?, round + 1);
+        assert_eq!(vector.back_element(&stream)?, round);
+    }
+    let statistics = pool.statistics();
+    println!("{statistics:?}");
+    assert_eq!((statistics.allocations, statistics.frees), (100, 100));
+
+    // What a pool refuses it explains.
+    let error = DeviceBuffer::uninit(1 << 30, &stream, &pool).expect_err("the pool has a limit");
+    println!("{error}");
+    assert!(error.is_out_of_memory());
+    rmm::reset_current_device_resource()?;
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().expect("it runs");
+}
