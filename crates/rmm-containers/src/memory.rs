@@ -3,7 +3,8 @@
 use std::ops::{Bound, Range, RangeBounds};
 
 use rmm_core::{
-    DevicePtr, Error, HostAccessible, Introspect as _, MemoryKind, StreamRef, SyncResource, copy,
+    DevicePtr, Error, HostAccessible, Introspect as _, MemoryKind, PrefetchTarget, StreamRef,
+    SyncResource, copy, prefetch,
 };
 
 use crate::order::{Access, Lasts, Order};
@@ -69,6 +70,22 @@ impl<'a> Memory<'a> {
         }
         let _context = self.order.context().enter()?;
         self.order.begin(&self.range(), access, Lasts::On, stream).map(drop)
+    }
+
+    /// Has managed memory moved before it is used, in the order of `stream`.
+    pub(crate) fn prefetch(
+        self,
+        target: PrefetchTarget,
+        stream: StreamRef<'_>,
+    ) -> Result<(), Error> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let _context = self.order.context().enter()?;
+        let read = self.order.begin(&self.range(), Access::Read, Lasts::Once, stream)?;
+        let enqueued = prefetch(self.pointer, self.bytes, target, stream);
+        self.order.passed(read, stream);
+        enqueued
     }
 
     /// Copies to the host; complete on return.

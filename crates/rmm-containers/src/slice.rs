@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
 use bytemuck::Pod;
-use rmm_core::{DevicePtr, DeviceResource, Error, StreamRef};
+use rmm_core::{DevicePtr, DeviceResource, Error, PrefetchTarget, StreamRef};
 
 use crate::DeviceUVector;
 use crate::memory::{Memory, check_lengths, resolve};
@@ -173,6 +173,20 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         let mut vector = DeviceUVector::uninit(self.len(), stream, resource)?;
         vector.copy_from(*self)?;
         Ok(vector)
+    }
+
+    /// Has the elements moved to where they are to be used, in the order of `stream`, if their memory is managed: see
+    /// [`prefetch`](rmm_core::prefetch).
+    ///
+    /// # Errors
+    /// As [`prefetch`](rmm_core::prefetch).
+    #[doc(alias = "rmm::prefetch")]
+    pub fn prefetch<'s>(
+        &self,
+        target: PrefetchTarget,
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<(), Error> {
+        self.memory.prefetch(target, stream.into())
     }
 
     /// Has the elements read by work that the caller enqueues on `stream`: that is ordered behind what was done to them so far, and

@@ -4,8 +4,8 @@ use std::mem::ManuallyDrop;
 
 use rmm_containers::{DeviceUVector, ManagedVec, PinnedVec};
 use rmm_core::sys::CuDeviceAttribute;
-use rmm_core::{CudaStream, Device, StreamFlags, StreamRef};
-use rmm_resources::CudaAsyncMemoryResource;
+use rmm_core::{CudaStream, Device, PrefetchTarget, StreamFlags, StreamRef};
+use rmm_resources::{CudaAsyncMemoryResource, SystemMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
 
 fn lazy() -> Machine {
@@ -267,6 +267,39 @@ fn managed_memory_is_used_by_kernels_and_read_by_the_host() {
         }
         assert_eq!(managed.as_slice().unwrap(), [0; 3]);
         machine.host_reads(managed.device_slice().as_ptr(), 12).unwrap();
+    });
+}
+
+#[test]
+fn ordinary_memory_of_the_host_is_not_read_before_its_stream_comes_to_it() {
+    let machine = Machine::builder()
+        .attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1)
+        .schedule(Schedule::Lazy)
+        .build();
+    let _entered = machine.enter();
+    let stream = stream();
+    let ordinary = SystemMemoryResource::new().unwrap();
+    let mut source = DeviceUVector::from_slice_in(&[1u32; 100], &stream, &ordinary).unwrap();
+    source.fill(2).unwrap();
+    let mut target = vector(100, &stream);
+    target.copy_from(source.as_slice()).unwrap(); // such memory may be read by the call itself
+    assert_eq!(target.to_vec(&stream).unwrap(), [2; 100]);
+}
+
+#[test]
+fn managed_memory_is_prefetched_and_other_memory_stays() {
+    rmm_sim::check(|machine| {
+        let stream = stream();
+        let mut managed = ManagedVec::from_slice(&[1u32, 2, 3]).unwrap();
+        let here = PrefetchTarget::Device(Device::current().unwrap());
+        managed.device_slice().prefetch(here, &stream).unwrap();
+        assert_eq!(calls(machine, "cuMemPrefetch"), 1);
+        managed.as_mut_slice().unwrap()[0] = 5;
+        managed.device_slice().slice(3..).unwrap().prefetch(here, &stream).unwrap();
+        assert_eq!(calls(machine, "cuMemPrefetch"), 1, "there is nothing to move");
+        let vector = DeviceUVector::from_slice(&[1u32, 2, 3], &stream).unwrap();
+        vector.as_slice().prefetch(PrefetchTarget::Host, &stream).unwrap();
+        assert_eq!(vector.to_vec(&stream).unwrap(), [1, 2, 3]);
     });
 }
 
