@@ -61,12 +61,19 @@ fn rmm_2451_a_size_that_overflows_is_refused() {
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
     let huge = usize::MAX / 2;
-    let error = DeviceUVector::<u64>::uninit(huge, &stream, &pool).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    // One element too many to be counted in bytes, and one more: 8 bytes if the product wraps.
+    let wraps = usize::MAX / 8 + 2;
+    for len in [huge, wraps] {
+        let error = DeviceUVector::<u64>::uninit(len, &stream, &pool).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(PinnedVec::<u64>::zeroed(len).unwrap_err().is_invalid_argument());
+    }
     let mut vector = DeviceUVector::from_slice_in(&[1u64, 2], &stream, &pool).unwrap();
     assert!(vector.reserve(huge).unwrap_err().is_invalid_argument());
     assert!(vector.resize(huge).unwrap_err().is_invalid_argument());
     assert!(vector.resize(usize::MAX / 8).unwrap_err().is_invalid_argument());
+    assert!(vector.resize(wraps).unwrap_err().is_invalid_argument());
+    assert!(vector.reserve(wraps).unwrap_err().is_invalid_argument());
     assert_eq!((vector.len(), vector.capacity()), (2, 2));
     assert_eq!(vector.to_vec(&stream).unwrap(), [1, 2]);
     let mut bytes = DeviceBuffer::uninit(1, &stream, &pool).unwrap();
