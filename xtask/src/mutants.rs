@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: breaks the pool and the base resources one line at a time, and asks whether a test notices.
+//! `cargo xtask mutants`: breaks the pool, the base resources and the containers one line at a time, and asks whether a test notices.
 //!
 //! The shipping code knows nothing of it: each mutant is made in a copy of the workspace below the target folder.
 
@@ -15,7 +15,7 @@ use crate::cargo::{WithCommand as _, cargo, has_nextest, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::steps::{new_table, seconds};
 use copy::Workspace;
-use list::{MUTANTS, Mutant};
+use list::Mutant;
 use verdict::Verdict;
 
 /// The packages whose tests are asked last, because they take longest.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let is_chosen = |mutant: &&Mutant| {
         args.names.is_empty() || args.names.iter().any(|part| mutant.name.contains(part))
     };
-    let mutants: Vec<&Mutant> = MUTANTS.iter().filter(is_chosen).collect();
+    let mutants: Vec<&Mutant> = list::all().filter(is_chosen).collect();
     if args.list {
         let mut table = new_table(&["mutant", "what it breaks"]);
         table.add_rows(mutants.iter().map(|mutant| [mutant.name, mutant.breaks]));

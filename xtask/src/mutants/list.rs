@@ -1,5 +1,7 @@
 //! The mutants: one change each, to a mechanism that something rests on.
 
+mod containers;
+
 use std::borrow::Cow;
 
 use crate::error::Result;
@@ -65,8 +67,13 @@ impl Mutant {
     }
 }
 
-/// All of them, by file.
-pub(super) const MUTANTS: &[Mutant] = &[
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
+    [MUTANTS, containers::MUTANTS].into_iter().flatten()
+}
+
+/// Those of the pool and the base resources, by file.
+const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-wait-after-stealing",
         file: ORDER,
@@ -558,7 +565,7 @@ mod tests {
     #[test]
     fn every_mutant_changes_one_place_of_the_code() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for mutant in MUTANTS {
+        for mutant in all() {
             let text = fs::read_to_string(root.join(mutant.file)).unwrap();
             let broken = mutant.apply(&text).unwrap_or_else(|error| panic!("{error}"));
             assert_ne!(broken, text, "{}", mutant.name);
@@ -567,8 +574,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_say_what_to_type() {
-        let names: BTreeSet<_> = MUTANTS.iter().map(|mutant| mutant.name).collect();
-        assert_eq!(names.len(), MUTANTS.len());
+        let names: BTreeSet<_> = all().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), all().count());
         let plain = |c: char| c.is_ascii_lowercase() || c == '-';
         assert!(names.iter().all(|name| name.chars().all(plain)), "{names:?}");
     }

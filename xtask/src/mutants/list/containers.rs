@@ -1,0 +1,67 @@
+//! Mutants of the containers.
+
+use super::Mutant;
+
+const BLOCK: &str = "crates/rmm-containers/src/block.rs";
+const MEMORY: &str = "crates/rmm-containers/src/memory.rs";
+const ORDER: &str = "crates/rmm-containers/src/order.rs";
+const USES: &str = "crates/rmm-containers/src/order/uses.rs";
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "container-home-not-awaited",
+        file: ORDER,
+        original: "            stream.wait(&home.end()?)?;",
+        replacement: "            let _ = home;",
+        breaks: "a stream that is given a container does not wait for the container's own",
+    },
+    Mutant {
+        name: "container-use-not-awaited",
+        file: ORDER,
+        original: "                Mark::Event(event) => stream.wait(event)?,",
+        replacement: "                Mark::Event(_) => {}",
+        breaks: "a stream does not wait for those that used a container before",
+    },
+    Mutant {
+        name: "container-use-not-noted",
+        file: ORDER,
+        original: "        Ok(uses.note(place, range.clone(), access, lasts, Mark::EndOfStream))",
+        replacement: "        let _ = (place, lasts);\n        Ok(None)",
+        breaks: "a container does not know who uses it",
+    },
+    Mutant {
+        name: "container-frees-in-use",
+        file: BLOCK,
+        original: "            Ok(_) => self.order.settle_anyhow(),",
+        replacement: "            Ok(_) => true,",
+        breaks: "a container is freed while other streams use it",
+    },
+    Mutant {
+        name: "container-readers-overlooked",
+        file: USES,
+        original: "overlap && (self.access == Access::Write || access == Access::Write)",
+        replacement: "overlap && self.access == Access::Write",
+        breaks: "a container is written while other streams read it",
+    },
+    Mutant {
+        name: "container-halves-wait",
+        file: USES,
+        original: "let overlap = self.range.start < range.end && range.start < self.range.end;",
+        replacement: "let (overlap, _) = (true, range);",
+        breaks: "streams that use different parts of a container wait for each other",
+    },
+    Mutant {
+        name: "container-forgets-pending",
+        file: USES,
+        original: "(other.is_over || other.lasts == Lasts::On && lasts == Lasts::On)",
+        replacement: "(other.lasts == Lasts::Once || lasts == Lasts::On)",
+        breaks: "one thread's use makes a container forget what another is about to enqueue",
+    },
+    Mutant {
+        name: "container-reads-pageable-early",
+        file: MEMORY,
+        original: "            if source.is_pageable() {",
+        replacement: "            if false {",
+        breaks: "ordinary memory of the host is copied from before the work that writes it",
+    },
+];
