@@ -5,7 +5,7 @@ use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
 use rmm_core::sys::CuResult;
 use rmm_core::{AnyResource, Context, CudaStream, Error, StreamFlags};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
-use rmm_sim::{Checker, Machine, Schedule};
+use rmm_sim::{Checker, Fault, Machine, Schedule};
 
 struct Scene {
     resource: AnyResource,
@@ -170,4 +170,28 @@ fn memory_of_the_host_is_not_freed_under_a_copy() {
         },
         |scene, vector| assert_eq!(vector.to_vec(&scene.own).unwrap(), [7; 100]),
     );
+}
+
+#[test]
+fn a_device_that_is_lost_ends_everything_without_a_hang() {
+    for call in 1..40 {
+        let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).build();
+        let _entered = machine.enter();
+        let (own, other, resource) = (stream(), stream(), over_driver());
+        machine.fail(Fault::device_lost(call));
+        let (mut vectors, mut staging) = (None, None);
+        let mut program = || -> Result<(), Error> {
+            let vector = DeviceUVector::<u32>::uninit(100, &own, &resource)?;
+            let vector = vectors.insert(vector);
+            vector.as_slice_mut().fill(1, &other)?;
+            let pinned = staging.insert(PinnedVec::zeroed(100)?);
+            pinned.copy_from_device(vector.as_slice(), &own)?;
+            vector.resize(200)?;
+            vector.copy_from_slice(&[1; 200])?;
+            pinned.as_slice().map(drop)
+        };
+        let outcome = program();
+        assert_eq!(outcome.is_ok(), machine.failed_calls().is_empty(), "call {call}");
+        drop((vectors, staging));
+    }
 }

@@ -13,8 +13,9 @@ pub enum StreamLifetime {
     /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap to reuse as with a
     /// stream of this library.
     UntilDropped,
-    /// Only during the calls that it is given to, and for as long as a container is on it: its owner may destroy it at any time
-    /// in between, although blocks freed on it are still pooled. Each free then records an event.
+    /// Only during the calls that it is given to, and for as long as a container is on it, or has work there by `use_on` and is not
+    /// settled, used elsewhere or dropped since: its owner may destroy it at any time in between, although blocks freed on it are
+    /// still pooled. Each free then records an event.
     Unknown,
 }
 
