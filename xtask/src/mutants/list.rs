@@ -486,8 +486,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "waits-left-out-where-pages-are-added",
         file: SLOW,
-        original: "let extends_by_waiting = self.could_extend(",
-        replacement: "let extends_by_waiting = false && self.could_extend(",
+        original: "let extends_by_waiting = self.extends_by_waiting(",
+        replacement: "let extends_by_waiting = false && self.extends_by_waiting(",
         breaks: "a block that has to lie in new pages and what another stream freed is refused, or waits for the device",
     },
     Mutant {

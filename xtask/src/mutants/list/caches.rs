@@ -107,7 +107,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "batch-for-everybody",
         file: REFILL,
         original: "let usable = |other, point| point <= order.covered(list, other);",
-        replacement: "let usable = |other, point| point <= order.covered(list, other).max(Point::MAX);",
+        replacement: "let usable = |other, point| point <= order.covered(list, other).max(u64::MAX);",
         breaks: "a batch of blocks goes to a stream while another is at work on them",
     },
     Mutant {
