@@ -15,7 +15,7 @@ use crate::cargo::{WithCommand as _, cargo, has_nextest, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::steps::{new_table, seconds};
 use copy::Workspace;
-use list::Mutant;
+use list::{Mutant, mutants};
 use verdict::Verdict;
 
 /// The packages whose tests are asked last, because they take longest.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let is_chosen = |mutant: &&Mutant| {
         args.names.is_empty() || args.names.iter().any(|part| mutant.name.contains(part))
     };
-    let mutants: Vec<&Mutant> = list::all().filter(is_chosen).collect();
+    let mutants: Vec<&Mutant> = mutants().filter(is_chosen).collect();
     if args.list {
         let mut table = new_table(&["mutant", "what it breaks"]);
         table.add_rows(mutants.iter().map(|mutant| [mutant.name, mutant.breaks]));
@@ -111,29 +111,51 @@ impl Tests<'_> {
         packages.sort_unstable();
         packages.dedup();
         for package in packages.into_iter().chain([SLOW]) {
-            match self.ask(package)? {
+            match Self::ask(self.nextest(package))? {
                 Verdict::Survived => println!("{package}: its tests pass without mutants"),
                 verdict => return Err(format!("{package}, without any mutant: {verdict}").into()),
+            }
+        }
+        if mutants.iter().any(|mutant| mutant.is_modelled()) {
+            match Self::ask(self.models())? {
+                Verdict::Survived => println!("the models of locks pass without mutants"),
+                verdict => return Err(format!("models, without any mutant: {verdict}").into()),
             }
         }
         Ok(())
     }
 
-    /// Asks the tests of the mutant's own package, and where they see nothing those of all resources.
+    /// Asks the models, if the mutant is in what they are about, then the tests of its own package, and where they see nothing those
+    /// of all resources.
     fn judge(&self, mutant: &Mutant) -> Result<Verdict> {
         let _broken = self.workspace.apply(mutant)?;
-        match self.ask(mutant.package())? {
-            Verdict::Survived => self.ask(SLOW),
+        if mutant.is_modelled() {
+            match Self::ask(self.models())? {
+                Verdict::Survived => {}
+                verdict => return Ok(verdict),
+            }
+        }
+        match Self::ask(self.nextest(mutant.package()))? {
+            Verdict::Survived => Self::ask(self.nextest(SLOW)),
             verdict => Ok(verdict),
         }
     }
 
-    fn ask(&self, package: &str) -> Result<Verdict> {
-        let mut command = self.nextest(package);
+    fn ask(mut command: Command) -> Result<Verdict> {
         let output = command.stdin(Stdio::null()).output().with_command(&command)?;
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.push_str(&String::from_utf8_lossy(&output.stderr));
         Verdict::of(output.status.code(), &text)
+    }
+
+    /// What explores every interleaving of a few threads, in a build for it alone.
+    fn models(&self) -> Command {
+        let mut command = self.nextest("rmm-adaptors");
+        command
+            .args(["--lib", "models"])
+            .env("CARGO_TARGET_DIR", self.target.join("models"))
+            .env("RUSTFLAGS", "--cfg rmm_loom");
+        command
     }
 
     fn nextest(&self, package: &str) -> Command {

@@ -18,6 +18,8 @@ mod kinds;
 mod logging;
 #[path = "suite/pool.rs"]
 mod pool;
+#[path = "suite/pool_batches.rs"]
+mod pool_batches;
 #[path = "suite/pool_devices.rs"]
 mod pool_devices;
 #[path = "suite/pool_events.rs"]

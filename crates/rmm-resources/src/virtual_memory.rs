@@ -150,6 +150,10 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
         self.space.page
     }
 
+    fn most_bytes(&self) -> Option<u64> {
+        Some(self.space.memory as u64)
+    }
+
     fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error> {
         if !address.0.is_multiple_of(self.space.page as u64) || layout.size() == 0 {
             let message = format!(

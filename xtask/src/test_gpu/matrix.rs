@@ -1,4 +1,4 @@
-//! The cells of the matrix: devices x kinds of stream x resources.
+//! The cells of the matrix: devices x kinds of stream x resources, and one for each device for all tests that choose these themselves.
 
 use std::fmt;
 use std::path::Path;
@@ -28,14 +28,30 @@ pub(super) const RESOURCES: [&str; 14] = [
     "sam-headroom",
 ];
 
+/// Stands for the kinds of stream, or the resources, that tests choose themselves.
+const OWN: &str = "its own";
+
+/// The modules of the test program whose tests are about one kind of stream and one resource; all others choose these themselves.
+const SUITE: [&str; 2] = ["small::", "spacious::"];
+const OTHERS: [&str; 8] = [
+    "devices::",
+    "driver::",
+    "exit::",
+    "export::",
+    "merged_lists::",
+    "peers::",
+    "stress::",
+    "timing::",
+];
+
 /// One run of the test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
     /// The device's number with the driver.
     pub(super) device: u32,
-    /// One of [`STREAMS`].
+    /// One of [`STREAMS`], or [`OWN`].
     pub(super) stream: &'static str,
-    /// One of [`RESOURCES`].
+    /// One of [`RESOURCES`], or [`OWN`].
     pub(super) resource: &'static str,
 }
 
@@ -52,9 +68,15 @@ impl Cell {
         command
             .arg("--test-threads=1")
             .env("RMM_DRIVER", "cuda")
-            .env("RMM_TEST_DEVICE", self.device.to_string())
-            .env("RMM_TEST_STREAM", self.stream)
-            .env("RMM_TEST_RESOURCE", self.resource);
+            .env("RMM_TEST_DEVICE", self.device.to_string());
+        if self.resource == OWN {
+            command.args(SUITE.map(|module| format!("--skip={module}")));
+        } else {
+            command
+                .args(OTHERS.map(|module| format!("--skip={module}")))
+                .env("RMM_TEST_STREAM", self.stream)
+                .env("RMM_TEST_RESOURCE", self.resource);
+        }
         command
     }
 }
@@ -78,6 +100,7 @@ pub(super) fn choose(found: &[Gpu], wanted: &[u32]) -> Result<Vec<u32>> {
 pub(super) fn cells(devices: &[u32]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &device in devices {
+        cells.push(Cell { device, stream: OWN, resource: OWN });
         for stream in STREAMS {
             for resource in RESOURCES {
                 cells.push(Cell { device, stream, resource });
@@ -109,16 +132,36 @@ mod tests {
     #[test]
     fn each_combination_is_a_cell_of_its_own() {
         let cells = cells(&[0, 2]);
-        assert_eq!(cells.len(), 2 * STREAMS.len() * RESOURCES.len());
+        assert_eq!(cells.len(), 2 * (1 + STREAMS.len() * RESOURCES.len()));
         assert!(cells.iter().enumerate().all(|(index, cell)| !cells[..index].contains(cell)));
     }
 
     #[test]
     fn the_program_is_told_its_cell() {
-        let cell = Cell { device: 2, stream: "legacy", resource: "pool" };
+        let told = |cell: Cell| describe(&cell.command(Path::new("/a/gpu")));
+        let cell = told(Cell { device: 2, stream: "legacy", resource: "pool" });
+        let environment =
+            "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 RMM_TEST_RESOURCE=pool RMM_TEST_STREAM=legacy";
+        let rest = cell.strip_prefix(environment).unwrap_or_default();
+        assert!(rest.starts_with(" /a/gpu --test-threads=1 --skip=devices:: "), "{cell}");
         assert_eq!(
-            describe(&cell.command(Path::new("/a/gpu"))),
-            "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 RMM_TEST_RESOURCE=pool RMM_TEST_STREAM=legacy /a/gpu --test-threads=1"
+            told(Cell { device: 2, stream: OWN, resource: OWN }),
+            "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 /a/gpu --test-threads=1 --skip=small:: --skip=spacious::"
         );
+    }
+
+    #[test]
+    fn each_module_of_the_program_is_in_some_cell() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/rmm-conformance/tests");
+        let program = std::fs::read_to_string(folder.join("gpu.rs")).unwrap();
+        // Those without tests of their own.
+        let helpers = ["merging", "merging_lists", "pair", "run", "witness"];
+        let modules =
+            program.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        for module in modules.filter(|module| !helpers.contains(module)) {
+            let name = format!("{module}::");
+            let is_there = SUITE.iter().chain(&OTHERS).filter(|&&known| known == name).count();
+            assert_eq!(is_there, 1, "{module}");
+        }
     }
 }

@@ -82,6 +82,10 @@ impl Shared {
             let missing = claim.missing_bytes();
             state = self.make_room(state, request, missing, thrift);
             let held = state.heap.reserved() + state.pending;
+            if let Err(error) = could_have(upstream, held.saturating_add(missing)) {
+                state.give_up(claim, list);
+                return (state, Err(Some(error)));
+            }
             let Some(wanted) = self.growth.extension(held, missing, limit, page) else {
                 state.give_up(claim, list);
                 return (state, Err(None));
@@ -143,12 +147,25 @@ impl Shared {
     }
 }
 
+/// An error if upstream can never have so many bytes: to find that out piece by piece would take seconds.
+fn could_have(upstream: &dyn ExtendableResource, bytes: u64) -> Result<(), Error> {
+    match upstream.most_bytes() {
+        Some(most) if bytes > most => {
+            let message = format!("{bytes} bytes are more than the {most} that there are");
+            Err(Error::out_of_memory(upstream.name())
+                .with_source(Error::out_of_range("extend", message)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Allocates a row at addresses of upstream's choice.
 fn allocate_in_pieces(
     upstream: &dyn ExtendableResource,
     bytes: u64,
     piece: u64,
 ) -> Result<Row, Error> {
+    could_have(upstream, bytes)?;
     let first = usize::try_from(piece)
         .ok()
         .and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok())

@@ -158,10 +158,7 @@ impl Shared {
             Ok(node) => return (state, Ok(node)),
             Err(error) => error,
         };
-        let extends_by_waiting = self.could_extend(&state, request, |_, _| true) && {
-            let covered = |other, freed| freed <= state.order.covered(list, other);
-            !self.could_extend(&state, request, covered)
-        };
+        let extends_by_waiting = self.extends_by_waiting(&state, request);
         if let Some(node) = Self::take_by_waiting(&mut state, request, extends_by_waiting) {
             return (state, Ok(node));
         }
@@ -371,6 +368,17 @@ impl Shared {
         state.heap.least_missing(request.size, page, usable).is_some_and(|missing| {
             self.growth.extension(held, missing, self.growth.hard_limit, page).is_some()
         })
+    }
+
+    /// Whether the block could lie in memory that is added and what others freed, for which there has to be a wait.
+    fn extends_by_waiting(&self, state: &State, request: Request<'_>) -> bool {
+        let covered = |other, freed| freed <= state.order.covered(request.list, other);
+        let is_waited_for = |other: ListId| {
+            !state.heap.is_empty(other) && !covered(other, state.order.newest(other))
+        };
+        state.order.lists().any(is_waited_for)
+            && self.could_extend(state, request, |_, _| true)
+            && !self.could_extend(state, request, covered)
     }
 
     /// Whether the limit would leave room for the request if everything idle were given back.

@@ -120,7 +120,7 @@ impl State {
         size: u64,
         list: ListId,
     ) -> NodeId {
-        let rest = (list, self.point_of_rest(list));
+        let rest = (list, self.open_point(list));
         let node = self.heap.meet(claim, pieces, size, rest);
         self.note_rest(list);
         self.note_growth(pieces.len() as u64);
@@ -129,7 +129,7 @@ impl State {
 
     /// Gives a claim up.
     pub(super) fn give_up(&mut self, claim: Claim, list: ListId) {
-        let point = self.point_of_rest(list);
+        let point = self.open_point(list);
         self.heap.give_up(claim, list, point);
         self.note_rest(list);
     }
@@ -182,7 +182,7 @@ impl State {
 
     /// Takes memory out of free neighbours that the requester may use, whichever lists they are in.
     pub(super) fn take_fused(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        let point = self.point_of_rest(list);
+        let point = self.open_point(list);
         let order = &self.order;
         let node = self
             .heap
@@ -191,9 +191,9 @@ impl State {
         Some(node)
     }
 
-    /// The point of what is left of a run of blocks: the requester's stream has not used it before, but it counts as if it had, at the
-    /// stream's newest point.
-    fn point_of_rest(&self, list: ListId) -> Point {
+    /// The point of a block that is freed now. So does what is left of a run of blocks count: the requester's stream has not used it
+    /// before, but might have.
+    fn open_point(&self, list: ListId) -> Point {
         if list == ListId::CLEAN { 0 } else { self.order.open(list) }
     }
 
@@ -251,7 +251,7 @@ impl State {
     /// Takes a block back into a list, at its current point. Returns its bytes, or `None` if the address is not that of a
     /// live block.
     pub(super) fn take_back(&mut self, pointer: DevicePtr, list: ListId) -> Option<u64> {
-        let point = self.point_of_rest(list);
+        let point = self.open_point(list);
         let bytes = self.take_back_at(pointer, list, point)?;
         self.statistics.frees += 1;
         Some(bytes)
@@ -283,7 +283,7 @@ impl State {
         // A stream that has a cache has a list.
         let list = self.order.find(stream).unwrap_or_else(|| self.lost_list());
         // That it was freed was counted when it was put into the cache.
-        let bytes = self.take_back_at(DevicePtr(address), list, self.point_of_rest(list))?;
+        let bytes = self.take_back_at(DevicePtr(address), list, self.open_point(list))?;
         self.order.note_free(list, bytes).then_some(list)
     }
 

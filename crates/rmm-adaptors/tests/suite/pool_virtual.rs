@@ -351,3 +351,23 @@ proptest! {
         prop_assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     }
 }
+
+#[test]
+fn what_the_device_can_never_have_is_refused_without_asking_for_its_pieces() {
+    let machine = Machine::builder().memory(1 << 30).build();
+    let _entered = machine.enter();
+    let upstream = VirtualMemoryResource::new().expect("addresses");
+    let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
+    let stream = stream();
+    let kept = pool.allocate(stream.as_ref(), layout(MIB)).expect("a block");
+    let before = machine.calls();
+    for bytes in [2 << 30, 1 << 30] {
+        let error =
+            pool.allocate(stream.as_ref(), layout(bytes)).expect_err("there is not so much");
+        assert!(error.is_out_of_memory(), "{error}");
+    }
+    let asked = machine.calls() - before;
+    assert!(asked < 64, "{asked} calls of the driver");
+    free(&pool, &stream, kept, MIB);
+    assert!(pool.allocate(stream.as_ref(), layout((1 << 30) - 8 * MIB)).is_ok());
+}

@@ -46,6 +46,11 @@ pub unsafe trait ExtendableResource: SyncResource {
     /// below 256.
     fn page_size(&self) -> usize;
 
+    /// The most bytes that all blocks together can have, where that is known: who lacks more need not ask piece by piece.
+    fn most_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Allocates memory at exactly this address, as [`allocate_sync`](SyncResource::allocate_sync) does at one of its own choice.
     ///
     /// # Errors

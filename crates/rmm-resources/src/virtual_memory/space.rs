@@ -18,7 +18,7 @@ pub(super) struct Space {
     /// Bytes of addresses to reserve at a time.
     step: usize,
     /// Bytes that the device has.
-    memory: usize,
+    pub(super) memory: usize,
     books: Mutex<Books>,
 }
 

@@ -124,6 +124,8 @@ fn repeat<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + REPEATED {
         let _told = OfSeed(seed);
         let program = Program::of(seed, 1);
+        // A process asks once what its driver can do; a device that runs by seed takes each call for a chance to go on.
+        places(&program, make);
         let (once, again) = (places(&program, make), places(&program, make));
         blocks += once.iter().flatten().count();
         assert_eq!(once, again);

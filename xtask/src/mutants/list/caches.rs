@@ -1,0 +1,127 @@
+//! Mutants of the caches in front of a pool's lock, and of what passes blocks between them.
+
+use super::{Mutant, ORDER, SHARED, SLOW, STATE};
+
+const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
+const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
+const BIASED: &str = "crates/rmm-adaptors/src/pool/caches/biased.rs";
+const THREAD: &str = "crates/rmm-adaptors/src/pool/caches/thread.rs";
+const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
+
+/// What has models that explore every interleaving of a few threads.
+pub(super) const MODELLED: &[&str] = &[BIASED, THREAD];
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "cache-of-any-stream",
+        file: CACHES,
+        original: "let cache = cache.as_mut().filter(|_| label.is_of(stream))?;",
+        replacement: "let cache = cache.as_mut()?;",
+        breaks: "a stream gets what another has just freed",
+    },
+    Mutant {
+        name: "odd-block-cached",
+        file: CACHES,
+        original: "if self.odd_blocks.load(Ordering::Relaxed) > 0 {",
+        replacement: "if self.odd_blocks.load(Ordering::Relaxed) == usize::MAX {",
+        breaks: "a block is handed out for more than it holds",
+    },
+    Mutant {
+        name: "cached-blocks-left-out-of-the-search",
+        file: SLOW,
+        original: "        self.drain_caches(&mut state);\n",
+        replacement: "",
+        breaks: "memory that threads keep at hand is refused to others",
+    },
+    Mutant {
+        name: "cached-blocks-outlive-their-stream",
+        file: SHARED,
+        original: "self.caches.drain(Some(stream.id()), |stream, address| {",
+        replacement: "self.caches.drain(Some(stream.id()).filter(|_| false).or(Some(StreamRef::legacy().id())), |stream, address| {",
+        breaks: "nothing marks the end of a stream's last uses of what it freed",
+    },
+    Mutant {
+        name: "cached-blocks-free-for-all",
+        file: STATE,
+        original: "let list = self.order.find(stream).unwrap_or_else(|| self.lost_list());",
+        replacement: "let list = self.order.find(stream).map_or(ListId::CLEAN, |_| ListId::CLEAN);",
+        breaks: "what leaves a cache goes to any stream at once",
+    },
+    Mutant {
+        name: "default-stream-cached",
+        file: ORDER,
+        original: "self.slots[list.index()].sealing == Sealing::Late\n",
+        replacement: "matches!(self.slots[list.index()].sealing, Sealing::Late | Sealing::Barrier)\n",
+        breaks: "nothing is put between two uses on the legacy default stream",
+    },
+    Mutant {
+        name: "user-that-looks-no-more",
+        file: BIASED,
+        original: "if self.user.load(Ordering::Acquire) != me.id() {",
+        replacement: "if self.user.load(Ordering::Acquire) == NOBODY {",
+        breaks: "two threads are in one cache",
+    },
+    Mutant {
+        name: "no-fence-of-the-user",
+        file: BIASED,
+        original: "        fence::light();\n",
+        replacement: "",
+        breaks: "a user and one from outside miss each other both ways",
+    },
+    Mutant {
+        name: "no-fence-from-outside",
+        file: BIASED,
+        original: "            fence::heavy();\n",
+        replacement: "",
+        breaks: "a user and one from outside miss each other both ways",
+    },
+    Mutant {
+        name: "user-inside-not-waited-for",
+        file: BIASED,
+        original: "                wait_outside(thread);\n",
+        replacement: "                let _ = (thread, wait_outside);\n",
+        breaks: "a cache is emptied while its user is at it",
+    },
+    Mutant {
+        name: "user-leaves-unseen",
+        file: BIASED,
+        original: "self.0.is_inside.store(false, Ordering::Release);",
+        replacement: "self.0.is_inside.store(false, Ordering::Relaxed);",
+        breaks: "what a user did in its cache is not seen by whoever empties it",
+    },
+    Mutant {
+        name: "next-user-blind",
+        file: BIASED,
+        original: "place.user.store(next.map_or(NOBODY, |(_, id)| id), Ordering::Release);",
+        replacement: "place.user.store(next.map_or(NOBODY, |(_, id)| id), Ordering::Relaxed);",
+        breaks: "what was done to a cache is not seen by its next user",
+    },
+    Mutant {
+        name: "thread-ends-unseen",
+        file: THREAD,
+        original: "self.id.store(NOBODY, Ordering::Release);",
+        replacement: "self.id.store(NOBODY, Ordering::Relaxed);",
+        breaks: "what an ended thread did in its cache is not seen by the next",
+    },
+    Mutant {
+        name: "batch-for-everybody",
+        file: REFILL,
+        original: "let usable = |other, point| point <= order.covered(list, other);",
+        replacement: "let usable = |other, point| point <= order.covered(list, other).max(u64::MAX);",
+        breaks: "a batch of blocks goes to a stream while another is at work on them",
+    },
+    Mutant {
+        name: "batch-outlives-its-stream",
+        file: SHARED,
+        original: "        state.empty_depot(Some(list));\n",
+        replacement: "",
+        breaks: "a batch is some other stream's once its own has retired",
+    },
+    Mutant {
+        name: "large-block-kept-out-of-reach",
+        file: CACHE,
+        original: "        while left > 0\n            && let Some((size, address)) = self.exact.take_oldest()",
+        replacement: "        while left > 64\n            && left < 128\n            && let Some((size, address)) = self.exact.take_oldest()",
+        breaks: "large blocks that threads keep at hand are refused to others",
+    },
+];
