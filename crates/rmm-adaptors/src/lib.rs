@@ -5,19 +5,47 @@
 //! * [`FixedSizeMemoryResource`] hands out blocks of one size, [`BinningMemoryResource`] sends each request to a resource for its size.
 //! * [`LoggingResourceAdaptor`] writes what is allocated and freed to a log that RMM's tools and `rmm replay` read.
 
+mod aligned;
 mod arena;
 mod binning;
+mod callback;
+mod failure_callback;
+mod fallback;
 mod fixed_size;
+mod layer;
+mod limiting;
 mod logging;
 mod pool;
+mod prefetch;
+mod statistics;
+mod tagged;
+mod thread_safe;
+mod tracking;
 
+pub use aligned::AlignedResourceAdaptor;
 pub use arena::{
     ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaOfStream, ArenaReport, ArenaStatistics,
 };
 pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
+pub use callback::CallbackMemoryResource;
+pub use failure_callback::{
+    FailedAllocation, FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder,
+};
+pub use fallback::FallbackMemoryResource;
 pub use fixed_size::{FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder};
-pub use logging::{LOG_HEADER, LoggingResourceAdaptor};
+pub use limiting::LimitingResourceAdaptor;
+pub use logging::{
+    LOG_FILE_VARIABLE, LOG_HEADER, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
+};
 pub use pool::{
     GrowthPolicy, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset,
     PoolStatistics, ReleasePolicy,
+};
+pub use prefetch::PrefetchResourceAdaptor;
+pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};
+pub use tagged::{Tag, TagScope, TagUsage, TaggedResourceAdaptor};
+pub use thread_safe::ThreadSafeResourceAdaptor;
+pub use tracking::{
+    CallSite, OutstandingAllocation, TrackingFinding, TrackingReport, TrackingResourceAdaptor,
+    TrackingResourceAdaptorBuilder,
 };
