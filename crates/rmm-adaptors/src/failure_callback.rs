@@ -153,7 +153,7 @@ impl fmt::Debug for Retry {
 
 // SAFETY: every call goes to the upstream as it is; a request that failed handed nothing out.
 unsafe impl Layer for Retry {
-    const NAME: &'static str = "failure_callback";
+    const NAME: &'static str = "failure-callback";
 
     #[inline]
     fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {

@@ -20,7 +20,7 @@ adaptor! {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// let resource = ThreadSafeResourceAdaptor::new(CudaMemoryResource::new());
-    /// assert!(resource.stack().map(|resource| resource.name()).eq(["thread_safe", "cuda"]));
+    /// assert!(resource.stack().map(|resource| resource.name()).eq(["thread-safe", "cuda"]));
     /// ```
     #[doc(alias = "rmm::mr::thread_safe_resource_adaptor")]
     ThreadSafeResourceAdaptor(OneAtATime)
@@ -38,7 +38,7 @@ impl<U> ThreadSafeResourceAdaptor<U> {
 
 // SAFETY: every call goes to the upstream as it is.
 unsafe impl Layer for OneAtATime {
-    const NAME: &'static str = "thread_safe";
+    const NAME: &'static str = "thread-safe";
 
     #[inline]
     fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {

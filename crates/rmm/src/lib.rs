@@ -33,7 +33,9 @@
 //! |---|---|
 //! | memory from the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`] and their kin for managed, pinned and host memory |
 //! | allocations that cost little | [`PoolMemoryResource`], [`ArenaMemoryResource`] for many threads |
-//! | what memory does | [`LoggingResourceAdaptor`] |
+//! | what memory does | [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`], [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for whose it is |
+//! | limits, and what is behind them | [`LimitingResourceAdaptor`], [`FallbackMemoryResource`], [`FailureCallbackResourceAdaptor`] |
+//! | a stack of resources from text | [`ResourceSpec`] |
 //! | bytes and elements on a device | [`DeviceBuffer`], [`DeviceUVector`] |
 //! | the resource used where none is named | [`current_device_resource`], [`set_current_device_resource`] |
 //! | order of work | [`CudaStream`], [`StreamRef`], [`CudaEvent`], [`CudaStreamPool`] |
@@ -52,16 +54,13 @@
 #[doc = include_str!("../../../docs/checking-stream-order.md")]
 mod checking_stream_order {}
 
-pub use rmm_adaptors::{
-    ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaOfStream, ArenaReport, ArenaStatistics,
-    LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
-    PoolPreset, PoolStatistics, ReleasePolicy,
-};
+pub use rmm_adaptors::*;
 #[cfg(feature = "allocator-api2")]
 pub use rmm_containers::HostAllocator;
 pub use rmm_containers::{DeviceBuffer, DeviceUVector};
 pub use rmm_core::*;
 pub use rmm_resources::*;
+pub use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, SpecError};
 
 /// What most programs use: the resources, streams and containers, and the traits whose methods are called on them.
 ///
