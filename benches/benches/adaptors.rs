@@ -48,6 +48,8 @@ fn pairs(
     time("tagged", &TaggedResourceAdaptor::new(over()));
     drop(tag);
     time("thread_safe", &ThreadSafeResourceAdaptor::new(over()));
+    #[cfg(feature = "tracing")]
+    time("tracing", &rmm_adaptors::TracingResourceAdaptor::new(over()));
     time("tracking", &TrackingResourceAdaptor::new(over()));
     let stacks = TrackingResourceAdaptor::builder(over()).capture_stacks(true).build();
     time("tracking_stacks", &stacks);

@@ -124,7 +124,8 @@ unsafe impl Layer for Align {
             Plan::TooLarge => return Err(Error::out_of_memory(NAME).with_layout(layout)),
             Plan::Within(padded, alignment) => (padded, alignment),
         };
-        let block = below.allocate(padded)?;
+        // The error is about what was asked for here.
+        let block = below.allocate(padded).map_err(|error| error.with_layout(layout))?;
         let aligned = DevicePtr(block.0.next_multiple_of(alignment as u64));
         if aligned == block || self.insert(aligned, block) {
             return Ok(aligned);

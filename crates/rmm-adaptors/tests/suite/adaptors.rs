@@ -16,6 +16,8 @@ mod prefetch;
 mod scripted;
 #[path = "adaptors/shared.rs"]
 mod shared;
+#[path = "adaptors/stacks.rs"]
+mod stacks;
 #[path = "adaptors/statistics.rs"]
 mod statistics;
 #[path = "adaptors/tagged.rs"]
