@@ -54,6 +54,11 @@
 #[doc = include_str!("../../../docs/checking-stream-order.md")]
 mod checking_stream_order {}
 
+/// The guide to watching memory with `tracing`, likewise.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tracing.md")]
+mod tracing {}
+
 pub use rmm_adaptors::*;
 #[cfg(feature = "allocator-api2")]
 pub use rmm_containers::HostAllocator;

@@ -14,10 +14,11 @@ use rmm_adaptors::{
     Tag, TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_core::{AnyResource, DevicePtr, Error, Introspect, Resource, StreamRef, SyncResource};
-use rmm_sim::{Machine, Schedule};
+use rmm_sim::{Checker, Machine, Schedule};
+use rmm_sys::CuResult;
 
 use crate::kinds::{LEAST, Upstream};
-use crate::program::{Op, ops};
+use crate::program::{Op, drawn, ops};
 use crate::world::{Allocator, Common, World};
 
 /// What stands on another resource.
@@ -45,23 +46,23 @@ enum Ground {
     Arena,
 }
 
+const ALL: [Storey; 12] = [
+    Storey::Aligned,
+    Storey::Callback,
+    Storey::FailureCallback,
+    Storey::Fallback,
+    Storey::Limiting,
+    Storey::Logging,
+    Storey::Pool,
+    Storey::Prefetch,
+    Storey::Statistics,
+    Storey::Tagged,
+    Storey::ThreadSafe,
+    Storey::Tracking,
+];
+
 fn storeys() -> impl Strategy<Value = Vec<Storey>> {
-    use Storey as S;
-    let storey = proptest::sample::select(vec![
-        S::Aligned,
-        S::Callback,
-        S::FailureCallback,
-        S::Fallback,
-        S::Limiting,
-        S::Logging,
-        S::Pool,
-        S::Prefetch,
-        S::Statistics,
-        S::Tagged,
-        S::ThreadSafe,
-        S::Tracking,
-    ]);
-    proptest::collection::vec(storey, 1..6)
+    proptest::collection::vec(proptest::sample::select(&ALL[..]), 1..6)
 }
 
 type Any = AnyResource<()>;
@@ -284,4 +285,25 @@ fn run(
     machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     drop(entered);
+}
+
+/// Each call of the driver fails once, under every adaptor at once.
+#[test]
+fn any_call_of_the_driver_may_fail_under_all_adaptors() {
+    for seed in 0..2 {
+        let steps = drawn(ops(60), seed, 0);
+        let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Seeded(seed));
+        let failed = Checker::new().machine(machine).fail_each_call(CuResult::UNKNOWN, |machine| {
+            let upstream = machine.without_faults(|| Upstream::new(seed == 1));
+            let Ok(stack) = Stack::new(Ground::Pool, upstream, &ALL) else { return };
+            let common = Common::over(machine, stack);
+            let mut world =
+                machine.without_faults(|| World::on_streams(common, 0, crate::program::STREAMS));
+            for step in &steps {
+                world.step(step);
+            }
+            world.finish();
+        });
+        assert!(failed > 20, "only {failed} calls could fail");
+    }
 }
