@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rmm_core::{
     Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource,
-    is_pointer_aligned,
+    is_pointer_aligned, process_is_exiting,
 };
 
 const NAME: &str = "callback";
@@ -115,8 +115,10 @@ unsafe impl SyncResource for CallbackMemoryResource {
         if layout.size() > 0 {
             let stream = StreamRef::legacy();
             self.free(stream, pointer, layout);
-            // If it can not be waited for, the device is lost, and nobody will use the memory.
-            let _waited = stream.synchronize();
+            if !process_is_exiting() {
+                // If it can not be waited for, the device is lost, and nobody will use the memory.
+                let _waited = stream.synchronize();
+            }
         }
     }
 

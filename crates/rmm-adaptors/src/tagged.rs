@@ -24,7 +24,8 @@ adaptor! {
     /// threads write to one place, but where the tables of addresses happen to meet. For that, [`usage`](Self::usage) tells the peak of a tag
     /// that several threads use at once only to within [1 MiB](Self::PEAK_ERROR) for each of them; that of one which one thread uses at a time, exactly.
     ///
-    /// It is a handle: clones share the counters.
+    /// It is a handle: clones share the counters. Host memory: 32 KiB, up to 80 bytes for each block beyond the first thousand, and 1 KiB for each thread
+    /// and 32 tags. A free asks for some only where it is a thread's first call, or the thread's first for a tag.
     ///
     /// ```
     /// use std::alloc::Layout;

@@ -266,7 +266,7 @@ fn adaptors_ask_for_no_host_memory_once_they_know_their_blocks() {
                 // SAFETY: allocated above with this layout, and not used.
                 unsafe { adaptor.deallocate(stream.as_ref(), block, layout) };
             }
-            // Tables grow with the first blocks; a free asks for nothing even then.
+            // Tables grow with the first blocks, which frees do not add to.
             in_allocations += if round < 2 { 0 } else { between - before };
             in_frees += if round == 0 { 0 } else { requests() - between };
         }
