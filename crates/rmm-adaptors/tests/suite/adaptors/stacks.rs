@@ -246,7 +246,7 @@ impl Allocator for Stack {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn any_stack_keeps_blocks_apart_and_loses_none(
