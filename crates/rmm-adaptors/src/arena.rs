@@ -20,8 +20,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, DevicePtr, Error, Exhaustion, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
-    MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource, process_is_exiting,
+    Claims, Description, DevicePtr, Error, Exhaustion, HasMemoryKind, HasProperty,
+    HasPropertyValue, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef,
+    SyncResource, process_is_exiting,
 };
 
 use crate::PoolMemoryResource;
@@ -237,6 +238,17 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
 
     fn properties(&self, claims: &mut Claims<'_>) {
         self.inner.pool.properties(claims);
+    }
+
+    fn tell(&self, description: &mut Description)
+    where
+        Self: 'static,
+    {
+        let statistics = self.statistics();
+        description
+            .bytes("live", statistics.live_bytes)
+            .bytes("reserved", statistics.reserved_bytes)
+            .count("arenas", statistics.arenas);
     }
 
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>

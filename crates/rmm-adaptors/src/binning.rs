@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, MemoryCaps, MemoryKind, Property,
-    Resource, StreamRef, SyncResource,
+    Claims, Description, DevicePtr, Error, HasMemoryKind, HasProperty, MemoryCaps, MemoryKind,
+    Property, Resource, StreamRef, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
@@ -203,6 +203,15 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
         let upstream: &dyn SyncResource = &self.inner.upstream;
         let bins = self.inner.bins.iter().map(|(_, bin)| bin as &dyn SyncResource);
         claims.common_to(std::iter::once(upstream).chain(bins));
+    }
+
+    fn tell(&self, description: &mut Description)
+    where
+        Self: 'static,
+    {
+        for (bytes, bin) in self.bins() {
+            description.beside(format!("up to {}", rmm_core::format_bytes(bytes as u64)), bin);
+        }
     }
 
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>

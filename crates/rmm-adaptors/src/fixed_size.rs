@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
-    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    Claims, Description, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
+    MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource,
 };
 
 use crate::pool::{Cached, padded_size};
@@ -183,6 +183,13 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
 
     fn properties(&self, claims: &mut Claims<'_>) {
         self.pool.properties(claims);
+    }
+
+    fn tell(&self, description: &mut Description)
+    where
+        Self: 'static,
+    {
+        self.pool.tell(description.bytes("block size", self.block_size as u64));
     }
 
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>

@@ -22,14 +22,16 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, HeldByStream,
-    MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    Claims, Description, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
+    HeldByStream, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef,
+    SyncResource,
 };
 
 pub(crate) use base::{Base, Giver, Owner, Part};
 pub use builder::PoolMemoryResourceBuilder;
 pub(crate) use caches::Cached;
 pub use growth::{GrowthPolicy, PoolPreset};
+pub(crate) use hash::BuildIdHasher;
 pub use release::ReleasePolicy;
 use shared::Shared;
 pub(crate) use shared::padded_size;
@@ -250,6 +252,13 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
 
     fn properties(&self, claims: &mut Claims<'_>) {
         self.inner.upstream.properties(claims);
+    }
+
+    fn tell(&self, description: &mut Description)
+    where
+        Self: 'static,
+    {
+        self.statistics().tell(self.maximum_size(), description);
     }
 
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>

@@ -1,11 +1,16 @@
-//! Once their books have grown to the program's needs, the fast paths of the pool and of the arena ask for no host memory.
+//! Once their books have grown to the program's needs, the fast paths of the pool, the arena and the adaptors ask for no host memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Barrier;
 use std::thread;
 
-use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource};
+use rmm_adaptors::{
+    AlignedResourceAdaptor, ArenaMemoryResource, FailureCallbackResourceAdaptor,
+    FallbackMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource,
+    StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
+    TrackingResourceAdaptor,
+};
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
@@ -225,5 +230,46 @@ fn in_the_superblocks_of_an_arena() {
     assert!(round(0).1 > 0, "each stream gets its arena");
     for number in 1..100 {
         assert_eq!(round(number), (0, 0), "calls of the driver and requests, round {number}");
+    }
+}
+
+/// H28: a free that asks for host memory can fail where nothing may.
+#[test]
+fn adaptors_ask_for_no_host_memory_once_they_know_their_blocks() {
+    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
+    let _entered = machine.enter();
+    let (pool, stream) = (pool(), streams(1).remove(0));
+    let over = || pool.clone();
+    let writer = std::io::BufWriter::new(std::io::sink());
+    let adaptors: [Box<dyn Resource>; 9] = [
+        Box::new(AlignedResourceAdaptor::new(over(), 4096).expect("a power of two")),
+        Box::new(FailureCallbackResourceAdaptor::new(over(), |_| false)),
+        Box::new(FallbackMemoryResource::new(over(), CudaMemoryResource::new())),
+        Box::new(LimitingResourceAdaptor::new(over(), 1 << 30)),
+        Box::new(LoggingResourceAdaptor::to_writer(over(), writer).expect("a header")),
+        Box::new(StatisticsResourceAdaptor::new(over())),
+        Box::new(TaggedResourceAdaptor::new(over())),
+        Box::new(ThreadSafeResourceAdaptor::new(over())),
+        Box::new(TrackingResourceAdaptor::new(over())),
+    ];
+    let layout = Layout::from_size_align(1000, 256).expect("a small size");
+    for adaptor in adaptors {
+        let mut blocks = [DevicePtr::NULL; LIVE];
+        let (mut in_allocations, mut in_frees) = (0, 0);
+        for round in 0..8 {
+            let before = requests();
+            for block in &mut blocks {
+                *block = adaptor.allocate(stream.as_ref(), layout).expect("there is room");
+            }
+            let between = requests();
+            for block in blocks {
+                // SAFETY: allocated above with this layout, and not used.
+                unsafe { adaptor.deallocate(stream.as_ref(), block, layout) };
+            }
+            // Tables grow with the first blocks, which frees do not add to.
+            in_allocations += if round < 2 { 0 } else { between - before };
+            in_frees += if round == 0 { 0 } else { requests() - between };
+        }
+        assert_eq!((in_allocations, in_frees), (0, 0), "{}", adaptor.name());
     }
 }

@@ -1,5 +1,7 @@
 //! The adaptors on the software device. One program, so that what the tests share is written once.
 
+#[path = "suite/adaptors.rs"]
+mod adaptors;
 #[path = "suite/arena.rs"]
 mod arena;
 #[path = "suite/arena_order.rs"]

@@ -1,14 +1,16 @@
 //! The command line.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use rmm_spec::RESOURCE_VARIABLE;
 
 mod memory_size;
+mod resource;
 
 pub use memory_size::MemorySize;
+pub use resource::{ReplayResource, ResourceKind, ResourceList};
 
 /// GPU memory: what the machine has, and how memory resources do on recorded work.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
@@ -58,6 +60,7 @@ Examples:
   rmm replay train.csv --device sim --repeat 1 --json result.json
   rmm replay train.csv --resource pool,cuda-async --check
   rmm replay train.csv --check --memory 24GiB
+  rmm replay train.csv --resource 'limiting(pool(cuda, initial=1GiB), limit=8GiB),arena(cuda)'
 
 Exit statuses:
   0  every event succeeded
@@ -80,14 +83,10 @@ pub struct ReplayArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Resources to replay against, separated by commas
-    #[arg(
-        long = "resource",
-        value_name = "RESOURCE",
-        value_delimiter = ',',
-        default_value = "pool"
-    )]
-    pub resources: Vec<ResourceKind>,
+    /// Resources to replay against, separated by commas: pool, pool-virtual, pool-compact, cuda-async or cuda, or a stack of resources
+    /// such as "statistics(pool(cuda, initial=1GiB, max=8GiB))"
+    #[arg(long = "resource", value_name = "RESOURCE", env = RESOURCE_VARIABLE, default_value = "pool")]
+    pub resources: Vec<ResourceList>,
 
     /// Where to replay: a GPU if there is one, otherwise the software device, and it says so (auto); the software
     /// device, on which times say nothing about a GPU (sim); or the GPU with this number
@@ -124,41 +123,14 @@ pub struct ReplayArgs {
 
 impl ReplayArgs {
     /// The resources to replay against, each once, in the order in which they were first named.
-    pub fn distinct_resources(&self) -> Vec<ResourceKind> {
+    pub fn distinct_resources(&self) -> Vec<ReplayResource> {
         let mut distinct = Vec::new();
-        for &resource in &self.resources {
-            if !distinct.contains(&resource) {
-                distinct.push(resource);
+        for resource in self.resources.iter().flat_map(|list| &list.0) {
+            if !distinct.contains(resource) {
+                distinct.push(resource.clone());
             }
         }
         distinct
-    }
-}
-
-/// A memory resource that can be replayed against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ResourceKind {
-    /// A pool over the driver's plain allocations
-    Pool,
-    /// A pool over virtual memory, which it extends by what is missing
-    PoolVirtual,
-    /// The same, made to hold little more than is in use
-    PoolCompact,
-    /// The driver's own stream-ordered pool, cuMemAllocAsync
-    CudaAsync,
-    /// The driver's plain allocations, cuMemAlloc, with no pool
-    Cuda,
-}
-
-impl fmt::Display for ResourceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pool => "pool",
-            Self::PoolVirtual => "pool-virtual",
-            Self::PoolCompact => "pool-compact",
-            Self::CudaAsync => "cuda-async",
-            Self::Cuda => "cuda",
-        })
     }
 }
 

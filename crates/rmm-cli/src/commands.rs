@@ -128,12 +128,12 @@ fn check_all(args: &ReplayArgs, traces: &[Trace]) -> Result<Vec<(String, Checked
     let bar = progress_bar(events * resources.len() as u64 * u64::from(args.repeat));
     let mut found = Vec::new();
     for trace in traces {
-        for &resource in &resources {
+        for resource in &resources {
             let name = format!("{}: {resource}", trace.path.display());
             bar.set_message(name.clone());
             let device = OpenDevice::checked(args.memory)?;
             let checked =
-                replay::check(&device, trace, resource, options, &|events| bar.inc(events))
+                replay::check(&device, trace, resource.clone(), options, &|events| bar.inc(events))
                     .map_err(|error| format!("{name}: {error}"))?;
             found.push((name, checked));
         }
@@ -165,11 +165,11 @@ fn replay_all(args: &ReplayArgs, traces: &[Trace], device: &OpenDevice) -> Resul
     };
     for trace in traces {
         let mut result = replay::trace_result(trace);
-        for &resource in &resources {
+        for resource in &resources {
             let name = trace.path.file_name().unwrap_or_default().to_string_lossy();
             bar.set_message(format!("{name} on {resource}"));
             let replayed =
-                replay::replay(device, trace, resource, options, &|events| bar.inc(events))
+                replay::replay(device, trace, resource.clone(), options, &|events| bar.inc(events))
                     .map_err(|error| format!("{}: {resource}: {error}", trace.path.display()))?;
             result.resources.push(replayed);
         }

@@ -9,7 +9,7 @@ use rmm_adaptors::PoolPreset;
 use rmm_core::{Device, Error};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 
-use crate::args::{ResourceKind, ThreadMode};
+use crate::args::{ReplayResource, ResourceKind, ThreadMode};
 use crate::device::OpenDevice;
 use crate::results::{ResourceResult, TraceResult};
 use crate::trace::Trace;
@@ -31,7 +31,7 @@ pub fn passes(options: Options) -> u64 {
     u64::from(options.repeat) + 1
 }
 
-/// Replays a trace against one kind of resource. `progress` is told how many more events were done.
+/// Replays a trace against one resource. `progress` is told how many more events were done.
 ///
 /// Each recorded stream becomes a non-blocking stream of its own. Requests that failed when they were recorded are counted and
 /// not made again.
@@ -41,23 +41,31 @@ pub fn passes(options: Options) -> u64 {
 pub fn replay(
     device: &OpenDevice,
     trace: &Trace,
-    kind: ResourceKind,
+    resource: impl Into<ReplayResource>,
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<ResourceResult, Error> {
+    let resource = resource.into();
+    let name = resource.to_string();
+    let kind = match resource {
+        ReplayResource::Named(kind) => kind,
+        ReplayResource::Described(spec) => {
+            return replay_on(device, trace, name, options, progress, || spec.build());
+        }
+    };
     match kind {
-        ResourceKind::Pool => replay_on(device, trace, kind, options, progress, pool),
-        ResourceKind::PoolVirtual => replay_on(device, trace, kind, options, progress, || {
+        ResourceKind::Pool => replay_on(device, trace, name, options, progress, pool),
+        ResourceKind::PoolVirtual => replay_on(device, trace, name, options, progress, || {
             virtual_pool(PoolPreset::Throughput)
         }),
         ResourceKind::PoolCompact => {
-            replay_on(device, trace, kind, options, progress, || virtual_pool(PoolPreset::Compact))
+            replay_on(device, trace, name, options, progress, || virtual_pool(PoolPreset::Compact))
         }
         ResourceKind::CudaAsync => {
-            replay_on(device, trace, kind, options, progress, CudaAsyncMemoryResource::new)
+            replay_on(device, trace, name, options, progress, CudaAsyncMemoryResource::new)
         }
         ResourceKind::Cuda => {
-            replay_on(device, trace, kind, options, progress, || Ok(CudaMemoryResource::new()))
+            replay_on(device, trace, name, options, progress, || Ok(CudaMemoryResource::new()))
         }
     }
 }
@@ -77,7 +85,7 @@ pub fn trace_result(trace: &Trace) -> TraceResult {
 fn replay_on<S: Subject>(
     device: &OpenDevice,
     trace: &Trace,
-    kind: ResourceKind,
+    name: String,
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
     make: impl Fn() -> Result<S, Error>,
@@ -109,7 +117,7 @@ fn replay_on<S: Subject>(
     let first_failure =
         std::iter::once(&cold).chain(&warm).find_map(|outcome| outcome.first_failure.clone());
     Ok(ResourceResult {
-        resource: kind.to_string(),
+        resource: name,
         events: trace.events.len() as u64,
         cold_ns_per_op: cold.nanos_per_event,
         warm_ns_per_op: median(&warm_nanos),

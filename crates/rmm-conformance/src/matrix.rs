@@ -9,7 +9,7 @@ use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::environment::variable;
 use crate::failure::ensure;
-use crate::{Environment, Failure, Kernels, Outcome, Place, Subject};
+use crate::{Adapted, Environment, Failure, Kernels, Outcome, Place, Subject};
 
 /// A kind of stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +53,8 @@ pub enum ResourceChoice {
     System,
     /// `SamHeadroomMemoryResource`.
     SamHeadroom,
+    /// An adaptor over a pool over `CudaMemoryResource`.
+    Adapted(Adapted),
 }
 
 /// Where, on which stream and over which resource a check runs.
@@ -87,7 +89,7 @@ impl StreamChoice {
 }
 
 impl ResourceChoice {
-    const ALL: [(&'static str, Self); 14] = [
+    const ALL: [(&'static str, Self); 25] = [
         ("pool", Self::Pool),
         ("binning", Self::Binning),
         ("arena", Self::Arena),
@@ -102,6 +104,17 @@ impl ResourceChoice {
         ("pinned", Self::Pinned),
         ("system", Self::System),
         ("sam-headroom", Self::SamHeadroom),
+        ("aligned", Self::Adapted(Adapted::Aligned)),
+        ("callback", Self::Adapted(Adapted::Callback)),
+        ("failure-callback", Self::Adapted(Adapted::FailureCallback)),
+        ("fallback", Self::Adapted(Adapted::Fallback)),
+        ("limiting", Self::Adapted(Adapted::Limiting)),
+        ("logging", Self::Adapted(Adapted::Logging)),
+        ("prefetch", Self::Adapted(Adapted::Prefetch)),
+        ("statistics", Self::Adapted(Adapted::Statistics)),
+        ("tagged", Self::Adapted(Adapted::Tagged)),
+        ("thread-safe", Self::Adapted(Adapted::ThreadSafe)),
+        ("tracking", Self::Adapted(Adapted::Tracking)),
     ];
 
     /// Whether the current device and its driver have what the resource needs, by the documentation of CUDA.
@@ -118,7 +131,7 @@ impl ResourceChoice {
             Err(error) => Err(error),
         };
         Ok(match self {
-            Self::Pool | Self::Binning | Self::Arena | Self::Cuda => true,
+            Self::Pool | Self::Binning | Self::Arena | Self::Cuda | Self::Adapted(_) => true,
             Self::CudaAsync | Self::CudaAsyncView => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
             Self::Virtual | Self::PoolVirtual => {
                 has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?
@@ -136,10 +149,17 @@ impl ResourceChoice {
         })
     }
 
+    /// Whether it is run on this kind of stream where so many kinds are chosen: an adaptor passes a stream on whatever it is, so that one
+    /// kind will do.
+    fn is_run_on(self, stream: StreamChoice, kinds: usize) -> bool {
+        !matches!(self, Self::Adapted(_)) || stream == StreamChoice::NonBlocking || kinds == 1
+    }
+
     /// Bytes that the resource can never give, if it may be asked for them.
     fn too_much(self, place: Place) -> Result<Option<usize>, Error> {
         Ok(match self {
             Self::Pool
+            | Self::Adapted(_)
             | Self::Binning
             | Self::Arena
             | Self::Cuda
@@ -179,7 +199,9 @@ impl Cell {
         let mut cells = Vec::new();
         for place in Place::selected()? {
             for &stream in &streams {
-                cells.extend(resources.iter().map(|&resource| Self { place, stream, resource }));
+                let is_run = |resource: &&ResourceChoice| resource.is_run_on(stream, streams.len());
+                let resources = resources.iter().filter(is_run);
+                cells.extend(resources.map(|&resource| Self { place, stream, resource }));
             }
         }
         Ok(cells)
@@ -324,6 +346,17 @@ mod tests {
             "cuda-async-view",
             "managed",
             "pinned",
+            "aligned",
+            "callback",
+            "failure-callback",
+            "fallback",
+            "limiting",
+            "logging",
+            "prefetch",
+            "statistics",
+            "tagged",
+            "thread-safe",
+            "tracking",
         ];
         assert_eq!(names, expected);
     }

@@ -98,8 +98,8 @@ pub use property::{
     SatisfiedBy,
 };
 pub use resource::{
-    DeviceResource, Erasable, ExtendableResource, HasResource, Introspect, Resource, Stack,
-    SyncResource,
+    Description, DeviceResource, Erasable, ExtendableResource, Fact, HasResource, Introspect,
+    Resource, Stack, SyncResource,
 };
 pub use resource_view::ResourceView;
 /// The driver's functions, handles and codes, as they appear in this crate's interface.

@@ -1,5 +1,6 @@
 //! The two concepts of a memory resource.
 
+mod describe;
 mod extendable;
 mod has_resource;
 mod introspect;
@@ -10,6 +11,7 @@ use std::fmt::Debug;
 
 use crate::{Claims, DeviceAccessible, DevicePtr, Error, HasProperty, StreamRef};
 
+pub use describe::{Description, Fact};
 pub use extendable::ExtendableResource;
 pub use has_resource::HasResource;
 pub use introspect::{Erasable, Introspect, Stack};
@@ -130,6 +132,13 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
         Self: 'static,
     {
         None
+    }
+
+    /// Tells what the resource is set to and has done, for people: sizes and counters. [`Introspect::describe`] asks.
+    fn tell(&self, _description: &mut Description)
+    where
+        Self: 'static,
+    {
     }
 
     /// This resource as one whose memory can be asked for at an address, if it is one. An adaptor is none, whatever its upstream is,

@@ -33,7 +33,9 @@
 //! |---|---|
 //! | memory from the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`] and their kin for managed, pinned and host memory |
 //! | allocations that cost little | [`PoolMemoryResource`], [`ArenaMemoryResource`] for many threads |
-//! | what memory does | [`LoggingResourceAdaptor`] |
+//! | what memory does | [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`], [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for whose it is |
+//! | limits, and what is behind them | [`LimitingResourceAdaptor`], [`FallbackMemoryResource`], [`FailureCallbackResourceAdaptor`] |
+//! | a stack of resources from text | [`ResourceSpec`] |
 //! | bytes and elements on a device | [`DeviceBuffer`], [`DeviceUVector`], [`DeviceScalar`] |
 //! | parts of them, on several streams | [`DeviceSlice`], [`DeviceSliceMut`] |
 //! | memory that the host and devices share | [`PinnedVec`], [`ManagedVec`] |
@@ -59,11 +61,12 @@ mod checking_stream_order {}
 #[doc = include_str!("../../../docs/containers.md")]
 mod containers {}
 
-pub use rmm_adaptors::{
-    ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaOfStream, ArenaReport, ArenaStatistics,
-    LOG_HEADER, LoggingResourceAdaptor, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
-    PoolPreset, PoolStatistics, ReleasePolicy,
-};
+/// The guide to watching memory with `tracing`, likewise.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tracing.md")]
+mod tracing {}
+
+pub use rmm_adaptors::*;
 #[cfg(feature = "allocator-api2")]
 pub use rmm_containers::HostAllocator;
 pub use rmm_containers::{
@@ -72,6 +75,7 @@ pub use rmm_containers::{
 };
 pub use rmm_core::*;
 pub use rmm_resources::*;
+pub use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, SpecError};
 
 /// What most programs use: the resources, streams and containers, and the traits whose methods are called on them.
 ///

@@ -12,7 +12,7 @@ const LAYERS: [&[&str]; 7] = [
     &["rmm-sim", "rmm-core"],
     &["rmm-resources"],
     &["rmm-adaptors"],
-    &["rmm-containers"],
+    &["rmm-containers", "rmm-spec"],
     &["rmm"],
     &["rmm-cli"],
 ];

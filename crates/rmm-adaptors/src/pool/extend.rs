@@ -11,6 +11,7 @@ use super::heap::{GRANULE, ListId};
 use super::shared::Shared;
 use super::slow::{Outcome, Request, Underway};
 use super::state::{Row, State};
+use crate::trace;
 
 /// What to give back before more is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,14 +45,15 @@ impl Shared {
             let page = upstream.page_size() as u64;
             let piece = self.growth.piece_size(bytes, page);
             if piece < bytes && bytes.is_multiple_of(page) {
-                let row = allocate_in_pieces(upstream, bytes, piece);
+                let row =
+                    trace::growing(self.name, bytes, || allocate_in_pieces(upstream, bytes, piece));
                 if !row.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfRange) {
                     return row;
                 }
                 // Somebody else has these addresses.
             }
         }
-        let base = upstream.allocate_sync(layout)?;
+        let base = trace::growing(self.name, bytes, || upstream.allocate_sync(layout))?;
         Ok(Row { base, pieces: vec![bytes] })
     }
 
@@ -96,7 +98,9 @@ impl Shared {
             let pieces = cut(&claim.missing, self.growth.piece_size(held, page));
             let base = state.base(claim.segment);
             let underway = Underway::start(self, state, claim.missing_bytes(), 0);
-            let outcome = allocate_all(upstream, base, &pieces);
+            let outcome = trace::growing(self.name, claim.missing_bytes(), || {
+                allocate_all(upstream, base, &pieces)
+            });
             state = underway.settle();
             let Err((offset, error)) = outcome else {
                 let node = state.meet(&claim, &pieces, size, list);

@@ -5,11 +5,11 @@
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Builds an [`IdHasher`].
-pub(super) type BuildIdHasher = BuildHasherDefault<IdHasher>;
+pub(crate) type BuildIdHasher = BuildHasherDefault<IdHasher>;
 
 /// One multiplication by 2^64 divided by the golden ratio, which spreads multiples of 256 as well as small numbers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct IdHasher(u64);
+pub(crate) struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {

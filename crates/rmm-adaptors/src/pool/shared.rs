@@ -18,6 +18,7 @@ use super::order::Sealing;
 use super::slow::Request;
 use super::state::State;
 use super::statistics::PoolStatistics;
+use crate::trace;
 
 /// Streams with a slot above which idle ones are forgotten when a new one comes.
 const STREAMS_KEPT: usize = 32;
@@ -138,6 +139,7 @@ impl Shared {
         let needed = self.block_size(layout)?;
         let size = cached.map_or(needed, |(class, _)| class.block_size());
         let allocated = self.allocate_block(upstream, stream, layout, size, cached);
+        trace::tell_waits(self.name);
         if allocated.is_err() && size > needed {
             let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
             self.caches.note_odd();

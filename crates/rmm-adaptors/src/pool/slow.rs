@@ -12,6 +12,7 @@ use super::extend::Thrift;
 use super::heap::{ListId, NodeId, Point};
 use super::shared::Shared;
 use super::state::{Chunk, State};
+use crate::trace;
 
 /// How often a request is tried again because other threads' calls to upstream have ended meanwhile. They may have left
 /// something over, or freed it in turn; a limit keeps threads from waking each other for ever.
@@ -304,7 +305,11 @@ impl Shared {
         if !state.order.is_sealed_up_to(other, point) && Self::seal_late(state, other).is_err() {
             return false;
         }
-        state.order.wait(list, other, point, |event| stream.wait(event)).is_ok()
+        let waits = state.order.wait(list, other, point, |event| stream.wait(event)).is_ok();
+        if waits {
+            trace::waited();
+        }
+        waits
     }
 
     /// Waits on this thread until the device has done everything, after which all free memory is clean and merged. Does
@@ -334,7 +339,7 @@ impl Shared {
         let cut = state.order.cut();
         state.statistics.host_waits += 1;
         drop(state);
-        let waited = Device::synchronize_current();
+        let waited = trace::waiting(self.name, Device::synchronize_current);
         let mut state = self.lock();
         if waited.is_ok() {
             state.order.finish_cut(&cut);

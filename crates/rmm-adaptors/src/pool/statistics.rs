@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::{DevicePtr, StreamId};
+use rmm_core::{Description, DevicePtr, StreamId};
 
 /// A pool's counters, all from one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,6 +49,17 @@ pub struct PoolStatistics {
 }
 
 impl PoolStatistics {
+    /// What a pool with these counters tells of itself.
+    pub(super) fn tell(&self, maximum: Option<u64>, description: &mut Description) {
+        description
+            .bytes("live", self.live_bytes)
+            .bytes("peak live", self.peak_live_bytes)
+            .bytes("reserved", self.reserved_bytes);
+        if let Some(maximum) = maximum {
+            description.bytes("maximum", maximum);
+        }
+    }
+
     /// How much of what is neither handed out nor kept at hand is not in one block, from 0 to 1: 0 if it is, or if there is none.
     #[expect(clippy::cast_precision_loss, reason = "a share of bytes is no exact number")]
     pub fn fragmentation(&self) -> f64 {

@@ -246,3 +246,79 @@ fn a_writer_that_panics_costs_lines_and_no_memory() {
     drop(resource); // no panic comes out
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
+
+/// H14: in RMM a sink that failed lost the block, and made the allocation fail.
+#[test]
+fn a_writer_that_fails_costs_the_others_nothing() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (first, last) = (Page::default(), Page::default());
+    let resource = Logged::builder(CudaMemoryResource::new())
+        .writer(first.clone())
+        .writer(Narrow(39))
+        .writer(Panicking(false))
+        .writer(last.clone())
+        .build()
+        .unwrap();
+    let pointer = resource.allocate(StreamRef::legacy(), layout(64)).unwrap();
+    free(&resource, StreamRef::legacy(), pointer, 64);
+    assert_eq!(resource.lost_lines(), 4, "two lines for two writers");
+    assert_eq!(first.text(), last.text());
+    assert_eq!(first.calls().len(), 2);
+    drop(resource);
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+#[test]
+fn a_file_has_each_line_at_once_if_that_is_wanted() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let folder = std::env::temp_dir();
+    let path = |what: &str| folder.join(format!("rmm-{what}-{}.csv", std::process::id()));
+    let (lazy, eager) = (path("lazy"), path("eager"));
+    let make = |path: &std::path::Path, flushes| {
+        Logged::builder(CudaMemoryResource::new()).file(path).auto_flush(flushes).build().unwrap()
+    };
+    let (lazily, eagerly) = (make(&lazy, false), make(&eager, true));
+    for resource in [&lazily, &eagerly] {
+        resource.allocate_sync(layout(0)).unwrap();
+    }
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
+    assert_eq!(read(&lazy), "");
+    assert!(read(&eager).ends_with(",allocate,(nil),0,0\n"));
+    lazily.flush().unwrap();
+    assert!(read(&lazy).ends_with(",allocate,(nil),0,0\n"));
+    // Another log in the same file starts anew.
+    drop(make(&eager, true));
+    assert_eq!(read(&eager), "Thread,Time,Action,Pointer,Size,Stream\n");
+    for path in [lazy, eager] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// In a program of its own, whose environment is not that of other tests.
+#[test]
+fn the_environment_names_the_file() {
+    const CHILD: &str = "RMM_TEST_LOGGING_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        let resource = Logged::from_environment(CudaMemoryResource::new());
+        match std::env::var_os("RMM_LOG_FILE") {
+            Some(_) => drop(resource.unwrap()),
+            None => assert_eq!(resource.unwrap_err().kind(), io::ErrorKind::NotFound),
+        }
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("rmm-named-{}.csv", std::process::id()));
+    for file in [None, Some(&path)] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "logging::the_environment_names_the_file"]).env(CHILD, "1");
+        child.env_remove("RMM_LOG_FILE");
+        if let Some(path) = file {
+            child.env("RMM_LOG_FILE", path);
+        }
+        assert!(child.output().unwrap().status.success());
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, "Thread,Time,Action,Pointer,Size,Stream\n");
+    std::fs::remove_file(&path).unwrap();
+}

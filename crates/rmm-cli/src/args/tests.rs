@@ -28,7 +28,7 @@ fn defaults() {
         args,
         ReplayArgs {
             files: vec!["a.csv".into(), "b.csv".into()],
-            resources: vec![ResourceKind::Pool],
+            resources: vec![ResourceList(vec![ResourceKind::Pool.into()])],
             device: DeviceChoice::Auto,
             threads: None,
             repeat: 5,
@@ -48,7 +48,7 @@ fn every_option() {
     );
     assert_eq!(
         args.distinct_resources(),
-        [ResourceKind::Cuda, ResourceKind::Pool, ResourceKind::CudaAsync]
+        [ResourceKind::Cuda, ResourceKind::Pool, ResourceKind::CudaAsync].map(ReplayResource::from)
     );
     assert_eq!(args.device, DeviceChoice::Gpu(3));
     assert_eq!(args.threads, Some(ThreadMode::AsRecorded));
@@ -75,11 +75,25 @@ fn resource_names_are_those_of_the_command_line() {
 }
 
 #[test]
+fn resources_are_named_or_described() {
+    let args = replay("rmm replay a.csv --resource pool,statistics(pool(cuda,max=1GiB)),pool");
+    let described = "statistics(pool(cuda,max=1GiB))".parse().expect("a stack");
+    let expected = [ResourceKind::Pool.into(), ReplayResource::Described(described)];
+    assert_eq!(args.distinct_resources(), expected);
+    let error = parse("rmm replay a.csv --resource pool,limiting(cuda)").expect_err("no limit");
+    let text = error.to_string();
+    assert!(
+        text.contains("`limiting` needs `limit=`\n  limiting(cuda)\n               ^"),
+        "{text}"
+    );
+}
+
+#[test]
 fn bad_usage_is_refused() {
     for (line, kind) in [
         ("rmm", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
         ("rmm replay", ErrorKind::MissingRequiredArgument),
-        ("rmm replay a.csv --resource arena", ErrorKind::InvalidValue),
+        ("rmm replay a.csv --resource arena", ErrorKind::ValueValidation),
         ("rmm replay a.csv --device gpu", ErrorKind::ValueValidation),
         ("rmm replay a.csv --device -1", ErrorKind::UnknownArgument),
         ("rmm replay a.csv --repeat 0", ErrorKind::ValueValidation),

@@ -8,7 +8,7 @@ use rmm_sim::Violation;
 use super::player::Player;
 use super::subject::{Subject, pool, virtual_pool};
 use super::{Options, run};
-use crate::args::ResourceKind;
+use crate::args::{ReplayResource, ResourceKind};
 use crate::device::OpenDevice;
 use crate::trace::Trace;
 
@@ -28,7 +28,7 @@ pub struct Checked {
     pub violations: Vec<Violation>,
 }
 
-/// Replays a trace against one kind of resource, with work on every block: on its stream once it is allocated, and on the stream
+/// Replays a trace against one resource, with work on every block: on its stream once it is allocated, and on the stream
 /// that frees it just before. Where that is another stream, it is made to wait for the first, as a right program does.
 ///
 /// `device` comes from [`OpenDevice::checked`]. `progress` is told how many more events were done, of as many as the trace has for
@@ -39,10 +39,16 @@ pub struct Checked {
 pub fn check(
     device: &OpenDevice,
     trace: &Trace,
-    kind: ResourceKind,
+    resource: impl Into<ReplayResource>,
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Checked, Error> {
+    let kind = match resource.into() {
+        ReplayResource::Named(kind) => kind,
+        ReplayResource::Described(spec) => {
+            return check_on(device, trace, options, progress, || spec.build());
+        }
+    };
     match kind {
         ResourceKind::Pool => check_on(device, trace, options, progress, pool),
         ResourceKind::PoolVirtual => {

@@ -1,7 +1,7 @@
 //! What a replay asks of a resource beside memory.
 
 use rmm_adaptors::{PoolBlock, PoolMemoryResource, PoolPreset};
-use rmm_core::{Device, Error, Resource, SyncResource};
+use rmm_core::{AnyResource, Description, Device, Error, Fact, Introspect, Resource, SyncResource};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 /// A pool over the driver's plain allocations.
@@ -93,5 +93,43 @@ impl Subject for CudaMemoryResource {
 
     fn blocks(&self) -> Vec<PoolBlock> {
         Vec::new()
+    }
+}
+
+/// A stack that was described.
+impl Subject for AnyResource {
+    const SAMPLE_EVERY: u64 = 128;
+
+    /// What the first resource of the stack tells that keeps memory; else all that is in use on the device, by whomever.
+    fn reserved(&self) -> Result<u64, Error> {
+        match reserved(&self.describe()) {
+            Some(bytes) => Ok(bytes),
+            None => CudaMemoryResource::new().reserved(),
+        }
+    }
+
+    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
+        let pool = plain_pool(self);
+        Ok(pool.map(|pool| pool.statistics().peak_reserved_bytes))
+    }
+
+    fn stream_waits(&self) -> u64 {
+        plain_pool(self).map_or(0, |pool| pool.statistics().stream_waits)
+    }
+
+    fn blocks(&self) -> Vec<PoolBlock> {
+        plain_pool(self).map_or_else(Vec::new, PoolMemoryResource::blocks)
+    }
+}
+
+/// The pool over plain memory in a stack: the one whose blocks can be told.
+fn plain_pool(resource: &AnyResource) -> Option<&PoolMemoryResource<CudaMemoryResource>> {
+    resource.find()
+}
+
+fn reserved(description: &Description) -> Option<u64> {
+    match description.fact("reserved") {
+        Some(Fact::Bytes(bytes)) => Some(*bytes),
+        _ => description.below().find_map(reserved),
     }
 }

@@ -34,7 +34,8 @@ pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
 /// The program, with nothing in its environment that chooses a device.
 pub(crate) fn program(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rmm"));
-    command.args(args).env_remove("RMM_DRIVER").env_remove("RMM_CUDA_LIBRARY");
+    command.args(args).env_remove("RMM_RESOURCE");
+    command.env_remove("RMM_DRIVER").env_remove("RMM_CUDA_LIBRARY");
     command
 }
 

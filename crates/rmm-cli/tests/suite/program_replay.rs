@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::common::{Folder, rmm, text};
+use super::common::{Folder, program, rmm, text};
 
 /// Two blocks on two streams, one of which is never freed.
 const TINY: &str = "\
@@ -273,4 +273,29 @@ fn a_check_on_a_small_device_lacks_what_does_not_fit() {
     let output = replay(&[&log, "--check", "--repeat", "1", "--memory", "32MiB"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("1 failure"), "{}", text(&output.stdout));
+}
+
+/// A limit and a pool of the same size: what the pool would refuse, the limit does.
+const STACK: &str = "statistics(limiting(pool(cuda, initial=1MiB, max=8MiB), limit=8MiB))";
+
+#[test]
+fn a_stack_is_replayed_as_the_command_line_or_the_environment_describes_it() {
+    let folder = Folder::new();
+    let log = folder.log("tiny.csv", TINY);
+    let found = json(&folder, &[&log, "--resource", &format!("pool,{STACK}")]);
+    let resources = &found["traces"][0]["resources"];
+    assert_eq!(resources[0]["resource"], "pool");
+    assert_eq!(resources[1]["resource"], STACK);
+    assert_eq!(resources[1]["peak_reserved_bytes"], 1 << 20);
+    assert_eq!(resources[1]["peak_live_bytes"], resources[0]["peak_live_bytes"]);
+
+    let args = ["replay", "--device", "sim", "--check", "--repeat", "1", &log];
+    let output = program(&args).env("RMM_RESOURCE", STACK).output().expect("it runs");
+    let expected = format!("{log}: {STACK}: 3 events, nothing out of order\n");
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+
+    let output = program(&args).env("RMM_RESOURCE", "pool(cuda; max=1)").output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(error.contains("\n  pool(cuda; max=1)\n           ^"), "{error}");
 }

@@ -100,6 +100,10 @@ macro_rules! conformance {
                 ResourceChoice::System => {
                     cell.run(None, SystemMemoryResource::new, |subject| suite::$check(subject))
                 }
+                ResourceChoice::Adapted(adapted) => {
+                    let make = || adapted.make($capacity);
+                    cell.run(adapted.capacity($capacity), make, |subject| suite::$check(subject))
+                }
                 ResourceChoice::SamHeadroom => {
                     let sam = || SamHeadroomMemoryResource::new(1 << 30);
                     cell.run(None, sam, |subject| suite::$check(subject))

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::SyncResource;
+use super::{Description, SyncResource};
 use crate::property::{self, Members};
 use crate::{
     DeviceAccessible, HostAccessible, MemoryCaps, Property, PropertyId, PropertySet,
@@ -134,6 +134,14 @@ pub trait Introspect: SyncResource {
         Self: 'static,
     {
         Stack(Some(self.as_dyn()))
+    }
+
+    /// What the stack is made of, with the sizes and counters that each resource tells; a tree where a resource is over several.
+    fn describe(&self) -> Description
+    where
+        Self: 'static,
+    {
+        Description::of(self.as_dyn())
     }
 }
 

@@ -1,0 +1,69 @@
+//! What each adaptor adds to a pair of calls of a pool, by one thread.
+
+use std::alloc::Layout;
+use std::error::Error;
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use criterion::Criterion;
+use rmm_adaptors::{
+    AlignedResourceAdaptor, FailureCallbackResourceAdaptor, FallbackMemoryResource,
+    LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource, PrefetchResourceAdaptor,
+    StatisticsResourceAdaptor, Tag, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
+    TrackingResourceAdaptor,
+};
+use rmm_benches::setup;
+use rmm_cli::device::OpenDevice;
+use rmm_core::{CudaStream, Resource};
+use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
+
+type Pool = PoolMemoryResource<CudaMemoryResource>;
+
+fn main() -> ExitCode {
+    setup::run(|criterion, _: &OpenDevice| {
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+            .initial_size(256 << 20)
+            .build()?;
+        pairs(criterion, &pool, &CudaStream::new()?)
+    })
+}
+
+fn pairs(
+    criterion: &mut Criterion,
+    pool: &Pool,
+    stream: &CudaStream,
+) -> Result<(), Box<dyn Error>> {
+    let over = || pool.clone();
+    let mut time = |name: &str, resource: &dyn Resource| pair(criterion, name, resource, stream);
+    time("none", pool);
+    time("aligned_256", &AlignedResourceAdaptor::new(over(), 256)?);
+    time("aligned_4096", &AlignedResourceAdaptor::new(over(), 4096)?);
+    time("failure_callback", &FailureCallbackResourceAdaptor::new(over(), |_| false));
+    time("fallback", &FallbackMemoryResource::new(over(), ManagedMemoryResource::new()));
+    time("limiting", &LimitingResourceAdaptor::new(over(), 1 << 30));
+    time("logging", &LoggingResourceAdaptor::to_writer(over(), std::io::sink())?);
+    time("prefetch", &PrefetchResourceAdaptor::new(over()));
+    time("statistics", &StatisticsResourceAdaptor::new(over()));
+    let tag = Tag::named("bench").enter();
+    time("tagged", &TaggedResourceAdaptor::new(over()));
+    drop(tag);
+    time("thread_safe", &ThreadSafeResourceAdaptor::new(over()));
+    #[cfg(feature = "tracing")]
+    time("tracing", &rmm_adaptors::TracingResourceAdaptor::new(over()));
+    time("tracking", &TrackingResourceAdaptor::new(over()));
+    let stacks = TrackingResourceAdaptor::builder(over()).capture_stacks(true).build();
+    time("tracking_stacks", &stacks);
+    Ok(())
+}
+
+fn pair(criterion: &mut Criterion, name: &str, resource: &dyn Resource, stream: &CudaStream) {
+    let layout = Layout::from_size_align(4096, 256).expect("a size");
+    criterion.bench_function(&format!("adaptors/{name}"), |bencher| {
+        bencher.iter(|| {
+            let (resource, layout) = (black_box(resource), black_box(layout));
+            let pointer = resource.allocate(stream.as_ref(), layout).expect("there is room");
+            // SAFETY: allocated above with this layout, and not used.
+            unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+        });
+    });
+}

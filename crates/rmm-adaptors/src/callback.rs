@@ -1,0 +1,160 @@
+//! Memory from functions of the program's own.
+
+use std::alloc::Layout;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use rmm_core::{
+    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource,
+    is_pointer_aligned, process_is_exiting,
+};
+
+const NAME: &str = "callback";
+
+type Allocate = dyn Fn(StreamRef<'_>, Layout) -> Result<DevicePtr, Error> + Send + Sync;
+type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
+
+/// Device memory from two functions: a foreign allocator's, say.
+///
+/// Zero bytes reach neither. A synchronous call goes to them on the legacy default stream, which is then waited for. Memory whose address is not
+/// aligned as it was asked for is given back, and the request refused as [unsupported](rmm_core::ErrorKind::Unsupported). A panic
+/// of the function that frees ends there.
+///
+/// It is a handle: clones share the functions, and two are equal if they do.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_adaptors::CallbackMemoryResource;
+/// use rmm_core::{CudaStream, Resource, StreamRef};
+/// use rmm_resources::CudaAsyncMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = CudaAsyncMemoryResource::new()?;
+/// let same_pool = pool.clone();
+/// let allocate = move |stream: StreamRef<'_>, layout| pool.allocate(stream, layout);
+/// let free = move |stream: StreamRef<'_>, pointer, layout| {
+///     // SAFETY: it was allocated by the other function, with this layout.
+///     unsafe { same_pool.deallocate(stream, pointer, layout) }
+/// };
+/// // SAFETY: the functions are those of a resource.
+/// let resource = unsafe { CallbackMemoryResource::new(allocate, free) };
+/// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(1000, 256)?);
+/// let block = resource.allocate(stream.as_ref(), layout)?;
+/// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+/// unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rmm::mr::callback_memory_resource")]
+#[derive(Clone)]
+pub struct CallbackMemoryResource {
+    functions: Arc<Functions>,
+}
+
+struct Functions {
+    allocate: Box<Allocate>,
+    deallocate: Box<Deallocate>,
+}
+
+impl CallbackMemoryResource {
+    /// Takes the functions in.
+    ///
+    /// # Safety
+    /// They keep the contract of [`Resource`] for device memory: what the first returns may be used by work on the device, in the order of the
+    /// stream, until it is given to the second, whose arguments are always those of an allocation that was not freed before.
+    pub unsafe fn new(
+        allocate: impl Fn(StreamRef<'_>, Layout) -> Result<DevicePtr, Error> + Send + Sync + 'static,
+        deallocate: impl Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync + 'static,
+    ) -> Self {
+        let functions =
+            Functions { allocate: Box::new(allocate), deallocate: Box::new(deallocate) };
+        Self { functions: Arc::new(functions) }
+    }
+
+    fn free(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // A free may be part of a `Drop`, which a panic must not leave.
+        let _ended = catch_unwind(AssertUnwindSafe(|| {
+            (self.functions.deallocate)(stream, pointer, layout);
+        }));
+    }
+}
+
+impl PartialEq for CallbackMemoryResource {
+    /// Whether both are handles to the same functions.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.functions, &other.functions)
+    }
+}
+
+impl Eq for CallbackMemoryResource {}
+
+impl fmt::Debug for CallbackMemoryResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallbackMemoryResource").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: whoever made it promised the contract for the functions; the stream is waited for, so that every other may use the memory.
+unsafe impl SyncResource for CallbackMemoryResource {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        let stream = StreamRef::legacy();
+        let pointer = self.allocate(stream, layout)?;
+        if layout.size() > 0
+            && let Err(error) = stream.synchronize()
+        {
+            self.free(stream, pointer, layout);
+            return Err(error);
+        }
+        Ok(pointer)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 {
+            let stream = StreamRef::legacy();
+            self.free(stream, pointer, layout);
+            if !process_is_exiting() {
+                // If it can not be waited for, the device is lost, and nobody will use the memory.
+                let _waited = stream.synchronize();
+            }
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>();
+    }
+}
+
+// SAFETY: whoever made it promised the contract for the functions.
+unsafe impl Resource for CallbackMemoryResource {
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        let pointer = (self.functions.allocate)(stream, layout)?;
+        if pointer == DevicePtr::NULL {
+            return Err(Error::out_of_memory(NAME).with_layout(layout).with_stream(stream.id()));
+        }
+        if !is_pointer_aligned(pointer, layout.align()) {
+            self.free(stream, pointer, layout);
+            let message = format!("the function returned {pointer:?}, which is not so aligned");
+            return Err(Error::unsupported(NAME, message).with_layout(layout));
+        }
+        Ok(pointer)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 {
+            self.free(stream, pointer, layout);
+        }
+    }
+}
+
+// SAFETY: whoever made it promised it.
+unsafe impl HasProperty<DeviceAccessible> for CallbackMemoryResource {}

@@ -1,0 +1,238 @@
+//! A second resource for when the first is exhausted.
+
+use std::alloc::Layout;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmm_core::{
+    Claims, Description, DevicePtr, Error, HasProperty, Property, Resource, StreamRef, SyncResource,
+};
+
+use crate::layer::{Below, OnStream, Synchronously};
+use crate::pool::BuildIdHasher;
+
+/// Takes memory from a second resource when the first has none: managed memory behind a pool of the device's, say.
+///
+/// Only a request that the first refuses for [lack of memory](Error::is_out_of_memory) goes to the second; other errors are returned. If the
+/// second has none either, its error is returned, with the first's as its source. Each block goes back to the resource that it
+/// came from: the addresses of the second's blocks are kept in a table, and while there are none a free costs one load.
+/// The two must not hand out the same addresses at once, as two that are over one pool do not.
+///
+/// Its memory has a property if that of both has it. It is a handle: clones share the table.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_adaptors::{FallbackMemoryResource, LimitingResourceAdaptor};
+/// use rmm_core::SyncResource;
+/// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let device = LimitingResourceAdaptor::new(CudaMemoryResource::new(), 4096);
+/// let resource = FallbackMemoryResource::new(device, ManagedMemoryResource::new());
+/// let layout = Layout::from_size_align(4096, 256)?;
+/// let (first, second) = (resource.allocate_sync(layout)?, resource.allocate_sync(layout)?);
+/// assert_eq!(resource.fallback_bytes(), 4096);
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { resource.deallocate_sync(second, layout) };
+/// assert_eq!(resource.fallback_bytes(), 0);
+/// # // SAFETY: as above.
+/// # unsafe { resource.deallocate_sync(first, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct FallbackMemoryResource<P, S> {
+    inner: Arc<Inner<P, S>>,
+}
+
+#[derive(Debug)]
+struct Inner<P, S> {
+    first: P,
+    second: S,
+    owned: Owned,
+}
+
+/// The second's blocks.
+#[derive(Debug, Default)]
+struct Owned {
+    pointers: Mutex<HashSet<DevicePtr, BuildIdHasher>>,
+    blocks: AtomicU64,
+    bytes: AtomicU64,
+    fallbacks: AtomicU64,
+}
+
+impl<P, S> FallbackMemoryResource<P, S> {
+    /// Takes memory from `first`, and where that has none from `second`.
+    pub fn new(first: P, second: S) -> Self {
+        Self { inner: Arc::new(Inner { first, second, owned: Owned::default() }) }
+    }
+
+    /// The resource that is asked first.
+    pub fn upstream(&self) -> &P {
+        &self.inner.first
+    }
+
+    /// The resource that is asked where the first has no memory.
+    pub fn fallback(&self) -> &S {
+        &self.inner.second
+    }
+
+    /// Bytes of the second's blocks that are allocated now.
+    pub fn fallback_bytes(&self) -> u64 {
+        self.inner.owned.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Requests that the second has served so far.
+    pub fn fallbacks(&self) -> u64 {
+        self.inner.owned.fallbacks.load(Ordering::Relaxed)
+    }
+}
+
+impl Owned {
+    #[cold]
+    fn allocate(&self, second: impl Below, layout: Layout, why: Error) -> Result<DevicePtr, Error> {
+        let pointer = second.allocate(layout).map_err(|error| error.with_source(why))?;
+        let size = layout.size() as u64;
+        self.pointers.lock().unwrap_or_else(PoisonError::into_inner).insert(pointer);
+        self.blocks.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(size, Ordering::Relaxed);
+        self.fallbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(pointer)
+    }
+
+    /// Whether the block was the second's, which it is no longer.
+    #[inline]
+    fn remove(&self, pointer: DevicePtr, layout: Layout) -> bool {
+        // Whoever frees a block learned its address from whoever allocated it, and with it that there was one more; only its own free
+        // takes that away.
+        self.blocks.load(Ordering::Relaxed) > 0 && self.remove_known(pointer, layout)
+    }
+
+    #[cold]
+    fn remove_known(&self, pointer: DevicePtr, layout: Layout) -> bool {
+        let removed = self.pointers.lock().unwrap_or_else(PoisonError::into_inner).remove(&pointer);
+        if removed {
+            self.blocks.fetch_sub(1, Ordering::Relaxed);
+            self.bytes.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        }
+        removed
+    }
+}
+
+impl<P, S> Inner<P, S> {
+    #[inline]
+    fn allocate(
+        &self,
+        first: impl Below,
+        second: impl Below,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        match first.allocate(layout) {
+            Err(error) if error.is_out_of_memory() => self.owned.allocate(second, layout, error),
+            done => done,
+        }
+    }
+
+    /// # Safety
+    /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`].
+    #[inline]
+    unsafe fn deallocate(
+        &self,
+        first: impl Below,
+        second: impl Below,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) {
+        // Removed before the second can hand the address out again.
+        if self.owned.remove(pointer, layout) {
+            // SAFETY: the caller's contract; the block is the second's.
+            unsafe { second.deallocate(pointer, layout) }
+        } else {
+            // SAFETY: the caller's contract; the block is the first's.
+            unsafe { first.deallocate(pointer, layout) }
+        }
+    }
+}
+
+impl<P, S> Clone for FallbackMemoryResource<P, S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<P, S> PartialEq for FallbackMemoryResource<P, S> {
+    /// Whether both are handles to one resource.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl<P, S> Eq for FallbackMemoryResource<P, S> {}
+
+// SAFETY: each block is one of the two's, which keep the contract, and goes back to where it came from.
+unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryResource<P, S> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        let Inner { first, second, .. } = &*self.inner;
+        self.inner.allocate(Synchronously(first), Synchronously(second), layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        let Inner { first, second, .. } = &*self.inner;
+        let (first, second) = (Synchronously(first), Synchronously(second));
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.inner.deallocate(first, second, pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        "fallback"
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        let Inner { first, second, .. } = &*self.inner;
+        claims.common_to([first as &dyn SyncResource, second as &dyn SyncResource]);
+    }
+
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Some(&self.inner.first)
+    }
+
+    fn tell(&self, description: &mut Description)
+    where
+        Self: 'static,
+    {
+        description
+            .bytes("from the fallback", self.fallback_bytes())
+            .count("fallbacks", self.fallbacks())
+            .beside("fallback", &self.inner.second);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> {
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        let Inner { first, second, .. } = &*self.inner;
+        self.inner.allocate(OnStream(first, stream), OnStream(second, stream), layout)
+    }
+
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        let Inner { first, second, .. } = &*self.inner;
+        let (first, second) = (OnStream(first, stream), OnStream(second, stream));
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.inner.deallocate(first, second, pointer, layout) }
+    }
+}
+
+// SAFETY: the memory is one of the two's, and both have the property.
+unsafe impl<Q, P, S> HasProperty<Q> for FallbackMemoryResource<P, S>
+where
+    Q: Property,
+    P: HasProperty<Q>,
+    S: HasProperty<Q>,
+{
+}

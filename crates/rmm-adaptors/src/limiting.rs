@@ -1,0 +1,153 @@
+//! A limit on what is allocated at once.
+
+use std::alloc::Layout;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, Exhaustion, Shortage, StreamRef,
+    is_supported_alignment,
+};
+
+use crate::layer::{Below, Layer, adaptor};
+
+const NAME: &str = "limiting";
+
+adaptor! {
+    /// Refuses what would make more than a number of bytes allocated at once from another resource.
+    ///
+    /// Each block counts as rounded up to an alignment, 256 bytes unless another is [chosen](Self::with_alignment), and from before it
+    /// is asked of upstream until after upstream has it back, so that upstream never has more than the limit out. A
+    /// request that does not fit reaches no upstream and never counts. While one that fits is on its way, it counts, even if upstream
+    /// then refuses it.
+    ///
+    /// It is a handle: clones share the count. A call costs one atomic addition.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::LimitingResourceAdaptor;
+    /// use rmm_core::SyncResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let limited = LimitingResourceAdaptor::new(CudaMemoryResource::new(), 4096);
+    /// let layout = Layout::from_size_align(3000, 256)?;
+    /// let block = limited.allocate_sync(layout)?;
+    /// assert_eq!(limited.allocated_bytes(), 3072);
+    /// let error = limited.allocate_sync(layout).unwrap_err();
+    /// assert!(error.is_out_of_memory());
+    /// assert!(error.to_string().contains("limit 4.0 KiB"), "{error}");
+    /// // SAFETY: allocated above with this layout, and not used.
+    /// unsafe { limited.deallocate_sync(block, layout) };
+    /// assert_eq!(limited.allocated_bytes(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "rmm::mr::limiting_resource_adaptor")]
+    LimitingResourceAdaptor(Limit)
+}
+
+/// # Invariant
+/// `used` is the sum of the padded sizes of what is allocated, or on its way, and at most `most`.
+#[derive(Debug)]
+struct Limit {
+    used: AtomicU64,
+    most: u64,
+    /// A power of two.
+    alignment: u64,
+}
+
+impl<U> LimitingResourceAdaptor<U> {
+    /// Allows `limit` bytes at once, of blocks rounded up to 256.
+    pub fn new(upstream: U, limit: u64) -> Self {
+        let alignment = CUDA_ALLOCATION_ALIGNMENT as u64;
+        Self::over(upstream, Limit { used: AtomicU64::new(0), most: limit, alignment })
+    }
+
+    /// Allows `limit` bytes at once, of blocks rounded up to `alignment`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no power of two.
+    pub fn with_alignment(upstream: U, limit: u64, alignment: usize) -> Result<Self, Error> {
+        if !is_supported_alignment(alignment) {
+            let message = format!("the alignment, {alignment}, is no power of two");
+            return Err(Error::invalid_argument(NAME, message));
+        }
+        let alignment = alignment as u64;
+        Ok(Self::over(upstream, Limit { used: AtomicU64::new(0), most: limit, alignment }))
+    }
+
+    /// Bytes that count as allocated now.
+    #[doc(alias = "get_allocated_bytes")]
+    pub fn allocated_bytes(&self) -> u64 {
+        self.inner.layer.used.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that may be allocated at once.
+    #[doc(alias = "get_allocation_limit")]
+    pub fn allocation_limit(&self) -> u64 {
+        self.inner.layer.most
+    }
+}
+
+impl Limit {
+    /// What a block counts as; `None` if that is more than can be counted.
+    fn padded(&self, layout: Layout) -> Option<u64> {
+        (layout.size() as u64).checked_next_multiple_of(self.alignment)
+    }
+
+    /// Counts a block, if it fits; else the bytes that count already.
+    fn reserve(&self, padded: Option<u64>) -> Result<u64, u64> {
+        let fits = |used: u64| padded.and_then(|padded| used.checked_add(padded));
+        let fits = |used| fits(used).filter(|&sum| sum <= self.most);
+        self.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+            .map(|_| padded.unwrap_or(0))
+    }
+
+    #[cold]
+    fn refusal(&self, used: u64, layout: Layout, stream: Option<StreamRef<'_>>) -> Error {
+        let left = self.most - used;
+        let held = Exhaustion {
+            reserved: used,
+            live: used,
+            largest_free: left,
+            longest_range: left,
+            limit: Some(self.most),
+            shortage: Some(Shortage::Exhausted),
+        };
+        let error = Error::out_of_memory(NAME).with_layout(layout).with_exhaustion(held);
+        match stream {
+            Some(stream) => error.with_stream(stream.id()),
+            None => error,
+        }
+    }
+}
+
+// SAFETY: the memory that is handed out is upstream's, block by block, and goes back as it came.
+unsafe impl Layer for Limit {
+    const NAME: &'static str = NAME;
+
+    #[inline]
+    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
+        match self.reserve(self.padded(layout)) {
+            Ok(padded) => below.allocate(layout).inspect_err(|_| {
+                self.used.fetch_sub(padded, Ordering::Relaxed);
+            }),
+            Err(used) => Err(self.refusal(used, layout, below.stream())),
+        }
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { below.deallocate(pointer, layout) };
+        // No address is kept here, so a block that is handed out again in between confuses nothing, and upstream keeps to the limit.
+        self.used.fetch_sub(self.padded(layout).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn tell(&self, description: &mut Description) {
+        description.bytes("allocated", self.used.load(Ordering::Relaxed)).bytes("limit", self.most);
+    }
+}

@@ -1,0 +1,144 @@
+//! Options for a log.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+use rmm_core::Device;
+
+use super::{LOG_HEADER, Log, LoggingResourceAdaptor, Sink};
+
+/// What a new [`LoggingResourceAdaptor`] should write to, and when.
+///
+/// ```
+/// use rmm_adaptors::LoggingResourceAdaptor;
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// # let folder = std::env::temp_dir();
+/// # let log = folder.join(format!("rmm-builder-{}.csv", std::process::id()));
+/// // One file for each device, as `rmm.enable_logging` of RMM's Python package names them.
+/// let resource = LoggingResourceAdaptor::builder(CudaMemoryResource::new())
+///     .file_of_device(&log)
+///     .writer(std::io::sink())
+///     .auto_flush(true)
+///     .build()?;
+/// let of_device = log.with_extension("dev0.csv");
+/// assert_eq!(std::fs::read_to_string(&of_device)?.trim_end(), resource.header());
+/// # std::fs::remove_file(&of_device)?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct LoggingResourceAdaptorBuilder<U> {
+    upstream: U,
+    targets: Vec<Target>,
+    auto_flush: bool,
+}
+
+enum Target {
+    File(PathBuf),
+    FileOfDevice(PathBuf),
+    Writer(Sink),
+}
+
+impl<U> LoggingResourceAdaptorBuilder<U> {
+    pub(super) fn new(upstream: U) -> Self {
+        Self { upstream, targets: Vec::new(), auto_flush: false }
+    }
+
+    /// Logs to a file, too; it is created or emptied.
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.targets.push(Target::File(path.into()));
+        self
+    }
+
+    /// Logs to a file of the current device, too; it is created or emptied. Its name is the given one with `.dev` and the device's number
+    /// before the extension: `log.dev0.csv`.
+    pub fn file_of_device(mut self, path: impl Into<PathBuf>) -> Self {
+        self.targets.push(Target::FileOfDevice(path.into()));
+        self
+    }
+
+    /// Logs to a writer, too.
+    #[doc(alias = "sink_ptr")]
+    pub fn writer(mut self, writer: impl Write + Send + 'static) -> Self {
+        self.targets.push(Target::Writer(Box::new(writer)));
+        self
+    }
+
+    /// Whether each line is written out at once; by default that is left to the writers and [`flush`](LoggingResourceAdaptor::flush).
+    pub fn auto_flush(mut self, flushes: bool) -> Self {
+        self.auto_flush = flushes;
+        self
+    }
+
+    /// Opens the files and writes the first line.
+    ///
+    /// # Errors
+    /// If a file can not be created, there is no current device to name one after, or the first line can not be written.
+    pub fn build(self) -> io::Result<LoggingResourceAdaptor<U>> {
+        let Self { upstream, targets, auto_flush } = self;
+        let sinks: io::Result<Vec<Sink>> = targets.into_iter().map(Target::open).collect();
+        let mut sinks = sinks?;
+        for sink in &mut sinks {
+            writeln!(sink, "{LOG_HEADER}")?;
+            if auto_flush {
+                sink.flush()?;
+            }
+        }
+        let log = Log { sinks: Mutex::new(sinks), auto_flush, lost: AtomicU64::new(0) };
+        Ok(LoggingResourceAdaptor::over(upstream, log))
+    }
+}
+
+impl Target {
+    fn open(self) -> io::Result<Sink> {
+        let create = |path: &Path| Ok(Box::new(BufWriter::new(File::create(path)?)) as Sink);
+        match self {
+            Self::File(path) => create(&path),
+            Self::FileOfDevice(path) => {
+                let device = Device::current().map_err(io::Error::other)?;
+                create(&of_device(&path, device.ordinal()))
+            }
+            Self::Writer(writer) => Ok(writer),
+        }
+    }
+}
+
+/// The name with the device's number before the extension.
+fn of_device(path: &Path, ordinal: usize) -> PathBuf {
+    match path.extension() {
+        Some(extension) => {
+            path.with_extension(format!("dev{ordinal}.{}", extension.to_string_lossy()))
+        }
+        None => path.with_extension(format!("dev{ordinal}")),
+    }
+}
+
+impl<U: fmt::Debug> fmt::Debug for LoggingResourceAdaptorBuilder<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { upstream, targets, auto_flush } = self;
+        let mut fields = f.debug_struct("LoggingResourceAdaptorBuilder");
+        fields.field("upstream", upstream).field("writers", &targets.len());
+        fields.field("auto_flush", auto_flush).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_s_number_goes_before_the_extension() {
+        let named = |path: &str| of_device(Path::new(path), 3).display().to_string();
+        assert_eq!(named("logs/rmm.csv"), "logs/rmm.dev3.csv");
+        assert_eq!(named("rmm"), "rmm.dev3");
+        assert_eq!(named("a.b/rmm.log.txt"), "a.b/rmm.log.dev3.txt");
+    }
+}

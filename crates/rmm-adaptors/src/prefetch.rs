@@ -1,0 +1,82 @@
+//! Managed memory that is where it will be used.
+
+use std::alloc::Layout;
+
+use rmm_core::{Description, Device, DevicePtr, Error, PrefetchTarget, StreamRef};
+
+use crate::layer::{Below, Layer, adaptor};
+
+adaptor! {
+    /// Has every block moved to the current device, in the order of its stream, once it is allocated.
+    ///
+    /// This matters to managed memory alone; [`prefetch`](rmm_core::prefetch) says where else it does nothing. A block that can not
+    /// be moved is freed again, and the error returned. A synchronous call waits for the move.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::PrefetchResourceAdaptor;
+    /// use rmm_core::{CudaStream, Resource};
+    /// use rmm_resources::ManagedMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
+    /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(1000, 256)?);
+    /// let block = resource.allocate(stream.as_ref(), layout)?; // on its way to the device
+    /// # // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// # unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "rmm::mr::prefetch_resource_adaptor")]
+    PrefetchResourceAdaptor(Prefetch)
+}
+
+#[derive(Debug)]
+struct Prefetch;
+
+impl<U> PrefetchResourceAdaptor<U> {
+    /// Takes the resource in.
+    pub fn new(upstream: U) -> Self {
+        Self::over(upstream, Prefetch)
+    }
+}
+
+fn to_current_device(pointer: DevicePtr, bytes: usize, stream: StreamRef<'_>) -> Result<(), Error> {
+    let target = PrefetchTarget::Device(Device::current()?);
+    rmm_core::prefetch(pointer, bytes, target, stream)
+}
+
+// SAFETY: every call goes to the upstream as it is; that a block is moved changes nothing in it, and is over, in the block's order,
+// before anybody uses it.
+unsafe impl Layer for Prefetch {
+    const NAME: &'static str = "prefetch";
+
+    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
+        let pointer = below.allocate(layout)?;
+        if layout.size() == 0 {
+            return Ok(pointer);
+        }
+        let moved = match below.stream() {
+            Some(stream) => to_current_device(pointer, layout.size(), stream),
+            None => to_current_device(pointer, layout.size(), StreamRef::legacy())
+                .and_then(|()| StreamRef::legacy().synchronize()),
+        };
+        match moved {
+            Ok(()) => Ok(pointer),
+            Err(error) => {
+                // SAFETY: allocated above with this layout, in the same order, and nobody has it.
+                unsafe { below.deallocate(pointer, layout) };
+                Err(error)
+            }
+        }
+    }
+
+    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { below.deallocate(pointer, layout) }
+    }
+
+    fn tell(&self, _: &mut Description) {}
+}

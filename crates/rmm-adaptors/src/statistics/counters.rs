@@ -1,0 +1,164 @@
+//! Pairs of counters, stacked.
+
+#![forbid(unsafe_code)]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmm_core::Error;
+
+/// How much there is now, was at the most, and came in all. Signed: what was allocated before a push may be freed after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[doc(alias = "rmm::mr::statistics_resource_adaptor::counter")]
+pub struct Counter {
+    /// Now.
+    pub value: i64,
+    /// The most that `value` was; never below 0.
+    pub peak: i64,
+    /// All that was added, whatever was taken away since.
+    pub total: i64,
+}
+
+/// Counters of bytes, as asked for, and of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AllocationCounters {
+    /// Bytes.
+    pub bytes: Counter,
+    /// Blocks.
+    pub allocations: Counter,
+}
+
+impl Counter {
+    fn add(&mut self, amount: i64) {
+        self.value = self.value.saturating_add(amount);
+        self.total = self.total.saturating_add(amount);
+        self.peak = self.peak.max(self.value);
+    }
+
+    fn subtract(&mut self, amount: i64) {
+        self.value = self.value.saturating_sub(amount);
+    }
+
+    /// Goes on from a part that was counted by itself, from zero.
+    fn absorb(&mut self, part: Self) {
+        self.peak = self.peak.max(self.value.saturating_add(part.peak));
+        self.value = self.value.saturating_add(part.value);
+        self.total = self.total.saturating_add(part.total);
+    }
+}
+
+impl AllocationCounters {
+    fn absorb(&mut self, part: Self) {
+        self.bytes.absorb(part.bytes);
+        self.allocations.absorb(part.allocations);
+    }
+}
+
+/// The counters in use, and those put aside for them.
+#[derive(Debug, Default)]
+struct Stack {
+    top: AllocationCounters,
+    aside: Vec<Aside>,
+    /// How often counters were put aside.
+    pushes: u64,
+}
+
+#[derive(Debug)]
+struct Aside {
+    /// The number of the push.
+    push: u64,
+    counters: AllocationCounters,
+}
+
+impl Stack {
+    fn push(&mut self) -> u64 {
+        self.pushes += 1;
+        let counters = std::mem::take(&mut self.top);
+        self.aside.push(Aside { push: self.pushes, counters });
+        self.pushes
+    }
+
+    /// The counters since what is at this place was put aside.
+    fn since(&self, place: usize) -> AllocationCounters {
+        // What was put aside first after that, and what was counted since, part by part.
+        let mut parts = self.aside.iter().skip(place + 1).map(|aside| aside.counters);
+        let Some(mut sum) = parts.next() else { return self.top };
+        parts.chain([self.top]).for_each(|part| sum.absorb(part));
+        sum
+    }
+
+    /// Goes on with the counters that were put aside at this place.
+    fn resume(&mut self, place: usize) -> AllocationCounters {
+        let since = self.since(place);
+        if let Some(aside) = self.aside.drain(place..).next() {
+            self.top = aside.counters;
+            self.top.absorb(since);
+        }
+        since
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counting(Mutex<Stack>);
+
+fn amount(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+impl Counting {
+    fn stack(&self) -> MutexGuard<'_, Stack> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn top(&self) -> AllocationCounters {
+        self.stack().top
+    }
+
+    #[inline]
+    pub(super) fn add(&self, bytes: usize) {
+        let top = &mut self.stack().top;
+        top.bytes.add(amount(bytes));
+        top.allocations.add(1);
+    }
+
+    #[inline]
+    pub(super) fn subtract(&self, bytes: usize) {
+        let top = &mut self.stack().top;
+        top.bytes.subtract(amount(bytes));
+        top.allocations.subtract(1);
+    }
+
+    /// Puts the counters aside and returns them.
+    pub(super) fn push(&self) -> AllocationCounters {
+        let mut stack = self.stack();
+        let top = stack.top;
+        stack.push();
+        top
+    }
+
+    /// Puts the counters aside and returns the number under which they are found again.
+    pub(super) fn open(&self) -> u64 {
+        self.stack().push()
+    }
+
+    pub(super) fn pop(&self) -> Result<AllocationCounters, Error> {
+        let mut stack = self.stack();
+        match stack.aside.len().checked_sub(1) {
+            Some(last) => Ok(stack.resume(last)),
+            None => Err(Error::out_of_range("statistics", "no counters were put aside")),
+        }
+    }
+
+    /// The counters since the push of this number; `None` if that has been popped.
+    pub(super) fn since(&self, push: u64) -> Option<AllocationCounters> {
+        let stack = self.stack();
+        let place = stack.aside.iter().position(|aside| aside.push == push)?;
+        Some(stack.since(place))
+    }
+
+    /// Pops all that was pushed from the push of this number on, unless it has been.
+    pub(super) fn close(&self, push: u64) -> Option<AllocationCounters> {
+        let mut stack = self.stack();
+        let place = stack.aside.iter().position(|aside| aside.push == push)?;
+        Some(stack.resume(place))
+    }
+}

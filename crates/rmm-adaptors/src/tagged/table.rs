@@ -1,0 +1,162 @@
+//! Which tag a block has, by its address; without locks.
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rmm_core::DevicePtr;
+
+use super::Tag;
+use crate::pool::BuildIdHasher;
+
+/// Slots that an address may be in, of each table: a line of the processor's cache.
+const WAYS: usize = 8;
+/// Bits of the number of groups of slots in the first table.
+const FIRST_BITS: u32 = 9;
+/// Each table has four times as many groups as the one before: the last, 2^26 slots.
+const STEP_BITS: u32 = 2;
+const TABLES: usize = 8;
+
+/// Bits of a slot for the tag; the rest are the address, without the zeros that its alignment of 256 leaves.
+const TAG_BITS: u32 = 16;
+const ADDRESS_ZEROS: u32 = 8;
+
+/// Tables of slots, which are added when one is too full for an address, and never go while this lives: with many blocks, one is when the
+/// one before is about half full.
+///
+/// An address is in one slot, which whoever has the block put it into and is alone to clear: a slot that is not 0 changes by the hand of one
+/// thread only. Who frees a block has learned its address from who allocated it, and so sees the slot; hence no
+/// stronger order than relaxed is needed.
+#[derive(Default)]
+pub(super) struct Table {
+    tables: [OnceLock<Box<[Group]>>; TABLES],
+    /// What fits into no slot: addresses that are not aligned to 256, or too high, or too many.
+    others: Mutex<HashMap<DevicePtr, Tag, BuildIdHasher>>,
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Group([AtomicU64; WAYS]);
+
+/// The address as a slot has it, above its tag; `None` if it does not fit. Never 0.
+#[inline]
+fn key(pointer: DevicePtr) -> Option<u64> {
+    let key = pointer.0 >> ADDRESS_ZEROS;
+    let fits = key << ADDRESS_ZEROS == pointer.0 && key >> (u64::BITS - TAG_BITS) == 0 && key > 0;
+    fits.then_some(key)
+}
+
+impl Table {
+    fn bits(table: usize) -> u32 {
+        FIRST_BITS + STEP_BITS * u32::try_from(table).unwrap_or(0)
+    }
+
+    /// The slots for a key, in the tables that there are.
+    #[inline]
+    fn group(groups: &[Group], bits: u32, key: u64) -> &[AtomicU64; WAYS] {
+        let place = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits);
+        // The length is 2^bits.
+        &groups[usize::try_from(place).unwrap_or(0)].0
+    }
+
+    #[inline]
+    pub(super) fn insert(&self, pointer: DevicePtr, tag: Tag) {
+        let Some(key) = key(pointer) else { return self.insert_other(pointer, tag) };
+        let slot = key << TAG_BITS | u64::from(tag.number());
+        for (index, table) in self.tables.iter().enumerate() {
+            let bits = Self::bits(index);
+            let make = || (0..1_usize << bits).map(|_| Group::default()).collect();
+            let group = Self::group(table.get_or_init(make), bits, key);
+            for place in group {
+                if place.load(Ordering::Relaxed) == 0
+                    && place.compare_exchange(0, slot, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+                {
+                    return;
+                }
+            }
+        }
+        self.insert_other(pointer, tag);
+    }
+
+    /// The tag, which the block has no longer; `None` if it has none.
+    #[inline]
+    pub(super) fn remove(&self, pointer: DevicePtr) -> Option<Tag> {
+        let Some(key) = key(pointer) else { return self.remove_other(pointer) };
+        for (index, table) in self.tables.iter().enumerate() {
+            let Some(groups) = table.get() else { break };
+            for place in Self::group(groups, Self::bits(index), key) {
+                let slot = place.load(Ordering::Relaxed);
+                if slot >> TAG_BITS == key {
+                    place.store(0, Ordering::Relaxed);
+                    let mask = (1 << TAG_BITS) - 1;
+                    return u16::try_from(slot & mask).ok().map(Tag::numbered);
+                }
+            }
+        }
+        self.remove_other(pointer)
+    }
+
+    #[cold]
+    fn insert_other(&self, pointer: DevicePtr, tag: Tag) {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).insert(pointer, tag);
+    }
+
+    #[cold]
+    fn remove_other(&self, pointer: DevicePtr) -> Option<Tag> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).remove(&pointer)
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_keeps_its_tag_until_it_is_removed() {
+        let table = Table::default();
+        // More than the first table has room for, and addresses that no slot has room for.
+        let odd = [DevicePtr(0), DevicePtr(0x1001), DevicePtr(u64::MAX << 8)];
+        let blocks: Vec<DevicePtr> =
+            (1..20_000).map(|number| DevicePtr(number << 8)).chain(odd).collect();
+        let tag = |block: DevicePtr| Tag::numbered(u16::try_from(block.0 % 1021).unwrap());
+        for &block in &blocks {
+            table.insert(block, tag(block));
+        }
+        for &block in blocks.iter().rev() {
+            assert_eq!(table.remove(block), Some(tag(block)), "{block:?}");
+            assert_eq!(table.remove(block), None, "{block:?}");
+        }
+        assert!(table.tables[1].get().is_some(), "the first table is too small for this test");
+    }
+
+    #[test]
+    fn threads_find_what_others_left() {
+        let table = Table::default();
+        std::thread::scope(|scope| {
+            let (give, take) = std::sync::mpsc::channel::<DevicePtr>();
+            for thread in 0..3 {
+                let (table, give) = (&table, give.clone());
+                scope.spawn(move || {
+                    for number in 1..3000 {
+                        let block = DevicePtr((number * 3 + thread) << 8);
+                        table.insert(block, Tag::numbered(7));
+                        give.send(block).unwrap();
+                    }
+                });
+            }
+            drop(give);
+            for block in take {
+                assert_eq!(table.remove(block), Some(Tag::numbered(7)));
+            }
+        });
+    }
+}

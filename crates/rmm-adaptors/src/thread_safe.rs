@@ -1,0 +1,57 @@
+//! One call at a time.
+
+use std::alloc::Layout;
+use std::sync::{Mutex, PoisonError};
+
+use rmm_core::{Description, DevicePtr, Error};
+
+use crate::layer::{Below, Layer, adaptor};
+
+adaptor! {
+    /// Lets one thread at a time call another resource.
+    ///
+    /// Every resource here may be called from several threads, so this is for one that answers several callers worse than one after the
+    /// other, such as a foreign allocator behind a [`CallbackMemoryResource`](crate::CallbackMemoryResource). Upstream is called while the lock is held,
+    /// so it must not call this resource.
+    ///
+    /// ```
+    /// use rmm_adaptors::ThreadSafeResourceAdaptor;
+    /// use rmm_core::Introspect;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let resource = ThreadSafeResourceAdaptor::new(CudaMemoryResource::new());
+    /// assert!(resource.stack().map(|resource| resource.name()).eq(["thread-safe", "cuda"]));
+    /// ```
+    #[doc(alias = "rmm::mr::thread_safe_resource_adaptor")]
+    ThreadSafeResourceAdaptor(OneAtATime)
+}
+
+#[derive(Debug, Default)]
+struct OneAtATime(Mutex<()>);
+
+impl<U> ThreadSafeResourceAdaptor<U> {
+    /// Takes the resource in.
+    pub fn new(upstream: U) -> Self {
+        Self::over(upstream, OneAtATime::default())
+    }
+}
+
+// SAFETY: every call goes to the upstream as it is.
+unsafe impl Layer for OneAtATime {
+    const NAME: &'static str = "thread-safe";
+
+    #[inline]
+    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
+        let _one = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        below.allocate(layout)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+        let _one = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller's contract is the same.
+        unsafe { below.deallocate(pointer, layout) }
+    }
+
+    fn tell(&self, _: &mut Description) {}
+}

@@ -1,0 +1,139 @@
+//! Allocations as events of `tracing`.
+
+use std::alloc::Layout;
+use std::fmt;
+
+use rmm_core::{Description, DevicePtr, Error, StreamRef};
+use tracing::{Level, event, event_enabled};
+
+use crate::layer::{Below, Layer, adaptor};
+
+/// The target of allocations.
+const ALLOCATE: &str = "rmm::allocate";
+/// The target of frees.
+const FREE: &str = "rmm::free";
+
+adaptor! {
+    /// Tells [`tracing`] of everything that is allocated from and freed to another resource. It takes the feature `tracing`.
+    ///
+    /// | target | level | what | fields |
+    /// |---|---|---|---|
+    /// | `rmm::allocate` | trace | event `allocate` | `resource`, `bytes`, `alignment`, `stream`, `address` |
+    /// | `rmm::allocate` | warn | event `allocate failure` | the same without `address`, and `error` |
+    /// | `rmm::free` | trace | event `free`, before it happens | as `allocate` |
+    /// | `rmm::grow` | debug | span `grow` around a pool's request to its upstream | `resource`, `bytes`, and at its end `is_granted` |
+    /// | `rmm::wait` | debug | span `wait for the device`; event `streams wait for others` | `resource`; `waits` |
+    ///
+    /// The last two come from the pools themselves, with this adaptor or without it. `resource` is the name of the resource below, `stream` its id, or `none` for synchronous
+    /// calls. While nobody listens, a call costs one load and a comparison more; a subscriber is never called while a lock of these crates is held, and must not
+    /// panic.
+    ///
+    /// A layer that writes NVTX ranges shows the spans in Nsight Systems, and one that writes a Chrome trace, such as `tracing-chrome`, in Perfetto:
+    /// each subscribes to the targets that begin with `rmm::`.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::TracingResourceAdaptor;
+    /// use rmm_core::SyncResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let traced = TracingResourceAdaptor::new(CudaMemoryResource::new());
+    /// let layout = Layout::from_size_align(1000, 256)?;
+    /// let block = traced.allocate_sync(layout)?; // an event, if somebody has subscribed
+    /// # // SAFETY: allocated above with this layout, and not used.
+    /// # unsafe { traced.deallocate_sync(block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    TracingResourceAdaptor(Tracing)
+}
+
+#[derive(Debug)]
+struct Tracing {
+    /// The name of the resource below.
+    resource: &'static str,
+}
+
+impl<U: rmm_core::SyncResource> TracingResourceAdaptor<U> {
+    /// Takes the resource in.
+    pub fn new(upstream: U) -> Self {
+        let resource = upstream.name();
+        Self::over(upstream, Tracing { resource })
+    }
+}
+
+/// A stream as a field.
+struct Stream<'a>(Option<StreamRef<'a>>);
+
+impl fmt::Display for Stream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(stream) => stream.id().fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+impl Tracing {
+    #[cold]
+    fn allocated(&self, pointer: DevicePtr, below: impl Below, layout: Layout) {
+        let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
+        let (stream, address) = (Stream(below.stream()), format_args!("{:#x}", pointer.0));
+        event!(
+            target: ALLOCATE, Level::TRACE,
+            resource, bytes, alignment, %stream, %address, "allocate"
+        );
+    }
+
+    #[cold]
+    fn failed(&self, error: &Error, below: impl Below, layout: Layout) {
+        let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
+        let stream = Stream(below.stream());
+        event!(
+            target: ALLOCATE, Level::WARN,
+            resource, bytes, alignment, %stream, %error, "allocate failure"
+        );
+    }
+
+    #[cold]
+    fn freed(&self, pointer: DevicePtr, below: impl Below, layout: Layout) {
+        let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
+        let (stream, address) = (Stream(below.stream()), format_args!("{:#x}", pointer.0));
+        event!(
+            target: FREE, Level::TRACE,
+            resource, bytes, alignment, %stream, %address, "free"
+        );
+    }
+}
+
+// SAFETY: every call goes to the upstream as it is.
+unsafe impl Layer for Tracing {
+    const NAME: &'static str = "tracing";
+
+    #[inline]
+    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
+        let result = below.allocate(layout);
+        match &result {
+            Ok(pointer) if event_enabled!(target: ALLOCATE, Level::TRACE) => {
+                self.allocated(*pointer, below, layout);
+            }
+            Ok(_) => {}
+            Err(error) => self.failed(error, below, layout),
+        }
+        result
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+        if event_enabled!(target: FREE, Level::TRACE) {
+            self.freed(pointer, below, layout);
+        }
+        // SAFETY: the caller's contract is the same.
+        unsafe { below.deallocate(pointer, layout) }
+    }
+
+    fn tell(&self, _: &mut Description) {}
+}

@@ -1,0 +1,155 @@
+//! What is allocated, for people.
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+use std::backtrace::Backtrace;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rmm_core::{DevicePtr, format_bytes};
+
+/// A block that is allocated.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OutstandingAllocation {
+    /// Its address.
+    pub pointer: DevicePtr,
+    /// What was asked for.
+    pub layout: Layout,
+    /// The calls that allocated it, if stacks are captured.
+    pub stack: Option<Arc<Backtrace>>,
+}
+
+/// A place in the program, and what it allocated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CallSite {
+    /// The function that called into these crates, and the line if it is known.
+    pub place: String,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes, as asked for.
+    pub bytes: u64,
+}
+
+/// What is allocated. Displays the sum, the call sites if stacks were captured, and the largest blocks.
+#[derive(Clone, Debug)]
+pub struct TrackingReport {
+    blocks: Vec<OutstandingAllocation>,
+}
+
+/// Blocks and call sites that a report shows.
+const SHOWN: usize = 20;
+
+impl TrackingReport {
+    pub(super) fn new(blocks: Vec<OutstandingAllocation>) -> Self {
+        Self { blocks }
+    }
+
+    /// The blocks, the largest first.
+    pub fn blocks(&self) -> &[OutstandingAllocation] {
+        &self.blocks
+    }
+
+    /// Bytes of all blocks, as asked for.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| block.layout.size() as u64).sum()
+    }
+
+    /// Where the blocks come from, the most bytes first; nothing if stacks are not captured. Looks up names, which takes
+    /// milliseconds.
+    pub fn call_sites(&self) -> Vec<CallSite> {
+        let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for block in &self.blocks {
+            if let Some(stack) = &block.stack {
+                let (blocks, bytes) = sums.entry(call_site(&stack.to_string())).or_default();
+                *blocks += 1;
+                *bytes += block.layout.size() as u64;
+            }
+        }
+        let sites = sums.into_iter();
+        let sites = sites.map(|(place, (blocks, bytes))| CallSite { place, blocks, bytes });
+        let mut sites: Vec<CallSite> = sites.collect();
+        sites.sort_by_key(|site| Reverse(site.bytes));
+        sites
+    }
+}
+
+/// The first frame of a stack, as [`Backtrace`] displays it, that is not of these crates or of the standard library.
+fn call_site(stack: &str) -> String {
+    let mut lines = stack.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((number, name)) = line.split_once(": ") else { continue };
+        let is_frame = number.trim().bytes().all(|byte| byte.is_ascii_digit());
+        if !is_frame || is_ours(name) {
+            continue;
+        }
+        let place = lines.peek().and_then(|next| next.trim_start().strip_prefix("at "));
+        return place.map_or_else(|| name.to_owned(), |place| format!("{name} at {place}"));
+    }
+    "unknown".to_owned()
+}
+
+/// Whether a frame is part of an allocation, whoever asks for it.
+fn is_ours(name: &str) -> bool {
+    const OURS: [&str; 8] = [
+        "rmm::",
+        "rmm_adaptors::",
+        "rmm_containers::",
+        "rmm_core::",
+        "rmm_resources::",
+        "std::",
+        "core::",
+        "alloc::",
+    ];
+    let name = name.trim_start_matches(['<', '&']);
+    OURS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+impl fmt::Display for OutstandingAllocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}: {} B", self.pointer.0, self.layout.size())?;
+        match &self.stack {
+            Some(stack) => write!(f, " : callstack:\n{stack}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for TrackingReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {} blocks", format_bytes(self.bytes()), self.blocks.len())?;
+        for CallSite { place, blocks, bytes } in self.call_sites().into_iter().take(SHOWN) {
+            write!(f, "\n{bytes} B in {blocks} blocks from {place}")?;
+        }
+        for block in self.blocks.iter().take(SHOWN) {
+            write!(f, "\n{:#x}: {} B", block.pointer.0, block.layout.size())?;
+        }
+        match self.blocks.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n... and {more} more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_call_site_is_the_first_frame_of_the_program() {
+        let stack = "   0: std::backtrace::Backtrace::force_capture
+             at /rustc/library/std/src/backtrace.rs:300:9
+   1: rmm_adaptors::tracking::books::Tracking::insert
+   2: <rmm_core::erased::any::AnyResource<S> as rmm_core::resource::Resource>::allocate
+   3: trainer::load
+             at ./src/load.rs:12:5
+   4: main";
+        assert_eq!(call_site(stack), "trainer::load at ./src/load.rs:12:5");
+        assert_eq!(call_site("   0: trainer::main\n   1: main"), "trainer::main");
+        assert_eq!(call_site("disabled backtrace"), "unknown");
+    }
+}

@@ -1,0 +1,28 @@
+//! The adaptors that watch, limit and pass on.
+
+#[path = "adaptors/aligned.rs"]
+mod aligned;
+#[path = "adaptors/callback.rs"]
+mod callback;
+#[path = "adaptors/failure_callback.rs"]
+mod failure_callback;
+#[path = "adaptors/fallback.rs"]
+mod fallback;
+#[path = "adaptors/limiting.rs"]
+mod limiting;
+#[path = "adaptors/prefetch.rs"]
+mod prefetch;
+#[path = "adaptors/scripted.rs"]
+mod scripted;
+#[path = "adaptors/shared.rs"]
+mod shared;
+#[path = "adaptors/stacks.rs"]
+mod stacks;
+#[path = "adaptors/statistics.rs"]
+mod statistics;
+#[path = "adaptors/tagged.rs"]
+mod tagged;
+#[path = "adaptors/thread_safe.rs"]
+mod thread_safe;
+#[path = "adaptors/tracking.rs"]
+mod tracking;

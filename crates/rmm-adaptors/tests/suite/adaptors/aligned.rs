@@ -1,0 +1,105 @@
+//! Alignments above 256, and what upstream is asked for them.
+
+use std::alloc::Layout;
+
+use rmm_adaptors::AlignedResourceAdaptor;
+use rmm_core::{DevicePtr, SyncResource, is_pointer_aligned};
+
+use super::scripted::{FIRST, Scripted, free_sync};
+use crate::short::layout;
+
+#[test]
+fn blocks_above_the_threshold_are_aligned_and_go_back_as_they_came() {
+    let upstream = Scripted::default();
+    let aligned = AlignedResourceAdaptor::with_threshold(upstream.clone(), 4096, 1000).unwrap();
+    let small = aligned.allocate_sync(layout(999)).unwrap();
+    let large = aligned.allocate_sync(layout(1000)).unwrap();
+    assert_eq!(small, DevicePtr(FIRST));
+    assert!(is_pointer_aligned(large, 4096) && large != DevicePtr(FIRST + 1024));
+    // RMM's sizes: rounded up to the alignment, and what may be lost in front.
+    assert_eq!(upstream.state().asked, [layout(999), layout(4096 + 4096 - 256)]);
+    free_sync(&aligned, large, layout(1000));
+    free_sync(&aligned, small, layout(999));
+    let freed = [(DevicePtr(FIRST + 1024), layout(4096 + 4096 - 256)), (small, layout(999))];
+    assert_eq!(upstream.state().freed, freed);
+}
+
+/// RMM #2003: an alignment below 256 made the size too small. H9: upstream was asked for an alignment of 1.
+#[test]
+fn small_alignments_are_256() {
+    for alignment in [1, 16, 128, 256] {
+        let upstream = Scripted::default();
+        let aligned = AlignedResourceAdaptor::new(upstream.clone(), alignment).unwrap();
+        aligned.allocate_sync(layout(1000)).unwrap();
+        assert_eq!(upstream.state().asked, [layout(1000)], "as it is");
+    }
+    for alignment in [0, 3, 4097] {
+        let made = AlignedResourceAdaptor::new(Scripted::default(), alignment);
+        assert!(made.unwrap_err().is_invalid_argument());
+    }
+}
+
+/// H10: what is asked for above 256 was ignored.
+#[test]
+fn what_a_request_asks_for_is_kept_below_the_threshold_too() {
+    let upstream = Scripted::default();
+    let aligned = AlignedResourceAdaptor::with_threshold(upstream.clone(), 512, 1 << 20).unwrap();
+    upstream.state().next = 256;
+    let wants = Layout::from_size_align(100, 8192).unwrap();
+    let block = aligned.allocate_sync(wants).unwrap();
+    assert!(is_pointer_aligned(block, 8192));
+    free_sync(&aligned, block, wants);
+    assert_eq!(upstream.state().freed[0].0, DevicePtr(FIRST + 256));
+}
+
+/// RMM #2316.
+#[test]
+fn nothing_is_passed_on_as_it_is() {
+    let upstream = Scripted::default();
+    let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).unwrap();
+    for _ in 0..2 {
+        assert_eq!(aligned.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
+    }
+    free_sync(&aligned, DevicePtr::NULL, layout(0));
+    assert_eq!(upstream.state().freed, [(DevicePtr::NULL, layout(0))]);
+}
+
+/// H8.
+#[test]
+fn a_size_that_can_not_be_padded_is_refused() {
+    let upstream = Scripted::default();
+    let aligned = AlignedResourceAdaptor::new(upstream.clone(), 1 << 40).unwrap();
+    let huge = Layout::from_size_align(isize::MAX as usize - 255, 256).unwrap();
+    assert!(aligned.allocate_sync(huge).unwrap_err().is_out_of_memory());
+    assert!(upstream.state().asked.is_empty());
+}
+
+/// H15.
+#[test]
+fn a_block_at_an_address_that_is_in_use_goes_back() {
+    let upstream = Scripted::default();
+    let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).unwrap();
+    upstream.state().next = 256;
+    let block = aligned.allocate_sync(layout(100)).unwrap();
+    upstream.state().next = 512;
+    assert!(aligned.allocate_sync(layout(100)).unwrap_err().is_invalid_argument());
+    assert_eq!(upstream.live(), 1);
+    free_sync(&aligned, block, layout(100));
+    assert_eq!(upstream.state().freed[1].0, DevicePtr(FIRST + 256));
+}
+
+/// RMM #2304.
+#[test]
+fn an_address_that_is_handed_out_again_before_its_free_returns_is_found() {
+    let upstream = Scripted::default();
+    let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).unwrap();
+    upstream.state().next = 256;
+    let block = aligned.allocate_sync(layout(100)).unwrap();
+    let same = aligned.clone();
+    upstream.reuse_in_free(move || assert_eq!(same.allocate_sync(layout(100)).unwrap(), block));
+    free_sync(&aligned, block, layout(100));
+    free_sync(&aligned, block, layout(100));
+    let freed = upstream.state().freed.clone();
+    assert!(freed.iter().all(|&(pointer, _)| pointer == DevicePtr(FIRST + 256)), "{freed:?}");
+    assert_eq!(freed.len(), 2);
+}

@@ -1,0 +1,72 @@
+//! Calls back for the right errors, with the right attempt, and not for ever.
+
+use std::alloc::Layout;
+use std::sync::{Arc, Mutex};
+
+use rmm_adaptors::FailureCallbackResourceAdaptor;
+use rmm_core::{Error, ErrorKind, Resource, StreamRef, SyncResource};
+
+use super::scripted::{Scripted, free_sync};
+use crate::short::layout;
+
+fn fails(upstream: &Scripted, times: usize) {
+    let errors = (0..times).map(|_| Error::out_of_memory("scripted"));
+    upstream.state().errors.extend(errors);
+}
+
+/// RMM #2402: the request's alignment was lost.
+#[test]
+fn a_request_is_tried_again_as_it_was() {
+    let (upstream, told) = (Scripted::default(), Arc::new(Mutex::new(Vec::new())));
+    let told_here = Arc::clone(&told);
+    let resource = FailureCallbackResourceAdaptor::new(upstream.clone(), move |failure| {
+        told_here.lock().unwrap().push((failure.attempt.get(), failure.stream, failure.layout));
+        failure.error.is_out_of_memory()
+    });
+    fails(&upstream, 3);
+    let wants = Layout::from_size_align(100, 4096).unwrap();
+    let stream = StreamRef::legacy();
+    let block = resource.allocate(stream, wants).unwrap();
+    assert_eq!(upstream.state().asked, [wants]);
+    let on = Some(stream.id());
+    assert_eq!(*told.lock().unwrap(), [(1, on, wants), (2, on, wants), (3, on, wants)]);
+    free_sync(&resource, block, wants);
+}
+
+/// H16: a callback that always said yes was asked for ever.
+#[test]
+fn a_callback_that_always_says_yes_is_not_asked_for_ever() {
+    let (upstream, asked) = (Scripted::default(), Arc::new(Mutex::new(0)));
+    let asked_here = Arc::clone(&asked);
+    let resource =
+        FailureCallbackResourceAdaptor::builder(upstream.clone()).max_retries(5).build(move |_| {
+            *asked_here.lock().unwrap() += 1;
+            true
+        });
+    fails(&upstream, 1000);
+    assert!(resource.allocate_sync(layout(1)).unwrap_err().is_out_of_memory());
+    assert_eq!(*asked.lock().unwrap(), 5);
+    assert_eq!(upstream.state().errors.len(), 1000 - 6, "once, and five times again");
+    let unbounded = FailureCallbackResourceAdaptor::new(upstream.clone(), |_| true);
+    unbounded.allocate_sync(layout(1)).unwrap_err();
+    assert_eq!(upstream.state().errors.len(), 1000 - 6 - 17, "a bound is there by default");
+}
+
+#[test]
+fn a_callback_that_says_no_and_errors_of_other_kinds_end_it() {
+    let upstream = Scripted::default();
+    let resource = FailureCallbackResourceAdaptor::new(upstream.clone(), |_| false);
+    fails(&upstream, 2);
+    resource.allocate_sync(layout(1)).unwrap_err();
+    assert_eq!(upstream.state().errors.len(), 1);
+
+    let resource = FailureCallbackResourceAdaptor::builder(upstream.clone())
+        .on(ErrorKind::Unsupported)
+        .build(|failure| {
+            assert!(failure.error.is_unsupported());
+            true
+        });
+    assert!(resource.allocate_sync(layout(1)).unwrap_err().is_out_of_memory());
+    upstream.state().errors.push(Error::unsupported("scripted", "not now"));
+    resource.allocate_sync(layout(1)).unwrap();
+}

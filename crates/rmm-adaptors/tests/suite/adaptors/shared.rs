@@ -1,0 +1,109 @@
+//! What every adaptor has in common: it is a handle, its memory is its upstream's, and a stack of them can be seen through.
+
+use rmm_adaptors::{
+    AlignedResourceAdaptor, CallbackMemoryResource, FailureCallbackResourceAdaptor,
+    FallbackMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource,
+    PrefetchResourceAdaptor, StatisticsResourceAdaptor, TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
+};
+use rmm_core::{
+    AnyResource, DeviceAccessible, Error, Fact, HasMemoryKind, HasProperty, HostAccessible,
+    HostDeviceAccessible, Introspect, MemoryKind, Resource, SyncResource,
+};
+use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
+use rmm_sim::Machine;
+
+use crate::short::layout;
+
+/// A handle over pinned memory, whose every property and whose kind it has.
+fn is_a_handle<R>(make: impl Fn() -> R)
+where
+    R: Resource + Clone + PartialEq + HasMemoryKind + 'static,
+    R: HasProperty<DeviceAccessible> + HasProperty<HostAccessible> + HasProperty<MemoryKind>,
+{
+    let (resource, other) = (make(), make());
+    assert!(resource == resource.clone());
+    assert!(resource != other, "{}", resource.name());
+    assert_eq!(R::KIND, MemoryKind::Pinned);
+    assert_eq!(resource.try_property::<MemoryKind>(), Some(MemoryKind::Pinned));
+    assert!(resource.tells_of::<HostDeviceAccessible>());
+    assert!(resource.find::<PinnedHostMemoryResource>().is_some());
+
+    let erased: AnyResource<HostDeviceAccessible> = AnyResource::of(&resource);
+    assert!(erased.is_equal(&resource) && !erased.is_equal(&other));
+    // A clone frees the other's memory; no bytes are no memory.
+    let block = erased.allocate_sync(layout(1000)).expect("memory");
+    super::scripted::free_sync(&resource, block, layout(1000));
+    let nothing = resource.allocate_sync(layout(0)).expect("nothing");
+    super::scripted::free_sync(&erased, nothing, layout(0));
+    assert!(nothing.0 == 0);
+}
+
+#[test]
+fn every_adaptor_is_a_handle_with_its_upstream_s_properties() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pinned = PinnedHostMemoryResource::new;
+    is_a_handle(|| AlignedResourceAdaptor::new(pinned(), 512).unwrap());
+    is_a_handle(|| FailureCallbackResourceAdaptor::new(pinned(), |_| false));
+    is_a_handle(|| LimitingResourceAdaptor::new(pinned(), 1 << 20));
+    is_a_handle(|| LoggingResourceAdaptor::to_writer(pinned(), std::io::sink()).unwrap());
+    is_a_handle(|| PrefetchResourceAdaptor::new(pinned()));
+    is_a_handle(|| StatisticsResourceAdaptor::new(pinned()));
+    is_a_handle(|| TaggedResourceAdaptor::new(pinned()));
+    is_a_handle(|| ThreadSafeResourceAdaptor::new(pinned()));
+    is_a_handle(|| TrackingResourceAdaptor::new(pinned()));
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+#[test]
+fn a_resource_over_two_has_what_both_have() {
+    let mixed =
+        FallbackMemoryResource::new(CudaMemoryResource::new(), ManagedMemoryResource::new());
+    assert!(mixed.has_property::<DeviceAccessible>() && !mixed.has_property::<HostAccessible>());
+    assert!(mixed.tells_of::<DeviceAccessible>());
+    let host =
+        FallbackMemoryResource::new(PinnedHostMemoryResource::new(), ManagedMemoryResource::new());
+    assert!(host.tells_of::<HostDeviceAccessible>());
+    assert!(mixed == mixed.clone());
+}
+
+#[test]
+fn functions_give_memory_of_the_device() {
+    // SAFETY: nothing is handed out.
+    let resource = unsafe {
+        CallbackMemoryResource::new(|_, _| Err(Error::out_of_memory("test")), |_, _, _| {})
+    };
+    assert!(resource.tells_of::<DeviceAccessible>() && resource == resource.clone());
+    assert!(!resource.has_property::<HostAccessible>());
+}
+
+#[test]
+fn a_stack_describes_itself_through_erased_types() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(1 << 20)
+        .maximum_size(4 << 20)
+        .build()
+        .unwrap();
+    let erased: AnyResource = AnyResource::new(StatisticsResourceAdaptor::new(pool));
+    let fallback = FallbackMemoryResource::new(erased.clone(), ManagedMemoryResource::new());
+    let top: AnyResource = AnyResource::new(TrackingResourceAdaptor::new(fallback));
+    let block = top.allocate_sync(layout(1000)).unwrap();
+    let description = top.describe();
+    assert_eq!(
+        description.to_string(),
+        "\
+tracking: live 1000 B, live blocks 1, unknown frees 0, wrong frees 0
+└─ fallback: from the fallback 0 B, fallbacks 0
+   ├─ [fallback] managed
+   └─ statistics: live 1000 B, peak 1000 B, total 1000 B, live blocks 1
+      └─ pool: live 1.0 KiB, peak live 1.0 KiB, reserved 1.0 MiB, maximum 4.0 MiB
+         └─ cuda"
+    );
+    assert_eq!(description.fact("live"), Some(&Fact::Bytes(1000)));
+    assert_eq!(description.below().next().map(rmm_core::Description::name), Some("fallback"));
+    assert!(format!("{top:?}").contains("StatisticsResourceAdaptor"), "{top:?}");
+    super::scripted::free_sync(&top, block, layout(1000));
+}

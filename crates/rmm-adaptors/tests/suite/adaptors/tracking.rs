@@ -1,0 +1,148 @@
+//! The tracker: what it holds, what it finds, and that it loses no memory.
+
+use std::alloc::Layout;
+use std::sync::{Arc, Mutex};
+
+use rmm_adaptors::{TrackingFinding, TrackingResourceAdaptor};
+use rmm_core::{DevicePtr, SyncResource};
+
+use super::scripted::{FIRST, Scripted, free_sync};
+use crate::short::layout;
+
+type Told = Arc<Mutex<Vec<String>>>;
+
+/// A tracker, what it takes memory from, and what it has said.
+fn tracked() -> (TrackingResourceAdaptor<Scripted>, Scripted, Told) {
+    let (upstream, told) = (Scripted::default(), Told::default());
+    let told_here = Arc::clone(&told);
+    let tracked = TrackingResourceAdaptor::builder(upstream.clone())
+        .on_finding(move |finding| told_here.lock().expect("no panic").push(finding.to_string()));
+    (tracked, upstream, told)
+}
+
+fn said(told: &Told) -> Vec<String> {
+    told.lock().expect("no panic").clone()
+}
+
+/// RMM #2404: a free of an unknown address took from the counter.
+#[test]
+fn an_unknown_free_is_told_and_goes_on_and_counts_nothing() {
+    let (tracked, upstream, told) = tracked();
+    let block = tracked.allocate_sync(layout(1000)).unwrap();
+    free_sync(&tracked, DevicePtr(0xbad00), layout(64));
+    assert_eq!(tracked.allocated_bytes(), 1000);
+    assert_eq!(tracked.unknown_frees(), 1);
+    assert_eq!(said(&told), ["Deallocating a pointer that was not tracked. Ptr: 0xbad00 [64B]"]);
+    assert_eq!(upstream.state().freed, [(DevicePtr(0xbad00), layout(64))]);
+    free_sync(&tracked, block, layout(1000));
+    drop(tracked);
+    assert_eq!(said(&told).len(), 1, "nothing leaked");
+}
+
+/// RMM #1966: the entry was read after it was gone.
+#[test]
+fn a_free_of_the_wrong_size_is_told_and_goes_on_with_the_right_one() {
+    let (tracked, upstream, told) = tracked();
+    let block = tracked.allocate_sync(layout(1000)).unwrap();
+    free_sync(&tracked, block, layout(64));
+    assert_eq!((tracked.allocated_bytes(), tracked.wrong_frees()), (0, 1));
+    let expected =
+        format!("Alloc bytes (1000) and Dealloc bytes (64) do not match. Ptr: {FIRST:#x}");
+    assert_eq!(said(&told), [expected]);
+    assert_eq!(upstream.state().freed, [(block, layout(1000))]);
+    let block = tracked.allocate_sync(layout(1000)).unwrap();
+    free_sync(&tracked, block, Layout::from_size_align(1000, 64).unwrap());
+    assert!(said(&told)[1].starts_with("Alloc alignment (256) and Dealloc alignment (64)"));
+}
+
+/// RMM #2316: the second allocation of nothing seemed to be the first.
+#[test]
+fn allocations_of_nothing_are_not_tracked() {
+    let (tracked, _, told) = tracked();
+    for _ in 0..2 {
+        assert_eq!(tracked.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
+    }
+    assert!(tracked.outstanding().is_empty());
+    free_sync(&tracked, DevicePtr::NULL, layout(0));
+    drop(tracked);
+    assert!(said(&told).is_empty());
+}
+
+/// RMM #2304: the record was removed once another thread could have the address already.
+#[test]
+fn an_address_that_is_handed_out_again_before_its_free_returns_is_tracked() {
+    let (tracked, upstream, told) = tracked();
+    let block = tracked.allocate_sync(layout(100)).unwrap();
+    let same = tracked.clone();
+    upstream.reuse_in_free(move || assert_eq!(same.allocate_sync(layout(200)).unwrap(), block));
+    free_sync(&tracked, block, layout(100));
+    assert_eq!(tracked.allocated_bytes(), 200);
+    free_sync(&tracked, block, layout(200));
+    assert!(said(&told).is_empty(), "{:?}", said(&told));
+}
+
+/// H15: "pointer is already tracked" leaked the block.
+#[test]
+fn a_block_at_an_address_that_is_tracked_goes_back() {
+    let (tracked, upstream, _told) = tracked();
+    let block = tracked.allocate_sync(layout(100)).unwrap();
+    upstream.state().next = 0;
+    let error = tracked.allocate_sync(layout(300)).unwrap_err();
+    assert!(error.is_invalid_argument() && error.to_string().contains("tracked"), "{error}");
+    assert_eq!(upstream.state().freed, [(block, layout(300))]);
+    assert_eq!(tracked.allocated_bytes(), 100, "the first is tracked as it was");
+    free_sync(&tracked, block, layout(100));
+}
+
+#[test]
+fn what_is_left_at_the_end_is_told_the_largest_first() {
+    let (tracked, upstream, told) = tracked();
+    for bytes in [10, 3000, 200] {
+        tracked.allocate_sync(layout(bytes)).unwrap();
+    }
+    let clone = tracked.clone();
+    drop(tracked);
+    assert!(said(&told).is_empty(), "a handle is left");
+    drop(clone);
+    let [leak] = &said(&told)[..] else { panic!("{:?}", said(&told)) };
+    let sizes: Vec<&str> =
+        leak.lines().skip(1).filter_map(|line| line.split(": ").nth(1)).collect();
+    assert_eq!(sizes, ["3000 B", "200 B", "10 B"], "{leak}");
+    assert!(leak.starts_with("Leaked: 3.1 KiB in 3 blocks"), "{leak}");
+    assert_eq!(upstream.live(), 3);
+}
+
+#[inline(never)]
+fn the_place_that_leaks(resource: &impl SyncResource, blocks: usize) -> Vec<DevicePtr> {
+    (0..blocks).map(|_| resource.allocate_sync(layout(64)).expect("memory")).collect()
+}
+
+#[test]
+fn stacks_lead_to_the_place_that_allocated() {
+    let tracked = TrackingResourceAdaptor::builder(Scripted::default())
+        .capture_stacks(true)
+        .on_finding(|finding| assert!(matches!(finding, TrackingFinding::Leak(_))));
+    let blocks = the_place_that_leaks(&tracked, 5);
+    let other = tracked.allocate_sync(layout(10)).unwrap();
+    let sites = tracked.report().call_sites();
+    assert!(sites[0].place.contains("the_place_that_leaks"), "{sites:?}");
+    assert_eq!((sites[0].blocks, sites[0].bytes), (5, 320));
+    assert!(sites[1].place.contains("stacks_lead_to"), "{sites:?}");
+    assert!(tracked.outstanding()[0].to_string().contains("callstack"));
+    for block in blocks {
+        free_sync(&tracked, block, layout(64));
+    }
+    free_sync(&tracked, other, layout(10));
+}
+
+#[test]
+fn a_function_that_panics_costs_no_memory() {
+    let upstream = Scripted::default();
+    let tracked = TrackingResourceAdaptor::builder(upstream.clone())
+        .on_finding(|_| panic!("a function that panics"));
+    let block = tracked.allocate_sync(layout(64)).unwrap();
+    free_sync(&tracked, block, layout(65));
+    assert_eq!(upstream.live(), 0);
+    tracked.allocate_sync(layout(64)).unwrap();
+    drop(tracked); // tells of the leak, and no panic comes out
+}

@@ -1,0 +1,158 @@
+//! What a subscriber hears of allocations, and of a pool's growth and waits.
+#![cfg(feature = "tracing")]
+
+use std::alloc::Layout;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex};
+
+use rmm_adaptors::{PoolMemoryResource, TracingResourceAdaptor};
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags, SyncResource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Kernel, Machine, Schedule};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Writes down what it hears from one target, and all below.
+#[derive(Clone, Debug)]
+struct Listener {
+    target: &'static str,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        write!(self.0, " {}={value:?}", field.name()).expect("a string takes it");
+    }
+}
+
+impl Listener {
+    fn new(target: &'static str) -> Self {
+        Self { target, heard: Arc::default() }
+    }
+
+    fn hear(&self, what: &str, record: impl FnOnce(&mut Line)) {
+        let mut line = Line(what.to_owned());
+        record(&mut line);
+        self.heard.lock().expect("no panic under it").push(line.0);
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().expect("no panic under it").clone()
+    }
+
+    fn while_it_listens<R>(&self, run: impl FnOnce() -> R) -> R {
+        tracing::subscriber::with_default(self.clone(), run)
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with(self.target)
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.hear(span.metadata().name(), |line| span.record(line));
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        self.hear("ended", |line| values.record(line));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let metadata = event.metadata();
+        self.hear(&format!("{} {}", metadata.level(), metadata.target()), |line| {
+            event.record(line);
+        });
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).expect("a size")
+}
+
+fn free(resource: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
+    // SAFETY: every test allocates the block with this layout, and orders its uses before.
+    unsafe { resource.deallocate(stream.as_ref(), pointer, layout(bytes)) }
+}
+
+#[test]
+fn calls_are_events_with_their_fields() {
+    let machine = Machine::builder().memory(64 << 20).build();
+    let _entered = machine.enter();
+    let (listener, stream) = (Listener::new("rmm::"), CudaStream::new().unwrap());
+    let traced = TracingResourceAdaptor::new(CudaMemoryResource::new());
+    let block = listener.while_it_listens(|| {
+        let block = traced.allocate(stream.as_ref(), layout(1000)).unwrap();
+        free(&traced, &stream, block, 1000);
+        traced.allocate_sync(layout(1 << 40)).unwrap_err();
+        block
+    });
+    let fields = "resource=\"cuda\" bytes=1000 alignment=256";
+    let (id, address) = (stream.as_ref().id(), block.0);
+    let [allocate, free, failure] = &listener.heard()[..] else { panic!("{:?}", listener.heard()) };
+    let expected = |call| format!("message={call} {fields} stream={id} address={address:#x}");
+    assert_eq!(*allocate, format!("TRACE rmm::allocate {}", expected("allocate")));
+    assert_eq!(*free, format!("TRACE rmm::free {}", expected("free")));
+    assert!(failure.starts_with("WARN rmm::allocate message=allocate failure"), "{failure}");
+    assert!(
+        failure.contains("stream=none") && failure.contains("error=out of memory"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn growth_is_a_span_and_tells_whether_it_was_granted() {
+    let machine = Machine::builder().memory(16 << 20).build();
+    let _entered = machine.enter();
+    let listener = Listener::new("rmm::grow");
+    listener.while_it_listens(|| {
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+            .initial_size(2 << 20)
+            .build()
+            .unwrap();
+        pool.allocate_sync(layout(32 << 20)).unwrap_err();
+    });
+    let heard = listener.heard();
+    assert_eq!(heard[..2], ["grow resource=\"pool\" bytes=2097152", "ended is_granted=true"]);
+    assert!(heard.last().is_some_and(|last| last == "ended is_granted=false"), "{heard:?}");
+}
+
+#[test]
+fn waits_are_told_when_no_lock_is_held() {
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let listener = Listener::new("rmm::wait");
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
+        .initial_size(4 << 20)
+        .maximum_size(4 << 20)
+        .build()
+        .unwrap();
+    let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap();
+    let (first, second) = (stream(), stream());
+    listener.while_it_listens(|| {
+        let block = pool.allocate(first.as_ref(), layout(4 << 20)).unwrap();
+        machine.launch(first.as_raw(), Kernel::new("busy", |_| {})).unwrap();
+        free(&pool, &first, block, 4 << 20);
+        let block = pool.allocate(second.as_ref(), layout(4 << 20)).unwrap();
+        free(&pool, &second, block, 4 << 20);
+        machine.launch(second.as_raw(), Kernel::new("busy", |_| {})).unwrap();
+        let block = pool.allocate_sync(layout(4 << 20)).unwrap();
+        // SAFETY: allocated just now with this layout, and not used.
+        unsafe { pool.deallocate_sync(block, layout(4 << 20)) };
+    });
+    let expected = [
+        "DEBUG rmm::wait message=streams wait for others resource=\"pool\" waits=1",
+        "wait for the device resource=\"pool\"",
+    ];
+    assert_eq!(listener.heard(), expected);
+}

@@ -1,0 +1,144 @@
+//! What a resource and those below it are made of and have done, as a tree.
+
+use std::fmt;
+
+use super::SyncResource;
+use crate::format_bytes;
+
+/// A number or word that a resource tells of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fact {
+    /// Bytes.
+    Bytes(u64),
+    /// How many of something.
+    Count(u64),
+    /// Anything else.
+    Text(String),
+}
+
+/// A resource as [`Introspect::describe`](crate::Introspect::describe) found it: its name, what it told of itself, and the same of each
+/// resource that it takes memory from. Displays as a tree.
+///
+/// ```
+/// use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
+/// use rmm_core::{Fact, Introspect};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
+/// let stack = LimitingResourceAdaptor::new(pool, 1 << 30);
+/// let description = stack.describe();
+/// assert_eq!(description.fact("limit"), Some(&Fact::Bytes(1 << 30)));
+/// assert_eq!(description.to_string(), "\
+/// limiting: allocated 0 B, limit 1.0 GiB
+/// └─ pool: live 0 B, peak live 0 B, reserved 1.0 MiB
+///    └─ cuda");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Description {
+    name: &'static str,
+    facts: Vec<(&'static str, Fact)>,
+    below: Vec<(Option<String>, Description)>,
+}
+
+impl Description {
+    pub(super) fn of(resource: &(dyn SyncResource + 'static)) -> Self {
+        let mut resource = resource;
+        while let Some(inner) = resource.pointee() {
+            resource = inner;
+        }
+        let mut description = Self { name: resource.name(), facts: Vec::new(), below: Vec::new() };
+        resource.tell(&mut description);
+        if let Some(upstream) = resource.upstream_resource() {
+            description.below.push((None, Self::of(upstream)));
+        }
+        description
+    }
+
+    /// Adds a number of bytes.
+    pub fn bytes(&mut self, what: &'static str, bytes: u64) -> &mut Self {
+        self.facts.push((what, Fact::Bytes(bytes)));
+        self
+    }
+
+    /// Adds how many there are of something.
+    pub fn count(&mut self, what: &'static str, count: u64) -> &mut Self {
+        self.facts.push((what, Fact::Count(count)));
+        self
+    }
+
+    /// Adds something else.
+    pub fn text(&mut self, what: &'static str, text: impl Into<String>) -> &mut Self {
+        self.facts.push((what, Fact::Text(text.into())));
+        self
+    }
+
+    /// Adds a resource that memory is taken from beside the [upstream](SyncResource::upstream_resource), and what it is for.
+    pub fn beside(
+        &mut self,
+        what: impl Into<String>,
+        resource: &(dyn SyncResource + 'static),
+    ) -> &mut Self {
+        self.below.push((Some(what.into()), Self::of(resource)));
+        self
+    }
+
+    /// The resource's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What the resource told of itself, in its order.
+    pub fn facts(&self) -> &[(&'static str, Fact)] {
+        &self.facts
+    }
+
+    /// What it told under this name.
+    pub fn fact(&self, what: &str) -> Option<&Fact> {
+        self.facts.iter().find(|(known, _)| *known == what).map(|(_, fact)| fact)
+    }
+
+    /// The resources that it takes memory from: those beside the upstream first.
+    pub fn below(&self) -> impl ExactSizeIterator<Item = &Self> {
+        self.below.iter().map(|(_, description)| description)
+    }
+
+    /// Writes the tree. Lines but the first begin with `indent`.
+    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        f.write_str(self.name)?;
+        for (index, (what, fact)) in self.facts.iter().enumerate() {
+            f.write_str(if index == 0 { ": " } else { ", " })?;
+            write!(f, "{what} {fact}")?;
+        }
+        for (index, (what, description)) in self.below.iter().enumerate() {
+            let is_last = index + 1 == self.below.len();
+            write!(f, "\n{indent}{}", if is_last { "└─ " } else { "├─ " })?;
+            if let Some(what) = what {
+                write!(f, "[{what}] ")?;
+            }
+            description.write(f, &format!("{indent}{}", if is_last { "   " } else { "│  " }))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => f.write_str(&format_bytes(*bytes)),
+            Self::Count(count) => count.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, "")
+    }
+}

@@ -1,0 +1,142 @@
+//! Making what was described.
+
+use std::path::{Path, PathBuf};
+
+use rmm_adaptors::{
+    AlignedResourceAdaptor, ArenaMemoryResource, ArenaMemoryResourceBuilder, BinningMemoryResource,
+    FallbackMemoryResource, FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder,
+    LOG_FILE_VARIABLE, LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource,
+    PoolMemoryResourceBuilder, PrefetchResourceAdaptor, StatisticsResourceAdaptor,
+    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
+};
+use rmm_core::{AnyResource, Error, SyncResource};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
+};
+
+use crate::plan::{Adaptor, Base, Plan, PoolOptions};
+
+impl Plan {
+    pub(crate) fn build(&self) -> Result<AnyResource, Error> {
+        Ok(match self {
+            Self::Base(base) => base.build()?,
+            Self::SamHeadroom { headroom } => {
+                AnyResource::new(SamHeadroomMemoryResource::new(*headroom)?)
+            }
+            Self::Pool { upstream, options } => options.build(upstream)?,
+            Self::Arena { upstream, size } => {
+                let builder = ArenaMemoryResource::builder(upstream.build()?);
+                let builder = set(builder, *size, ArenaMemoryResourceBuilder::arena_size);
+                AnyResource::new(builder.build()?)
+            }
+            Self::FixedSize { upstream, block, blocks, max } => {
+                let builder = FixedSizeMemoryResource::builder(upstream.build()?);
+                let builder = set(builder, *block, FixedSizeMemoryResourceBuilder::block_size);
+                let builder = set(builder, *blocks, FixedSizeMemoryResourceBuilder::blocks);
+                let builder = set(builder, *max, FixedSizeMemoryResourceBuilder::maximum_size);
+                AnyResource::new(builder.build()?)
+            }
+            Self::Binning { upstream, powers } => {
+                let builder = BinningMemoryResource::builder(upstream.build()?);
+                AnyResource::new(builder.bins_of_powers(powers.clone())?.build())
+            }
+            Self::Limiting { upstream, limit } => {
+                AnyResource::new(LimitingResourceAdaptor::new(upstream.build()?, *limit as u64))
+            }
+            Self::Aligned { upstream, alignment, threshold } => {
+                let upstream = upstream.build()?;
+                let aligned =
+                    AlignedResourceAdaptor::with_threshold(upstream, *alignment, *threshold);
+                AnyResource::new(aligned?)
+            }
+            Self::Logging { upstream, file, per_device, auto_flush } => {
+                let file = log_file(file.as_deref())?;
+                let builder = LoggingResourceAdaptor::builder(upstream.build()?);
+                let builder =
+                    if *per_device { builder.file_of_device(&file) } else { builder.file(&file) };
+                let logging = builder.auto_flush(*auto_flush).build().map_err(|error| {
+                    let message = format!("{}: {error}", file.display());
+                    Error::invalid_argument("logging", message).with_source(error)
+                });
+                AnyResource::new(logging?)
+            }
+            Self::Tracking { upstream, stacks } => {
+                let builder = TrackingResourceAdaptor::builder(upstream.build()?);
+                AnyResource::new(builder.capture_stacks(*stacks).build())
+            }
+            Self::Plain { adaptor, upstream } => adaptor.build(upstream.build()?),
+            Self::Fallback { first, second } => {
+                AnyResource::new(FallbackMemoryResource::new(first.build()?, second.build()?))
+            }
+        })
+    }
+}
+
+fn set<B, T>(builder: B, value: Option<T>, set: impl FnOnce(B, T) -> B) -> B {
+    match value {
+        Some(value) => set(builder, value),
+        None => builder,
+    }
+}
+
+fn log_file(named: Option<&Path>) -> Result<PathBuf, Error> {
+    let file = named
+        .map(Path::to_owned)
+        .or_else(|| std::env::var_os(LOG_FILE_VARIABLE).map(PathBuf::from));
+    file.ok_or_else(|| {
+        let message = format!("there is neither `file=` nor {LOG_FILE_VARIABLE}");
+        Error::invalid_argument("logging", message)
+    })
+}
+
+impl Base {
+    fn build(self) -> Result<AnyResource, Error> {
+        Ok(match self {
+            Self::Cuda => AnyResource::new(CudaMemoryResource::new()),
+            Self::CudaAsync => AnyResource::new(CudaAsyncMemoryResource::new()?),
+            Self::CudaAsyncManaged => AnyResource::new(CudaAsyncManagedMemoryResource::new()?),
+            Self::CudaAsyncPinned => AnyResource::new(CudaAsyncPinnedMemoryResource::new()?),
+            Self::Managed => AnyResource::new(ManagedMemoryResource::new()),
+            Self::Pinned => AnyResource::new(PinnedHostMemoryResource::new()),
+            Self::System => AnyResource::new(SystemMemoryResource::new()?),
+            Self::Virtual => AnyResource::new(VirtualMemoryResource::new()?),
+        })
+    }
+}
+
+impl Adaptor {
+    fn build(self, upstream: AnyResource) -> AnyResource {
+        match self {
+            Self::Statistics => AnyResource::new(StatisticsResourceAdaptor::new(upstream)),
+            Self::Tagged => AnyResource::new(TaggedResourceAdaptor::new(upstream)),
+            Self::Prefetch => AnyResource::new(PrefetchResourceAdaptor::new(upstream)),
+            Self::ThreadSafe => AnyResource::new(ThreadSafeResourceAdaptor::new(upstream)),
+        }
+    }
+}
+
+impl PoolOptions {
+    fn build(self, upstream: &Plan) -> Result<AnyResource, Error> {
+        // The plain ones keep their type, as in a program that makes such a pool itself, which is then found by that type.
+        match upstream {
+            Plan::Base(Base::Virtual) => self.over(VirtualMemoryResource::new()?),
+            Plan::Base(Base::Cuda) => self.over(CudaMemoryResource::new()),
+            _ => self.over(upstream.build()?),
+        }
+    }
+
+    fn over<U>(self, upstream: U) -> Result<AnyResource, Error>
+    where
+        U: SyncResource + rmm_core::HasProperty<rmm_core::DeviceAccessible> + 'static,
+    {
+        let Self { initial, max, soft_max, preset } = self;
+        let builder = PoolMemoryResource::builder(upstream);
+        let builder = set(builder, initial, PoolMemoryResourceBuilder::initial_size);
+        let builder = set(builder, max, PoolMemoryResourceBuilder::maximum_size);
+        let builder = set(builder, soft_max, PoolMemoryResourceBuilder::soft_maximum_size);
+        let builder = set(builder, preset, PoolMemoryResourceBuilder::preset);
+        Ok(AnyResource::new(builder.build()?))
+    }
+}

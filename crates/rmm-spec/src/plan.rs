@@ -1,0 +1,208 @@
+//! What a text means: resources to be made.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use rmm_adaptors::PoolPreset;
+
+use crate::arguments::{Arguments, same};
+use crate::error::Fault;
+use crate::syntax::Call;
+use crate::value::{is_on, number, powers, size};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Plan {
+    Base(Base),
+    SamHeadroom {
+        headroom: usize,
+    },
+    Pool {
+        upstream: Box<Self>,
+        options: PoolOptions,
+    },
+    Arena {
+        upstream: Box<Self>,
+        size: Option<usize>,
+    },
+    FixedSize {
+        upstream: Box<Self>,
+        block: Option<usize>,
+        blocks: Option<usize>,
+        max: Option<usize>,
+    },
+    Binning {
+        upstream: Box<Self>,
+        powers: RangeInclusive<u32>,
+    },
+    Limiting {
+        upstream: Box<Self>,
+        limit: usize,
+    },
+    Aligned {
+        upstream: Box<Self>,
+        alignment: usize,
+        threshold: usize,
+    },
+    Logging {
+        upstream: Box<Self>,
+        file: Option<PathBuf>,
+        per_device: bool,
+        auto_flush: bool,
+    },
+    Tracking {
+        upstream: Box<Self>,
+        stacks: bool,
+    },
+    Plain {
+        adaptor: Adaptor,
+        upstream: Box<Self>,
+    },
+    Fallback {
+        first: Box<Self>,
+        second: Box<Self>,
+    },
+}
+
+/// A resource without options, over nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Base {
+    Cuda,
+    CudaAsync,
+    CudaAsyncManaged,
+    CudaAsyncPinned,
+    Managed,
+    Pinned,
+    System,
+    Virtual,
+}
+
+/// An adaptor without options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Adaptor {
+    Statistics,
+    Tagged,
+    Prefetch,
+    ThreadSafe,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PoolOptions {
+    pub(crate) initial: Option<usize>,
+    pub(crate) max: Option<usize>,
+    pub(crate) soft_max: Option<usize>,
+    pub(crate) preset: Option<PoolPreset>,
+}
+
+const BASES: [(&str, Base); 8] = [
+    ("cuda", Base::Cuda),
+    ("cuda-async", Base::CudaAsync),
+    ("cuda-async-managed", Base::CudaAsyncManaged),
+    ("cuda-async-pinned", Base::CudaAsyncPinned),
+    ("managed", Base::Managed),
+    ("pinned", Base::Pinned),
+    ("system", Base::System),
+    ("virtual", Base::Virtual),
+];
+
+const ADAPTORS: [(&str, Adaptor); 4] = [
+    ("statistics", Adaptor::Statistics),
+    ("tagged", Adaptor::Tagged),
+    ("prefetch", Adaptor::Prefetch),
+    ("thread-safe", Adaptor::ThreadSafe),
+];
+
+/// Resources with options.
+const OTHERS: [&str; 10] = [
+    "sam-headroom",
+    "pool",
+    "arena",
+    "fixed-size",
+    "binning",
+    "limiting",
+    "aligned",
+    "logging",
+    "tracking",
+    "fallback",
+];
+
+fn preset(text: &str) -> Result<PoolPreset, String> {
+    match text {
+        "throughput" => Ok(PoolPreset::Throughput),
+        "compact" => Ok(PoolPreset::Compact),
+        "deterministic" => Ok(PoolPreset::Deterministic),
+        _ => Err("expected throughput, compact or deterministic".to_owned()),
+    }
+}
+
+fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
+    all.iter().find(|(known, _)| same(known, name)).map(|&(_, value)| value)
+}
+
+impl Plan {
+    pub(crate) fn new(call: Call<'_>) -> Result<Self, Fault> {
+        let (name, offset) = (call.name, call.offset);
+        let mut arguments = Arguments::of(call)?;
+        let plan = if let Some(base) = named(&BASES, name) {
+            Self::Base(base)
+        } else if let Some(adaptor) = named(&ADAPTORS, name) {
+            Self::Plain { adaptor, upstream: arguments.upstream()? }
+        } else if let Some(known) = OTHERS.into_iter().find(|known| same(known, name)) {
+            Self::with_options(known, &mut arguments)?
+        } else {
+            return Err(Fault::at(offset, unknown(name)));
+        };
+        arguments.end().map(|()| plan)
+    }
+
+    fn with_options(name: &str, arguments: &mut Arguments<'_>) -> Result<Self, Fault> {
+        if name == "sam-headroom" {
+            let headroom = arguments.needed("headroom", size)?;
+            return Ok(Self::SamHeadroom { headroom });
+        }
+        let upstream = arguments.upstream()?;
+        let on = |value: Option<bool>| value.unwrap_or(false);
+        Ok(match name {
+            "pool" => {
+                let options = PoolOptions {
+                    initial: arguments.option("initial", size)?,
+                    max: arguments.option("max", size)?,
+                    soft_max: arguments.option("soft-max", size)?,
+                    preset: arguments.option("preset", preset)?,
+                };
+                Self::Pool { upstream, options }
+            }
+            "arena" => Self::Arena { upstream, size: arguments.option("size", size)? },
+            "fixed-size" => Self::FixedSize {
+                upstream,
+                block: arguments.option("block", size)?,
+                blocks: arguments.option("blocks", number)?,
+                max: arguments.option("max", size)?,
+            },
+            "binning" => Self::Binning { upstream, powers: arguments.needed("bins", powers)? },
+            "limiting" => Self::Limiting { upstream, limit: arguments.needed("limit", size)? },
+            "aligned" => Self::Aligned {
+                upstream,
+                alignment: arguments.needed("alignment", size)?,
+                threshold: arguments.option("threshold", size)?.unwrap_or(0),
+            },
+            "logging" => Self::Logging {
+                upstream,
+                file: arguments.option("file", |text| Ok(text.into()))?,
+                per_device: on(arguments.option("per-device", is_on)?),
+                auto_flush: on(arguments.option("auto-flush", is_on)?),
+            },
+            "tracking" => {
+                Self::Tracking { upstream, stacks: on(arguments.option("stacks", is_on)?) }
+            }
+            _ => Self::Fallback { first: upstream, second: arguments.upstream()? },
+        })
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let bases = BASES.iter().map(|&(known, _)| known);
+    let adaptors = ADAPTORS.iter().map(|&(known, _)| known);
+    let mut all: Vec<&str> = bases.chain(adaptors).chain(OTHERS).collect();
+    all.sort_unstable();
+    format!("no resource is called `{name}`; there are {}", all.join(", "))
+}

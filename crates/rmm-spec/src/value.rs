@@ -1,0 +1,70 @@
+//! Values of options.
+
+use std::ops::RangeInclusive;
+
+/// A whole number of bytes, or of the unit behind it.
+pub(crate) fn size(text: &str) -> Result<usize, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "kib" => 10,
+        "mib" => 20,
+        "gib" => 30,
+        "tib" => 40,
+        _ => return Err("expected a size such as 24GiB, 512MiB or a number of bytes".to_owned()),
+    };
+    if digits == 0 {
+        return Err("expected a size such as 24GiB".to_owned());
+    }
+    let bytes = number.parse().ok().and_then(|number: usize| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "the size is too large".to_owned())
+}
+
+pub(crate) fn number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a whole number".to_owned())
+}
+
+pub(crate) fn is_on(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" | "true" | "on" | "1" => Ok(true),
+        "no" | "false" | "off" | "0" => Ok(false),
+        _ => Err("expected yes or no".to_owned()),
+    }
+}
+
+/// Powers of two, the last one included: `18..22`.
+pub(crate) fn powers(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let expected = || "expected two powers of two, such as 18..22".to_owned();
+    let (first, last) = text.split_once("..").ok_or_else(expected)?;
+    let power = |text: &str| text.parse::<u32>().map_err(|_| expected());
+    let (first, last) = (power(first)?, power(last)?);
+    if first > last || last >= usize::BITS {
+        return Err(format!("{first}..{last} are no powers of two of which there are blocks"));
+    }
+    Ok(first..=last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_units_and_do_not_overflow() {
+        let good = [("0", 0), ("4096", 4096), ("7b", 7), ("1KiB", 1 << 10), ("2tib", 2 << 40)];
+        for (text, bytes) in good {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GiB", "1GB", "1.5GiB", "-1", "16777216TiB", "99999999999999999999"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn powers_are_in_order_and_can_be_shifted_by() {
+        assert_eq!(powers("18..22"), Ok(18..=22));
+        for text in ["18", "22..18", "1..64", "a..b", ".."] {
+            assert!(powers(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Stacks from text: what is made, and what is told of a text that describes none.
+
+use proptest::prelude::*;
+use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
+use rmm_core::sys::CuDeviceAttribute;
+use rmm_core::{AnyResource, Introspect, SyncResource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::Machine;
+use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec};
+
+fn names(resource: &AnyResource) -> Vec<&'static str> {
+    resource.stack().map(SyncResource::name).collect()
+}
+
+#[test]
+fn every_name_makes_its_resource() {
+    let machine =
+        Machine::builder().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).build();
+    let _entered = machine.enter();
+    let bases = [
+        "cuda",
+        "cuda-async",
+        "cuda-async-managed",
+        "cuda-async-pinned",
+        "managed",
+        "pinned",
+        "system",
+        "virtual",
+    ];
+    for base in bases {
+        let spec: ResourceSpec = base.parse().unwrap();
+        assert_eq!(names(&spec.build().unwrap()), [base]);
+    }
+    let log = std::env::temp_dir().join(format!("rmm-spec-{}.csv", std::process::id()));
+    let logging = format!("logging(cuda, file=\"{}\", auto-flush=yes)", log.display());
+    for (text, name) in [
+        ("sam_headroom(headroom=1MiB)", "sam-headroom"),
+        ("pool(virtual, initial=1MiB, max=2MiB, soft_max=1MiB, preset=compact)", "pool"),
+        ("arena(cuda, size=4MiB)", "arena"),
+        ("fixed-size(cuda, block=1KiB, blocks=4, max=1MiB)", "fixed-size"),
+        ("binning(pool(cuda), bins=12..14)", "binning"),
+        ("limiting(cuda, limit=1MiB)", "limiting"),
+        ("aligned(cuda, alignment=4KiB, threshold=1MiB)", "aligned"),
+        ("tracking(cuda, stacks=no)", "tracking"),
+        ("statistics(cuda)", "statistics"),
+        ("tagged(cuda)", "tagged"),
+        ("prefetch(managed)", "prefetch"),
+        ("thread_safe(cuda)", "thread-safe"),
+        ("fallback(limiting(cuda, limit=0), managed)", "fallback"),
+        (&logging, "logging"),
+    ] {
+        let spec: ResourceSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(names(&spec.build().unwrap())[0], name);
+        assert_eq!(spec.to_string(), text);
+        assert_eq!(spec.to_string().parse::<ResourceSpec>().unwrap(), spec);
+    }
+    assert!(std::fs::read_to_string(&log).unwrap().starts_with("Thread,"));
+    std::fs::remove_file(&log).unwrap();
+}
+
+#[test]
+fn sizes_reach_the_resources() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let text = " limiting ( pool(cuda,initial=1MiB ,\n max=8MiB), limit=4096 ) ";
+    let resource = text.parse::<ResourceSpec>().unwrap().build().unwrap();
+    let limit = resource.find::<LimitingResourceAdaptor<AnyResource>>().expect("it is on top");
+    assert_eq!(limit.allocation_limit(), 4096);
+    let pool = resource.find::<PoolMemoryResource<CudaMemoryResource>>().expect("it is below");
+    assert_eq!((pool.reserved_bytes(), pool.maximum_size()), (1 << 20, Some(8 << 20)));
+}
+
+#[test]
+fn what_can_not_be_made_is_the_resource_s_error() {
+    let machine = Machine::builder().memory(16 << 20).build();
+    let _entered = machine.enter();
+    let spec: ResourceSpec = "pool(cuda, initial=1GiB)".parse().unwrap();
+    assert!(spec.build().unwrap_err().is_out_of_memory());
+    let spec: ResourceSpec = "aligned(cuda, alignment=3)".parse().unwrap();
+    assert!(spec.build().unwrap_err().is_invalid_argument());
+    let spec: ResourceSpec = "logging(cuda, file=/nowhere/at/all.csv)".parse().unwrap();
+    let error = spec.build().unwrap_err();
+    assert!(error.to_string().contains("/nowhere/at/all.csv"), "{error}");
+}
+
+#[test]
+fn errors_point_at_the_character() {
+    // The mark is below the text, and is where the trouble is.
+    for (text, mark, message) in [
+        ("", "^", "expected the name of a resource"),
+        ("(cuda)", "^", "expected the name of a resource"),
+        ("pol(cuda)", "^", "no resource is called `pol`; there are aligned, arena,"),
+        ("pool(cuba)", "     ^", "no resource is called `cuba`"),
+        ("pool(cuda", "         ^", "expected `,` or `)`"),
+        ("pool(cuda))", "          ^", "expected the end"),
+        ("pool(cuda initial=1)", "          ^", "expected `,` or `)`"),
+        ("pool(cuda, initial=)", "                   ^", "expected the value of `initial`"),
+        ("pool(cuda, initial=1GB)", "                   ^", "expected a size such as 24GiB"),
+        ("pool(cuda, max=99999999TiB)", "               ^", "the size is too large"),
+        ("pool(cuda, maximum=1)", "           ^", "`pool` has the options initial, max, soft-max"),
+        ("pool(cuda, max=1, max=2)", "                  ^", "`max` is set twice"),
+        ("pool", "    ^", "`pool` needs a resource to be over"),
+        ("pool()", "     ^", "`pool` needs a resource to be over"),
+        ("pool(cuda, managed)", "           ^", "`pool` is not over this"),
+        ("cuda(size=1)", "     ^", "`cuda` has no options"),
+        ("limiting(cuda)", "             ^", "`limiting` needs `limit=`"),
+        ("logging(cuda, file=\"a)", "                   ^", "this quote is never closed"),
+        ("pool(cuda; max=1)", "         ^", "a character that means nothing here"),
+        ("pool(cuda, preset=fast)", "                  ^", "expected throughput, compact"),
+        ("tracking(cuda, stacks=perhaps)", "                      ^", "expected yes or no"),
+        ("binning(cuda, bins=5)", "                   ^", "expected two powers of two"),
+        ("übung(cuda)", "^", "a character that means nothing here"),
+        (
+            "logging(cuda, file=\"ü\", x=1)",
+            "                        ^",
+            "`logging` has the options",
+        ),
+    ] {
+        let error = text.parse::<ResourceSpec>().expect_err(text);
+        let told = error.to_string();
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(error.message().starts_with(message), "{text}: {told}");
+        assert_eq!(lines[1..], [format!("  {text}"), format!("  {mark}")], "{told}");
+    }
+}
+
+#[test]
+fn a_text_of_any_depth_is_refused_and_not_followed() {
+    let deep = "statistics(".repeat(100_000);
+    let error = deep.parse::<ResourceSpec>().unwrap_err();
+    assert!(error.message().contains("more than 64"), "{}", error.message());
+}
+
+/// In a program of its own, whose environment is not that of other tests.
+#[test]
+fn the_environment_describes_a_stack() {
+    const CHILD: &str = "RMM_TEST_SPEC_CHILD";
+    if let Ok(expected) = std::env::var(CHILD) {
+        let found = match ResourceSpec::from_environment() {
+            Ok(spec) => spec.map_or_else(|| "none".to_owned(), |spec| spec.to_string()),
+            Err(error) => error.message().to_owned(),
+        };
+        assert_eq!(found, expected);
+        return;
+    }
+    for (text, expected) in [
+        (None, "none"),
+        (Some(""), "none"),
+        (Some("pool(cuda)"), "pool(cuda)"),
+        (Some("pool("), "expected a resource or an option"),
+    ] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "the_environment_describes_a_stack"]).env(CHILD, expected);
+        child.env_remove(RESOURCE_VARIABLE);
+        if let Some(text) = text {
+            child.env(RESOURCE_VARIABLE, text);
+        }
+        assert!(child.output().unwrap().status.success(), "{text:?}");
+    }
+}
+
+proptest! {
+    /// No text makes it panic, and an error is at a character of the text or at its end.
+    #[test]
+    fn any_text_is_read_or_refused(text in "[a-z(),=\"1GiB_. ü-]{0,60}") {
+        if let Err(error) = text.parse::<ResourceSpec>() {
+            prop_assert!(text.is_char_boundary(error.offset()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Finds who forgot to free a block: `cargo run -p rmm --example find_a_leak`.
+
+use std::alloc::Layout;
+use std::error::Error;
+use std::io::Write as _;
+
+use rmm::prelude::*;
+use rmm::{DevicePtr, TrackingResourceAdaptor};
+
+/// Gives everything back.
+fn a_careful_function(resource: &impl Resource, stream: &CudaStream) -> Result<(), rmm::Error> {
+    let layout = Layout::new::<[f32; 1000]>();
+    let block = resource.allocate(stream.as_ref(), layout)?;
+    // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+    Ok(())
+}
+
+/// Forgets two of three blocks.
+#[inline(never)]
+fn a_forgetful_function(
+    resource: &impl Resource,
+    stream: &CudaStream,
+) -> Result<[DevicePtr; 2], rmm::Error> {
+    let layout = Layout::new::<[f32; 5000]>();
+    let allocate = || resource.allocate(stream.as_ref(), layout);
+    let [first, second, third] = [allocate()?, allocate()?, allocate()?];
+    // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    unsafe { resource.deallocate(stream.as_ref(), first, layout) };
+    Ok([second, third])
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // A device in software. On a GPU a program leaves these two lines out.
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    let tracked = TrackingResourceAdaptor::builder(pool).capture_stacks(true).build();
+    let stream = CudaStream::new()?;
+    a_careful_function(&tracked, &stream)?;
+    let forgotten = a_forgetful_function(&tracked, &stream)?;
+
+    let report = tracked.report();
+    writeln!(std::io::stdout(), "{report}")?;
+
+    assert_eq!(report.blocks().len(), 2);
+    assert_eq!(report.bytes(), 2 * 5000 * 4);
+    let sites = report.call_sites();
+    assert_eq!(sites.len(), 1, "one place is to blame");
+    assert_eq!(sites[0].blocks, 2);
+    for block in forgotten {
+        let layout = Layout::new::<[f32; 5000]>();
+        // SAFETY: allocated with this layout; its only stream is the one it is freed on.
+        unsafe { tracked.deallocate(stream.as_ref(), block, layout) };
+    }
+    assert!(tracked.outstanding().is_empty());
+    Ok(())
+}

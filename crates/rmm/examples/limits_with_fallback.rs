@@ -1,0 +1,42 @@
+//! A budget of device memory, with managed memory behind it: `cargo run -p rmm --example limits_with_fallback`.
+
+use std::error::Error;
+use std::io::Write as _;
+
+use rmm::prelude::*;
+use rmm::{FallbackMemoryResource, LimitingResourceAdaptor, ManagedMemoryResource};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // A device in software. On a GPU a program leaves these two lines out.
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    let budget = LimitingResourceAdaptor::new(pool, 4 << 20);
+    let resource = FallbackMemoryResource::new(budget.clone(), ManagedMemoryResource::new());
+
+    let stream = CudaStream::new()?;
+    let ones = vec![1.0; 1 << 18];
+    let vector = || DeviceUVector::<f32>::from_slice(&ones, &stream);
+    rmm::set_current_device_resource(&resource)?;
+    let vectors = (0..6).map(|_| vector()).collect::<Result<Vec<_>, _>>()?;
+    writeln!(std::io::stdout(), "{}", resource.describe())?;
+
+    // Four of a MiB each are within the budget, two are behind it; all are used alike.
+    assert_eq!(budget.allocated_bytes(), 4 << 20);
+    assert_eq!((resource.fallback_bytes(), resource.fallbacks()), (2 << 20, 2));
+    for vector in &vectors {
+        assert_eq!(vector.to_vec(&stream)?, ones);
+    }
+    drop(vectors);
+    assert_eq!((budget.allocated_bytes(), resource.fallback_bytes()), (0, 0));
+
+    // Without the fallback the error says what the limit is, and what is left of it.
+    let _held = DeviceUVector::<f32>::uninit(1 << 19, &stream, &budget)?;
+    let refused = DeviceUVector::<f32>::uninit(1 << 20, &stream, &budget);
+    let error = refused.err().ok_or("it is beyond the limit")?;
+    assert!(error.is_out_of_memory());
+    assert!(error.to_string().contains("limit 4.0 MiB"), "{error}");
+    rmm::reset_current_device_resource()?;
+    Ok(())
+}
