@@ -1,5 +1,9 @@
 //! Whose memory it is: `cargo run -p rmm --example attribution_by_tag`.
 
+#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+
+mod device;
+
 use std::error::Error;
 use std::io::Write as _;
 
@@ -7,9 +11,7 @@ use rmm::prelude::*;
 use rmm::{Tag, TaggedResourceAdaptor};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A device in software. On a GPU a program leaves these two lines out.
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _device = device::open();
 
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     let tagged = TaggedResourceAdaptor::new(pool);
@@ -42,4 +44,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(model); // outside of the scope, and still counted for it
     assert_eq!(tagged.usage_of(weights).live_bytes, 0);
     Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().expect("it runs");
 }

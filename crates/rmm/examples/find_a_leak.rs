@@ -1,5 +1,9 @@
 //! Finds who forgot to free a block: `cargo run -p rmm --example find_a_leak`.
 
+#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+
+mod device;
+
 use std::alloc::Layout;
 use std::error::Error;
 use std::io::Write as _;
@@ -31,9 +35,7 @@ fn a_forgetful_function(
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A device in software. On a GPU a program leaves these two lines out.
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _device = device::open();
 
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     let tracked = TrackingResourceAdaptor::builder(pool).capture_stacks(true).build();
@@ -56,4 +58,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     assert!(tracked.outstanding().is_empty());
     Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().expect("it runs");
 }

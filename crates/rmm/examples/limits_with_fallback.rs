@@ -1,5 +1,9 @@
 //! A budget of device memory, with managed memory behind it: `cargo run -p rmm --example limits_with_fallback`.
 
+#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+
+mod device;
+
 use std::error::Error;
 use std::io::Write as _;
 
@@ -7,9 +11,7 @@ use rmm::prelude::*;
 use rmm::{FallbackMemoryResource, LimitingResourceAdaptor, ManagedMemoryResource};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A device in software. On a GPU a program leaves these two lines out.
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _device = device::open();
 
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     let budget = LimitingResourceAdaptor::new(pool, 4 << 20);
@@ -39,4 +41,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(error.to_string().contains("limit 4.0 MiB"), "{error}");
     rmm::reset_current_device_resource()?;
     Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().expect("it runs");
 }
