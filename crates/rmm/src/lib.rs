@@ -61,6 +61,11 @@ mod checking_stream_order {}
 #[doc = include_str!("../../../docs/containers.md")]
 mod containers {}
 
+/// What those who come from RMM find where, likewise.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/migrating-from-rmm.md")]
+mod migrating_from_rmm {}
+
 /// The guide to watching memory with `tracing`, likewise.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tracing.md")]
