@@ -7,7 +7,7 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource, SyncResource,
 };
 
-use super::heap::{GRANULE, ListId};
+use super::heap::GRANULE;
 use super::shared::Shared;
 use super::slow::{Outcome, Request, Underway};
 use super::state::{Row, State};
@@ -82,7 +82,11 @@ impl Shared {
         loop {
             let Some(mut claim) = state.claim(list, size, page) else { return (state, Err(None)) };
             let missing = claim.missing_bytes();
-            state = self.make_room(state, request, missing, thrift);
+            let most = match thrift {
+                Thrift::Surplus => self.growth.enough_extended(state.peak_with(size)),
+                Thrift::Excess => self.growth.hard_limit,
+            };
+            state = self.make_room(state, request, missing, most);
             let held = state.heap.reserved() + state.pending;
             if let Err(error) = could_have(upstream, held.saturating_add(missing)) {
                 state.give_up(claim, list);
@@ -117,37 +121,6 @@ impl Shared {
                 return (state, Err(Some(error)));
             }
         }
-    }
-
-    /// Gives pieces back that nothing uses, before `missing` bytes are asked for.
-    fn make_room<'s>(
-        &'s self,
-        mut state: MutexGuard<'s, State>,
-        request: Request<'_>,
-        missing: u64,
-        thrift: Thrift,
-    ) -> MutexGuard<'s, State> {
-        let ceiling = match thrift {
-            Thrift::Surplus => self.growth.enough_extended(state.peak_with(request.size)),
-            Thrift::Excess => self.growth.hard_limit,
-        };
-        let held = |state: &State| (state.heap.reserved() + state.pending).saturating_add(missing);
-        if held(&state) <= ceiling {
-            return state;
-        }
-        // The others' were asked about just now.
-        if request.list != ListId::CLEAN {
-            Self::poll(&mut state, request.list);
-        }
-        state.clean_all();
-        let mut chunks = Vec::new();
-        for piece in state.heap.unused_pieces() {
-            if held(&state) <= ceiling {
-                break;
-            }
-            chunks.extend(state.remove_piece(piece));
-        }
-        self.give_back(state, request.upstream, &chunks)
     }
 }
 

@@ -183,7 +183,7 @@ impl Shared {
     /// requests grow would otherwise stack up pieces that are each too small. Never waits for work; what is still in use stays.
     fn give_back_surplus<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        state: MutexGuard<'s, State>,
         request: Request<'_>,
     ) -> MutexGuard<'s, State> {
         if self.extendable(request.upstream).is_some() {
@@ -191,10 +191,20 @@ impl Shared {
             return state;
         }
         let enough = self.growth.enough(state.peak_with(request.size));
+        self.make_room(state, request, request.size, enough)
+    }
+
+    /// Gives pieces back that nothing uses, until `missing` bytes more would leave the pool with no more than `most`. Never waits for work.
+    pub(super) fn make_room<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        request: Request<'_>,
+        missing: u64,
+        most: u64,
+    ) -> MutexGuard<'s, State> {
         // Requests may be as large as half of what the numbers hold, and several may be under way.
-        let held =
-            |state: &State| (state.heap.reserved() + state.pending).saturating_add(request.size);
-        if held(&state) <= enough {
+        let held = |state: &State| (state.heap.reserved() + state.pending).saturating_add(missing);
+        if held(&state) <= most {
             return state;
         }
         // The others' were asked about just now.
@@ -204,7 +214,7 @@ impl Shared {
         state.clean_all();
         let mut chunks = Vec::new();
         for piece in state.heap.unused_pieces() {
-            if held(&state) <= enough {
+            if held(&state) <= most {
                 break;
             }
             chunks.extend(state.remove_piece(piece));

@@ -261,6 +261,15 @@ mod models {
 
     type Two = Places<(), u32, 2>;
 
+    /// Places, and two threads: this one, and another that is the user.
+    fn used() -> (Arc<Two>, [&'static Thread; 2]) {
+        let places = Arc::new(Two::new(|| ((), 0)));
+        let threads = [1, 2].map(|number| Thread::leak(number, number as Id));
+        let user = NextUser::Is(Me::new(threads[1]));
+        places.outside().visit(None, user, |_, ()| true, |(), _| {});
+        (places, threads)
+    }
+
     fn add(places: &Two, number: usize, me: Me) -> u32 {
         u32::from(places.at(number).enter(me, |value| *value += 1).is_some())
     }
@@ -284,9 +293,7 @@ mod models {
     #[test]
     fn a_user_and_one_from_outside_are_never_in_together() {
         loom::model(|| {
-            let places = Arc::new(Two::new(|| ((), 0)));
-            let [here, there] = [1, 2].map(|number| Thread::leak(number, number as Id));
-            places.outside().visit(None, NextUser::Is(Me::new(there)), |_, ()| true, |(), _| {});
+            let (places, [here, there]) = used();
             let user = thread::spawn({
                 let places = Arc::clone(&places);
                 move || {
@@ -306,9 +313,7 @@ mod models {
     #[test]
     fn a_user_sees_what_was_done_from_outside() {
         loom::model(|| {
-            let places = Arc::new(Two::new(|| ((), 0)));
-            let [here, there] = [1, 2].map(|number| Thread::leak(number, number as Id));
-            places.outside().visit(None, NextUser::Is(Me::new(there)), |_, ()| true, |(), _| {});
+            let (places, [here, there]) = used();
             let user = thread::spawn({
                 let places = Arc::clone(&places);
                 move || {
@@ -327,9 +332,7 @@ mod models {
     #[test]
     fn what_an_ended_user_did_is_seen() {
         loom::model(|| {
-            let places = Arc::new(Two::new(|| ((), 0)));
-            let [here, there] = [1, 2].map(|number| Thread::leak(number, number as Id));
-            places.outside().visit(None, NextUser::Is(Me::new(there)), |_, ()| true, |(), _| {});
+            let (places, [here, there]) = used();
             let user = thread::spawn({
                 let places = Arc::clone(&places);
                 move || {
