@@ -1,10 +1,10 @@
 //! Blocks that threads keep at hand, in front of the pool's lock.
 //!
 //! A block that is freed on a stream may be used by that stream's next work at once. So the thread that freed it keeps it, and
-//! when it asks on the same stream for the same size, it gets it for one atomic operation. Whoever finds that nothing else is
+//! when it asks on the same stream for the same size, it gets it without an atomic operation. Whoever finds that nothing else is
 //! left empties all caches, so that no memory is out of anybody's reach.
 //!
-//! A cache is one thread's for as long as others find better ones, but belongs to a stream. Its blocks have no release point:
+//! A cache is one thread's, until that ends or another has long wanted the place, but belongs to a stream. Its blocks have no release point:
 //! they get the one that is open when they leave it for the heap, which is later than that of their free, and so safe.
 
 mod biased;
