@@ -9,7 +9,7 @@ use super::{Extension, Heap};
 #[derive(Debug)]
 #[must_use = "a claim is met or dropped"]
 pub(crate) struct Claim {
-    node: NodeId,
+    pub(super) node: NodeId,
     pub(crate) segment: SegmentId,
     /// What has no memory: offsets and bytes, in ascending order, multiples of the page.
     pub(crate) missing: Vec<(u64, u64)>,

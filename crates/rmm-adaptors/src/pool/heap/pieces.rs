@@ -138,7 +138,9 @@ impl Heap {
                 let node = self.nodes.get(id);
                 if matches!(node.state, State::Live | State::Coming) {
                     let end = node.offset + node.size;
+                    // What is coming may start where no piece is.
                     let first = segment.pieces.range(..=node.offset).next_back();
+                    let first = first.filter(|&(from, size)| from + size > node.offset);
                     let from = first.map_or(node.offset, |(&from, _)| from).max(counted);
                     if from < end {
                         idle -= segment.pieces.range(from..end).map(|(_, size)| size).sum::<u64>();

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Block, GRANULE, Heap, ListId, NodeId, Piece, Point};
+use super::{Block, Claim, GRANULE, Heap, ListId, NodeId, Piece, Point};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -14,8 +14,12 @@ enum Op {
     Fuse { list: u32, granules: u64, covered: Point },
     RemoveUnused,
     RemovePiece { which: usize },
-    Extend { list: u32, granules: u64, more: u64, covered: Point, outcome: Outcome },
+    Claim { list: u32, granules: u64, more: u64, covered: Point },
+    Settle { which: usize, outcome: Outcome },
 }
+
+/// A claim, and what it is for: the list, and the bytes of the block.
+type Claimed = (Claim, ListId, u64);
 
 /// What becomes of the memory that is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -45,15 +49,15 @@ fn op(lists: u32) -> impl Strategy<Value = Op> {
         1 => (0..lists, size, 0u64..60).prop_map(|(list, granules, covered)| Op::Fuse { list, granules, covered }),
         1 => Just(Op::RemoveUnused),
         2 => any::<usize>().prop_map(|which| Op::RemovePiece { which }),
-        3 => (0..lists, 1u64..60, 0u64..3, 0u64..60, outcome())
-            .prop_map(|(list, granules, more, covered, outcome)| {
-                Op::Extend { list, granules, more, covered, outcome }
-            }),
+        3 => (0..lists, 1u64..60, 0u64..3, 0u64..60)
+            .prop_map(|(list, granules, more, covered)| Op::Claim { list, granules, more, covered }),
+        3 => (any::<usize>(), outcome()).prop_map(|(which, outcome)| Op::Settle { which, outcome }),
     ]
 }
 
 /// Blocks tile the segments, sums agree, and free neighbours of one list are merged.
-fn check(heap: &Heap, live: &[(NodeId, Block)]) {
+fn check(heap: &Heap, live: &[(NodeId, Block)], claimed: &[Claimed]) {
+    let places: Vec<Block> = claimed.iter().map(|(claim, ..)| heap.block(claim.node)).collect();
     let blocks: Vec<Block> = heap.blocks().collect();
     let (mut reserved, mut live_bytes) = (0, 0);
     for (index, block) in blocks.iter().enumerate() {
@@ -80,10 +84,15 @@ fn check(heap: &Heap, live: &[(NodeId, Block)]) {
         reserved += block.size;
         live_bytes += if block.free_in.is_none() { block.size } else { 0 };
     }
+    // What is claimed is nobody's block, but parts of it may be there.
+    for (place, (claim, ..)) in places.iter().zip(claimed) {
+        reserved += place.size - claim.missing_bytes();
+    }
     assert_eq!(reserved, heap.reserved());
     assert_eq!(reserved, heap.pieces().map(|piece| piece.size).sum::<u64>());
     let is_idle = |piece: &Piece| {
-        !blocks.iter().any(|block| block.free_in.is_none() && piece.overlaps(block))
+        let used = blocks.iter().filter(|block| block.free_in.is_none()).chain(&places);
+        !used.into_iter().any(|block| piece.overlaps(block))
     };
     let idle: u64 = heap.pieces().filter(is_idle).map(|piece| piece.size).sum();
     assert_eq!(heap.idle_bytes(), idle);
@@ -111,15 +120,14 @@ fn remove_all(heap: &mut Heap) {
     }
 }
 
-/// Claims a place, asks for what is missing there and gets it, or not.
-fn extend(
+/// Claims a place.
+fn claim(
     heap: &mut Heap,
     (size, more): (u64, u64),
-    (list, point): (ListId, Point),
     usable: impl Fn(ListId, Point) -> bool,
-    outcome: Outcome,
-) -> Option<NodeId> {
-    let (reserved, live) = (heap.reserved(), heap.live());
+    claimed: &[Claimed],
+) -> Option<Claim> {
+    let reserved = heap.reserved();
     let mut claim = heap.claim(size, PAGE, usable)?;
     let missing = claim.missing_bytes();
     assert!(missing <= size.next_multiple_of(PAGE));
@@ -128,15 +136,28 @@ fn extend(
         assert_eq!(claim.missing_bytes(), missing + more);
     }
     assert_eq!(heap.reserved(), reserved, "nothing has come yet");
+    let others = claimed.iter().map(|(other, ..)| other);
+    let others = others.filter(|other| other.segment == claim.segment);
+    let asked: Vec<(u64, u64)> = others.flat_map(|other| other.missing.iter().copied()).collect();
     for &(offset, bytes) in &claim.missing {
         assert!(offset.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE) && bytes > 0);
-        let is_there = |piece: &Piece| {
-            piece.segment == claim.segment
-                && piece.offset < offset + bytes
-                && offset < piece.offset + piece.size
-        };
-        assert!(!heap.pieces().any(|piece| is_there(&piece)), "asked for twice");
+        let there = heap.pieces().filter(|piece| piece.segment == claim.segment);
+        let there = there.map(|piece| (piece.offset, piece.size)).chain(asked.iter().copied());
+        for (start, size) in there {
+            assert!(start >= offset + bytes || offset >= start + size, "asked for twice");
+        }
     }
+    Some(claim)
+}
+
+/// What was asked for comes, or does not.
+fn settle(
+    heap: &mut Heap,
+    (claim, list, size): Claimed,
+    point: Point,
+    outcome: Outcome,
+) -> Option<NodeId> {
+    let (reserved, live) = (heap.reserved(), heap.live());
     let (segment, first) = (claim.segment, claim.missing.first().map(|&(offset, _)| offset));
     if let Outcome::Comes = outcome {
         let pieces: Vec<(u64, u64)> = claim
@@ -157,6 +178,18 @@ fn extend(
     None
 }
 
+/// Claims a place, and what is missing there comes, or does not.
+fn extend(
+    heap: &mut Heap,
+    size: u64,
+    (list, point): (ListId, Point),
+    usable: impl Fn(ListId, Point) -> bool,
+    outcome: Outcome,
+) -> Option<NodeId> {
+    let claim = claim(heap, (size, 0), usable, &[])?;
+    settle(heap, (claim, list, size), point, outcome)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -167,6 +200,7 @@ proptest! {
             heap.add_list();
         }
         let mut live: Vec<(NodeId, Block)> = Vec::new();
+        let mut claimed: Vec<Claimed> = Vec::new();
         // Points of a list only grow, as a stream's do.
         for (point, op) in (1..).zip(ops) {
             let taken = match op {
@@ -212,13 +246,21 @@ proptest! {
                     }
                     None
                 }
-                Op::Extend { list, granules, more, covered, outcome } => {
+                Op::Claim { list, granules, more, covered } => {
                     let usable = |its: ListId, freed| its.0 == list || its == ListId::CLEAN || freed <= covered;
-                    let into_point = if list == 0 { 0 } else { point };
                     let (size, list) = (granules * GRANULE, ListId(list));
-                    let node = extend(&mut heap, (size, more * PAGE), (list, into_point), usable, outcome);
-                    node.map(|n| (n, granules))
+                    let claim = claim(&mut heap, (size, more * PAGE), usable, &claimed);
+                    claimed.extend(claim.map(|claim| (claim, list, size)));
+                    None
                 }
+                // Other threads do as they please while one asks for what it has claimed.
+                Op::Settle { which, outcome } if !claimed.is_empty() => {
+                    let claimed = claimed.swap_remove(which % claimed.len());
+                    let (list, size) = (claimed.1, claimed.2);
+                    let into_point = if list == ListId::CLEAN { 0 } else { point };
+                    settle(&mut heap, claimed, into_point, outcome).map(|n| (n, size / GRANULE))
+                }
+                Op::Settle { .. } => None,
             };
             if let Some((node, granules)) = taken {
                 let block = heap.block(node);
@@ -226,7 +268,10 @@ proptest! {
                 assert_eq!(block.free_in, None);
                 live.push((node, block));
             }
-            check(&heap, &live);
+            check(&heap, &live, &claimed);
+        }
+        for claimed in claimed.drain(..) {
+            settle(&mut heap, claimed, 1000, Outcome::IsRefused);
         }
         // A drained heap is as good as new: every segment is one clean block again.
         for (node, _) in live.drain(..) {
@@ -235,7 +280,7 @@ proptest! {
         for list in 1..4 {
             heap.clean(ListId(list), 1000);
         }
-        check(&heap, &live);
+        check(&heap, &live, &[]);
         remove_all(&mut heap);
         assert_eq!(heap.reserved(), 0);
         assert!(heap.segments.iter().all(Option::is_none), "nothing is left but free places");
@@ -332,7 +377,7 @@ fn extendable(pages: u64) -> Heap {
 
 fn grow(heap: &mut Heap, size: u64) -> Block {
     let place = (ListId::CLEAN, 0);
-    let node = extend(heap, (size, 0), place, |_, _| true, Outcome::Comes).unwrap();
+    let node = extend(heap, size, place, |_, _| true, Outcome::Comes).unwrap();
     heap.block(node)
 }
 
@@ -354,7 +399,7 @@ fn gaps_are_filled_from_either_side() {
         let mut nodes = vec![heap.take(ListId::CLEAN, PAGE).unwrap()];
         for _ in 1..9 {
             let place = (ListId::CLEAN, 0);
-            nodes.push(extend(&mut heap, (PAGE, 0), place, |_, _| true, Outcome::Comes).unwrap());
+            nodes.push(extend(&mut heap, PAGE, place, |_, _| true, Outcome::Comes).unwrap());
         }
         for (index, &node) in nodes.iter().enumerate() {
             if !live.contains(&index) {
@@ -397,7 +442,7 @@ fn memory_that_is_somebody_elses_is_not_asked_for_again() {
     let mut heap = extendable(1);
     let node = heap.take(ListId::CLEAN, PAGE).unwrap();
     let place = (ListId::CLEAN, 0);
-    assert_eq!(extend(&mut heap, (PAGE, 0), place, |_, _| true, Outcome::IsElsewhere), None);
+    assert_eq!(extend(&mut heap, PAGE, place, |_, _| true, Outcome::IsElsewhere), None);
     assert!(heap.claim(PAGE, PAGE, |_, _| true).is_none());
     heap.free(node, ListId::CLEAN, 0);
     remove_all(&mut heap);
@@ -412,7 +457,7 @@ fn what_others_may_still_use_is_no_part_of_a_claim() {
     heap.free(node, other, 7);
     let place = (ListId::CLEAN, 0);
     let usable = |list, point| list != other || point <= 6;
-    let node = extend(&mut heap, (PAGE, 0), place, usable, Outcome::Comes).unwrap();
+    let node = extend(&mut heap, PAGE, place, usable, Outcome::Comes).unwrap();
     assert_eq!(heap.block(node).offset, PAGE);
 }
 
