@@ -9,7 +9,7 @@ use rmm_core::{
 
 use super::heap::GRANULE;
 use super::shared::Shared;
-use super::slow::{Outcome, Request, Underway};
+use super::slow::{Outcome, RETRIES, Request, Underway};
 use super::state::{Row, State};
 use crate::trace;
 
@@ -79,8 +79,10 @@ impl Shared {
         let Request { list, size, .. } = request;
         let page = upstream.page_size() as u64;
         let mut is_frugal = false;
+        let mut retries = 0;
         loop {
             let Some(mut claim) = state.claim(list, size, page) else { return (state, Err(None)) };
+            let was_returning = state.returning > 0;
             let missing = claim.missing_bytes();
             let most = match thrift {
                 Thrift::Surplus => self.growth.enough_extended(state.peak_with(size)),
@@ -101,6 +103,8 @@ impl Shared {
             }
             let pieces = cut(&claim.missing, self.growth.piece_size(held, page));
             let base = state.base(claim.segment);
+            // What other threads are giving back has left a gap, but upstream may not have it yet.
+            let may_be_leaving = was_returning || state.returning > 0;
             let underway = Underway::start(self, state, claim.missing_bytes(), 0);
             let outcome = trace::growing(self.name, claim.missing_bytes(), || {
                 allocate_all(upstream, base, &pieces)
@@ -112,7 +116,13 @@ impl Shared {
             };
             let (segment, was_more) = (claim.segment, claim.missing_bytes() > missing);
             state.give_up(claim, list);
-            if error.kind() == ErrorKind::OutOfRange {
+            if error.kind() == ErrorKind::OutOfRange && may_be_leaving && retries < RETRIES {
+                retries += 1;
+                if state.returning > 0 {
+                    let settled = state.settled;
+                    state = self.wait_for_others(state, settled);
+                }
+            } else if error.kind() == ErrorKind::OutOfRange {
                 // Somebody else has these addresses.
                 state.heap.close_at(segment, offset);
             } else if error.is_out_of_memory() && was_more {

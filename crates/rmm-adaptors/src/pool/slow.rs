@@ -16,7 +16,7 @@ use crate::trace;
 
 /// How often a request is tried again because other threads' calls to upstream have ended meanwhile. They may have left
 /// something over, or freed it in turn; a limit keeps threads from waking each other for ever.
-const RETRIES: u32 = 4;
+pub(super) const RETRIES: u32 = 4;
 
 /// A request on its way through the steps.
 #[derive(Clone, Copy)]
@@ -130,10 +130,20 @@ impl Shared {
                     return (state, Err(error));
                 }
             }
-            while state.settled == settled && (state.pending > 0 || state.returning > 0) {
-                state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
+            state = self.wait_for_others(state, settled);
         }
+    }
+
+    /// Waits on this thread until a call to upstream has ended since so many had, if one is under way.
+    pub(super) fn wait_for_others<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        settled: u64,
+    ) -> MutexGuard<'s, State> {
+        while state.settled == settled && (state.pending > 0 || state.returning > 0) {
+            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
     }
 
     /// All steps once. The error is upstream's, if there was one.

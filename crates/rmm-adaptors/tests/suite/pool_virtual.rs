@@ -1,11 +1,13 @@
 //! A pool over memory that can be extended: what it holds, what it gives back, and that nothing goes wrong meanwhile.
 
 use std::alloc::Layout;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use proptest::prelude::*;
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
-use rmm_core::{CudaStream, Device, DevicePtr, ExtendableResource, Resource, SyncResource};
+use rmm_core::{CudaStream, Device, DevicePtr, Error, ExtendableResource, Resource, SyncResource};
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Checker, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
@@ -290,6 +292,87 @@ fn addresses_of_somebody_else_are_left_alone() {
     }
     // SAFETY: allocated above with this layout, and not used.
     unsafe { pool.upstream().deallocate_sync(theirs, page) };
+}
+
+/// Virtual memory that stops before it unmaps its first block, until it was asked for the same addresses in vain.
+#[derive(Debug)]
+struct SlowToLeave {
+    upstream: VirtualMemoryResource,
+    /// Who hears of the first block to go, and from whom the end of the wait is heard.
+    first: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+    refuses: Sender<()>,
+}
+
+// SAFETY: that of the virtual memory, only later.
+unsafe impl SyncResource for SlowToLeave {
+    fn name(&self) -> &'static str {
+        "slow to leave"
+    }
+
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.upstream.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        let first = self.first.lock().expect("nobody panics").take();
+        if let Some((leaves, refused)) = first {
+            leaves.send(()).expect("the test waits for it");
+            refused.recv().expect("the test goes on");
+        }
+        // SAFETY: the caller's.
+        unsafe { self.upstream.deallocate_sync(pointer, layout) };
+    }
+
+    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
+        Some(self)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ExtendableResource for SlowToLeave {
+    fn page_size(&self) -> usize {
+        self.upstream.page_size()
+    }
+
+    fn allocate_at(&self, start: DevicePtr, layout: Layout) -> Result<(), Error> {
+        let taken = self.upstream.allocate_at(start, layout);
+        if taken.is_err() {
+            // Nobody listens but to the first.
+            let _unheard = self.refuses.send(());
+        }
+        taken
+    }
+}
+
+#[test]
+fn addresses_that_another_thread_gives_back_are_waited_for() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let ((leaves, leaving), (refuses, refused)) = (channel(), channel());
+    let upstream = VirtualMemoryResource::new().expect("virtual memory");
+    let first = Mutex::new(Some((leaves, refused)));
+    let upstream = SlowToLeave { upstream, first, refuses };
+    let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
+    let (pool, stream) = (pool.build().expect("a pool"), stream());
+    let allocate = || pool.allocate(stream.as_ref(), layout(PAGE)).expect("there is memory");
+    let free = |block| {
+        // SAFETY: allocated with this layout on this stream, and not used.
+        unsafe { pool.deallocate(stream.as_ref(), block, layout(PAGE)) };
+    };
+    let blocks: Vec<DevicePtr> = (0..3).map(|_| allocate()).collect();
+    free(blocks[1]);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _entered = machine.enter();
+            let _current = Device::new(0).and_then(Device::make_current).expect("a device");
+            assert_eq!(pool.trim(0), PAGE as u64);
+        });
+        leaving.recv().expect("the block is about to go");
+        assert_eq!(allocate(), blocks[1], "its place is free as soon as it has gone");
+    });
+    let next = allocate();
+    assert_eq!(next.0, blocks[2].0 + PAGE as u64, "memory is extended as before");
+    blocks.into_iter().chain([next]).for_each(free);
 }
 
 /// The pages that blocks lie in.
