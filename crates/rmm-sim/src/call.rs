@@ -25,16 +25,22 @@ pub(crate) fn call(
     if current::in_callback() {
         return CuResult::NOT_PERMITTED;
     }
+    let mut called = None;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let machine = current::machine_for(hints);
-        let mut session = Session::open(&machine);
+        let machine = called.insert(current::machine_for(hints));
+        let mut session = Session::open(machine);
         let outcome = session.admit(name).and_then(|()| body(&mut session));
         if outcome.is_err() {
             session.check_handles(name, hints);
         }
         session.settle(outcome)
     }));
-    outcome.unwrap_or(CuResult::UNKNOWN)
+    outcome.unwrap_or_else(|_| {
+        if let Some(machine) = called {
+            machine.lock().checks.report_panic(name);
+        }
+        CuResult::UNKNOWN
+    })
 }
 
 /// Writes driver functions.

@@ -103,6 +103,11 @@ impl Checks {
         }
     }
 
+    /// Notes that the device itself has panicked, at a call or at a piece of work.
+    pub(crate) fn report_panic(&mut self, at: &str) {
+        self.report(Violation::new(ViolationKind::DevicePanicked).with_detail(at));
+    }
+
     fn backtrace(&self) -> Option<Arc<Backtrace>> {
         self.settings.backtraces.then(|| Arc::new(Backtrace::force_capture()))
     }

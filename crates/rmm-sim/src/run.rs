@@ -217,7 +217,12 @@ impl Session<'_> {
                     );
                 }
             }
-            work => self.perform(work, device),
+            work => {
+                // The item counts as done all the same, or whoever waits for it waits for ever.
+                if catch_unwind(AssertUnwindSafe(|| self.perform(work, device))).is_err() {
+                    self.checks.report_panic("a copy or fill");
+                }
+            }
         }
         self.streams.complete_one(id);
         self.machine.0.ran.notify_all();
@@ -240,5 +245,31 @@ impl Session<'_> {
     /// The points as a list that can be waited for.
     pub(crate) fn open_points(&self, points: &Points) -> Vec<Point> {
         points.iter().filter(|&point| !self.streams.is_complete(point)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::memory::Side;
+
+    #[test]
+    fn work_that_panics_in_the_device_is_told_and_not_waited_for() {
+        let machine = Machine::new();
+        let mut session = Session::open(&machine);
+        let stream = session.devices[0].legacy_stream;
+        let four_bytes = [0_u8; 4];
+        let to = session.place(four_bytes.as_ptr().expose_provenance(), 4, Side::Any);
+        let to = to.expect("the host's memory is a place");
+        // What can not come from a call: the place is longer than what goes there.
+        let work = Work::Staged { bytes: Box::new([1, 2, 3]), to };
+        let point = session.enqueue(stream, work).expect("the stream is there");
+        session.finish([point]);
+        assert!(session.streams.is_complete(point));
+        drop(session);
+        let kinds: Vec<ViolationKind> =
+            machine.violations().iter().map(|violation| violation.kind).collect();
+        assert_eq!(kinds, [ViolationKind::DevicePanicked]);
     }
 }

@@ -48,6 +48,9 @@ pub enum ViolationKind {
     CaptureUnsafe,
     /// A simulated kernel panicked.
     KernelPanicked,
+    /// A call or a piece of work panicked inside the software device: that is a bug of the device, not of the program. What the call or
+    /// the work was to do is left out, and the device goes on.
+    DevicePanicked,
 }
 
 impl ViolationKind {
@@ -71,6 +74,7 @@ impl ViolationKind {
             Self::ForeignHandle => "handle of another device",
             Self::CaptureUnsafe => "unsafe call during a capture",
             Self::KernelPanicked => "kernel panicked",
+            Self::DevicePanicked => "the software device panicked",
         }
     }
 }
