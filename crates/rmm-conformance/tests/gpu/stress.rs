@@ -12,6 +12,8 @@ mod found;
 mod lanes;
 #[path = "stress/rounds.rs"]
 mod rounds;
+#[path = "stress/watch.rs"]
+mod watch;
 #[path = "stress/worker.rs"]
 mod worker;
 

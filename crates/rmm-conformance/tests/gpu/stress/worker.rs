@@ -8,8 +8,9 @@ use rmm_conformance::{Block, Counter, DeviceHandle, Failure, Kernels, Outcome, R
 use rmm_core::{CudaEvent, CudaStream, Resource};
 
 use super::lanes::Lanes;
+use super::watch::Board;
 
-const THREADS: u64 = 8;
+const THREADS: usize = 8;
 /// The most blocks that a thread holds before it frees one.
 const HELD: usize = 6;
 /// Words of the smallest blocks, 256 bytes. The largest are 2^14 times as many: 4 MiB.
@@ -63,6 +64,8 @@ struct Held<'a, R: Resource> {
 type Parcel<'a, R> = (Held<'a, R>, CudaEvent);
 
 struct Worker<'a, R: Resource> {
+    number: usize,
+    board: &'a Board,
     round: &'a Round<'a, R>,
     lanes: &'a Lanes,
     errors: &'a Counter,
@@ -76,25 +79,38 @@ impl<R: Resource> Round<'_, R> {
     pub(super) fn run(&self) -> Result<Figures, Failure> {
         let own = CudaStream::new()?;
         let (errors, lanes) = (Counter::new(&own)?, Lanes::new()?);
+        let board = Board::new(THREADS);
         let (mut senders, mut receivers): (Vec<_>, Vec<_>) =
             (0..THREADS).map(|_| channel()).unzip();
         senders.rotate_left(1);
-        let outcomes: Vec<Result<Figures, Failure>> = thread::scope(|scope| {
-            let channels = senders.drain(..).zip(receivers.drain(..));
-            let start = |(number, (next, from_previous)): (u64, _)| {
-                let (errors, lanes) = (&errors, &lanes);
-                scope.spawn(move || {
-                    let _current = self.device.make_current()?;
-                    let random = Random::new(self.seed.wrapping_mul(THREADS).wrapping_add(number));
-                    let figures = Figures::default();
-                    let worker =
-                        Worker { round: self, lanes, errors, random, held: Vec::new(), figures };
-                    worker.work(next, &from_previous)
-                })
-            };
-            let threads: Vec<_> = (0..THREADS).zip(channels).map(start).collect();
-            let panicked = |_| Err(Failure::new("a thread panicked"));
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+        let outcomes: Vec<Result<Figures, Failure>> = board.watch(|| {
+            thread::scope(|scope| {
+                let channels = senders.drain(..).zip(receivers.drain(..));
+                let start = |(number, (next, from_previous)): (usize, _)| {
+                    let (errors, lanes, board) = (&errors, &lanes, &board);
+                    scope.spawn(move || {
+                        let _current = self.device.make_current()?;
+                        let seed =
+                            self.seed.wrapping_mul(THREADS as u64).wrapping_add(number as u64);
+                        let (random, held) = (Random::new(seed), Vec::new());
+                        let figures = Figures::default();
+                        let worker = Worker {
+                            number,
+                            board,
+                            round: self,
+                            lanes,
+                            errors,
+                            random,
+                            held,
+                            figures,
+                        };
+                        worker.work(next, &from_previous)
+                    })
+                };
+                let threads: Vec<_> = (0..THREADS).zip(channels).map(start).collect();
+                let panicked = |_| Err(Failure::new("a thread panicked"));
+                threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+            })
         });
         let mut total = Figures::default();
         for outcome in outcomes {
@@ -121,18 +137,35 @@ impl<'a, R: Resource> Worker<'a, R> {
                 19..=23 => self.look()?,
                 24..=27 => self.hand_on(&next)?,
                 28..=29 => self.stall_any()?,
-                30 => self.lanes.pick(&mut self.random)?.synchronize()?,
-                _ => (self.round.trim)(self.round.resource),
+                30 => self.synchronize()?,
+                _ => self.trim(),
             }
         }
         drop(next);
+        self.begin("wait for parcels");
         for parcel in from_previous {
             self.take_in(parcel)?;
+            self.begin("wait for parcels");
         }
         while !self.held.is_empty() {
             self.free()?;
         }
+        self.begin("end");
         Ok(self.figures)
+    }
+
+    fn begin(&self, what: &'static str) {
+        self.board.begin(self.number, what);
+    }
+
+    fn synchronize(&mut self) -> Outcome {
+        self.begin("synchronize");
+        Ok(self.lanes.pick(&mut self.random)?.synchronize()?)
+    }
+
+    fn trim(&self) {
+        self.begin("trim");
+        (self.round.trim)(self.round.resource);
     }
 
     fn allocate(&mut self) -> Outcome {
@@ -140,9 +173,11 @@ impl<'a, R: Resource> Worker<'a, R> {
         let words = (most - self.random.below(most / 2)).max(LEAST_WORDS);
         let Round { resource, kernels, .. } = self.round;
         let stream = self.lanes.pick(&mut self.random)?;
+        self.begin("allocate");
         match Block::allocate(*resource, kernels, &stream, words) {
             Ok(block) => {
                 let value = self.random.next_u32();
+                self.begin("fill");
                 block.fill(value, self.stall())?;
                 self.held.push(Held { block, value, has_moved: false });
                 self.figures.allocations += 1;
@@ -159,6 +194,7 @@ impl<'a, R: Resource> Worker<'a, R> {
     /// Checks a block and frees it: on the stream that it is on, or on another one.
     fn free(&mut self) -> Outcome {
         let Some(mut held) = self.pick() else { return Ok(()) };
+        self.begin("check before a free");
         if self.random.below(3) == 0 {
             self.move_on(&mut held)?;
         }
@@ -166,12 +202,15 @@ impl<'a, R: Resource> Worker<'a, R> {
         held.block.check(held.value, self.errors)?;
         self.stall_some(held.block.stream())?;
         self.figures.frees_elsewhere += u64::from(held.has_moved);
+        self.begin("free");
+        drop(held);
         Ok(())
     }
 
     /// Checks a block, perhaps on another stream, and fills it anew.
     fn look(&mut self) -> Outcome {
         let Some(mut held) = self.pick() else { return Ok(()) };
+        self.begin("look");
         if self.random.below(2) == 0 {
             self.move_on(&mut held)?;
         }
@@ -190,6 +229,7 @@ impl<'a, R: Resource> Worker<'a, R> {
 
     fn hand_on(&mut self, next: &Sender<Parcel<'a, R>>) -> Outcome {
         let Some(held) = self.pick() else { return Ok(()) };
+        self.begin("hand on");
         let used = held.block.depart()?;
         self.figures.handed_on += 1;
         // If the next thread has failed, the block comes back and is freed here; that thread says why.
@@ -198,6 +238,7 @@ impl<'a, R: Resource> Worker<'a, R> {
     }
 
     fn take_in(&mut self, (mut held, used): Parcel<'a, R>) -> Outcome {
+        self.begin("take in");
         let stream = self.lanes.pick(&mut self.random)?;
         held.block.arrive(&stream, &used)?;
         held.has_moved = true;
