@@ -241,29 +241,14 @@ impl Heap {
 
     /// Cuts a free block to `size` bytes and hands it out; what is left stays in its list at its point.
     fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
-        let Node { segment, offset, size: whole, after, state, .. } = *self.nodes.get(id);
-        let State::Free(list, point) = state else { return id };
+        let Node { size: whole, state, .. } = *self.nodes.get(id);
+        let State::Free(list, _) = state else { return id };
         self.lists[list.index()].remove(&mut self.nodes, id);
         if whole > size {
-            let rest = self.nodes.insert(Node {
-                segment,
-                offset: offset + size,
-                size: whole - size,
-                state: State::Free(list, point),
-                before: Some(id),
-                after,
-                previous: None,
-                next: None,
-            });
-            if let Some(after) = after {
-                self.nodes.get_mut(after).before = Some(rest);
-            }
-            self.nodes.get_mut(id).after = Some(rest);
+            let rest = self.split(id, size);
             self.lists[list.index()].insert(&mut self.nodes, rest);
         }
-        let node = self.nodes.get_mut(id);
-        node.size = size;
-        node.state = State::Live;
+        self.nodes.get_mut(id).state = State::Live;
         self.live += size;
         id
     }

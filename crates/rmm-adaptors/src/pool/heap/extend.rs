@@ -288,28 +288,6 @@ impl Heap {
             self.insert_merged(id, into, point);
         }
     }
-
-    /// Cuts a block that is in no list; returns its second part, which is in none either.
-    pub(super) fn split(&mut self, id: NodeId, size: u64) -> NodeId {
-        let Node { segment, offset, size: whole, state, after, .. } = *self.nodes.get(id);
-        let rest = self.nodes.insert(Node {
-            segment,
-            offset: offset + size,
-            size: whole - size,
-            state,
-            before: Some(id),
-            after,
-            previous: None,
-            next: None,
-        });
-        if let Some(after) = after {
-            self.nodes.get_mut(after).before = Some(rest);
-        }
-        let node = self.nodes.get_mut(id);
-        node.size = size;
-        node.after = Some(rest);
-        rest
-    }
 }
 
 /// The place in a run of free blocks and gaps for a block of `size` bytes that takes the least memory to be added: its start, end and

@@ -1,4 +1,4 @@
-//! Dividing live blocks, for suballocators that hand out parts of them.
+//! Dividing blocks.
 
 #![forbid(unsafe_code)]
 
@@ -6,17 +6,16 @@ use super::Heap;
 use super::nodes::{Node, NodeId, State};
 
 impl Heap {
-    /// Cuts a live block to `size` bytes and returns the rest, which is a live block of its own; `None` if there is no rest.
-    pub(in crate::pool) fn split_live(&mut self, id: NodeId, size: u64) -> Option<NodeId> {
-        let Node { segment, offset, size: whole, after, state, .. } = *self.nodes.get(id);
-        if state != State::Live || size == 0 || whole <= size {
-            return None;
-        }
+    /// Cuts a block that is in no list to `size` bytes, fewer than it has; returns the rest, which is in the same state and in no list
+    /// either.
+    #[inline]
+    pub(super) fn split(&mut self, id: NodeId, size: u64) -> NodeId {
+        let Node { segment, offset, size: whole, state, after, .. } = *self.nodes.get(id);
         let rest = self.nodes.insert(Node {
             segment,
             offset: offset + size,
             size: whole - size,
-            state: State::Live,
+            state,
             before: Some(id),
             after,
             previous: None,
@@ -28,6 +27,14 @@ impl Heap {
         let node = self.nodes.get_mut(id);
         node.size = size;
         node.after = Some(rest);
-        Some(rest)
+        rest
+    }
+
+    /// Cuts a live block to `size` bytes and returns the rest, which is a live block of its own; `None` if there is no rest. For
+    /// suballocators that hand out parts of their blocks.
+    pub(in crate::pool) fn split_live(&mut self, id: NodeId, size: u64) -> Option<NodeId> {
+        let Node { size: whole, state, .. } = *self.nodes.get(id);
+        let is_cut = state == State::Live && (1..whole).contains(&size);
+        is_cut.then(|| self.split(id, size))
     }
 }
