@@ -123,7 +123,8 @@ impl Shared {
                 && (state.heap.reserved() + state.pending).saturating_add(needed) > limit;
             let others_are_underway = state.pending > 0 || state.returning > 0;
             let has_changed = state.settled != settled;
-            if !fits_but_for_others {
+            // Where upstream was not even asked others' calls decide. Where it refused, these are no reason to ask for ever.
+            if error.is_some() || !fits_but_for_others {
                 retries += 1;
                 if retries > RETRIES || !(others_are_underway || has_changed) {
                     let error = self.exhausted(&state, request, error);
