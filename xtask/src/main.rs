@@ -58,7 +58,7 @@ enum Command {
     CompareLogs(compare_logs::Args),
     /// Run everything that continuous integration runs
     Ci(ci::Args),
-    /// Break the pool and the base resources one line at a time, and see that a test notices each (minutes)
+    /// Break the pool, the base resources, the adaptors and the containers one line at a time, and see that a test notices each (minutes)
     Mutants(mutants::Args),
     /// Run random programs over the pool, with every use of memory checked to be in order
     Soak(soak::Args),
