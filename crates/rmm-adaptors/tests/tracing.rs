@@ -135,18 +135,20 @@ fn waits_of<R: Resource>(make: impl FnOnce() -> R) -> Vec<String> {
     let _entered = machine.enter();
     let listener = Listener::new("rmm::wait");
     let resource = make();
-    let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap();
+    let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
     let (first, second) = (stream(), stream());
     listener.while_it_listens(|| {
         for stream in [&first, &second] {
-            let block = resource.allocate(stream.as_ref(), layout(4 << 20)).unwrap();
+            let block = resource.allocate(stream.as_ref(), layout(4 << 20)).expect("memory");
             // Each query gets one of them done.
             for _ in 0..10 {
-                machine.launch(stream.as_raw(), Kernel::new("busy", |_| {})).unwrap();
+                machine
+                    .launch(stream.as_raw(), Kernel::new("busy", |_| {}))
+                    .expect("a stream takes it");
             }
             free(&resource, stream, block, 4 << 20);
         }
-        let block = resource.allocate_sync(layout(4 << 20)).unwrap();
+        let block = resource.allocate_sync(layout(4 << 20)).expect("memory");
         // SAFETY: allocated just now with this layout, and not used.
         unsafe { resource.deallocate_sync(block, layout(4 << 20)) };
     });

@@ -70,8 +70,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tracking-forgets-after-the-free",
         file: TRACKING,
-        original: "    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {\n        let mut allocated = layout;\n",
-        replacement: "    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {\n        // SAFETY: none: a mutant.\n        unsafe { below.deallocate(pointer, layout) };\n        struct Nothing;\n        impl Nothing { unsafe fn deallocate(self, _: DevicePtr, _: Layout) {} }\n        let below = Nothing;\n        let mut allocated = layout;\n",
+        original: "                Freed::AsAllocated => {}\n",
+        replacement: "                Freed::AsAllocated => {\n                    self.insert(pointer, layout);\n                    // SAFETY: none: a mutant.\n                    unsafe { below.deallocate(pointer, layout) };\n                    self.remove(pointer, layout);\n                    return;\n                }\n",
         breaks: "an address that another thread gets in between is taken for tracked",
     },
     Mutant {
