@@ -137,13 +137,14 @@ fn a_default_stream_is_that_of_the_containers_device() {
 /// What the program enqueues itself on the container's own stream comes behind what the container did there.
 #[test]
 fn a_containers_work_is_on_its_own_default_stream_whatever_device_is_current() {
+    type Work<'a> = &'a dyn Fn(&mut DeviceUVector<u32>);
     let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let own = CudaStream::legacy();
     let mut vector = vector(100, &own);
     let source = [7u32; 100];
     let source: &'static [u32] = Box::leak(Box::new(source));
-    let works: [&dyn Fn(&mut DeviceUVector<u32>); 3] = [
+    let works: [Work<'_>; 3] = [
         &|vector| vector.fill(0).unwrap(),
         &|vector| vector.fill(0x0102_0304).unwrap(),
         &|vector| vector.as_slice_mut().copy_from_static(source, &own).unwrap(),
