@@ -3,6 +3,7 @@
 //! `benches/README.md` says what each benchmark measures and how to run them.
 
 pub mod allocators;
+pub mod call_log;
 pub mod handoff;
 pub mod player;
 pub mod program;

@@ -17,6 +17,7 @@ mod bench_gpu;
 mod build;
 mod cargo;
 mod ci;
+mod compare_logs;
 mod error;
 mod execute;
 mod metadata;
@@ -53,9 +54,11 @@ enum Command {
     Bench(bench::Args),
     /// Time our allocators and those of others on a GPU: from an archive for a machine with no Rust; or make the report of a run
     BenchGpu(bench_gpu::Args),
+    /// Write our log of a program and RMM's on a GPU, and say whether they are the same: from an archive of bench-gpu
+    CompareLogs(compare_logs::Args),
     /// Run everything that continuous integration runs
     Ci(ci::Args),
-    /// Break the pool and the base resources one line at a time, and see that a test notices each (minutes)
+    /// Break the pool, the base resources, the adaptors and the containers one line at a time, and see that a test notices each (minutes)
     Mutants(mutants::Args),
     /// Run random programs over the pool, with every use of memory checked to be in order
     Soak(soak::Args),
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::TestGpu(args) => test_gpu::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::BenchGpu(args) => bench_gpu::run(&args),
+        Command::CompareLogs(args) => compare_logs::run(&args),
         Command::Ci(args) => ci::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Soak(args) => soak::run(&args),

@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: breaks the pool, the base resources and the containers one line at a time, and asks whether a test notices.
+//! `cargo xtask mutants`: breaks the pool, the base resources, the adaptors and the containers one line at a time, and asks whether a test notices.
 //!
 //! The shipping code knows nothing of it: each mutant is made in a copy of the workspace below the target folder.
 

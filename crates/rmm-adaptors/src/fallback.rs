@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    Claims, Description, DevicePtr, Error, HasProperty, Property, Resource, StreamRef, SyncResource,
+    Claims, Description, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
+    MemoryKind, Property, Resource, StreamRef, SyncResource,
 };
 
 use crate::layer::{Below, OnStream, Synchronously};
@@ -19,7 +20,16 @@ use crate::pool::BuildIdHasher;
 /// came from: the addresses of the second's blocks are kept in a table, and while there are none a free costs one load.
 /// The two must not hand out the same addresses at once, as two that are over one pool do not.
 ///
-/// Its memory has a property if that of both has it. It is a handle: clones share the table.
+/// Its memory has a property if that of both has it. Where both hand out memory of one kind, it is [of that kind](HasMemoryKind); to ask the type of
+/// one that mixes them is an error of the compiler, and to ask it at run time gives nothing. It is a handle: clones share the table.
+///
+/// ```compile_fail,E0080
+/// use rmm_adaptors::FallbackMemoryResource;
+/// use rmm_core::{HasMemoryKind, MemoryKind};
+/// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
+///
+/// const KIND: MemoryKind = FallbackMemoryResource::<CudaMemoryResource, ManagedMemoryResource>::KIND;
+/// ```
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -235,4 +245,24 @@ where
     P: HasProperty<Q>,
     S: HasProperty<Q>,
 {
+}
+
+// SAFETY: the memory is one of the two's, whose kinds are the same, or this has no kind.
+unsafe impl<P: HasMemoryKind, S: HasMemoryKind> HasMemoryKind for FallbackMemoryResource<P, S> {
+    const KIND: MemoryKind = {
+        // What memory of a kind can do is that kind's alone, and unlike the kind it can be compared here.
+        let is_one_kind = P::KIND.caps().bits() == S::KIND.caps().bits();
+        assert!(is_one_kind, "the resource hands out memory of two kinds");
+        P::KIND
+    };
+}
+
+impl<P, S> HasPropertyValue<MemoryKind> for FallbackMemoryResource<P, S>
+where
+    P: HasMemoryKind + HasProperty<MemoryKind>,
+    S: HasMemoryKind + HasProperty<MemoryKind>,
+{
+    fn property_value(&self) -> MemoryKind {
+        Self::KIND
+    }
 }

@@ -49,7 +49,7 @@ mod on {
     pub(crate) fn tell_waits(resource: &'static str) {
         let waits = WAITS.take();
         if waits > 0 {
-            tracing::debug!(target: WAIT, resource, waits, "streams wait for others");
+            tracing::debug!(name: "streams wait for others", target: WAIT, resource, waits, "streams wait for others");
         }
     }
 }

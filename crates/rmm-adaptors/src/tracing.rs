@@ -83,7 +83,7 @@ impl Tracing {
         let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
         let (stream, address) = (Stream(below.stream()), format_args!("{:#x}", pointer.0));
         event!(
-            target: ALLOCATE, Level::TRACE,
+            name: "allocate", target: ALLOCATE, Level::TRACE,
             resource, bytes, alignment, %stream, %address, "allocate"
         );
     }
@@ -93,7 +93,7 @@ impl Tracing {
         let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
         let stream = Stream(below.stream());
         event!(
-            target: ALLOCATE, Level::WARN,
+            name: "allocate failure", target: ALLOCATE, Level::WARN,
             resource, bytes, alignment, %stream, %error, "allocate failure"
         );
     }
@@ -103,7 +103,7 @@ impl Tracing {
         let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
         let (stream, address) = (Stream(below.stream()), format_args!("{:#x}", pointer.0));
         event!(
-            target: FREE, Level::TRACE,
+            name: "free", target: FREE, Level::TRACE,
             resource, bytes, alignment, %stream, %address, "free"
         );
     }

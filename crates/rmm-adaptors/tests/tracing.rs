@@ -1,11 +1,11 @@
-//! What a subscriber hears of allocations, and of a pool's growth and waits.
+//! What a subscriber hears of allocations, and of a pool's or an arena's growth and waits.
 #![cfg(feature = "tracing")]
 
 use std::alloc::Layout;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
-use rmm_adaptors::{PoolMemoryResource, TracingResourceAdaptor};
+use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource, TracingResourceAdaptor};
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
@@ -68,6 +68,8 @@ impl Subscriber for Listener {
         let metadata = event.metadata();
         self.hear(&format!("{} {}", metadata.level(), metadata.target()), |line| {
             event.record(line);
+            // Layers that draw a timeline label an event with its name, those that write lines show the message.
+            assert!(line.0.contains(&format!("message={} ", metadata.name())), "{}", line.0);
         });
     }
 
@@ -127,32 +129,52 @@ fn growth_is_a_span_and_tells_whether_it_was_granted() {
     assert!(heard.last().is_some_and(|last| last == "ended is_granted=false"), "{heard:?}");
 }
 
-#[test]
-fn waits_are_told_when_no_lock_is_held() {
+/// Uses all 4 MiB of a resource on one stream, then on another, then without one; what a subscriber hears of the waits.
+fn waits_of<R: Resource>(make: impl FnOnce() -> R) -> Vec<String> {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let listener = Listener::new("rmm::wait");
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(4 << 20)
-        .maximum_size(4 << 20)
-        .build()
-        .unwrap();
-    let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap();
+    let resource = make();
+    let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
     let (first, second) = (stream(), stream());
     listener.while_it_listens(|| {
-        let block = pool.allocate(first.as_ref(), layout(4 << 20)).unwrap();
-        machine.launch(first.as_raw(), Kernel::new("busy", |_| {})).unwrap();
-        free(&pool, &first, block, 4 << 20);
-        let block = pool.allocate(second.as_ref(), layout(4 << 20)).unwrap();
-        free(&pool, &second, block, 4 << 20);
-        machine.launch(second.as_raw(), Kernel::new("busy", |_| {})).unwrap();
-        let block = pool.allocate_sync(layout(4 << 20)).unwrap();
+        for stream in [&first, &second] {
+            let block = resource.allocate(stream.as_ref(), layout(4 << 20)).expect("memory");
+            // Each query gets one of them done.
+            for _ in 0..10 {
+                machine
+                    .launch(stream.as_raw(), Kernel::new("busy", |_| {}))
+                    .expect("a stream takes it");
+            }
+            free(&resource, stream, block, 4 << 20);
+        }
+        let block = resource.allocate_sync(layout(4 << 20)).expect("memory");
         // SAFETY: allocated just now with this layout, and not used.
-        unsafe { pool.deallocate_sync(block, layout(4 << 20)) };
+        unsafe { resource.deallocate_sync(block, layout(4 << 20)) };
     });
-    let expected = [
-        "DEBUG rmm::wait message=streams wait for others resource=\"pool\" waits=1",
-        "wait for the device resource=\"pool\"",
-    ];
-    assert_eq!(listener.heard(), expected);
+    listener.heard()
+}
+
+fn waits_told_of(resource: &str) -> [String; 2] {
+    [
+        format!("DEBUG rmm::wait message=streams wait for others resource=\"{resource}\" waits=1"),
+        format!("wait for the device resource=\"{resource}\""),
+    ]
+}
+
+#[test]
+fn waits_of_a_pool_are_told_when_no_lock_is_held() {
+    let heard = waits_of(|| {
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
+        pool.initial_size(4 << 20).maximum_size(4 << 20).build().unwrap()
+    });
+    assert_eq!(heard, waits_told_of("pool"));
+}
+
+#[test]
+fn waits_of_an_arena_are_told_as_its_own() {
+    let heard = waits_of(|| {
+        ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build().unwrap()
+    });
+    assert_eq!(heard, waits_told_of("arena"));
 }

@@ -134,6 +134,34 @@ fn a_default_stream_is_that_of_the_containers_device() {
     machine.assert_no_violations();
 }
 
+/// What the program enqueues itself on the container's own stream comes behind what the container did there.
+#[test]
+fn a_containers_work_is_on_its_own_default_stream_whatever_device_is_current() {
+    type Work<'a> = &'a dyn Fn(&mut DeviceUVector<u32>);
+    let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let own = CudaStream::legacy();
+    let mut vector = vector(100, &own);
+    let source = [7u32; 100];
+    let source: &'static [u32] = Box::leak(Box::new(source));
+    let works: [Work<'_>; 3] = [
+        &|vector| vector.fill(0).unwrap(),
+        &|vector| vector.fill(0x0102_0304).unwrap(),
+        &|vector| vector.as_slice_mut().copy_from_static(source, &own).unwrap(),
+    ];
+    for work in works {
+        {
+            let _second = Device::new(1).unwrap().make_current().unwrap();
+            work(&mut vector);
+            assert_eq!(Device::current().unwrap().ordinal(), 1, "as it was before the call");
+        }
+        let read = Kernel::new("read", |_| ()).reads(vector.as_ptr(), 400);
+        machine.launch(own.as_raw(), read).unwrap();
+        machine.run_all();
+        machine.assert_no_violations();
+    }
+}
+
 #[test]
 fn a_use_that_was_forgotten_is_waited_for() {
     rmm_sim::check(|machine| {

@@ -1,5 +1,6 @@
 //! The mutants: one change each, to a mechanism that something rests on.
 
+mod adaptors;
 mod caches;
 mod containers;
 
@@ -73,7 +74,7 @@ impl Mutant {
 
 /// All of them.
 pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
-    [MUTANTS, caches::MUTANTS, containers::MUTANTS].into_iter().flatten()
+    [MUTANTS, caches::MUTANTS, adaptors::MUTANTS, containers::MUTANTS].into_iter().flatten()
 }
 
 /// Those of the pool and the base resources, by file.

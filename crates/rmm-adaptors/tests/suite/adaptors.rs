@@ -13,7 +13,7 @@ mod limiting;
 #[path = "adaptors/prefetch.rs"]
 mod prefetch;
 #[path = "adaptors/scripted.rs"]
-mod scripted;
+pub(crate) mod scripted;
 #[path = "adaptors/shared.rs"]
 mod shared;
 #[path = "adaptors/stacks.rs"]

@@ -8,6 +8,7 @@ use rmm_adaptors::LoggingResourceAdaptor;
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
+use crate::adaptors::scripted::{Scripted, free_sync};
 use crate::short::{free, layout};
 use rmm_sim::Machine;
 
@@ -149,6 +150,21 @@ fn a_thread_keeps_its_number_and_another_has_another() {
     let [first, second] = [&threads[0], &threads[2]];
     assert_ne!(first, second);
     assert_eq!(threads, [first, first, second, second, first, first].map(String::as_str));
+}
+
+/// RMM #2304, for the log: who replays it must not find an address handed out twice.
+#[test]
+fn an_address_that_is_handed_out_again_before_its_free_returns_is_freed_first() {
+    let (upstream, page) = (Scripted::default(), Page::default());
+    let logged = LoggingResourceAdaptor::to_writer(upstream.clone(), page.clone()).unwrap();
+    let block = logged.allocate_sync(layout(100)).unwrap();
+    let same = logged.clone();
+    upstream.reuse_in_free(move || assert_eq!(same.allocate_sync(layout(200)).unwrap(), block));
+    free_sync(&logged, block, layout(100));
+    free_sync(&logged, block, layout(200));
+    let calls = [("allocate", 100), ("free", 100), ("allocate", 200), ("free", 200)];
+    let expected = calls.map(|(call, bytes)| format!("{call},{:#x},{bytes},0", block.0));
+    assert_eq!(page.calls(), expected);
 }
 
 #[test]

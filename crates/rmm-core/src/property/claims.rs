@@ -3,9 +3,10 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 
-use super::{HasProperty, HasPropertyValue, Property, PropertySet, PropertyWithValue};
-use crate::SyncResource;
-use crate::property::Members;
+use super::{
+    HasProperty, HasPropertyValue, Members, Property, PropertySet, PropertyWithValue, SatisfiedBy,
+};
+use crate::{MemoryKind, SyncResource};
 
 /// Which property, as a value. Displays as the property's name.
 ///
@@ -87,10 +88,13 @@ impl Claims<'_> {
         ClaimsOf { query: self.0.reborrow(), resource }
     }
 
-    /// Tells of the properties that every one of some resources has: for a resource that hands out memory of each of them. Values are
-    /// not told, since they may differ.
+    /// Tells of the properties that every one of some resources has: for a resource that hands out memory of each of them. Of their values
+    /// a [`MemoryKind`] is told that is the same for all.
     pub fn common_to<'r>(&mut self, resources: impl IntoIterator<Item = &'r dyn SyncResource>) {
         let mut resources = resources.into_iter();
+        if let Query::Value(_) = self.0 {
+            return self.common_kind(resources);
+        }
         let Some(first) = resources.next() else { return };
         let mut common = list(|claims| first.properties(claims));
         for resource in resources {
@@ -98,6 +102,18 @@ impl Claims<'_> {
         }
         for id in common {
             self.0.note(id);
+        }
+    }
+
+    /// The kind of some resources' memory, if it is asked for and all have the same.
+    fn common_kind<'r>(&mut self, resources: impl Iterator<Item = &'r dyn SyncResource>) {
+        if let Query::Value(slot) = &mut self.0
+            && let Some(Slot(kind)) = slot.downcast_mut::<Slot<MemoryKind>>()
+        {
+            let mut kinds =
+                resources.map(|resource| value::<MemoryKind>(|claims| resource.properties(claims)));
+            let first = kinds.next().flatten();
+            *kind = first.filter(|_| kinds.all(|kind| kind == first));
         }
     }
 
@@ -140,6 +156,13 @@ impl<R: ?Sized> ClaimsOf<'_, R> {
         R: HasProperty<P>,
     {
         self.query.note(PropertyId::of::<P>());
+        self
+    }
+
+    /// The resource's memory has every property of the set `S`.
+    #[expect(clippy::return_self_not_must_use, reason = "the end of a chain of claims is dropped")]
+    pub fn has_all<S: SatisfiedBy<R>>(mut self) -> Self {
+        S::members(&mut Members::new(&mut |id| self.query.note(id)));
         self
     }
 

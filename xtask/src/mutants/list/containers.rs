@@ -64,4 +64,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         replacement: "            if false {",
         breaks: "ordinary memory of the host is copied from before the work that writes it",
     },
+    Mutant {
+        name: "container-works-where-the-thread-is",
+        file: MEMORY,
+        original: "        let _context = self.order.context().enter()?;\n        let write = ",
+        replacement: "        let write = ",
+        breaks: "a container's work goes to the default stream of another device",
+    },
+    Mutant {
+        name: "container-leaves-the-thread-elsewhere",
+        file: MEMORY,
+        original: "        let _context = self.order.context().enter()?;\n        let write = ",
+        replacement: "        std::mem::forget(self.order.context().enter()?);\n        let write = ",
+        breaks: "a thread is on another device after a call",
+    },
 ];

@@ -1,9 +1,9 @@
 //! Blocks that are moved at once, and given back where they can not be.
 
 use rmm_adaptors::{PoolMemoryResource, PrefetchResourceAdaptor};
-use rmm_core::{CudaStream, Resource, SyncResource};
+use rmm_core::{CudaStream, Resource, StreamFlags, StreamRef, SyncResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
-use rmm_sim::{Fault, Machine};
+use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
 use super::scripted::free_sync;
@@ -40,6 +40,18 @@ fn every_block_is_moved_in_the_order_of_its_stream() {
     let block = device.allocate(stream.as_ref(), layout(1000)).unwrap();
     free(&device, &stream, block, 1000);
     machine.assert_no_violations();
+}
+
+#[test]
+fn a_block_is_moved_on_its_own_stream_and_no_other() {
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
+    let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap();
+    let block = resource.allocate(stream.as_ref(), layout(1000)).unwrap();
+    assert!(StreamRef::legacy().is_idle().unwrap());
+    assert!(!stream.as_ref().is_idle().unwrap(), "it has the block moved");
+    free(&resource, &stream, block, 1000);
 }
 
 /// H17: a block whose prefetch failed was lost.

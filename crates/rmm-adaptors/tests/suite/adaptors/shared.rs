@@ -66,6 +66,31 @@ fn a_resource_over_two_has_what_both_have() {
         FallbackMemoryResource::new(PinnedHostMemoryResource::new(), ManagedMemoryResource::new());
     assert!(host.tells_of::<HostDeviceAccessible>());
     assert!(mixed == mixed.clone());
+    for of_two_kinds in [&mixed as &dyn SyncResource, &host] {
+        assert_eq!(of_two_kinds.try_property::<MemoryKind>(), None);
+    }
+}
+
+#[test]
+fn a_resource_over_two_of_one_kind_is_of_that_kind() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let limited = || LimitingResourceAdaptor::new(PinnedHostMemoryResource::new(), 1 << 20);
+    is_a_handle(|| FallbackMemoryResource::new(limited(), PinnedHostMemoryResource::new()));
+    // One whose kind is not known may be of another.
+    let erased = AnyResource::<HostDeviceAccessible>::of(&PinnedHostMemoryResource::new());
+    let known = FallbackMemoryResource::new(limited(), erased);
+    assert_eq!(
+        known.try_property::<MemoryKind>(),
+        Some(MemoryKind::Pinned),
+        "it knows at run time"
+    );
+    // SAFETY: nothing is handed out.
+    let unknown = unsafe {
+        CallbackMemoryResource::new(|_, _| Err(Error::out_of_memory("test")), |_, _, _| {})
+    };
+    let unknown = FallbackMemoryResource::new(CudaMemoryResource::new(), unknown);
+    assert_eq!(unknown.try_property::<MemoryKind>(), None);
 }
 
 #[test]
@@ -76,6 +101,28 @@ fn functions_give_memory_of_the_device() {
     };
     assert!(resource.tells_of::<DeviceAccessible>() && resource == resource.clone());
     assert!(!resource.has_property::<HostAccessible>());
+    assert_eq!(resource.try_property::<MemoryKind>(), None);
+}
+
+#[test]
+fn functions_give_memory_of_what_kind_and_with_what_properties_is_said() {
+    // SAFETY: nothing is handed out.
+    let plain = unsafe {
+        CallbackMemoryResource::<HostDeviceAccessible>::with_properties(
+            |_, _| Err(Error::out_of_memory("test")),
+            |_, _, _| {},
+        )
+    };
+    // SAFETY: as above.
+    let managed = unsafe { plain.clone().with_kind(MemoryKind::Managed) };
+    assert!(plain.tells_of::<HostDeviceAccessible>() && plain == managed);
+    assert_eq!(plain.try_property::<MemoryKind>(), None);
+    let erased = AnyResource::<HostDeviceAccessible>::new(managed);
+    assert_eq!(erased.try_property::<MemoryKind>(), Some(MemoryKind::Managed));
+    assert!(erased.has_property::<MemoryKind>() && erased.has_property::<HostAccessible>());
+    // What holds of it holds of an adaptor over it.
+    let limited = LimitingResourceAdaptor::new(erased, 1000);
+    assert_eq!(limited.try_property::<MemoryKind>(), Some(MemoryKind::Managed));
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! Logs what a program allocates, then tries other resources on the log: `cargo run -p rmm --example log_and_replay`.
+//!
+//! The program runs once. From its log, which RMM's tools read as well, `rmm replay` makes the same calls again, as often and on whatever
+//! resource one likes; this example does so through the library behind it.
+
+#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+
+use std::error::Error;
+use std::io::Write as _;
+
+use rmm::LoggingResourceAdaptor;
+use rmm::prelude::*;
+use rmm_cli::args::{DeviceChoice, ResourceKind};
+use rmm_cli::device::OpenDevice;
+use rmm_cli::replay::{self, Options};
+use rmm_cli::results::TraceResult;
+use rmm_cli::{table, trace};
+
+/// What is to be known better: vectors that grow, on two streams.
+fn a_program() -> Result<(), rmm::Error> {
+    let streams = [CudaStream::new()?, CudaStream::new()?];
+    for round in 1..=20 {
+        let vectors =
+            streams.each_ref().map(|stream| DeviceUVector::from_slice(&[7u32; 1000], stream));
+        for vector in vectors {
+            let mut vector = vector?;
+            vector.resize(1000 * round)?;
+            assert_eq!(vector.element(0, &streams[0])?, 7);
+        }
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let device = OpenDevice::open(DeviceChoice::Auto)?;
+    println!("on: {}", device.name);
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("log.csv");
+
+    // Whatever lies below it, and whoever allocates: a line for each call.
+    let logged = LoggingResourceAdaptor::create(CudaMemoryResource::new(), &path)?;
+    rmm::set_current_device_resource(&logged)?;
+    a_program()?;
+    rmm::reset_current_device_resource()?;
+    logged.flush()?;
+    assert_eq!(logged.lost_lines(), 0);
+
+    // The same as: rmm replay log.csv --resource pool,cuda
+    let trace = trace::read(&path)?;
+    println!("{trace}");
+    let options = Options { repeat: 3, threads: None };
+    let replay_on = |kind| replay::replay(&device, &trace, kind, options, &|_| ());
+    let (pool, cuda) = (replay_on(ResourceKind::Pool)?, replay_on(ResourceKind::Cuda)?);
+
+    for replayed in [&pool, &cuda] {
+        assert_eq!((replayed.failures, replayed.leaked_blocks), (0, 0));
+        assert_eq!(replayed.peak_live_bytes, trace.peak_live_aligned);
+    }
+    assert!(pool.driver_calls < cuda.driver_calls, "what pools are for");
+    let result = TraceResult { resources: vec![pool, cuda], ..replay::trace_result(&trace) };
+    writeln!(std::io::stdout(), "{}", table::render(&result))?;
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().expect("it runs");
+}

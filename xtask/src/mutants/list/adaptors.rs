@@ -1,0 +1,224 @@
+//! Mutants of the adaptors.
+
+use super::Mutant;
+
+const ALIGNED: &str = "crates/rmm-adaptors/src/aligned.rs";
+const BOOKS: &str = "crates/rmm-adaptors/src/tracking/books.rs";
+const CALLBACK: &str = "crates/rmm-adaptors/src/callback.rs";
+const COUNTERS: &str = "crates/rmm-adaptors/src/statistics/counters.rs";
+const FAILURE_CALLBACK: &str = "crates/rmm-adaptors/src/failure_callback.rs";
+const FALLBACK: &str = "crates/rmm-adaptors/src/fallback.rs";
+const LIMITING: &str = "crates/rmm-adaptors/src/limiting.rs";
+const LINE: &str = "crates/rmm-adaptors/src/logging/line.rs";
+const LOGGING: &str = "crates/rmm-adaptors/src/logging.rs";
+const PREFETCH: &str = "crates/rmm-adaptors/src/prefetch.rs";
+const TAG: &str = "crates/rmm-adaptors/src/tagged/tag.rs";
+const TAGGED: &str = "crates/rmm-adaptors/src/tagged.rs";
+const THREAD_SAFE: &str = "crates/rmm-adaptors/src/thread_safe.rs";
+const TRACKING: &str = "crates/rmm-adaptors/src/tracking.rs";
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "limit-kept-after-a-failure",
+        file: LIMITING,
+        original: "                self.used.fetch_sub(padded, Ordering::Relaxed);\n",
+        replacement: "                let _ = padded;\n",
+        breaks: "a request that upstream refuses counts against the limit for ever",
+    },
+    Mutant {
+        name: "limit-not-reached",
+        file: LIMITING,
+        original: "filter(|&sum| sum <= self.most)",
+        replacement: "filter(|&sum| sum < self.most)",
+        breaks: "the last bytes of a limit are refused",
+    },
+    Mutant {
+        name: "limit-without-padding",
+        file: LIMITING,
+        original: "(layout.size() as u64).checked_next_multiple_of(self.alignment)",
+        replacement: "(layout.size() as u64).checked_next_multiple_of(self.alignment.min(1))",
+        breaks: "a limit counts less than what blocks take up",
+    },
+    Mutant {
+        name: "statistics-peak-lost",
+        file: COUNTERS,
+        original: "self.peak = self.peak.max(self.value.saturating_add(part.peak));",
+        replacement: "self.peak = self.peak.max(part.peak);",
+        breaks: "the peak of a part is taken for that of the whole",
+    },
+    Mutant {
+        name: "statistics-pop-loses-the-frees",
+        file: COUNTERS,
+        original: "self.value = self.value.saturating_add(part.value);",
+        replacement: "self.value = self.value.saturating_add(part.value.max(0));",
+        breaks: "what a part frees of others' memory is forgotten",
+    },
+    Mutant {
+        name: "tracking-counts-the-wrong-size",
+        file: BOOKS,
+        original: "self.bytes.fetch_sub(block.layout.size() as u64, Ordering::Relaxed);",
+        replacement: "self.bytes.fetch_sub(layout.size() as u64, Ordering::Relaxed);",
+        breaks: "a free with the wrong size leaves the sum wrong",
+    },
+    Mutant {
+        name: "tracking-frees-as-told",
+        file: TRACKING,
+        original: "                    allocated = known;\n",
+        replacement: "",
+        breaks: "a free with the wrong size reaches upstream with that size",
+    },
+    Mutant {
+        name: "tracking-forgets-after-the-free",
+        file: TRACKING,
+        original: "                Freed::AsAllocated => {}\n",
+        replacement: "                Freed::AsAllocated => {\n                    self.insert(pointer, layout);\n                    // SAFETY: none: a mutant.\n                    unsafe { below.deallocate(pointer, layout) };\n                    self.remove(pointer, layout);\n                    return;\n                }\n",
+        breaks: "an address that another thread gets in between is taken for tracked",
+    },
+    Mutant {
+        name: "aligned-block-freed-where-it-lies",
+        file: ALIGNED,
+        original: "(moved.remove(&pointer).unwrap_or(pointer), padded)",
+        replacement: "(moved.remove(&pointer).map_or(pointer, |_| pointer), padded)",
+        breaks: "upstream is given an address that it never handed out",
+    },
+    Mutant {
+        name: "aligned-block-without-room",
+        file: ALIGNED,
+        original: "size.checked_add(alignment - CUDA_ALLOCATION_ALIGNMENT)",
+        replacement: "size.checked_add(alignment - alignment)",
+        breaks: "an aligned block reaches beyond upstream's",
+    },
+    Mutant {
+        name: "aligned-below-the-threshold",
+        file: ALIGNED,
+        original: "_ if size >= self.threshold =>",
+        replacement: "_ if size > self.threshold =>",
+        breaks: "a block of the threshold's size is not aligned",
+    },
+    Mutant {
+        name: "callback-misaligned-block-kept",
+        file: CALLBACK,
+        original: "        if !is_pointer_aligned(pointer, layout.align()) {\n            self.free(stream, pointer, layout);\n",
+        replacement: "        if !is_pointer_aligned(pointer, layout.align()) {\n",
+        breaks: "memory that a function aligned badly is lost",
+    },
+    Mutant {
+        name: "callback-asked-for-nothing",
+        file: CALLBACK,
+        original: "        if layout.size() == 0 {\n            return Ok(DevicePtr::NULL);\n",
+        replacement: "        if layout.size() == usize::MAX {\n            return Ok(DevicePtr::NULL);\n",
+        breaks: "a request of no bytes reaches the function",
+    },
+    Mutant {
+        name: "callback-sync-not-waited-for",
+        file: CALLBACK,
+        original: "        if layout.size() > 0\n            && let Err(error) = stream.synchronize()\n",
+        replacement: "        if layout.size() == usize::MAX\n            && let Err(error) = stream.synchronize()\n",
+        breaks: "memory for every stream is handed out while work on it is under way",
+    },
+    Mutant {
+        name: "failure-callback-once-too-often",
+        file: FAILURE_CALLBACK,
+        original: "attempt.get() <= self.max_retries {",
+        replacement: "attempt.get() <= self.max_retries + 1 {",
+        breaks: "a request is retried more often than it may be",
+    },
+    Mutant {
+        name: "failure-callback-for-any-error",
+        file: FAILURE_CALLBACK,
+        original: "while error.kind() == self.kind && ",
+        replacement: "while ",
+        breaks: "the function is asked about errors that it can do nothing about",
+    },
+    Mutant {
+        name: "thread-safe-frees-anyway",
+        file: THREAD_SAFE,
+        original: "    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {\n        let _one = self.0.lock().unwrap_or_else(PoisonError::into_inner);\n",
+        replacement: "    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {\n",
+        breaks: "a free is in upstream together with another call",
+    },
+    Mutant {
+        name: "thread-safe-allocates-anyway",
+        file: THREAD_SAFE,
+        original: "        let _one = self.0.lock().unwrap_or_else(PoisonError::into_inner);\n        below.allocate(layout)",
+        replacement: "        below.allocate(layout)",
+        breaks: "an allocation is in upstream together with another call",
+    },
+    Mutant {
+        name: "prefetch-failure-loses-the-block",
+        file: PREFETCH,
+        original: "                unsafe { below.deallocate(pointer, layout) };\n                Err(error)",
+        replacement: "                let _ = |below: &dyn Fn()| below();\n                Err(error)",
+        breaks: "a block whose prefetch fails is lost",
+    },
+    Mutant {
+        name: "prefetch-on-the-wrong-stream",
+        file: PREFETCH,
+        original: "Some(stream) => to_current_device(pointer, layout.size(), stream),",
+        replacement: "Some(_) => to_current_device(pointer, layout.size(), StreamRef::legacy()),",
+        breaks: "a block is moved outside the order of its stream",
+    },
+    Mutant {
+        name: "fallback-for-any-error",
+        file: FALLBACK,
+        original: "Err(error) if error.is_out_of_memory() =>",
+        replacement: "Err(error) if error.is_out_of_memory() || true =>",
+        breaks: "the second resource hides what is wrong with the first",
+    },
+    Mutant {
+        name: "fallback-block-not-noted",
+        file: FALLBACK,
+        original: "        self.pointers.lock().unwrap_or_else(PoisonError::into_inner).insert(pointer);\n",
+        replacement: "",
+        breaks: "a block of the second resource is freed to the first",
+    },
+    Mutant {
+        name: "fallback-block-remembered",
+        file: FALLBACK,
+        original: "lock().unwrap_or_else(PoisonError::into_inner).remove(&pointer);",
+        replacement: "lock().unwrap_or_else(PoisonError::into_inner).contains(&pointer);",
+        breaks: "a block of the first resource, where one of the second was, is freed to the second",
+    },
+    Mutant {
+        name: "tag-of-the-free",
+        file: TAGGED,
+        original: "            && let Some(tag) = self.table.remove(pointer)\n        {\n",
+        replacement: "            && let Some(_) = self.table.remove(pointer)\n        {\n            let tag = Tag::current();\n",
+        breaks: "a block counts as freed by whoever frees it",
+    },
+    Mutant {
+        name: "tag-left-open",
+        file: TAG,
+        original: "        CURRENT.set(self.before);\n",
+        replacement: "        CURRENT.set(Tag::UNTAGGED);\n",
+        breaks: "what follows a tag within a tag belongs to nobody",
+    },
+    Mutant {
+        name: "log-after-the-free",
+        file: LOGGING,
+        original: "        self.line(Action::Free, pointer, layout, below);\n        // SAFETY: the caller's contract is the same.\n        unsafe { below.deallocate(pointer, layout) }\n",
+        replacement: "        // SAFETY: the caller's contract is the same.\n        unsafe { below.deallocate(pointer, layout) };\n        self.line(Action::Free, pointer, layout, below);\n",
+        breaks: "an address seems to be handed out twice at once",
+    },
+    Mutant {
+        name: "log-lets-a-panic-out",
+        file: LOGGING,
+        original: "            let written = catch_unwind(AssertUnwindSafe(|| {\n                sink.write_all(line.as_bytes())?;\n                if self.auto_flush { sink.flush() } else { Ok(()) }\n            }));\n",
+        replacement: "            let mut write = || {\n                sink.write_all(line.as_bytes())?;\n                if self.auto_flush { sink.flush() } else { Ok(()) }\n            };\n            let written = std::thread::Result::<io::Result<()>>::Ok(write());\n",
+        breaks: "a writer's panic takes memory along",
+    },
+    Mutant {
+        name: "log-of-no-failures",
+        file: LOGGING,
+        original: "            Err(_) => self.line(Action::Failure, DevicePtr::NULL, layout, below),\n",
+        replacement: "            Err(_) => {}\n",
+        breaks: "a log does not show what was refused",
+    },
+    Mutant {
+        name: "log-with-another-null",
+        file: LINE,
+        original: "if self.0 == 0 { f.write_str(\"(nil)\") }",
+        replacement: "if self.0 == 0 { f.write_str(\"0x0\") }",
+        breaks: "a log is not RMM's",
+    },
+];
