@@ -12,6 +12,7 @@ const ORDER: &str = "crates/rmm-adaptors/src/pool/order.rs";
 const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
 const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
 const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
+const EXTENDING: &str = "crates/rmm-adaptors/src/pool/extend.rs";
 const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
 const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
 const ADDRESSES: &str = "crates/rmm-resources/src/virtual_memory/addresses.rs";
@@ -253,6 +254,20 @@ const MUTANTS: &[Mutant] = &[
         original: "if self.is_clean { (ListId::CLEAN, 0) } else { used }",
         replacement: "if self.is_clean { (ListId::CLEAN, 0) } else { (ListId::CLEAN, used.1 * 0) }",
         breaks: "what is left of an extended block counts as never used",
+    },
+    Mutant {
+        name: "what-is-coming-uses-the-piece-before",
+        file: PIECES,
+        original: "first.filter(|&(from, size)| from + size > node.offset)",
+        replacement: "first.filter(|&(from, size)| from + size > 0)",
+        breaks: "an unused piece counts as in use because memory is coming behind it",
+    },
+    Mutant {
+        name: "leaving-addresses-are-given-up",
+        file: EXTENDING,
+        original: "may_be_leaving = was_returning || state.returning > 0",
+        replacement: "may_be_leaving = false && (was_returning || state.returning > 0)",
+        breaks: "addresses that another thread gives back count as somebody else's for ever",
     },
     Mutant {
         name: "stuck-mapping-is-used-again",
