@@ -2,6 +2,7 @@
 //!
 //! `benches/README.md` says what each benchmark measures and how to run them.
 
+pub mod adaptors;
 pub mod allocators;
 pub mod handoff;
 pub mod player;
