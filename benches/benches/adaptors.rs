@@ -6,18 +6,12 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use criterion::Criterion;
-use rmm_adaptors::{
-    AlignedResourceAdaptor, FailureCallbackResourceAdaptor, FallbackMemoryResource,
-    LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource, PrefetchResourceAdaptor,
-    StatisticsResourceAdaptor, Tag, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
-    TrackingResourceAdaptor,
-};
+use rmm_adaptors::{PoolMemoryResource, Tag, TrackingResourceAdaptor};
+use rmm_benches::adaptors::{ADAPTORS, Pool};
 use rmm_benches::setup;
 use rmm_cli::device::OpenDevice;
 use rmm_core::{CudaStream, Resource};
-use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
-
-type Pool = PoolMemoryResource<CudaMemoryResource>;
+use rmm_resources::CudaMemoryResource;
 
 fn main() -> ExitCode {
     setup::run(|criterion, _: &OpenDevice| {
@@ -33,25 +27,15 @@ fn pairs(
     pool: &Pool,
     stream: &CudaStream,
 ) -> Result<(), Box<dyn Error>> {
-    let over = || pool.clone();
     let mut time = |name: &str, resource: &dyn Resource| pair(criterion, name, resource, stream);
     time("none", pool);
-    time("aligned_256", &AlignedResourceAdaptor::new(over(), 256)?);
-    time("aligned_4096", &AlignedResourceAdaptor::new(over(), 4096)?);
-    time("failure_callback", &FailureCallbackResourceAdaptor::new(over(), |_| false));
-    time("fallback", &FallbackMemoryResource::new(over(), ManagedMemoryResource::new()));
-    time("limiting", &LimitingResourceAdaptor::new(over(), 1 << 30));
-    time("logging", &LoggingResourceAdaptor::to_writer(over(), std::io::sink())?);
-    time("prefetch", &PrefetchResourceAdaptor::new(over()));
-    time("statistics", &StatisticsResourceAdaptor::new(over()));
-    let tag = Tag::named("bench").enter();
-    time("tagged", &TaggedResourceAdaptor::new(over()));
-    drop(tag);
-    time("thread_safe", &ThreadSafeResourceAdaptor::new(over()));
+    let _tag = Tag::named("bench").enter();
+    for adaptor in ADAPTORS {
+        time(adaptor.name, &(adaptor.over)(pool.clone())?);
+    }
     #[cfg(feature = "tracing")]
-    time("tracing", &rmm_adaptors::TracingResourceAdaptor::new(over()));
-    time("tracking", &TrackingResourceAdaptor::new(over()));
-    let stacks = TrackingResourceAdaptor::builder(over()).capture_stacks(true).build();
+    time("tracing", &rmm_adaptors::TracingResourceAdaptor::new(pool.clone()));
+    let stacks = TrackingResourceAdaptor::builder(pool.clone()).capture_stacks(true).build();
     time("tracking_stacks", &stacks);
     Ok(())
 }

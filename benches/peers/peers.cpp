@@ -22,16 +22,18 @@ constexpr auto usage =
 struct workload {
   char const* name;
   void (*run)(peers::kind const&, peers::extent const&, peers::row_writer const&);
-  bool (*can)(peers::serves);
+  bool (*can)(peers::kind const&);
 };
 
-bool anything(peers::serves) { return true; }
-bool many_sizes(peers::serves work) { return work != peers::serves::pairs; }
-bool long_lists(peers::serves work) { return many_sizes(work) && work != peers::serves::little; }
-bool other_streams(peers::serves work) { return long_lists(work) && work != peers::serves::all_but_handoff; }
+bool anything(peers::kind const&) { return true; }
+bool many_sizes(peers::kind const& kind) { return kind.work != peers::serves::pairs; }
+bool long_lists(peers::kind const& kind) { return many_sizes(kind) && kind.work != peers::serves::little; }
+bool other_streams(peers::kind const& kind) { return long_lists(kind) && kind.work != peers::serves::all_but_handoff; }
+bool below_adaptors(peers::kind const& kind) { return kind.name == "pool"; }
 
 constexpr workload workloads[]{
   {"pair", peers::pair, anything},
+  {"adaptor", peers::adaptor_pairs, below_adaptors},
   {"holes", peers::holes, long_lists},
   {"random", peers::random, many_sizes},
   {"allocate", peers::allocate, many_sizes},
@@ -100,7 +102,7 @@ void run(arguments const& asked)
     for (auto const& workload : workloads) {
       bool const wanted = asked.workloads.empty() || asked.workloads.contains(workload.name);
       bool const needs_ops = workload.run == peers::replay && asked.how.ops_folder.empty();
-      if (wanted && !needs_ops && workload.can(kind.work)) {
+      if (wanted && !needs_ops && workload.can(kind)) {
         workload.run(kind, asked.how, {kind.name});
       }
     }

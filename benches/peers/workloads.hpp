@@ -1,6 +1,7 @@
 // What is timed: the same work, in the same words, as `../src/workloads/` does for the allocators of this repository.
 #pragma once
 
+#include "adaptors.hpp"
 #include "allocators.hpp"
 #include "ops.hpp"
 
@@ -69,6 +70,12 @@ struct row_writer {
   }
 };
 
+inline double median(std::vector<double> values)
+{
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
 // Runs the work once uncounted and then `repetitions` times; the median of what it returned.
 template <typename Work>
 double median_of(std::size_t repetitions, Work work)
@@ -79,8 +86,7 @@ double median_of(std::size_t repetitions, Work work)
     if (run > 0) { values.push_back(value); }
     check(cudaDeviceSynchronize());
   }
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return median(std::move(values));
 }
 
 inline void play(allocator const& on, program const& work, streams const& on_streams, std::vector<void*>& blocks)
@@ -119,6 +125,35 @@ inline void pair(kind const& of, extent const& how, row_writer const& row)
     auto const on    = of.make(start::full);
     auto const value = median_of(how.repetitions(), [&] { return timed_pairs(on, size, one[0], pairs); });
     row("pair", "size=" + std::to_string(size), value, "ns/pair");
+  }
+}
+
+// Pairs of a pool, and through an adaptor over that pool, in turns; what the adaptor adds is the median of the turns' differences.
+inline void adaptor_pairs(kind const&, extent const& how, row_writer const& row)
+{
+  constexpr std::size_t size = 4 << 10;
+  auto const turns           = how.quick ? std::size_t{3} : std::size_t{51};
+  auto const pairs           = how.scaled(5'000);
+  for (auto const& [name, over] : adaptors()) {
+    streams const one{1};
+    rmm::mr::pool_memory_resource const pool{rmm::mr::cuda_memory_resource{}, pool_bytes};
+    auto const bare    = of_resource(pool);
+    auto const adapted = over(pool);
+    std::vector<double> of_bare;
+    std::vector<double> of_adapted;
+    std::vector<double> added;
+    for (std::size_t turn = 0; turn <= turns; ++turn) {
+      auto const without = timed_pairs(bare, size, one[0], pairs);
+      auto const with    = timed_pairs(adapted, size, one[0], pairs);
+      check(cudaDeviceSynchronize());
+      if (turn == 0) { continue; }
+      of_bare.push_back(without);
+      of_adapted.push_back(with);
+      added.push_back(with - without);
+    }
+    row("adaptor", name, median(of_adapted), "ns/pair");
+    row("adaptor_bare", name, median(of_bare), "ns/pair");
+    row("adaptor_own", name, median(added), "ns/pair");
   }
 }
 

@@ -11,6 +11,7 @@ use rmm_adaptors::{
 use rmm_core::{AnyResource, Error, Resource};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
+use crate::adaptors::Pool;
 use crate::setup::POOL_BYTES;
 
 /// What a pool starts with.
@@ -133,9 +134,8 @@ impl fmt::Debug for Allocator {
     }
 }
 
-type Pool = PoolMemoryResource<CudaMemoryResource>;
-
-fn pool_of(start: Start) -> Result<Pool, Error> {
+/// The pool over the driver's plain allocations.
+pub(crate) fn pool_of(start: Start) -> Result<Pool, Error> {
     PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(start.bytes()).build()
 }
 

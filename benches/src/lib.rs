@@ -2,6 +2,7 @@
 //!
 //! `benches/README.md` says what each benchmark measures and how to run them.
 
+pub mod adaptors;
 pub mod allocators;
 pub mod call_log;
 pub mod handoff;

@@ -1,5 +1,6 @@
 //! What a run's rows say: each target with what was measured, and a page with charts.
 
+mod adaptors;
 mod bars;
 mod draw;
 mod figures;
@@ -10,6 +11,7 @@ mod subject;
 mod summary;
 mod targets;
 
+pub use adaptors::terminal as adaptors;
 pub use figures::Figures;
 pub use page::{Page, write as write_page};
 pub use subject::{Runner, Subject};

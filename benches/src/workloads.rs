@@ -2,6 +2,7 @@
 //!
 //! `peers/workloads.hpp` does the same for the allocators of others.
 
+mod adaptors;
 mod pairs;
 mod random;
 mod replay;
@@ -31,11 +32,17 @@ pub struct Workload {
     run: fn(&mut Bench<'_>) -> Outcome,
     for_pairs: bool,
     for_little: bool,
+    /// The one kind of allocator that it is for, if it is not for all.
+    for_one: Option<&'static str>,
 }
 
 /// Every workload, in the order in which they are run.
 pub const WORKLOADS: &[Workload] = &[
     Workload { for_pairs: true, ..all("pair", "allocate and free of one size", pairs::pair) },
+    Workload {
+        for_one: Some("pool"),
+        ..all("adaptor", "the same through each adaptor", adaptors::adaptor_pairs)
+    },
     Workload { for_little: false, ..all("holes", "the same beside free blocks", pairs::holes) },
     all("random", "random calls on one and on eight streams", random::random),
     all("allocate", "percentiles of one allocation among random calls", random::allocate),
@@ -49,17 +56,18 @@ const fn all(
     about: &'static str,
     run: fn(&mut Bench<'_>) -> Outcome,
 ) -> Workload {
-    Workload { name, about, run, for_pairs: false, for_little: true }
+    Workload { name, about, run, for_pairs: false, for_little: true, for_one: None }
 }
 
 impl Workload {
     /// Whether it can be asked of this kind of allocator.
     pub fn suits(&self, kind: &Kind) -> bool {
-        match kind.serves {
+        let serves = match kind.serves {
             Serves::Everything => true,
             Serves::Pairs => self.for_pairs,
             Serves::Little => self.for_little,
-        }
+        };
+        serves && self.for_one.is_none_or(|name| name == kind.name)
     }
 
     /// Times it.
@@ -151,9 +159,14 @@ impl Bench<'_> {
             }
             Device::synchronize_current()?;
         }
-        values.sort_by(f64::total_cmp);
-        Ok(values[values.len() / 2])
+        Ok(median(values))
     }
+}
+
+/// The list is not empty.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 impl std::fmt::Debug for Bench<'_> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use super::adaptors;
 use super::bars::{self, Panel};
 use super::draw::Drawn;
 use super::figures::Figures;
@@ -51,6 +52,7 @@ pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
         fs::copy(page.results.join(file), folder.join(file))?;
     }
     let mut text = head(page, &machine);
+    text += &adaptors::markdown(page.figures);
     for (file, caption, svg) in charts(page.figures)? {
         fs::write(folder.join(file), svg)?;
         write!(text, "\n## {caption}\n\n![{caption}]({name}/{file})\n")?;
@@ -110,6 +112,7 @@ fn charts(figures: &Figures) -> Drawn<Vec<(&'static str, &'static str, String)>>
                 ],
             )?,
         ),
+        ("adaptors.svg", "What adaptors add", bars::draw(figures, &adaptors::panels(figures))?),
         (
             "random.svg",
             "Random calls",
@@ -237,9 +240,12 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("# Allocators on one NVIDIA H100 80GB HBM3, 2026-11-21"), "{text}");
         assert!(text.contains("commit: `1234abc`"), "{text}");
+        assert!(text.contains("## Adaptors"), "{text}");
         let folder = docs.join("2026-11-21-h100-80gb-hbm3");
         assert_eq!(fs::read_to_string(folder.join("rows.csv")).unwrap(), "rows");
-        for chart in ["pair.svg", "random.svg", "replay.svg", "holes.svg", "threads.svg"] {
+        for chart in
+            ["pair.svg", "adaptors.svg", "random.svg", "replay.svg", "holes.svg", "threads.svg"]
+        {
             assert!(text.contains(&format!("(2026-11-21-h100-80gb-hbm3/{chart})")), "{chart}");
             assert!(fs::read_to_string(folder.join(chart)).unwrap().starts_with("<svg"));
         }

@@ -9,7 +9,7 @@ use super::{Bench, Outcome, Waits, nanos_per, new_stream};
 use crate::allocators::Start;
 use crate::handoff;
 
-fn layout(bytes: usize) -> Outcome<Layout> {
+pub(super) fn layout(bytes: usize) -> Outcome<Layout> {
     Ok(Layout::from_size_align(bytes, 256)?)
 }
 
@@ -25,7 +25,7 @@ pub(super) fn pair(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn timed_pairs(
+pub(super) fn timed_pairs(
     resource: &AnyResource,
     stream: &CudaStream,
     layout: Layout,

@@ -1,12 +1,16 @@
 //! Addresses that are multiples of more than 256.
 
 use std::alloc::Layout;
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supported_alignment};
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, align_up, is_supported_alignment,
+};
 
 use crate::layer::{Below, Layer, adaptor};
+use crate::pool::BuildIdHasher;
 
 const NAME: &str = "aligned";
 
@@ -47,7 +51,10 @@ struct Align {
     /// A power of two, at least 256.
     alignment: usize,
     threshold: usize,
-    moved: Mutex<HashMap<DevicePtr, DevicePtr>>,
+    /// Blocks whose address is not upstream's, with that of upstream.
+    moved: Mutex<HashMap<DevicePtr, DevicePtr, BuildIdHasher>>,
+    /// How many those are. Whoever has one of them sees that there are some: it was counted before its address was known.
+    moved_count: AtomicUsize,
 }
 
 impl<U> AlignedResourceAdaptor<U> {
@@ -70,7 +77,8 @@ impl<U> AlignedResourceAdaptor<U> {
             return Err(Error::invalid_argument(NAME, message));
         }
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT);
-        Ok(Self::over(upstream, Align { alignment, threshold, moved: Mutex::default() }))
+        let (moved, moved_count) = (Mutex::default(), AtomicUsize::new(0));
+        Ok(Self::over(upstream, Align { alignment, threshold, moved, moved_count }))
     }
 }
 
@@ -83,17 +91,15 @@ enum Plan {
 }
 
 impl Align {
+    #[inline]
     fn plan(&self, layout: Layout) -> Plan {
         let size = layout.size();
-        let alignment = match size {
-            0 => return Plan::AsItIs,
-            _ if size >= self.threshold => self.alignment.max(layout.align()),
-            _ => layout.align(),
-        };
-        if alignment <= CUDA_ALLOCATION_ALIGNMENT {
+        let at_least = if size >= self.threshold { self.alignment } else { 0 };
+        let alignment = at_least.max(layout.align());
+        if size == 0 || alignment <= CUDA_ALLOCATION_ALIGNMENT {
             return Plan::AsItIs;
         }
-        let padded = size.checked_next_multiple_of(alignment);
+        let padded = align_up(size, alignment);
         let padded =
             padded.and_then(|size| size.checked_add(alignment - CUDA_ALLOCATION_ALIGNMENT));
         let padded =
@@ -104,12 +110,25 @@ impl Align {
     fn insert(&self, aligned: DevicePtr, upstream: DevicePtr) -> bool {
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
         match moved.entry(aligned) {
-            std::collections::hash_map::Entry::Occupied(_) => false,
-            std::collections::hash_map::Entry::Vacant(vacant) => {
+            hash_map::Entry::Occupied(_) => false,
+            hash_map::Entry::Vacant(vacant) => {
                 vacant.insert(upstream);
+                self.moved_count.fetch_add(1, Ordering::Relaxed);
                 true
             }
         }
+    }
+
+    /// Upstream's address of a block, which is given up.
+    #[inline]
+    fn remove(&self, aligned: DevicePtr) -> DevicePtr {
+        if self.moved_count.load(Ordering::Relaxed) == 0 {
+            return aligned;
+        }
+        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(upstream) = moved.remove(&aligned) else { return aligned };
+        self.moved_count.fetch_sub(1, Ordering::Relaxed);
+        upstream
     }
 }
 
@@ -118,6 +137,7 @@ impl Align {
 unsafe impl Layer for Align {
     const NAME: &'static str = NAME;
 
+    #[inline]
     fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
         let (padded, alignment) = match self.plan(layout) {
             Plan::AsItIs => return below.allocate(layout),
@@ -126,7 +146,9 @@ unsafe impl Layer for Align {
         };
         // The error is about what was asked for here.
         let block = below.allocate(padded).map_err(|error| error.with_layout(layout))?;
-        let aligned = DevicePtr(block.0.next_multiple_of(alignment as u64));
+        // A power of two; the block has room for it.
+        let below_alignment = alignment as u64 - 1;
+        let aligned = DevicePtr((block.0 + below_alignment) & !below_alignment);
         if aligned == block || self.insert(aligned, block) {
             return Ok(aligned);
         }
@@ -136,13 +158,11 @@ unsafe impl Layer for Align {
         Err(Error::invalid_argument(NAME, message).with_layout(layout))
     }
 
+    #[inline]
     unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
         let (block, layout) = match self.plan(layout) {
-            Plan::Within(padded, _) => {
-                let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-                // Before upstream can hand the memory out again.
-                (moved.remove(&pointer).unwrap_or(pointer), padded)
-            }
+            // Before upstream can hand the memory out again.
+            Plan::Within(padded, _) => (self.remove(pointer), padded),
             Plan::AsItIs | Plan::TooLarge => (pointer, layout),
         };
         // SAFETY: the caller's contract is the same; this is the block, and the layout, that the memory was taken from upstream as.
@@ -150,7 +170,7 @@ unsafe impl Layer for Align {
     }
 
     fn tell(&self, description: &mut Description) {
-        let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let moved = self.moved_count.load(Ordering::Relaxed);
         description
             .bytes("alignment", self.alignment as u64)
             .bytes("threshold", self.threshold as u64)

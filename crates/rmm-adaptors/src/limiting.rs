@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, Exhaustion, Shortage, StreamRef,
-    is_supported_alignment,
+    align_up, is_supported_alignment,
 };
 
+use crate::alone::Alone;
 use crate::layer::{Below, Layer, adaptor};
 
 const NAME: &str = "limiting";
@@ -20,7 +21,7 @@ adaptor! {
     /// request that does not fit reaches no upstream and never counts. While one that fits is on its way, it counts, even if upstream
     /// then refuses it.
     ///
-    /// It is a handle: clones share the count. A call costs one atomic addition.
+    /// It is a handle: clones share the count. A call costs one atomic addition, and not even that as long as one thread alone calls.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -52,17 +53,18 @@ adaptor! {
 /// `used` is the sum of the padded sizes of what is allocated, or on its way, and at most `most`.
 #[derive(Debug)]
 struct Limit {
+    alone: Alone<()>,
+    /// Written by the one thread that is alone, or by atomic additions of all.
     used: AtomicU64,
     most: u64,
     /// A power of two.
-    alignment: u64,
+    alignment: usize,
 }
 
 impl<U> LimitingResourceAdaptor<U> {
     /// Allows `limit` bytes at once, of blocks rounded up to 256.
     pub fn new(upstream: U, limit: u64) -> Self {
-        let alignment = CUDA_ALLOCATION_ALIGNMENT as u64;
-        Self::over(upstream, Limit { used: AtomicU64::new(0), most: limit, alignment })
+        Self::over(upstream, Limit::new(limit, CUDA_ALLOCATION_ALIGNMENT))
     }
 
     /// Allows `limit` bytes at once, of blocks rounded up to `alignment`.
@@ -74,8 +76,7 @@ impl<U> LimitingResourceAdaptor<U> {
             let message = format!("the alignment, {alignment}, is no power of two");
             return Err(Error::invalid_argument(NAME, message));
         }
-        let alignment = alignment as u64;
-        Ok(Self::over(upstream, Limit { used: AtomicU64::new(0), most: limit, alignment }))
+        Ok(Self::over(upstream, Limit::new(limit, alignment)))
     }
 
     /// Bytes that count as allocated now.
@@ -92,18 +93,43 @@ impl<U> LimitingResourceAdaptor<U> {
 }
 
 impl Limit {
+    fn new(most: u64, alignment: usize) -> Self {
+        let (alone, used) = (Alone::default(), AtomicU64::new(0));
+        Self { alone, used, most, alignment }
+    }
+
     /// What a block counts as; `None` if that is more than can be counted.
+    #[inline]
     fn padded(&self, layout: Layout) -> Option<u64> {
-        (layout.size() as u64).checked_next_multiple_of(self.alignment)
+        align_up(layout.size(), self.alignment).map(|padded| padded as u64)
     }
 
     /// Counts a block, if it fits; else the bytes that count already.
+    #[inline]
     fn reserve(&self, padded: Option<u64>) -> Result<u64, u64> {
         let fits = |used: u64| padded.and_then(|padded| used.checked_add(padded));
         let fits = |used| fits(used).filter(|&sum| sum <= self.most);
-        self.used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
-            .map(|_| padded.unwrap_or(0))
+        let alone = |(): &mut ()| {
+            let used = self.used.load(Ordering::Relaxed);
+            self.used.store(fits(used).ok_or(used)?, Ordering::Relaxed);
+            Ok(())
+        };
+        let reserved = self.alone.enter(alone, |()| ()).unwrap_or_else(|_| {
+            self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map(|_| ())
+        });
+        reserved.map(|()| padded.unwrap_or(0))
+    }
+
+    /// A block counts no more.
+    #[inline]
+    fn release(&self, padded: u64) {
+        let alone = |(): &mut ()| {
+            self.used
+                .store(self.used.load(Ordering::Relaxed).wrapping_sub(padded), Ordering::Relaxed);
+        };
+        if self.alone.enter(alone, |()| ()).is_err() {
+            self.used.fetch_sub(padded, Ordering::Relaxed);
+        }
     }
 
     #[cold]
@@ -132,9 +158,7 @@ unsafe impl Layer for Limit {
     #[inline]
     fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
         match self.reserve(self.padded(layout)) {
-            Ok(padded) => below.allocate(layout).inspect_err(|_| {
-                self.used.fetch_sub(padded, Ordering::Relaxed);
-            }),
+            Ok(padded) => below.allocate(layout).inspect_err(|_| self.release(padded)),
             Err(used) => Err(self.refusal(used, layout, below.stream())),
         }
     }
@@ -144,7 +168,7 @@ unsafe impl Layer for Limit {
         // SAFETY: the caller's contract is the same.
         unsafe { below.deallocate(pointer, layout) };
         // No address is kept here, so a block that is handed out again in between confuses nothing, and upstream keeps to the limit.
-        self.used.fetch_sub(self.padded(layout).unwrap_or(0), Ordering::Relaxed);
+        self.release(self.padded(layout).unwrap_or(0));
     }
 
     fn tell(&self, description: &mut Description) {

@@ -2,15 +2,19 @@
 
 use std::alloc::Layout;
 
-use rmm_core::{Description, Device, DevicePtr, Error, PrefetchTarget, StreamRef};
+use rmm_core::{
+    Description, Device, DevicePtr, Error, Introspect as _, MemoryKind, PrefetchTarget, StreamRef,
+    SyncResource,
+};
 
 use crate::layer::{Below, Layer, adaptor};
 
 adaptor! {
     /// Has every block moved to the current device, in the order of its stream, once it is allocated.
     ///
-    /// This matters to managed memory alone; [`prefetch`](rmm_core::prefetch) says where else it does nothing. A block that can not
-    /// be moved is freed again, and the error returned. A synchronous call waits for the move.
+    /// This matters to managed memory alone; [`prefetch`](rmm_core::prefetch) says where else it does nothing. Over a resource that says that
+    /// its memory is a device's own or pinned, and so never moves, no driver is asked; over any other, each allocation takes its calls. A block
+    /// that can not be moved is freed again, and the error returned. A synchronous call waits for the move.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -34,12 +38,17 @@ adaptor! {
 }
 
 #[derive(Debug)]
-struct Prefetch;
+struct Prefetch {
+    /// Whether the memory may be managed.
+    may_move: bool,
+}
 
-impl<U> PrefetchResourceAdaptor<U> {
+impl<U: SyncResource> PrefetchResourceAdaptor<U> {
     /// Takes the resource in.
     pub fn new(upstream: U) -> Self {
-        Self::over(upstream, Prefetch)
+        let kind = upstream.try_property::<MemoryKind>();
+        let may_move = !matches!(kind, Some(MemoryKind::Device | MemoryKind::Pinned));
+        Self::over(upstream, Prefetch { may_move })
     }
 }
 
@@ -53,9 +62,10 @@ fn to_current_device(pointer: DevicePtr, bytes: usize, stream: StreamRef<'_>) ->
 unsafe impl Layer for Prefetch {
     const NAME: &'static str = "prefetch";
 
+    #[inline]
     fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = below.allocate(layout)?;
-        if layout.size() == 0 {
+        if !self.may_move || layout.size() == 0 {
             return Ok(pointer);
         }
         let moved = match below.stream() {
@@ -73,6 +83,7 @@ unsafe impl Layer for Prefetch {
         }
     }
 
+    #[inline]
     unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { below.deallocate(pointer, layout) }

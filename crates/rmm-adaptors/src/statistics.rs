@@ -20,7 +20,8 @@ adaptor! {
     /// [`push_counters`](Self::push_counters) and [`pop_counters`](Self::pop_counters), or by a [`scope`](Self::scope).
     /// Bytes are those asked for; requests of zero bytes count as blocks.
     ///
-    /// It is a handle: clones share the counters. A call takes a lock for as long as it takes to count; upstream is never called under it.
+    /// It is a handle: clones share the counters. A call takes a lock for as long as it takes to count, which costs next to nothing as long as
+    /// one thread alone calls; upstream is never called under it.
     ///
     /// ```
     /// use std::alloc::Layout;

@@ -30,7 +30,8 @@ adaptor! {
     /// Requests of zero bytes are not tracked. Upstream memory at an address that is tracked already is given back, and the request
     /// refused as an [invalid argument](rmm_core::ErrorKind::InvalidArgument): somebody frees behind the tracker's back.
     ///
-    /// It is a handle: clones share the books, which are in a concurrent table. Stacks, if they are captured, cost microseconds; names are looked up
+    /// It is a handle: clones share the books, which are in a plain table as long as one thread alone uses them, and in a concurrent one from the
+    /// second thread on. Stacks, if they are captured, cost microseconds; names are looked up
     /// only when they are read.
     ///
     /// ```
@@ -105,6 +106,7 @@ impl<U> TrackingResourceAdaptor<U> {
 unsafe impl Layer for Tracking {
     const NAME: &'static str = NAME;
 
+    #[inline]
     fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = below.allocate(layout)?;
         if layout.size() == 0 || self.insert(pointer, layout) {
@@ -116,6 +118,7 @@ unsafe impl Layer for Tracking {
         Err(Error::invalid_argument(NAME, message).with_layout(layout))
     }
 
+    #[inline]
     unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
         let mut allocated = layout;
         if layout.size() > 0 || pointer != DevicePtr::NULL {

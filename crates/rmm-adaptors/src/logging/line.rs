@@ -2,13 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::fmt;
-use std::io::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rmm_core::DevicePtr;
 use rmm_sys::CuStream;
+
+use crate::thread_number::thread_number;
 
 #[derive(Clone, Copy)]
 pub(super) enum Action {
@@ -17,90 +16,113 @@ pub(super) enum Action {
     Failure,
 }
 
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Action {
+    fn name(self) -> &'static str {
+        match self {
             Self::Allocate => "allocate",
             Self::Free => "free",
             Self::Failure => "allocate failure",
-        })
+        }
     }
 }
 
 /// Room for the longest line: six fields of at most 20 bytes, but for the action of 16, and what divides them.
 const ROOM: usize = 128;
 
-/// A line with its end, written without the host's heap, so that a writer gets it in one piece.
+/// A line with its end, written without the host's heap and without the machinery of `fmt`, which takes several times as long. A writer gets it
+/// in one piece.
 pub(super) struct Line {
     bytes: [u8; ROOM],
     length: usize,
 }
 
 impl Line {
+    /// `Thread,Time,Action,Pointer,Size,Stream`
     pub(super) fn new(
         action: Action,
         pointer: DevicePtr,
         bytes: usize,
         stream: Option<CuStream>,
     ) -> Self {
-        let (thread, time, pointer) = (thread_number(), TimeOfDay::now(), Address(pointer.0));
         // The synchronous calls are, to the log, calls on the null stream, as they are in RMM.
-        let stream = Handle(stream.map_or(0, CuStream::addr));
-        let mut line = [0; ROOM];
-        let mut rest = &mut line[..];
-        // There is room for all of it.
-        let _whole = writeln!(rest, "{thread},{time},{action},{pointer},{bytes},{stream}");
-        let length = ROOM - rest.len();
-        Self { bytes: line, length }
+        let stream = stream.map_or(0, CuStream::addr);
+        let mut line = Self { bytes: [0; ROOM], length: 0 };
+        line.decimal(thread_number());
+        line.text(",");
+        line.time_of_day(micros_of_day());
+        line.text(",");
+        line.text(action.name());
+        line.text(",");
+        // As C's `%p` prints it.
+        line.hexadecimal(pointer.0, "(nil)");
+        line.text(",");
+        line.decimal(bytes as u64);
+        line.text(",");
+        line.hexadecimal(stream as u64, "0");
+        line.text("\n");
+        line
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
+
+    /// What there is no room for is lost: there is room for every line.
+    #[inline]
+    fn text(&mut self, text: &str) {
+        let end = self.length + text.len();
+        if let Some(room) = self.bytes.get_mut(self.length..end) {
+            room.copy_from_slice(text.as_bytes());
+            self.length = end;
+        }
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a digit is small")]
+    fn digits<const BASE: u64>(&mut self, mut number: u64, count: usize) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let end = self.length + count;
+        if let Some(room) = self.bytes.get_mut(self.length..end) {
+            for place in room.iter_mut().rev() {
+                *place = DIGITS[(number % BASE) as usize];
+                number /= BASE;
+            }
+            self.length = end;
+        }
+    }
+
+    fn decimal(&mut self, number: u64) {
+        self.digits::<10>(number, number.checked_ilog10().unwrap_or(0) as usize + 1);
+    }
+
+    /// With `0x` before it; zero has a name of its own.
+    fn hexadecimal(&mut self, number: u64, zero: &str) {
+        match number.checked_ilog2() {
+            Some(highest_bit) => {
+                self.text("0x");
+                self.digits::<16>(number, highest_bit as usize / 4 + 1);
+            }
+            None => self.text(zero),
+        }
+    }
+
+    /// `HH:MM:SS.uuuuuu`
+    fn time_of_day(&mut self, micros: u64) {
+        let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
+        self.digits::<10>(seconds / 3600, 2);
+        self.text(":");
+        self.digits::<10>(seconds / 60 % 60, 2);
+        self.text(":");
+        self.digits::<10>(seconds % 60, 2);
+        self.text(".");
+        self.digits::<10>(micros, 6);
+    }
 }
 
-/// A small number for the calling thread, given once in a process.
-fn thread_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! {
-        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    NUMBER.try_with(|number| *number).unwrap_or(0)
-}
-
-/// `HH:MM:SS.uuuuuu`, UTC.
-struct TimeOfDay(u64);
-
-impl TimeOfDay {
-    fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(since.as_secs() % 86_400 * 1_000_000 + u64::from(since.subsec_micros()))
-    }
-}
-
-impl fmt::Display for TimeOfDay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, micros) = (self.0 / 1_000_000, self.0 % 1_000_000);
-        write!(f, "{:02}:{:02}:{:02}.{micros:06}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-    }
-}
-
-/// An address as C's `%p` prints it.
-struct Address(u64);
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 { f.write_str("(nil)") } else { write!(f, "{:#x}", self.0) }
-    }
-}
-
-/// A stream's handle: `0` for null, else hexadecimal.
-struct Handle(usize);
-
-impl fmt::Display for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 { f.write_str("0") } else { write!(f, "{:#x}", self.0) }
-    }
+/// Since midnight, UTC.
+fn micros_of_day() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs() % 86_400 * 1_000_000 + u64::from(since.subsec_micros())
 }
 
 #[cfg(test)]
@@ -118,10 +140,30 @@ mod tests {
         assert!(text.len() + 19 <= ROOM, "{}", text.len());
     }
 
+    /// A line's bytes after one thing was written to it.
+    fn written(write: impl FnOnce(&mut Line)) -> String {
+        let mut line = Line { bytes: [0; ROOM], length: 0 };
+        write(&mut line);
+        String::from_utf8(line.as_bytes().to_vec()).expect("UTF-8")
+    }
+
     #[test]
     fn the_time_of_day_is_as_rmm_writes_it() {
-        assert_eq!(TimeOfDay(0).to_string(), "00:00:00.000000");
-        assert_eq!(TimeOfDay(86_399_999_999).to_string(), "23:59:59.999999");
-        assert_eq!(TimeOfDay(3_661_000_042).to_string(), "01:01:01.000042");
+        let time = |micros| written(|line| line.time_of_day(micros));
+        assert_eq!(time(0), "00:00:00.000000");
+        assert_eq!(time(86_399_999_999), "23:59:59.999999");
+        assert_eq!(time(3_661_000_042), "01:01:01.000042");
+    }
+
+    #[test]
+    fn numbers_are_as_fmt_writes_them() {
+        let powers = (0..64).map(|shift| 1_u64 << shift);
+        let tens = (0..20).map(|exponent| 10_u64.pow(exponent));
+        let numbers = powers.chain(tens).flat_map(|number| [number - 1, number, number + 1]);
+        for number in numbers.chain([u64::MAX]) {
+            assert_eq!(written(|line| line.decimal(number)), number.to_string());
+            let hexadecimal = if number == 0 { "(nil)".into() } else { format!("{number:#x}") };
+            assert_eq!(written(|line| line.hexadecimal(number, "(nil)")), hexadecimal);
+        }
     }
 }

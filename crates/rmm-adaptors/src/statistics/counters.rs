@@ -2,9 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use rmm_core::Error;
+
+use crate::alone::AloneOrLocked;
 
 /// How much there is now, was at the most, and came in all. Signed: what was allocated before a push may be freed after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,67 +98,68 @@ impl Stack {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counting(Mutex<Stack>);
+pub(super) struct Counting(AloneOrLocked<Stack>);
 
 fn amount(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 impl Counting {
-    fn stack(&self) -> MutexGuard<'_, Stack> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn top(&self) -> AllocationCounters {
-        self.stack().top
+        self.0.with(|stack| stack.top)
     }
 
     #[inline]
     pub(super) fn add(&self, bytes: usize) {
-        let top = &mut self.stack().top;
-        top.bytes.add(amount(bytes));
-        top.allocations.add(1);
+        self.0.with(|stack| {
+            stack.top.bytes.add(amount(bytes));
+            stack.top.allocations.add(1);
+        });
     }
 
     #[inline]
     pub(super) fn subtract(&self, bytes: usize) {
-        let top = &mut self.stack().top;
-        top.bytes.subtract(amount(bytes));
-        top.allocations.subtract(1);
+        self.0.with(|stack| {
+            stack.top.bytes.subtract(amount(bytes));
+            stack.top.allocations.subtract(1);
+        });
     }
 
     /// Puts the counters aside and returns them.
     pub(super) fn push(&self) -> AllocationCounters {
-        let mut stack = self.stack();
-        let top = stack.top;
-        stack.push();
-        top
+        self.0.with(|stack| {
+            let top = stack.top;
+            stack.push();
+            top
+        })
     }
 
     /// Puts the counters aside and returns the number under which they are found again.
     pub(super) fn open(&self) -> u64 {
-        self.stack().push()
+        self.0.with(Stack::push)
     }
 
     pub(super) fn pop(&self) -> Result<AllocationCounters, Error> {
-        let mut stack = self.stack();
-        match stack.aside.len().checked_sub(1) {
-            Some(last) => Ok(stack.resume(last)),
-            None => Err(Error::out_of_range("statistics", "no counters were put aside")),
-        }
+        let popped = self.0.with(|stack| {
+            let last = stack.aside.len().checked_sub(1)?;
+            Some(stack.resume(last))
+        });
+        popped.ok_or_else(|| Error::out_of_range("statistics", "no counters were put aside"))
     }
 
     /// The counters since the push of this number; `None` if that has been popped.
     pub(super) fn since(&self, push: u64) -> Option<AllocationCounters> {
-        let stack = self.stack();
-        let place = stack.aside.iter().position(|aside| aside.push == push)?;
-        Some(stack.since(place))
+        self.0.with(|stack| {
+            let place = stack.aside.iter().position(|aside| aside.push == push)?;
+            Some(stack.since(place))
+        })
     }
 
     /// Pops all that was pushed from the push of this number on, unless it has been.
     pub(super) fn close(&self, push: u64) -> Option<AllocationCounters> {
-        let mut stack = self.stack();
-        let place = stack.aside.iter().position(|aside| aside.push == push)?;
-        Some(stack.resume(place))
+        self.0.with(|stack| {
+            let place = stack.aside.iter().position(|aside| aside.push == push)?;
+            Some(stack.resume(place))
+        })
     }
 }

@@ -5,6 +5,7 @@
 use std::alloc::Layout;
 use std::backtrace::Backtrace;
 use std::cmp::Reverse;
+use std::collections::{HashMap, hash_map};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,18 +16,25 @@ use dashmap::mapref::entry::Entry;
 use rmm_core::DevicePtr;
 
 use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
+use crate::alone::Alone;
 use crate::pool::BuildIdHasher;
 
 pub(super) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
 
 pub(super) struct Tracking {
+    /// What is allocated, as long as one thread alone comes here.
+    alone: Alone<Blocks>,
+    /// What is allocated, from the second thread on.
     live: DashMap<DevicePtr, Block, BuildIdHasher>,
+    /// Written by the one thread that is alone, or by atomic additions of all.
     bytes: AtomicU64,
     unknown_frees: AtomicU64,
     wrong_frees: AtomicU64,
     captures_stacks: bool,
     on_finding: OnFinding,
 }
+
+type Blocks = HashMap<DevicePtr, Block, BuildIdHasher>;
 
 #[derive(Clone)]
 struct Block {
@@ -46,6 +54,7 @@ pub(super) enum Freed {
 impl Tracking {
     pub(super) fn new(captures_stacks: bool, on_finding: OnFinding) -> Self {
         Self {
+            alone: Alone::default(),
             live: DashMap::default(),
             bytes: AtomicU64::new(0),
             unknown_frees: AtomicU64::new(0),
@@ -55,25 +64,61 @@ impl Tracking {
         }
     }
 
+    /// Acts on the table of one thread; or returns the action, if that has been emptied into the table of all.
+    #[inline]
+    fn alone<R, F: FnOnce(&mut Blocks) -> R>(&self, act: F) -> Result<R, F> {
+        self.alone.enter(act, |blocks| {
+            for (pointer, block) in std::mem::take(blocks) {
+                self.live.insert(pointer, block);
+            }
+        })
+    }
+
     /// Whether the address was not tracked before; else nothing changes.
+    #[inline]
     pub(super) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
         let stack = self.captures_stacks.then(|| Arc::new(Backtrace::force_capture()));
+        let (block, size) = (Block { layout, stack }, layout.size() as u64);
+        let mut block = Some(block);
+        let alone = self.alone(|blocks| match blocks.entry(pointer) {
+            hash_map::Entry::Occupied(_) => false,
+            hash_map::Entry::Vacant(vacant) => {
+                block.take().map(|block| vacant.insert(block));
+                let bytes = self.bytes.load(Ordering::Relaxed);
+                self.bytes.store(bytes.wrapping_add(size), Ordering::Relaxed);
+                true
+            }
+        });
+        if let Ok(is_new) = alone {
+            return is_new;
+        }
         match self.live.entry(pointer) {
             Entry::Occupied(_) => false,
             Entry::Vacant(vacant) => {
-                vacant.insert(Block { layout, stack });
-                self.bytes.fetch_add(layout.size() as u64, Ordering::Relaxed);
+                block.take().map(|block| vacant.insert(block));
+                self.bytes.fetch_add(size, Ordering::Relaxed);
                 true
             }
         }
     }
 
+    #[inline]
     pub(super) fn remove(&self, pointer: DevicePtr, layout: Layout) -> Freed {
-        let Some((_, block)) = self.live.remove(&pointer) else {
+        let alone = self.alone(|blocks| {
+            let block = blocks.remove(&pointer)?;
+            let bytes = self.bytes.load(Ordering::Relaxed);
+            self.bytes.store(bytes.wrapping_sub(block.layout.size() as u64), Ordering::Relaxed);
+            Some(block)
+        });
+        let removed = alone.unwrap_or_else(|_| {
+            let (_, block) = self.live.remove(&pointer)?;
+            self.bytes.fetch_sub(block.layout.size() as u64, Ordering::Relaxed);
+            Some(block)
+        });
+        let Some(block) = removed else {
             self.unknown_frees.fetch_add(1, Ordering::Relaxed);
             return Freed::Unknown;
         };
-        self.bytes.fetch_sub(block.layout.size() as u64, Ordering::Relaxed);
         if block.layout == layout {
             return Freed::AsAllocated;
         }
@@ -93,7 +138,7 @@ impl Tracking {
     }
 
     pub(super) fn blocks(&self) -> u64 {
-        self.live.len() as u64
+        self.alone(|blocks| blocks.len()).unwrap_or_else(|_| self.live.len()) as u64
     }
 
     pub(super) fn unknown_frees(&self) -> u64 {
@@ -106,12 +151,17 @@ impl Tracking {
 
     /// The largest first; of the same size, by address.
     pub(super) fn outstanding(&self) -> Vec<OutstandingAllocation> {
-        let outstanding = self.live.iter().map(|entry| OutstandingAllocation {
-            pointer: *entry.key(),
-            layout: entry.layout,
-            stack: entry.stack.clone(),
+        let list = |pointer: &DevicePtr, Block { layout, stack }: &Block| OutstandingAllocation {
+            pointer: *pointer,
+            layout: *layout,
+            stack: stack.clone(),
+        };
+        let alone = self.alone(|blocks| {
+            blocks.iter().map(|(pointer, block)| list(pointer, block)).collect::<Vec<_>>()
         });
-        let mut outstanding: Vec<_> = outstanding.collect();
+        let mut outstanding = alone.unwrap_or_else(|_| {
+            self.live.iter().map(|entry| list(entry.key(), entry.value())).collect()
+        });
         outstanding.sort_by_key(|block| (Reverse(block.layout.size()), block.pointer.0));
         outstanding
     }
@@ -119,7 +169,7 @@ impl Tracking {
 
 impl Drop for Tracking {
     fn drop(&mut self) {
-        if !self.live.is_empty() {
+        if self.blocks() > 0 {
             self.find(&TrackingFinding::Leak(&TrackingReport::new(self.outstanding())));
         }
     }

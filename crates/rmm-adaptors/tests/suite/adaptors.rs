@@ -2,6 +2,8 @@
 
 #[path = "adaptors/aligned.rs"]
 mod aligned;
+#[path = "adaptors/alone.rs"]
+mod alone;
 #[path = "adaptors/callback.rs"]
 mod callback;
 #[path = "adaptors/failure_callback.rs"]

@@ -1,7 +1,9 @@
 //! Blocks that are moved at once, and given back where they can not be.
 
-use rmm_adaptors::{PoolMemoryResource, PrefetchResourceAdaptor};
-use rmm_core::{CudaStream, Resource, StreamFlags, StreamRef, SyncResource};
+use rmm_adaptors::{
+    CallbackMemoryResource, FallbackMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor,
+};
+use rmm_core::{AnyResource, CudaStream, Resource, StreamFlags, StreamRef, SyncResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
@@ -35,10 +37,39 @@ fn every_block_is_moved_in_the_order_of_its_stream() {
     let block = resource.allocate_sync(layout(1000)).unwrap();
     assert_eq!(calls(&machine), [2, waits + 1], "it was waited for");
     free_sync(&resource, block, layout(1000));
-    // Other memory is where it is.
-    let device = PrefetchResourceAdaptor::new(CudaMemoryResource::new());
-    let block = device.allocate(stream.as_ref(), layout(1000)).unwrap();
-    free(&device, &stream, block, 1000);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn memory_that_says_that_it_never_moves_costs_no_call() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let stream = CudaStream::new().unwrap();
+    let prefetches = |resource: AnyResource| {
+        let before = calls(&machine);
+        let block = resource.allocate(stream.as_ref(), layout(1000)).unwrap();
+        let [prefetches, _] = calls(&machine);
+        free(&resource, &stream, block, 1000);
+        prefetches - before[0]
+    };
+    let pool = |upstream: AnyResource| PoolMemoryResource::builder(upstream).build().unwrap();
+    let over = PrefetchResourceAdaptor::<AnyResource>::new;
+    let device: AnyResource = AnyResource::new(pool(AnyResource::new(CudaMemoryResource::new())));
+    let managed: AnyResource =
+        AnyResource::new(pool(AnyResource::new(ManagedMemoryResource::new())));
+    // Who has a block of which kind is not known of either.
+    let both: AnyResource =
+        AnyResource::new(FallbackMemoryResource::new(device.clone(), managed.clone()));
+    let (one, same) = (device.clone(), device.clone());
+    let allocate = move |stream: StreamRef<'_>, layout| one.allocate(stream, layout);
+    let deallocate = move |stream: StreamRef<'_>, pointer, layout| {
+        // SAFETY: it was allocated by the other function, with this layout.
+        unsafe { same.deallocate(stream, pointer, layout) }
+    };
+    // SAFETY: the functions are those of a resource.
+    let callback = unsafe { CallbackMemoryResource::new(allocate, deallocate) };
+    let of = |upstream: AnyResource| prefetches(AnyResource::new(over(upstream)));
+    assert_eq!([of(device), of(managed), of(both), of(AnyResource::new(callback))], [0, 1, 1, 1]);
     machine.assert_no_violations();
 }
 

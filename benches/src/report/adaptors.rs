@@ -1,0 +1,168 @@
+//! What adaptors add to a pair of calls, beside RMM's of the same names.
+
+#![forbid(unsafe_code)]
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle, presets};
+
+use super::bars::Panel;
+use super::figures::Figures;
+use super::number::short;
+use super::subject::Subject;
+use super::targets::Verdict;
+
+const COLUMNS: [&str; 8] =
+    ["adaptor", "ours", "RMM's", "times", "ours adds", "RMM's adds", "times", "met"];
+
+/// How many times less than RMM's an adaptor of ours is to add.
+const LESS: f64 = 5.0;
+
+/// Nanoseconds that two runs of the same differ by: what adds less is not to look as if it were infinitely better.
+const RESOLUTION: f64 = 0.5;
+
+/// The pair of one runner: what it takes through the adaptor, and how much of that the adaptor adds to its pool.
+#[derive(Clone, Copy)]
+struct Cost {
+    through: f64,
+    added: f64,
+}
+
+struct Adaptor<'a> {
+    name: &'a str,
+    ours: Option<Cost>,
+    rmm: Option<Cost>,
+}
+
+impl Adaptor<'_> {
+    fn times(&self, of: impl Fn(Cost) -> f64) -> Option<f64> {
+        self.ours.zip(self.rmm).map(|(ours, rmm)| of(rmm) / of(ours).max(RESOLUTION))
+    }
+
+    fn times_added(&self) -> Option<f64> {
+        self.times(|cost| cost.added)
+    }
+
+    fn verdict(&self) -> Verdict {
+        match self.times_added() {
+            Some(times) if times >= LESS => Verdict::Met,
+            Some(_) => Verdict::Missed,
+            None => Verdict::NotMeasured,
+        }
+    }
+
+    fn cells(&self) -> [String; 8] {
+        let number = |value: Option<f64>| value.map_or_else(none, short);
+        let times = |value: Option<f64>| value.map_or_else(none, |times| short(times) + "x");
+        let of = |cost: Option<Cost>, of: fn(Cost) -> f64| number(cost.map(of));
+        [
+            self.name.to_owned(),
+            of(self.ours, |cost| cost.through),
+            of(self.rmm, |cost| cost.through),
+            times(self.times(|cost| cost.through)),
+            of(self.ours, |cost| cost.added),
+            of(self.rmm, |cost| cost.added),
+            times(self.times_added()),
+            match self.verdict() {
+                Verdict::Met => "yes".to_owned(),
+                Verdict::Missed => "NO".to_owned(),
+                Verdict::NotMeasured => none(),
+            },
+        ]
+    }
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+/// The adaptors, in the order in which they were measured.
+fn all(figures: &Figures) -> Vec<Adaptor<'_>> {
+    let cost = |subject: Subject, name: &str| {
+        let value = |workload| figures.value(&subject, workload, name);
+        value("adaptor").zip(value("adaptor_own")).map(|(through, added)| Cost { through, added })
+    };
+    let works = figures.works().filter(|((workload, _), _)| workload == "adaptor");
+    works
+        .map(|((_, name), _)| Adaptor {
+            name,
+            ours: cost(Subject::ours("pool"), name),
+            rmm: cost(Subject::peer("pool"), name),
+        })
+        .collect()
+}
+
+/// The table as text; nothing if no adaptor was measured.
+pub fn terminal(figures: &Figures) -> String {
+    table(figures, presets::ASCII_BORDERS_ONLY_CONDENSED)
+        .map(|table| format!("Adaptors over the pool, ns/pair:\n{table}\n"))
+        .unwrap_or_default()
+}
+
+/// A section of a page; nothing if no adaptor was measured.
+pub(super) fn markdown(figures: &Figures) -> String {
+    let Some(table) = table(figures, presets::ASCII_MARKDOWN) else { return String::new() };
+    format!(
+        "\n## Adaptors\n\nNanoseconds of a pair of 4 KiB through the adaptor, over each runner's own pool, and what the adaptor adds to \
+         that of the bare pool, both measured in turns. An adaptor of ours is to add {LESS} times less than RMM's; less than \
+         {RESOLUTION} ns counts as {RESOLUTION}.\n\n{table}\n"
+    )
+}
+
+fn table(figures: &Figures, style: TableStyle) -> Option<Table> {
+    let adaptors = all(figures);
+    if adaptors.is_empty() {
+        return None;
+    }
+    let mut table = Table::new();
+    table.load_style(style).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(COLUMNS).add_rows(adaptors.iter().map(Adaptor::cells));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    Some(table)
+}
+
+/// A panel for each adaptor that both have.
+pub(super) fn panels(figures: &Figures) -> Vec<Panel> {
+    let both = all(figures).into_iter().filter(|one| one.ours.is_some() && one.rmm.is_some());
+    both.map(|Adaptor { name, .. }| Panel {
+        title: format!("{name}, ns added to a pair"),
+        workload: "adaptor_own",
+        params: name.to_owned(),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn what_an_adaptor_adds_is_held_against_rmm_s() {
+        let text = markdown(&fixture::figures());
+        let line = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(&format!("| {name} ")));
+            line.unwrap().split('|').map(str::trim).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(line("statistics"), "|statistics|35.0|512|14.6x|5.00|40.0|8.00x|yes|");
+        assert_eq!(line("limiting"), "|limiting|34.0|484|14.2x|4.00|12.0|3.00x|NO|");
+        assert_eq!(
+            line("failure_callback"),
+            "|failure_callback|30.0|475|15.8x|-0.10|3.00|6.00x|yes|"
+        );
+        assert_eq!(line("tagged"), "|tagged|41.0|-|-|11.0|-|-|-|", "RMM has none");
+        let panels = panels(&fixture::figures());
+        assert!(panels.iter().map(|panel| &panel.params).eq([
+            "statistics",
+            "limiting",
+            "failure_callback"
+        ]));
+    }
+
+    #[test]
+    fn a_run_without_adaptors_has_no_table() {
+        let rows = "runner,pass,workload,allocator,params,value,unit\nours,1,pair,pool,size=256,31,ns/pair\n";
+        let figures = Figures::read(rows.as_bytes()).unwrap();
+        assert_eq!(terminal(&figures) + &markdown(&figures), "");
+    }
+}

@@ -1,0 +1,76 @@
+//! Adaptors that one thread has used alone, and that others use then: all goes on as if they had been there from the beginning.
+
+use std::thread;
+
+use rmm_adaptors::{
+    LimitingResourceAdaptor, StatisticsResourceAdaptor, TrackingFinding, TrackingResourceAdaptor,
+};
+use rmm_core::{DevicePtr, SyncResource};
+
+use super::scripted::{Scripted, free_sync};
+use crate::short::layout;
+
+/// Ten blocks of 1000 bytes are allocated here; another thread frees four of them and allocates one of 5000; one more is allocated here.
+fn two_threads(resource: &impl SyncResource) -> Vec<DevicePtr> {
+    let allocate = |bytes| resource.allocate_sync(layout(bytes)).expect("addresses are many");
+    let mut blocks: Vec<_> = (0..10).map(|_| allocate(1000)).collect();
+    let freed = blocks.split_off(6);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for block in freed {
+                free_sync(resource, block, layout(1000));
+            }
+            free_sync(resource, allocate(5000), layout(5000));
+        });
+    });
+    blocks.push(allocate(1000));
+    blocks
+}
+
+#[test]
+fn counters_go_on() {
+    let counted = StatisticsResourceAdaptor::new(Scripted::default());
+    let scope = counted.scope();
+    assert_eq!(two_threads(&counted).len(), 7);
+    let all = scope.counters();
+    assert_eq!((all.bytes.value, all.bytes.peak, all.bytes.total), (7000, 11_000, 16_000));
+    assert_eq!((all.allocations.value, all.allocations.peak), (7, 10));
+    assert_eq!(scope.end(), counted.counters());
+}
+
+#[test]
+fn a_limit_holds_for_all_threads_together() {
+    let limited = LimitingResourceAdaptor::new(Scripted::default(), 11 * 1024 + 256);
+    assert_eq!(two_threads(&limited).len(), 7);
+    assert_eq!(limited.allocated_bytes(), 7 * 1024);
+    let too_much = layout(4 * 1024 + 257);
+    limited.allocate_sync(too_much).expect_err("here");
+    let other = thread::scope(|scope| scope.spawn(|| limited.allocate_sync(too_much)).join());
+    other.expect("it does not panic").expect_err("there");
+    assert_eq!(limited.allocated_bytes(), 7 * 1024, "what was refused does not count");
+}
+
+#[test]
+fn every_thread_finds_the_blocks_of_the_first() {
+    let found = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let findings = std::sync::Arc::clone(&found);
+    let tracked = TrackingResourceAdaptor::builder(Scripted::default()).on_finding(
+        move |finding: &TrackingFinding<'_>| {
+            findings.lock().expect("no test panics").push(finding.to_string());
+        },
+    );
+
+    let blocks = two_threads(&tracked);
+    assert_eq!(tracked.allocated_bytes(), 7000);
+    let listed = thread::scope(|scope| scope.spawn(|| tracked.outstanding()).join());
+    let listed: Vec<_> =
+        listed.expect("it does not panic").iter().map(|block| block.pointer).collect();
+    assert_eq!(listed, blocks);
+    for &block in &blocks[1..] {
+        free_sync(&tracked, block, layout(1000));
+    }
+    assert_eq!((tracked.unknown_frees(), tracked.wrong_frees()), (0, 0));
+    drop(tracked);
+    let found = found.lock().expect("no test panics");
+    assert!(matches!(&found[..], [leak] if leak.starts_with("Leaked: ")), "{found:?}");
+}
