@@ -26,6 +26,16 @@ enum Mark {
     Event(CudaEvent),
 }
 
+impl Mark {
+    /// Marks the end of `stream`, with the event of a mark that nobody needs if there is one.
+    fn set(spare: Option<Self>, stream: StreamRef<'_>) -> Result<Self, Error> {
+        match spare {
+            Some(Self::Event(event)) if event.record(stream).is_ok() => Ok(Self::Event(event)),
+            _ => stream.record_event().map(Self::Event),
+        }
+    }
+}
+
 /// Who uses a piece of memory, and who has to wait for whom.
 ///
 /// Memory of a device has a home: a stream that everybody waits for before they use the memory elsewhere, so that uses at home
@@ -85,7 +95,7 @@ impl Order {
         let mut waited: Vec<&Place> = Vec::new();
         for earlier in uses.conflicting(range, access) {
             let place = &earlier.stream;
-            if place.is_stream(stream, context) {
+            if place.is_stream(stream, context) || place.is_in_graph() {
                 continue;
             }
             match &earlier.mark {
@@ -139,7 +149,16 @@ impl Order {
             uses.settle(range, access);
             return Ok(None);
         }
-        let place = Place::new(stream, context);
+        let place = Place::of_use(stream, context);
+        if place.is_captured() {
+            return Ok(Some(uses.note_beside(
+                place,
+                range.clone(),
+                access,
+                lasts,
+                Mark::EndOfStream,
+            )));
+        }
         Ok(uses.note(place, range.clone(), access, lasts, Mark::EndOfStream))
     }
 
@@ -147,10 +166,10 @@ impl Order {
     /// after it.
     pub(crate) fn passed(&self, number: Option<u64>, stream: StreamRef<'_>) {
         // Without the event those who wait just wait for more.
-        if let Some(number) = number
-            && let Ok(event) = stream.record_event()
-        {
-            self.uses().set_mark(number, Mark::Event(event));
+        let Some(number) = number else { return };
+        let spare = self.uses().take_spare();
+        if let Ok(mark) = Mark::set(spare, stream) {
+            self.uses().set_mark(number, mark);
         }
     }
 
@@ -209,6 +228,12 @@ impl Order {
         let mut uses = self.uses();
         let all = 0..usize::MAX;
         uses.conflicting(&all, access).try_for_each(|earlier| match &earlier.mark {
+            _ if earlier.stream.is_in_graph() => Ok(()),
+            // To wait for it would spoil the capture.
+            _ if earlier.stream.is_being_captured() => {
+                let message = "a stream that uses the memory is being captured";
+                Err(Error::unsupported("Order::wait_on_host", message))
+            }
             Mark::Event(event) => event.synchronize(),
             Mark::EndOfStream => earlier.stream.synchronize(),
         })?;

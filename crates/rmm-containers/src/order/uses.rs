@@ -60,11 +60,13 @@ impl<S: PartialEq, M> Use<S, M> {
 pub(super) struct Uses<S, M> {
     uses: Vec<Use<S, M>>,
     last: u64,
+    /// A mark that nobody needs any more, to be set anew: to make one and to destroy it costs more than to set it.
+    spare: Option<M>,
 }
 
 impl<S, M> Default for Uses<S, M> {
     fn default() -> Self {
-        Self { uses: Vec::new(), last: 0 }
+        Self { uses: Vec::new(), last: 0, spare: None }
     }
 }
 
@@ -92,7 +94,20 @@ impl<S: PartialEq, M> Uses<S, M> {
     /// Forgets the uses within `range` that conflict with a use of all of it: everybody to come is ordered behind that one, which is
     /// behind them.
     pub(super) fn settle(&mut self, range: &Range<usize>, access: Access) {
-        self.uses.retain(|other| !(other.is_within(range) && other.conflicts(range, access)));
+        self.take_off(|other| other.is_within(range) && other.conflicts(range, access));
+    }
+
+    /// Takes uses off the list.
+    fn take_off(&mut self, is_superseded: impl Fn(&Use<S, M>) -> bool) {
+        let gone = self.uses.extract_if(.., |other| is_superseded(other));
+        if let Some(gone) = gone.filter(|gone| gone.is_over).last() {
+            self.spare = Some(gone.mark);
+        }
+    }
+
+    /// A mark that was set for a use which is off the list.
+    pub(super) fn take_spare(&mut self) -> Option<M> {
+        self.spare.take()
     }
 
     /// Notes a use that is ordered behind all that it conflicts with, and returns its number, or `None` if it is covered by one that
@@ -116,20 +131,31 @@ impl<S: PartialEq, M> Uses<S, M> {
             return None;
         }
         // The mark of a later use of the same stream is behind this one's.
-        self.uses.retain(|other| {
-            let replaced = other.stream == stream
+        self.take_off(|other| {
+            other.stream == stream
                 && other.is_within(&range)
                 && other.access == access
-                && (other.is_over || other.lasts == Lasts::On && lasts == Lasts::On);
-            !replaced
+                && (other.is_over || other.lasts == Lasts::On && lasts == Lasts::On)
         });
+        Some(self.note_beside(stream, range, access, lasts, mark))
+    }
+
+    /// Notes a use that nobody is ordered behind by waiting for another, nor the other way round, and returns its number.
+    pub(super) fn note_beside(
+        &mut self,
+        stream: S,
+        range: Range<usize>,
+        access: Access,
+        lasts: Lasts,
+        mark: M,
+    ) -> u64 {
         self.last += 1;
         let number = self.last;
         self.uses.push(Use { number, stream, range, access, lasts, is_over: false, mark });
         if self.uses.len() > DETAILED {
             self.merge();
         }
-        Some(number)
+        number
     }
 
     /// The work of a use that lasts once is enqueued, before `mark`.
@@ -166,7 +192,7 @@ impl<S: PartialEq, M> Uses<S, M> {
 
     /// Forgets the uses on a stream whose marks everybody to come is ordered behind anyway.
     pub(super) fn forget_over(&mut self, is_stream: impl Fn(&S) -> bool) {
-        self.uses.retain(|other| !(other.is_over && is_stream(&other.stream)));
+        self.take_off(|other| other.is_over && is_stream(&other.stream));
     }
 
     pub(super) fn clear(&mut self) {
