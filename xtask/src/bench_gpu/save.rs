@@ -24,6 +24,7 @@ pub(super) fn save(folder: &Path, without_peers: bool) -> Result<()> {
             ("rmm".to_owned(), build::rmm("release")?.path),
             ("protocol".to_owned(), build::bench_program("protocol")?.path),
             ("report".to_owned(), build::bench_program("report")?.path),
+            ("round-trip".to_owned(), build::bench_program("round-trip")?.path),
         ],
         libraries: Vec::new(),
         traces: archive::traces(&root)?,

@@ -24,6 +24,19 @@ pub(super) fn fill(pointer: DevicePtr, words: u32, first_value: u32) -> Kernel {
     Kernel::new("fill", run).writes(pointer, bytes(words))
 }
 
+pub(super) fn add(pointer: DevicePtr, words: u32, summand: u32) -> Kernel {
+    let run = move |memory: &mut rmm_sim::KernelMemory| {
+        let mut contents = vec![[0; 4]; usize::try_from(words).unwrap_or(0)];
+        if memory.read(pointer, contents.as_flattened_mut()).is_ok() {
+            for word in &mut contents {
+                *word = u32::from_le_bytes(*word).wrapping_add(summand).to_le_bytes();
+            }
+            let _noted = memory.write(pointer, contents.as_flattened());
+        }
+    };
+    Kernel::new("add", run).updates(pointer, bytes(words))
+}
+
 pub(super) fn check(pointer: DevicePtr, words: u32, first_value: u32, errors: DevicePtr) -> Kernel {
     let run = move |memory: &mut rmm_sim::KernelMemory| {
         let mut contents = vec![[0; 4]; usize::try_from(words).unwrap_or(0)];
