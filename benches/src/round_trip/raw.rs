@@ -39,10 +39,10 @@ impl<'a> Raw<'a> {
             }
         };
         let (from, target) = (Pinned::new(driver, bytes)?, Pinned::new(driver, bytes)?);
-        for (i, value) in source(words).enumerate() {
-            // SAFETY: there are so many words, which nobody else uses yet.
-            unsafe { from.pointer.cast::<u32>().add(i).write(value) };
-        }
+        let len = usize::try_from(words)?;
+        // SAFETY: so many words are there, zeroed, and nobody else uses them yet.
+        let place = unsafe { std::slice::from_raw_parts_mut(from.pointer.cast::<u32>(), len) };
+        place.iter_mut().zip(source(words)).for_each(|(word, value)| *word = value);
         let stream = stream.as_ref();
         Ok(Self { driver, kernels, stream, words, bytes, source: from, target, memory })
     }

@@ -36,6 +36,9 @@ impl Mark {
     }
 }
 
+/// On the heap, since most memory is used nowhere but at home.
+type Noted = Option<Box<Uses<Place, Mark>>>;
+
 /// Who uses a piece of memory, and who has to wait for whom.
 ///
 /// Memory of a device has a home: a stream that everybody waits for before they use the memory elsewhere, so that uses at home
@@ -45,7 +48,7 @@ pub(crate) struct Order {
     context: Context,
     home: Option<Place>,
     /// The uses on other streams that home has not waited for.
-    uses: Mutex<Uses<Place, Mark>>,
+    uses: Mutex<Noted>,
 }
 
 impl Order {
@@ -73,7 +76,7 @@ impl Order {
         self.home.as_ref().is_some_and(|home| home.is_stream(stream, context))
     }
 
-    fn uses(&self) -> MutexGuard<'_, Uses<Place, Mark>> {
+    fn uses(&self) -> MutexGuard<'_, Noted> {
         // What is noted is noted whole or not at all.
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,7 +85,7 @@ impl Order {
     /// that a default stream means is current.
     fn order_behind(
         &self,
-        uses: &Uses<Place, Mark>,
+        uses: &Noted,
         range: &Range<usize>,
         access: Access,
         (stream, context): (StreamRef<'_>, Context),
@@ -93,7 +96,8 @@ impl Order {
             stream.wait(&home.end()?)?;
         }
         let mut waited: Vec<&Place> = Vec::new();
-        for earlier in uses.conflicting(range, access) {
+        let uses = uses.iter().flat_map(|uses| uses.conflicting(range, access));
+        for earlier in uses {
             let place = &earlier.stream;
             if place.is_stream(stream, context) || place.is_in_graph() {
                 continue;
@@ -118,12 +122,15 @@ impl Order {
         stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         let mut uses = self.uses();
-        if self.home.is_some() && uses.is_empty() && self.is_home(stream, self.context) {
+        let has_uses = uses.as_ref().is_some_and(|uses| !uses.is_empty());
+        if self.home.is_some() && !has_uses && self.is_home(stream, self.context) {
             return Ok(());
         }
         let context = Context::current()?;
         self.order_behind(&uses, range, access, (stream, context))?;
-        if self.is_home(stream, context) {
+        if self.is_home(stream, context)
+            && let Some(uses) = uses.as_mut()
+        {
             uses.settle(range, access);
         }
         Ok(())
@@ -141,10 +148,12 @@ impl Order {
         let mut uses = self.uses();
         let context = Context::current()?;
         let is_home = self.is_home(stream, context);
-        if is_home && uses.is_empty() {
+        let has_uses = uses.as_ref().is_some_and(|uses| !uses.is_empty());
+        if is_home && !has_uses {
             return Ok(None);
         }
         self.order_behind(&uses, range, access, (stream, context))?;
+        let uses = uses.get_or_insert_default();
         if is_home {
             uses.settle(range, access);
             return Ok(None);
@@ -167,9 +176,11 @@ impl Order {
     pub(crate) fn passed(&self, number: Option<u64>, stream: StreamRef<'_>) {
         // Without the event those who wait just wait for more.
         let Some(number) = number else { return };
-        let spare = self.uses().take_spare();
-        if let Ok(mark) = Mark::set(spare, stream) {
-            self.uses().set_mark(number, mark);
+        let spare = self.uses().as_mut().and_then(|uses| uses.take_spare());
+        if let Ok(mark) = Mark::set(spare, stream)
+            && let Some(uses) = self.uses().as_mut()
+        {
+            uses.set_mark(number, mark);
         }
     }
 
@@ -177,6 +188,7 @@ impl Order {
     /// need not know of it.
     pub(crate) fn come_home(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         let mut uses = self.uses();
+        let Some(uses) = uses.as_mut() else { return Ok(()) };
         let context = Context::current()?;
         let is_there = |place: &Place| place.is_stream(stream, context);
         let joined =
@@ -216,7 +228,7 @@ impl Order {
     pub(crate) fn move_home(&mut self, stream: StreamRef<'_>) -> Result<(), Error> {
         let _context = self.context.enter()?;
         self.order_behind(&self.uses(), &(0..usize::MAX), Access::Write, (stream, self.context))?;
-        self.uses().clear();
+        *self.uses() = None;
         if !self.is_home(stream, self.context) {
             self.home = Some(Place::new(stream, self.context));
         }
@@ -226,6 +238,7 @@ impl Order {
     /// Waits on the host until no use goes on that conflicts with `access`.
     pub(crate) fn wait_on_host(&self, access: Access) -> Result<(), Error> {
         let mut uses = self.uses();
+        let Some(uses) = uses.as_mut() else { return Ok(()) };
         let all = 0..usize::MAX;
         uses.conflicting(&all, access).try_for_each(|earlier| match &earlier.mark {
             _ if earlier.stream.is_in_graph() => Ok(()),
@@ -245,7 +258,7 @@ impl Order {
 impl fmt::Debug for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = f.debug_list();
-        self.uses().iter().for_each(|other| {
+        self.uses().iter().flat_map(|uses| uses.iter()).for_each(|other| {
             list.entry(other.stream.stream());
         });
         list.finish()

@@ -39,8 +39,8 @@ impl Executable {
         let ended = unsafe { driver().cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
         assert_eq!(ended, CuResult::SUCCESS, "the capture is spoilt");
         // SAFETY: as above.
-        let made = unsafe { driver().cuGraphInstantiateWithFlags(&raw mut executable, graph, 0) };
-        assert_eq!(made, CuResult::SUCCESS);
+        let code = unsafe { driver().cuGraphInstantiateWithFlags(&raw mut executable, graph, 0) };
+        assert_eq!(code, CuResult::SUCCESS);
         // SAFETY: the graph is not used again.
         assert_eq!(unsafe { driver().cuGraphDestroy(graph) }, CuResult::SUCCESS);
         Self(executable)

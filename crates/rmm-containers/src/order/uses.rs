@@ -58,7 +58,7 @@ impl<S: PartialEq, M> Use<S, M> {
 /// those that are kept.
 #[derive(Debug)]
 pub(super) struct Uses<S, M> {
-    uses: Vec<Use<S, M>>,
+    list: Vec<Use<S, M>>,
     last: u64,
     /// A mark that nobody needs any more, to be set anew: to make one and to destroy it costs more than to set it.
     spare: Option<M>,
@@ -66,7 +66,7 @@ pub(super) struct Uses<S, M> {
 
 impl<S, M> Default for Uses<S, M> {
     fn default() -> Self {
-        Self { uses: Vec::new(), last: 0, spare: None }
+        Self { list: Vec::new(), last: 0, spare: None }
     }
 }
 
@@ -75,11 +75,11 @@ const DETAILED: usize = 16;
 
 impl<S: PartialEq, M> Uses<S, M> {
     pub(super) fn is_empty(&self) -> bool {
-        self.uses.is_empty()
+        self.list.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Use<S, M>> {
-        self.uses.iter()
+        self.list.iter()
     }
 
     /// The uses that one has to be ordered behind.
@@ -88,7 +88,7 @@ impl<S: PartialEq, M> Uses<S, M> {
         range: &Range<usize>,
         access: Access,
     ) -> impl Iterator<Item = &Use<S, M>> {
-        self.uses.iter().filter(move |other| other.conflicts(range, access))
+        self.list.iter().filter(move |other| other.conflicts(range, access))
     }
 
     /// Forgets the uses within `range` that conflict with a use of all of it: everybody to come is ordered behind that one, which is
@@ -99,7 +99,7 @@ impl<S: PartialEq, M> Uses<S, M> {
 
     /// Takes uses off the list.
     fn take_off(&mut self, is_superseded: impl Fn(&Use<S, M>) -> bool) {
-        let gone = self.uses.extract_if(.., |other| is_superseded(other));
+        let gone = self.list.extract_if(.., |other| is_superseded(other));
         if let Some(gone) = gone.filter(|gone| gone.is_over).last() {
             self.spare = Some(gone.mark);
         }
@@ -127,7 +127,7 @@ impl<S: PartialEq, M> Uses<S, M> {
         let goes_on = |other: &Use<S, M>| {
             other.lasts == Lasts::On && other.stream == stream && other.covers(&range, access)
         };
-        if self.uses.iter().any(goes_on) {
+        if self.list.iter().any(goes_on) {
             return None;
         }
         // The mark of a later use of the same stream is behind this one's.
@@ -151,8 +151,8 @@ impl<S: PartialEq, M> Uses<S, M> {
     ) -> u64 {
         self.last += 1;
         let number = self.last;
-        self.uses.push(Use { number, stream, range, access, lasts, is_over: false, mark });
-        if self.uses.len() > DETAILED {
+        self.list.push(Use { number, stream, range, access, lasts, is_over: false, mark });
+        if self.list.len() > DETAILED {
             self.merge();
         }
         number
@@ -160,7 +160,7 @@ impl<S: PartialEq, M> Uses<S, M> {
 
     /// The work of a use that lasts once is enqueued, before `mark`.
     pub(super) fn set_mark(&mut self, number: u64, mark: M) {
-        let found = self.uses.iter_mut().find(|other| other.number == number);
+        let found = self.list.iter_mut().find(|other| other.number == number);
         if let Some(found) = found.filter(|found| found.lasts == Lasts::Once) {
             (found.mark, found.is_over) = (mark, true);
         }
@@ -170,7 +170,7 @@ impl<S: PartialEq, M> Uses<S, M> {
     fn merge(&mut self) {
         let mut merged: Vec<Use<S, M>> = Vec::new();
         // From the last one on, so that the marks that stay are the latest.
-        for older in std::mem::take(&mut self.uses).into_iter().rev() {
+        for older in std::mem::take(&mut self.list).into_iter().rev() {
             let alike = merged.iter_mut().find(|newer| {
                 !older.is_pending()
                     && newer.stream == older.stream
@@ -187,16 +187,12 @@ impl<S: PartialEq, M> Uses<S, M> {
             }
         }
         merged.reverse();
-        self.uses = merged;
+        self.list = merged;
     }
 
     /// Forgets the uses on a stream whose marks everybody to come is ordered behind anyway.
     pub(super) fn forget_over(&mut self, is_stream: impl Fn(&S) -> bool) {
         self.take_off(|other| other.is_over && is_stream(&other.stream));
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.uses.clear();
     }
 }
 
