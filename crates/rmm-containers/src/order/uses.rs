@@ -274,4 +274,26 @@ mod tests {
             assert!(covered, "use {at} is lost");
         }
     }
+
+    #[test]
+    fn a_mark_is_spare_when_its_use_is_over_and_superseded() {
+        let mut uses = Uses::default();
+        let first = uses.note('a', 0..10, Read, Lasts::Once, 1).expect("it is noted");
+        uses.note('b', 0..10, Write, Lasts::Once, 2);
+        assert_eq!(uses.take_spare(), None, "work may still be about to be marked: {first}");
+        let second = uses.note('b', 0..10, Write, Lasts::Once, 3).expect("it is noted");
+        uses.set_mark(second, 4);
+        uses.note('c', 0..10, Write, Lasts::Once, 5);
+        assert_eq!(uses.take_spare(), Some(4));
+        assert_eq!(uses.take_spare(), None, "it is taken");
+    }
+
+    #[test]
+    fn what_is_noted_beside_others_replaces_none() {
+        let mut uses = Streams::default();
+        let first = uses.note('a', 0..10, Write, Lasts::Once, ()).expect("it is noted");
+        uses.set_mark(first, ());
+        uses.note_beside('b', 0..10, Write, Lasts::Once, ());
+        assert_eq!(streams(&uses, 0..10, Read), "ab");
+    }
 }
