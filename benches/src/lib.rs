@@ -10,6 +10,7 @@ pub mod player;
 pub mod program;
 pub mod protocol;
 pub mod report;
+pub mod round_trip;
 pub mod rows;
 pub mod setup;
 pub mod workloads;

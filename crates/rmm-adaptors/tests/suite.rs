@@ -12,6 +12,8 @@ mod arena_threads;
 mod binning;
 #[path = "suite/every.rs"]
 mod every;
+#[path = "suite/faults.rs"]
+mod faults;
 #[path = "suite/fixed_size.rs"]
 mod fixed_size;
 #[path = "suite/kinds.rs"]

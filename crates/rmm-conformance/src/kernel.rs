@@ -75,6 +75,32 @@ impl Kernels {
         }
     }
 
+    /// Enqueues a kernel that adds `summand` to each of `words` words, wrapping.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    ///
+    /// # Safety
+    /// As for [`fill`](Self::fill).
+    pub unsafe fn add(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        words: u32,
+        summand: u32,
+    ) -> Outcome {
+        driver_in_context()?;
+        match &self.0 {
+            Kind::Software(machine) => {
+                let kernel = simulated::add(pointer, words, summand);
+                // SAFETY: the caller's contract.
+                Ok(unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }?)
+            }
+            // SAFETY: the caller's contract.
+            Kind::Gpu(module) => unsafe { module.add(stream, pointer, words, summand) },
+        }
+    }
+
     /// Enqueues a kernel that adds to the word at `errors` the number of words that differ from what [`fill`](Self::fill) writes.
     ///
     /// # Errors

@@ -110,7 +110,8 @@ impl DeviceBuffer {
         Ok(buffer)
     }
 
-    /// A buffer with a copy of `len` bytes at an address that the driver knows, in the order of `stream`: not complete on return.
+    /// A buffer with a copy of `len` bytes at an address that the driver knows, in the order of `stream`: not complete on return. It is
+    /// aligned to 256 bytes.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for a null pointer and a length above zero; as
@@ -125,11 +126,49 @@ impl DeviceBuffer {
         stream: impl Into<StreamRef<'a>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
+        let alignment = CUDA_ALLOCATION_ALIGNMENT;
+        // SAFETY: the caller's contract.
+        unsafe { Self::from_device_ptr_aligned(source, len, alignment, stream, resource) }
+    }
+
+    /// As [`from_device_ptr`](Self::from_device_ptr), with the copy aligned as `alignment` asks for: a number of bytes, or another container.
+    ///
+    /// ```
+    /// use rmm_containers::DeviceBuffer;
+    /// use rmm_core::CudaStream;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let (stream, resource) = (CudaStream::new()?, CudaMemoryResource::new());
+    /// let source = DeviceBuffer::from_slice(b"bytes", &stream, &resource)?;
+    /// // SAFETY: the source has 5 bytes, and is changed by nobody.
+    /// let copy = unsafe {
+    ///     DeviceBuffer::from_device_ptr_aligned(source.as_ptr(), 5, 64, &stream, &resource)
+    /// }?;
+    /// assert_eq!((copy.alignment(), copy.to_vec(&stream)?), (64, b"bytes".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`from_device_ptr`](Self::from_device_ptr) and [`uninit_aligned`](Self::uninit_aligned).
+    ///
+    /// # Safety
+    /// As for [`from_device_ptr`](Self::from_device_ptr).
+    pub unsafe fn from_device_ptr_aligned<'a>(
+        source: DevicePtr,
+        len: usize,
+        alignment: impl HasAllocationAlignment,
+        stream: impl Into<StreamRef<'a>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
         if source == DevicePtr::NULL && len > 0 {
             let message = format!("{len} bytes at a null pointer");
             return Err(Error::invalid_argument("DeviceBuffer", message));
         }
-        let buffer = Self::uninit(len, stream, resource)?;
+        let buffer = Self::uninit_aligned(len, alignment, stream, resource)?;
         // SAFETY: the new memory is the stream's and as long; the source is, by the caller's contract, and does not overlap it, since
         // the new memory was nobody's.
         unsafe { copy::device_to_device(buffer.as_ptr(), source, len, buffer.stream().as_ref()) }?;

@@ -52,6 +52,10 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// # }
 /// ```
 ///
+/// A copy on a stream that is being captured becomes part of a graph. While the capture goes on the vector refuses to be read, without
+/// spoiling it; afterwards it knows nothing of the graph, and is the host's: whoever launches the graph, which is `unsafe`, answers for the
+/// memory being there and for the order of its copies with all other uses.
+///
 /// A slice that the host holds keeps devices from writing:
 ///
 /// ```compile_fail,E0502
@@ -188,7 +192,8 @@ where
     /// The elements, after a wait for all work that writes them.
     ///
     /// # Errors
-    /// If the wait fails, for example because that work has failed.
+    /// If the wait fails, for example because that work has failed; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a
+    /// stream that uses them is being captured.
     pub fn as_slice(&self) -> Result<&[T], Error> {
         self.order.wait_on_host(Access::Read)?;
         Ok(&self.elements)
@@ -197,7 +202,7 @@ where
     /// The elements, after a wait for all work that uses them.
     ///
     /// # Errors
-    /// If the wait fails, for example because that work has failed.
+    /// As [`as_slice`](Self::as_slice).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {
         self.order.wait_on_host(Access::Write)?;
         Ok(&mut self.elements)

@@ -26,6 +26,19 @@ enum Mark {
     Event(CudaEvent),
 }
 
+impl Mark {
+    /// Marks the end of `stream`, with the event of a mark that nobody needs if there is one.
+    fn set(spare: Option<Self>, stream: StreamRef<'_>) -> Result<Self, Error> {
+        match spare {
+            Some(Self::Event(event)) if event.record(stream).is_ok() => Ok(Self::Event(event)),
+            _ => stream.record_event().map(Self::Event),
+        }
+    }
+}
+
+/// On the heap, since most memory is used nowhere but at home.
+type Noted = Option<Box<Uses<Place, Mark>>>;
+
 /// Who uses a piece of memory, and who has to wait for whom.
 ///
 /// Memory of a device has a home: a stream that everybody waits for before they use the memory elsewhere, so that uses at home
@@ -35,7 +48,7 @@ pub(crate) struct Order {
     context: Context,
     home: Option<Place>,
     /// The uses on other streams that home has not waited for.
-    uses: Mutex<Uses<Place, Mark>>,
+    uses: Mutex<Noted>,
 }
 
 impl Order {
@@ -63,7 +76,7 @@ impl Order {
         self.home.as_ref().is_some_and(|home| home.is_stream(stream, context))
     }
 
-    fn uses(&self) -> MutexGuard<'_, Uses<Place, Mark>> {
+    fn uses(&self) -> MutexGuard<'_, Noted> {
         // What is noted is noted whole or not at all.
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +85,7 @@ impl Order {
     /// that a default stream means is current.
     fn order_behind(
         &self,
-        uses: &Uses<Place, Mark>,
+        uses: &Noted,
         range: &Range<usize>,
         access: Access,
         (stream, context): (StreamRef<'_>, Context),
@@ -83,9 +96,10 @@ impl Order {
             stream.wait(&home.end()?)?;
         }
         let mut waited: Vec<&Place> = Vec::new();
-        for earlier in uses.conflicting(range, access) {
+        let uses = uses.iter().flat_map(|uses| uses.conflicting(range, access));
+        for earlier in uses {
             let place = &earlier.stream;
-            if place.is_stream(stream, context) {
+            if place.is_stream(stream, context) || place.is_in_graph() {
                 continue;
             }
             match &earlier.mark {
@@ -108,12 +122,15 @@ impl Order {
         stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         let mut uses = self.uses();
-        if self.home.is_some() && uses.is_empty() && self.is_home(stream, self.context) {
+        let has_uses = uses.as_ref().is_some_and(|uses| !uses.is_empty());
+        if self.home.is_some() && !has_uses && self.is_home(stream, self.context) {
             return Ok(());
         }
         let context = Context::current()?;
         self.order_behind(&uses, range, access, (stream, context))?;
-        if self.is_home(stream, context) {
+        if self.is_home(stream, context)
+            && let Some(uses) = uses.as_mut()
+        {
             uses.settle(range, access);
         }
         Ok(())
@@ -131,15 +148,26 @@ impl Order {
         let mut uses = self.uses();
         let context = Context::current()?;
         let is_home = self.is_home(stream, context);
-        if is_home && uses.is_empty() {
+        let has_uses = uses.as_ref().is_some_and(|uses| !uses.is_empty());
+        if is_home && !has_uses {
             return Ok(None);
         }
         self.order_behind(&uses, range, access, (stream, context))?;
+        let uses = uses.get_or_insert_default();
         if is_home {
             uses.settle(range, access);
             return Ok(None);
         }
-        let place = Place::new(stream, context);
+        let place = Place::of_use(stream, context);
+        if place.is_captured() {
+            return Ok(Some(uses.note_beside(
+                place,
+                range.clone(),
+                access,
+                lasts,
+                Mark::EndOfStream,
+            )));
+        }
         Ok(uses.note(place, range.clone(), access, lasts, Mark::EndOfStream))
     }
 
@@ -147,10 +175,12 @@ impl Order {
     /// after it.
     pub(crate) fn passed(&self, number: Option<u64>, stream: StreamRef<'_>) {
         // Without the event those who wait just wait for more.
-        if let Some(number) = number
-            && let Ok(event) = stream.record_event()
+        let Some(number) = number else { return };
+        let spare = self.uses().as_mut().and_then(|uses| uses.take_spare());
+        if let Ok(mark) = Mark::set(spare, stream)
+            && let Some(uses) = self.uses().as_mut()
         {
-            self.uses().set_mark(number, Mark::Event(event));
+            uses.set_mark(number, mark);
         }
     }
 
@@ -158,6 +188,7 @@ impl Order {
     /// need not know of it.
     pub(crate) fn come_home(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         let mut uses = self.uses();
+        let Some(uses) = uses.as_mut() else { return Ok(()) };
         let context = Context::current()?;
         let is_there = |place: &Place| place.is_stream(stream, context);
         let joined =
@@ -197,7 +228,7 @@ impl Order {
     pub(crate) fn move_home(&mut self, stream: StreamRef<'_>) -> Result<(), Error> {
         let _context = self.context.enter()?;
         self.order_behind(&self.uses(), &(0..usize::MAX), Access::Write, (stream, self.context))?;
-        self.uses().clear();
+        *self.uses() = None;
         if !self.is_home(stream, self.context) {
             self.home = Some(Place::new(stream, self.context));
         }
@@ -207,8 +238,15 @@ impl Order {
     /// Waits on the host until no use goes on that conflicts with `access`.
     pub(crate) fn wait_on_host(&self, access: Access) -> Result<(), Error> {
         let mut uses = self.uses();
+        let Some(uses) = uses.as_mut() else { return Ok(()) };
         let all = 0..usize::MAX;
         uses.conflicting(&all, access).try_for_each(|earlier| match &earlier.mark {
+            _ if earlier.stream.is_in_graph() => Ok(()),
+            // To wait for it would spoil the capture.
+            _ if earlier.stream.is_being_captured() => {
+                let message = "a stream that uses the memory is being captured";
+                Err(Error::unsupported("Order::wait_on_host", message))
+            }
             Mark::Event(event) => event.synchronize(),
             Mark::EndOfStream => earlier.stream.synchronize(),
         })?;
@@ -220,7 +258,7 @@ impl Order {
 impl fmt::Debug for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = f.debug_list();
-        self.uses().iter().for_each(|other| {
+        self.uses().iter().flat_map(|uses| uses.iter()).for_each(|other| {
             list.entry(other.stream.stream());
         });
         list.finish()

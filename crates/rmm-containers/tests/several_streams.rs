@@ -46,6 +46,22 @@ fn one_stream_costs_no_event() {
 }
 
 #[test]
+fn staging_that_is_used_again_makes_no_new_event() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let stream = stream();
+    let mut vector = vector(1000, &stream);
+    let mut staging = PinnedVec::from_slice(&[0u32; 1000]).expect("a vector");
+    for round in 0..10 {
+        staging.as_mut_slice().expect("the former copy is done").fill(round);
+        vector.copy_from(staging.device_slice()).expect("a copy");
+    }
+    assert_eq!(calls(&machine, "cuEventCreate"), 1);
+    assert_eq!(vector.to_vec(&stream).expect("a copy"), [9; 1000]);
+    machine.assert_no_violations();
+}
+
+#[test]
 fn two_halves_do_not_wait_for_each_other() {
     let machine = lazy();
     let _entered = machine.enter();

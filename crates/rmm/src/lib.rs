@@ -63,8 +63,24 @@ mod containers {}
 
 /// What those who come from RMM find where, likewise.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/migrating-from-rmm.md")]
-mod migrating_from_rmm {}
+mod migrating_from_rmm {
+    #[doc = include_str!("../../../docs/migrating-from-rmm.md")]
+    mod overview {}
+    #[doc = include_str!("../../../docs/migrating/concepts.md")]
+    mod concepts {}
+    #[doc = include_str!("../../../docs/migrating/resources.md")]
+    mod resources {}
+    #[doc = include_str!("../../../docs/migrating/adaptors.md")]
+    mod adaptors {}
+    #[doc = include_str!("../../../docs/migrating/containers.md")]
+    mod containers {}
+    #[doc = include_str!("../../../docs/migrating/streams-and-devices.md")]
+    mod streams_and_devices {}
+    #[doc = include_str!("../../../docs/migrating/errors-and-logging.md")]
+    mod errors_and_logging {}
+    #[doc = include_str!("../../../docs/migrating/python.md")]
+    mod python {}
+}
 
 /// The guide to watching memory with `tracing`, likewise.
 #[cfg(doctest)]

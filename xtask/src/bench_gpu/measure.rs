@@ -57,6 +57,9 @@ pub(super) fn run(archive: &Path, args: &RunArgs, on_software: bool) -> Result<(
         fs::remove_dir_all(&ops).context(ops.display())?;
     }
     failed.extend(measured?);
+    if args.allocator.is_empty() && args.workload.is_empty() {
+        failed.extend(round_trips(&archive, &output, args)?);
+    }
     summarize(&archive, &output)?;
     if failed.is_empty() {
         Ok(())
@@ -169,6 +172,22 @@ fn run_all(runs: &[Run<'_>], output: &Path, args: &RunArgs) -> Result<Vec<String
     }
     println!("wrote {}", path.display());
     Ok(failed)
+}
+
+/// Times the containers beside raw calls, if the archive has the program for that, and writes `round-trip.csv`. Returns its name if it
+/// failed.
+fn round_trips(archive: &Archive, output: &Path, args: &RunArgs) -> Result<Option<String>> {
+    const NAME: &str = "round-trip";
+    let Ok(program) = archive.program(NAME) else { return Ok(None) };
+    let mut command = Command::new(program);
+    command.arg("--output").arg(output.join(NAME).with_extension("csv"));
+    command.args(args.quick.then_some("--quick"));
+    println!("$ {}", describe(&command));
+    let finished =
+        execute::run(&mut command, Duration::from_secs(args.limit)).with_command(&command)?;
+    print!("{}", finished.stderr);
+    let succeeded = finished.status.is_some_and(|status| status.success());
+    Ok((!succeeded).then(|| NAME.to_owned()))
 }
 
 /// The rows among what a runner printed; a last one that is cut off is none.

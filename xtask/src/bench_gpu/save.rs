@@ -25,6 +25,7 @@ pub(super) fn save(folder: &Path, without_peers: bool) -> Result<()> {
             ("protocol".to_owned(), build::bench_program("protocol")?.path),
             ("report".to_owned(), build::bench_program("report")?.path),
             ("call-log".to_owned(), build::bench_program("call-log")?.path),
+            ("round-trip".to_owned(), build::bench_program("round-trip")?.path),
         ],
         libraries: Vec::new(),
         traces: archive::traces(&root)?,

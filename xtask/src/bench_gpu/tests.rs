@@ -106,6 +106,24 @@ fn an_allocator_that_fails_is_named_and_the_others_are_measured() {
 }
 
 #[test]
+fn the_containers_are_measured_where_all_is() {
+    let trips = r#"[ "$1" = --output ] && echo bytes > "$2""#;
+    let fixture = Fixture::new(ONE_GPU, &[("protocol", RUNNER), ("round-trip", trips)]);
+    let file = fixture.output().join("round-trip.csv");
+    fixture.run(|args| args.workload = vec!["pair".to_owned()]).unwrap();
+    assert!(!file.exists(), "a part was asked for");
+    fixture.run(|_| ()).unwrap();
+    assert_eq!(fs::read_to_string(file).unwrap(), "bytes\n");
+}
+
+#[test]
+fn containers_that_fail_are_named() {
+    let fixture = Fixture::new(ONE_GPU, &[("protocol", RUNNER), ("round-trip", "exit 3")]);
+    let error = fixture.run(|_| ()).unwrap_err().to_string();
+    assert_eq!(error, "not all was measured: round-trip failed");
+}
+
+#[test]
 fn without_peers_ours_are_measured() {
     let fixture = Fixture::new(ONE_GPU, &[("protocol", RUNNER)]);
     fixture.run(|_| ()).unwrap();

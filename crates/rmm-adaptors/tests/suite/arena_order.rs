@@ -6,9 +6,10 @@ use std::thread;
 use proptest::prelude::*;
 use rmm_core::{CudaStream, Device, Resource};
 use rmm_resources::CudaMemoryResource;
-use rmm_sim::{Checker, Fault, Machine, Schedule};
+use rmm_sim::{Checker, Machine, Schedule};
 use rmm_sys::CuResult;
 
+use crate::faults::{again_and_again, run_with_faults};
 use crate::program::{Op, ops};
 use crate::short::{Arena, base_seed, free, layout, stream};
 use crate::world::{Common, World};
@@ -70,34 +71,6 @@ fn run_on_threads(programs: &[Vec<Op>], schedule: Schedule, bytes: usize) {
     drop(entered);
 }
 
-/// Runs a program, with `faults` once the arena and its streams are there, and checks all that must hold. The arena's end is among the
-/// calls that may fail, unless the faults `are_over` by then.
-fn run_with_faults(
-    machine: &Machine,
-    ops: &[Op],
-    bytes: usize,
-    faults: &[Fault],
-    are_over: impl FnOnce() -> bool,
-) {
-    let entered = machine.enter();
-    let world = || World::sharing(Common::over(machine, arena(bytes)), 0);
-    let mut world = machine.without_faults(world);
-    for fault in faults {
-        machine.fail(fault.clone());
-    }
-    for op in ops {
-        world.step(op);
-    }
-    world.finish();
-    if are_over() {
-        machine.clear_faults();
-        everything_can_be_had(world.pool());
-    }
-    drop(world);
-    machine.assert_no_violations();
-    drop(entered);
-}
-
 /// The calls by which an arena learns about order and waits.
 const CALLS: [&str; 5] =
     ["cuEventRecord", "cuEventQuery", "cuStreamWaitEvent", "cuStreamQuery", "cuEventCreate"];
@@ -122,13 +95,9 @@ proptest! {
         kib in 1024usize..6000,
         often in proptest::collection::vec((0..CALLS.len(), 1u32..=20, any::<u64>()), 1..4),
     ) {
-        let seed = often.iter().fold(base_seed(), |seed, &(_, _, next)| seed ^ next);
+        let (faults, seed) = again_and_again(&CALLS, &often);
         let machine = machine(if lazy { Schedule::Lazy } else { Schedule::Seeded(seed) });
-        let fault = |&(call, twentieths, seed): &(usize, u32, u64)| {
-            Fault::probability(CALLS[call], f64::from(twentieths) / 20.0, seed, CuResult::UNKNOWN)
-        };
-        let faults: Vec<Fault> = often.iter().map(fault).collect();
-        run_with_faults(&machine, &ops, kib << 10, &faults, || true);
+        run_with_faults(&machine, &ops, || arena(kib << 10), &faults, || true, everything_can_be_had);
         prop_assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     }
 }
@@ -141,7 +110,8 @@ proptest! {
         let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed ^ base_seed()) };
         let description = || Machine::builder().memory(64 << 20).schedule(schedule);
         Checker::new().machine(description()).fail_each_call(CuResult::UNKNOWN, |machine| {
-            run_with_faults(machine, &ops, kib << 10, &[], || !machine.failed_calls().is_empty());
+            let are_over = || !machine.failed_calls().is_empty();
+            run_with_faults(machine, &ops, || arena(kib << 10), &[], are_over, everything_can_be_had);
         });
     }
 }

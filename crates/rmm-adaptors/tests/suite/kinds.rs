@@ -157,15 +157,7 @@ impl<U: SyncResource> Allocator for Blocks<U> {
         self.statistics().reserved_bytes
     }
 
-    fn waits(&self) -> u64 {
-        let statistics = self.statistics();
-        statistics.stream_waits + statistics.host_waits
-    }
-
-    fn books(&self) -> (u64, u64) {
-        let statistics = self.statistics();
-        (statistics.live_bytes, statistics.unknown_frees)
-    }
+    crate::world::as_statistics_tell!();
 }
 
 impl Allocator for Bins {

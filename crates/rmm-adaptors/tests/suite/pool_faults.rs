@@ -1,14 +1,14 @@
 //! A pool whose driver calls fail: no block is shared, nothing is lost, and it works again afterwards.
 
-use std::alloc::Layout;
-
-use crate::program::{Op, ops};
-use crate::short::base_seed;
-use crate::world::{World, new_stream};
 use proptest::prelude::*;
 use rmm_core::Resource;
+use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Checker, Fault, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
+
+use crate::faults::{again_and_again, run_with_faults};
+use crate::program::{Op, ops};
+use crate::short::{Pool, base_seed, free, layout, stream};
 
 /// The calls by which a pool learns about order, grows and waits.
 const CALLS: [&str; 7] = [
@@ -25,8 +25,7 @@ fn description(schedule: Schedule) -> MachineBuilder {
     Machine::builder().memory(64 << 20).schedule(schedule)
 }
 
-/// Runs a program, with `faults` once the pool and its streams are there, and checks all that must hold. The pool's end is
-/// among the calls that may fail, unless the faults `are_over` by then.
+/// As [`run_with_faults`], over a pool.
 fn run(
     machine: &Machine,
     ops: &[Op],
@@ -34,33 +33,17 @@ fn run(
     faults: &[Fault],
     are_over: impl FnOnce() -> bool,
 ) {
-    let entered = machine.enter();
-    let mut world = machine.without_faults(|| World::new(machine, limit));
-    for fault in faults {
-        machine.fail(fault.clone());
-    }
-    for op in ops {
-        world.step(op);
-    }
-    world.finish();
-    if are_over() {
-        machine.clear_faults();
-        everything_can_be_had(&world, limit);
-    }
-    drop(world);
-    machine.assert_no_violations();
-    drop(entered);
+    let pool = || Pool::builder(CudaMemoryResource::new()).maximum_size(limit).build();
+    let pool = || pool().expect("a pool");
+    let drained = |pool: &Pool| everything_can_be_had(pool, limit);
+    run_with_faults(machine, ops, pool, faults, are_over, drained);
 }
 
 /// The whole pool in one piece, on a stream that is new to it.
-fn everything_can_be_had(world: &World, limit: usize) {
-    let (layout, stream) = (
-        Layout::from_size_align(limit, 256).expect("a small size"),
-        new_stream().expect("a stream"),
-    );
-    let block = world.pool().allocate(stream.as_ref(), layout).expect("all of it is free");
-    // SAFETY: allocated just now with this layout, and not used.
-    unsafe { world.pool().deallocate(stream.as_ref(), block, layout) };
+fn everything_can_be_had(pool: &Pool, limit: usize) {
+    let (layout, stream) = (layout(limit), stream());
+    let block = pool.allocate(stream.as_ref(), layout).expect("all of it is free");
+    free(pool, &stream, block, limit);
 }
 
 fn every_call_fails_in_turn(ops: &[Op], schedule: Schedule, limit: usize, code: CuResult) {
@@ -98,12 +81,8 @@ proptest! {
         granules in 100usize..3000,
         often in proptest::collection::vec((0..CALLS.len(), 1u32..=20, any::<u64>()), 1..4),
     ) {
-        let seed = often.iter().fold(base_seed(), |seed, &(_, _, next)| seed ^ next);
+        let (faults, seed) = again_and_again(&CALLS, &often);
         let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed) };
-        let fault = |&(call, twentieths, seed): &(usize, u32, u64)| {
-            Fault::probability(CALLS[call], f64::from(twentieths) / 20.0, seed, CuResult::UNKNOWN)
-        };
-        let faults: Vec<Fault> = often.iter().map(fault).collect();
         let machine = description(schedule).build();
         run(&machine, &ops, granules * 256, &faults, || true);
         assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());

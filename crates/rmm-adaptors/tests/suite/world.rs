@@ -67,6 +67,22 @@ pub(crate) trait Allocator: Resource + Clone {
     fn books(&self) -> (u64, u64);
 }
 
+/// What an allocator's statistics say of waits and books.
+macro_rules! as_statistics_tell {
+    () => {
+        fn waits(&self) -> u64 {
+            let statistics = self.statistics();
+            statistics.stream_waits + statistics.host_waits
+        }
+
+        fn books(&self) -> (u64, u64) {
+            let statistics = self.statistics();
+            (statistics.live_bytes, statistics.unknown_frees)
+        }
+    };
+}
+pub(crate) use as_statistics_tell;
+
 impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
     fn trim(&self) -> u64 {
         PoolMemoryResource::trim(self, 0)
@@ -76,15 +92,7 @@ impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
         self.reserved_bytes()
     }
 
-    fn waits(&self) -> u64 {
-        let statistics = self.statistics();
-        statistics.stream_waits + statistics.host_waits
-    }
-
-    fn books(&self) -> (u64, u64) {
-        let statistics = self.statistics();
-        (statistics.live_bytes, statistics.unknown_frees)
-    }
+    crate::world::as_statistics_tell!();
 }
 
 impl<U: SyncResource> Allocator for ArenaMemoryResource<U> {
@@ -92,15 +100,7 @@ impl<U: SyncResource> Allocator for ArenaMemoryResource<U> {
         self.arena_size()
     }
 
-    fn waits(&self) -> u64 {
-        let statistics = self.statistics();
-        statistics.stream_waits + statistics.host_waits
-    }
-
-    fn books(&self) -> (u64, u64) {
-        let statistics = self.statistics();
-        (statistics.live_bytes, statistics.unknown_frees)
-    }
+    crate::world::as_statistics_tell!();
 }
 
 /// What several programs share: a resource, and the blocks that they leave to each other.
@@ -132,7 +132,7 @@ pub(crate) struct World<R = Pool> {
     pub(crate) unserved: u64,
 }
 
-pub(crate) fn new_stream() -> Result<CudaStream, Error> {
+fn new_stream() -> Result<CudaStream, Error> {
     CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)
 }
 

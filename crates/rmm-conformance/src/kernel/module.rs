@@ -27,6 +27,9 @@ pub(super) struct Module {
     /// # Invariant
     /// `rmm_check(u64 pointer, u32 words, u32 first_value, u64 errors)` of the module.
     check: CuFunction,
+    /// # Invariant
+    /// `rmm_add(u64 pointer, u32 words, u32 summand, u64 unused)` of the module.
+    add: CuFunction,
 }
 
 impl Module {
@@ -38,9 +41,10 @@ impl Module {
             unsafe { driver.cuModuleLoadData(&raw mut handle, PTX.as_ptr().cast::<c_void>()) };
         check("cuModuleLoadData", code)?;
         let none = CuFunction::from_raw(std::ptr::null_mut());
-        let mut module = Self { handle, fill: none, check: none };
+        let mut module = Self { handle, fill: none, check: none, add: none };
         module.fill = module.function(c"rmm_fill")?;
         module.check = module.function(c"rmm_check")?;
+        module.add = module.function(c"rmm_add")?;
         module.warm_up()?;
         Ok(module)
     }
@@ -59,8 +63,8 @@ impl Module {
     /// which would hide an order that is missing.
     fn warm_up(&self) -> Result<(), Error> {
         let stream = StreamRef::legacy();
-        for function in [self.fill, self.check] {
-            // SAFETY: both kernels take these parameters, and touch no memory for no words.
+        for function in [self.fill, self.check, self.add] {
+            // SAFETY: all kernels take these parameters, and touch no memory for no words.
             unsafe { launch(function, stream.as_raw(), DevicePtr::NULL, 0, 0, 0) }?;
         }
         stream.synchronize()
@@ -92,6 +96,19 @@ impl Module {
     ) -> Outcome {
         // SAFETY: the kernel's parameters, see the field; the rest is the caller's contract.
         Ok(unsafe { launch(self.check, stream.as_raw(), pointer, words, first_value, errors.0) }?)
+    }
+
+    /// # Safety
+    /// As [`Kernels::add`](super::Kernels::add).
+    pub(super) unsafe fn add(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        words: u32,
+        summand: u32,
+    ) -> Outcome {
+        // SAFETY: the kernel's parameters, see the field; the rest is the caller's contract.
+        Ok(unsafe { launch(self.add, stream.as_raw(), pointer, words, summand, 0) }?)
     }
 }
 

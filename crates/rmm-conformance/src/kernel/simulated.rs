@@ -7,8 +7,25 @@ fn bytes(words: u32) -> usize {
     usize::try_from(words).unwrap_or(usize::MAX).saturating_mul(4)
 }
 
-fn values(words: u32, first_value: u32) -> impl Iterator<Item = [u8; 4]> {
-    (0..words).map(move |word| first_value.wrapping_add(word).to_le_bytes())
+/// The words that a filled block has.
+fn values(words: u32, first_value: u32) -> Vec<[u8; 4]> {
+    let mut contents = vec![[0; 4]; usize::try_from(words).unwrap_or(0)];
+    let (place, mut word, mut value) = (contents.as_mut_slice(), 0, first_value);
+    // No iterators: without optimisation, as in tests, this loop is what the whole suite waits for.
+    while word < place.len() {
+        place[word] = value.to_le_bytes();
+        value = value.wrapping_add(1);
+        word += 1;
+    }
+    contents
+}
+
+/// How many words are others.
+fn differing(found: &[[u8; 4]], wanted: &[[u8; 4]]) -> usize {
+    if found.as_flattened() == wanted.as_flattened() {
+        return 0;
+    }
+    found.iter().zip(wanted).filter(|(found, wanted)| found != wanted).count()
 }
 
 pub(super) fn stall() -> Kernel {
@@ -17,21 +34,30 @@ pub(super) fn stall() -> Kernel {
 
 pub(super) fn fill(pointer: DevicePtr, words: u32, first_value: u32) -> Kernel {
     let run = move |memory: &mut rmm_sim::KernelMemory| {
-        let contents: Vec<[u8; 4]> = values(words, first_value).collect();
         // Memory that is gone is noted by the machine itself.
-        let _noted = memory.write(pointer, contents.as_flattened());
+        let _noted = memory.write(pointer, values(words, first_value).as_flattened());
     };
     Kernel::new("fill", run).writes(pointer, bytes(words))
+}
+
+pub(super) fn add(pointer: DevicePtr, words: u32, summand: u32) -> Kernel {
+    let run = move |memory: &mut rmm_sim::KernelMemory| {
+        let mut contents = vec![[0; 4]; usize::try_from(words).unwrap_or(0)];
+        if memory.read(pointer, contents.as_flattened_mut()).is_ok() {
+            for word in &mut contents {
+                *word = u32::from_le_bytes(*word).wrapping_add(summand).to_le_bytes();
+            }
+            let _noted = memory.write(pointer, contents.as_flattened());
+        }
+    };
+    Kernel::new("add", run).updates(pointer, bytes(words))
 }
 
 pub(super) fn check(pointer: DevicePtr, words: u32, first_value: u32, errors: DevicePtr) -> Kernel {
     let run = move |memory: &mut rmm_sim::KernelMemory| {
         let mut contents = vec![[0; 4]; usize::try_from(words).unwrap_or(0)];
         let wrong = match memory.read(pointer, contents.as_flattened_mut()) {
-            Ok(()) => {
-                let expected = values(words, first_value);
-                contents.into_iter().zip(expected).filter(|(found, wanted)| found != wanted).count()
-            }
+            Ok(()) => differing(&contents, &values(words, first_value)),
             Err(_) => contents.len(),
         };
         let mut counter = [0; 4];

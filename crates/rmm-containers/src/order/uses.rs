@@ -58,13 +58,15 @@ impl<S: PartialEq, M> Use<S, M> {
 /// those that are kept.
 #[derive(Debug)]
 pub(super) struct Uses<S, M> {
-    uses: Vec<Use<S, M>>,
+    list: Vec<Use<S, M>>,
     last: u64,
+    /// A mark that nobody needs any more, to be set anew: to make one and to destroy it costs more than to set it.
+    spare: Option<M>,
 }
 
 impl<S, M> Default for Uses<S, M> {
     fn default() -> Self {
-        Self { uses: Vec::new(), last: 0 }
+        Self { list: Vec::new(), last: 0, spare: None }
     }
 }
 
@@ -73,11 +75,11 @@ const DETAILED: usize = 16;
 
 impl<S: PartialEq, M> Uses<S, M> {
     pub(super) fn is_empty(&self) -> bool {
-        self.uses.is_empty()
+        self.list.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Use<S, M>> {
-        self.uses.iter()
+        self.list.iter()
     }
 
     /// The uses that one has to be ordered behind.
@@ -86,13 +88,26 @@ impl<S: PartialEq, M> Uses<S, M> {
         range: &Range<usize>,
         access: Access,
     ) -> impl Iterator<Item = &Use<S, M>> {
-        self.uses.iter().filter(move |other| other.conflicts(range, access))
+        self.list.iter().filter(move |other| other.conflicts(range, access))
     }
 
     /// Forgets the uses within `range` that conflict with a use of all of it: everybody to come is ordered behind that one, which is
     /// behind them.
     pub(super) fn settle(&mut self, range: &Range<usize>, access: Access) {
-        self.uses.retain(|other| !(other.is_within(range) && other.conflicts(range, access)));
+        self.take_off(|other| other.is_within(range) && other.conflicts(range, access));
+    }
+
+    /// Takes uses off the list.
+    fn take_off(&mut self, is_superseded: impl Fn(&Use<S, M>) -> bool) {
+        let gone = self.list.extract_if(.., |other| is_superseded(other));
+        if let Some(gone) = gone.filter(|gone| gone.is_over).last() {
+            self.spare = Some(gone.mark);
+        }
+    }
+
+    /// A mark that was set for a use which is off the list.
+    pub(super) fn take_spare(&mut self) -> Option<M> {
+        self.spare.take()
     }
 
     /// Notes a use that is ordered behind all that it conflicts with, and returns its number, or `None` if it is covered by one that
@@ -112,29 +127,40 @@ impl<S: PartialEq, M> Uses<S, M> {
         let goes_on = |other: &Use<S, M>| {
             other.lasts == Lasts::On && other.stream == stream && other.covers(&range, access)
         };
-        if self.uses.iter().any(goes_on) {
+        if self.list.iter().any(goes_on) {
             return None;
         }
         // The mark of a later use of the same stream is behind this one's.
-        self.uses.retain(|other| {
-            let replaced = other.stream == stream
+        self.take_off(|other| {
+            other.stream == stream
                 && other.is_within(&range)
                 && other.access == access
-                && (other.is_over || other.lasts == Lasts::On && lasts == Lasts::On);
-            !replaced
+                && (other.is_over || other.lasts == Lasts::On && lasts == Lasts::On)
         });
+        Some(self.note_beside(stream, range, access, lasts, mark))
+    }
+
+    /// Notes a use that nobody is ordered behind by waiting for another, nor the other way round, and returns its number.
+    pub(super) fn note_beside(
+        &mut self,
+        stream: S,
+        range: Range<usize>,
+        access: Access,
+        lasts: Lasts,
+        mark: M,
+    ) -> u64 {
         self.last += 1;
         let number = self.last;
-        self.uses.push(Use { number, stream, range, access, lasts, is_over: false, mark });
-        if self.uses.len() > DETAILED {
+        self.list.push(Use { number, stream, range, access, lasts, is_over: false, mark });
+        if self.list.len() > DETAILED {
             self.merge();
         }
-        Some(number)
+        number
     }
 
     /// The work of a use that lasts once is enqueued, before `mark`.
     pub(super) fn set_mark(&mut self, number: u64, mark: M) {
-        let found = self.uses.iter_mut().find(|other| other.number == number);
+        let found = self.list.iter_mut().find(|other| other.number == number);
         if let Some(found) = found.filter(|found| found.lasts == Lasts::Once) {
             (found.mark, found.is_over) = (mark, true);
         }
@@ -144,7 +170,7 @@ impl<S: PartialEq, M> Uses<S, M> {
     fn merge(&mut self) {
         let mut merged: Vec<Use<S, M>> = Vec::new();
         // From the last one on, so that the marks that stay are the latest.
-        for older in std::mem::take(&mut self.uses).into_iter().rev() {
+        for older in std::mem::take(&mut self.list).into_iter().rev() {
             let alike = merged.iter_mut().find(|newer| {
                 !older.is_pending()
                     && newer.stream == older.stream
@@ -161,16 +187,12 @@ impl<S: PartialEq, M> Uses<S, M> {
             }
         }
         merged.reverse();
-        self.uses = merged;
+        self.list = merged;
     }
 
     /// Forgets the uses on a stream whose marks everybody to come is ordered behind anyway.
     pub(super) fn forget_over(&mut self, is_stream: impl Fn(&S) -> bool) {
-        self.uses.retain(|other| !(other.is_over && is_stream(&other.stream)));
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.uses.clear();
+        self.take_off(|other| other.is_over && is_stream(&other.stream));
     }
 }
 
@@ -251,5 +273,27 @@ mod tests {
                 .any(|other| other.stream == stream && other.mark >= at);
             assert!(covered, "use {at} is lost");
         }
+    }
+
+    #[test]
+    fn a_mark_is_spare_when_its_use_is_over_and_superseded() {
+        let mut uses = Uses::default();
+        let first = uses.note('a', 0..10, Read, Lasts::Once, 1).expect("it is noted");
+        uses.note('b', 0..10, Write, Lasts::Once, 2);
+        assert_eq!(uses.take_spare(), None, "work may still be about to be marked: {first}");
+        let second = uses.note('b', 0..10, Write, Lasts::Once, 3).expect("it is noted");
+        uses.set_mark(second, 4);
+        uses.note('c', 0..10, Write, Lasts::Once, 5);
+        assert_eq!(uses.take_spare(), Some(4));
+        assert_eq!(uses.take_spare(), None, "it is taken");
+    }
+
+    #[test]
+    fn what_is_noted_beside_others_replaces_none() {
+        let mut uses = Streams::default();
+        let first = uses.note('a', 0..10, Write, Lasts::Once, ()).expect("it is noted");
+        uses.set_mark(first, ());
+        uses.note_beside('b', 0..10, Write, Lasts::Once, ());
+        assert_eq!(streams(&uses, 0..10, Read), "ab");
     }
 }

@@ -1,0 +1,118 @@
+//! Times a vector's way to the device, through a kernel and back: by the containers, beside the driver's own calls.
+
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use rmm_benches::round_trip::{Allocation, Figure, measure};
+use rmm_benches::workloads::Outcome;
+use rmm_cli::args::DeviceChoice;
+use rmm_cli::device::OpenDevice;
+
+/// Bytes that go each way.
+const SIZES: [u32; 7] = [4 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20];
+
+/// All trips of one size and kind carry so many bytes, within these numbers of trips.
+const BYTES: u32 = 2 << 30;
+const TRIPS: std::ops::RangeInclusive<u32> = 20..=2000;
+
+/// What the containers may take for one of the raw calls.
+const BOUND: f64 = 1.01;
+
+const COLUMNS: [&str; 8] =
+    ["size", "allocated", "trips", "typed, us", "raw, us", "ratio", "calls", "raw calls"];
+
+/// Time upload, kernel and download by the containers, beside the driver's own calls.
+#[derive(Debug, Parser)]
+#[command(name = "round-trip", version)]
+struct Args {
+    /// Just enough to see that it runs; the figures say nothing
+    #[arg(long)]
+    quick: bool,
+    /// Where the rows go instead of standard output
+    #[arg(long, value_name = "FILE.csv")]
+    output: Option<PathBuf>,
+    /// Where to run: a GPU if there is one, else the software device (auto); the software device (sim); the GPU with this number
+    #[arg(long, value_name = "auto|sim|N", default_value = "auto")]
+    device: DeviceChoice,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("round-trip: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Outcome {
+    let device = OpenDevice::open(args.device)?;
+    say(&format!("on: {}", device.name));
+    if device.is_software() {
+        say("this is the software device: its times say nothing about a GPU's");
+    }
+    let to: Box<dyn Write> = match &args.output {
+        Some(path) => {
+            Box::new(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?)
+        }
+        None => Box::new(io::stdout()),
+    };
+    let mut rows = csv::Writer::from_writer(to);
+    let mut figures = Vec::new();
+    for bytes in SIZES {
+        if args.quick && bytes > 1 << 20 {
+            break;
+        }
+        let trips = (BYTES / bytes).clamp(*TRIPS.start(), *TRIPS.end());
+        let trips = if args.quick { 3 } else { usize::try_from(trips)? };
+        for allocation in [Allocation::Once, Allocation::EachTrip] {
+            let figure = measure(&device, bytes / 4, allocation, trips)?;
+            rows.serialize(&figure)?;
+            // So that a run that is cut short leaves what it has measured.
+            rows.flush()?;
+            figures.push(figure);
+        }
+    }
+    say(&table(&figures).to_string());
+    let met = figures.iter().filter(|figure| figure.ratio <= BOUND).count();
+    say(&format!("{met} of {} take at most {BOUND} times as long as raw calls", figures.len()));
+    Ok(())
+}
+
+fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_BORDERS_ONLY_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::Disabled).set_header(COLUMNS);
+    for figure in figures {
+        let allocated = match figure.allocation {
+            Allocation::Once => "once",
+            Allocation::EachTrip => "each trip",
+        };
+        table.add_row([
+            rmm_core::format_bytes(figure.bytes as u64),
+            allocated.to_owned(),
+            figure.trips.to_string(),
+            format!("{:.2}", figure.typed_ns / 1e3),
+            format!("{:.2}", figure.raw_ns / 1e3),
+            format!("{:.4}", figure.ratio),
+            figure.typed_calls.to_string(),
+            figure.raw_calls.to_string(),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn say(line: &str) {
+    // Where even this can not be written, the exit status still says it.
+    writeln!(io::stderr(), "{line}").ok();
+}
