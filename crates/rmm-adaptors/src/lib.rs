@@ -23,16 +23,11 @@
 //! [`CallbackMemoryResource`] is a resource made of the program's own functions.
 
 mod aligned;
-mod alone;
 mod arena;
 mod binning;
 mod callback;
 mod failure_callback;
 mod fallback;
-// The pool's caches have the same.
-#[path = "pool/caches/fence.rs"]
-#[expect(clippy::duplicate_mod, reason = "it has a small state, which each may have for itself")]
-mod fence;
 mod fixed_size;
 mod layer;
 mod limiting;
@@ -40,8 +35,8 @@ mod logging;
 mod pool;
 mod prefetch;
 mod statistics;
+mod sync;
 mod tagged;
-mod thread_number;
 mod thread_safe;
 mod trace;
 #[cfg(feature = "tracing")]

@@ -8,8 +8,8 @@ use rmm_core::{
     align_up, is_supported_alignment,
 };
 
-use crate::alone::Alone;
 use crate::layer::{Below, Layer, adaptor};
+use crate::sync::alone::Alone;
 
 const NAME: &str = "limiting";
 

@@ -4,8 +4,8 @@ use std::alloc::Layout;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::alone::AloneOrLocked;
 use crate::layer::{Below, Layer, adaptor};
+use crate::sync::alone::AloneOrLocked;
 
 adaptor! {
     /// Lets one thread at a time call another resource.

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rmm_core::DevicePtr;
 use rmm_sys::CuStream;
 
-use crate::thread_number::thread_number;
+use crate::sync::thread_number;
 
 #[derive(Clone, Copy)]
 pub(super) enum Action {

@@ -11,7 +11,6 @@ mod biased;
 mod cache;
 mod classes;
 mod exact;
-mod fence;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
 mod thread;

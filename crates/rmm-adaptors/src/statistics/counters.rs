@@ -4,7 +4,7 @@
 
 use rmm_core::Error;
 
-use crate::alone::AloneOrLocked;
+use crate::sync::alone::AloneOrLocked;
 
 /// How much there is now, was at the most, and came in all. Signed: what was allocated before a push may be freed after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -16,8 +16,8 @@ use dashmap::mapref::entry::Entry;
 use rmm_core::DevicePtr;
 
 use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
-use crate::alone::Alone;
 use crate::pool::BuildIdHasher;
+use crate::sync::alone::Alone;
 
 pub(super) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
 

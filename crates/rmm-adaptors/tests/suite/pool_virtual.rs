@@ -315,9 +315,9 @@ unsafe impl SyncResource for SlowToLeave {
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let first = self.first.lock().expect("nobody panics").take();
-        if let Some((leaves, refused)) = first {
+        if let Some((leaves, refusals)) = first {
             leaves.send(()).expect("the test waits for it");
-            refused.recv().expect("the test goes on");
+            refusals.recv().expect("the test goes on");
         }
         // SAFETY: the caller's.
         unsafe { self.upstream.deallocate_sync(pointer, layout) };
@@ -348,9 +348,9 @@ unsafe impl ExtendableResource for SlowToLeave {
 fn addresses_that_another_thread_gives_back_are_waited_for() {
     let machine = Machine::new();
     let _entered = machine.enter();
-    let ((leaves, leaving), (refuses, refused)) = (channel(), channel());
+    let ((leaves, leaving), (refuses, refusals)) = (channel(), channel());
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
-    let first = Mutex::new(Some((leaves, refused)));
+    let first = Mutex::new(Some((leaves, refusals)));
     let upstream = SlowToLeave { upstream, first, refuses };
     let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
     let (pool, stream) = (pool.build().expect("a pool"), stream());

@@ -21,8 +21,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "limit-kept-after-a-failure",
         file: LIMITING,
-        original: "                self.used.fetch_sub(padded, Ordering::Relaxed);\n",
-        replacement: "                let _ = padded;\n",
+        original: "inspect_err(|_| self.release(padded))",
+        replacement: "inspect_err(|_| self.release(padded & 0))",
         breaks: "a request that upstream refuses counts against the limit for ever",
     },
     Mutant {
@@ -35,8 +35,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "limit-without-padding",
         file: LIMITING,
-        original: "(layout.size() as u64).checked_next_multiple_of(self.alignment)",
-        replacement: "(layout.size() as u64).checked_next_multiple_of(self.alignment.min(1))",
+        original: "align_up(layout.size(), self.alignment)",
+        replacement: "align_up(layout.size(), self.alignment.min(1))",
         breaks: "a limit counts less than what blocks take up",
     },
     Mutant {
@@ -77,8 +77,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "aligned-block-freed-where-it-lies",
         file: ALIGNED,
-        original: "(moved.remove(&pointer).unwrap_or(pointer), padded)",
-        replacement: "(moved.remove(&pointer).map_or(pointer, |_| pointer), padded)",
+        original: "let Some(upstream) = moved.remove(&aligned) else { return aligned };",
+        replacement: "let Some(upstream) = moved.remove(&aligned).map(|_| aligned) else { return aligned };",
         breaks: "upstream is given an address that it never handed out",
     },
     Mutant {
@@ -91,8 +91,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "aligned-below-the-threshold",
         file: ALIGNED,
-        original: "_ if size >= self.threshold =>",
-        replacement: "_ if size > self.threshold =>",
+        original: "if size >= self.threshold { self.alignment }",
+        replacement: "if size > self.threshold { self.alignment }",
         breaks: "a block of the threshold's size is not aligned",
     },
     Mutant {
@@ -133,15 +133,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "thread-safe-frees-anyway",
         file: THREAD_SAFE,
-        original: "    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {\n        let _one = self.0.lock().unwrap_or_else(PoisonError::into_inner);\n",
-        replacement: "    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {\n",
+        original: "self.0.with(|()| unsafe { below.deallocate(pointer, layout) });",
+        replacement: "unsafe { below.deallocate(pointer, layout) };",
         breaks: "a free is in upstream together with another call",
     },
     Mutant {
         name: "thread-safe-allocates-anyway",
         file: THREAD_SAFE,
-        original: "        let _one = self.0.lock().unwrap_or_else(PoisonError::into_inner);\n        below.allocate(layout)",
-        replacement: "        below.allocate(layout)",
+        original: "self.0.with(|()| below.allocate(layout))",
+        replacement: "below.allocate(layout)",
         breaks: "an allocation is in upstream together with another call",
     },
     Mutant {
@@ -217,8 +217,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "log-with-another-null",
         file: LINE,
-        original: "if self.0 == 0 { f.write_str(\"(nil)\") }",
-        replacement: "if self.0 == 0 { f.write_str(\"0x0\") }",
+        original: "line.hexadecimal(pointer.0, \"(nil)\")",
+        replacement: "line.hexadecimal(pointer.0, \"0x0\")",
         breaks: "a log is not RMM's",
     },
 ];

@@ -4,12 +4,13 @@ use super::{Mutant, ORDER, SHARED, SLOW, STATE};
 
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
+const ALONE: &str = "crates/rmm-adaptors/src/sync/alone.rs";
 const BIASED: &str = "crates/rmm-adaptors/src/pool/caches/biased.rs";
 const THREAD: &str = "crates/rmm-adaptors/src/pool/caches/thread.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
 
 /// What has models that explore every interleaving of a few threads.
-pub(super) const MODELLED: &[&str] = &[BIASED, THREAD];
+pub(super) const MODELLED: &[&str] = &[ALONE, BIASED, THREAD];
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -123,5 +124,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "        while left > 0\n            && let Some((size, address)) = self.exact.take_oldest()",
         replacement: "        while left > 64\n            && left < 128\n            && let Some((size, address)) = self.exact.take_oldest()",
         breaks: "large blocks that threads keep at hand are refused to others",
+    },
+    Mutant {
+        name: "no-fence-of-one-alone",
+        file: ALONE,
+        original: "        fence::light();\n",
+        replacement: "",
+        breaks: "the one that is alone and a second thread miss each other both ways",
+    },
+    Mutant {
+        name: "no-fence-of-the-second",
+        file: ALONE,
+        original: "        fence::heavy();\n",
+        replacement: "",
+        breaks: "the one that is alone and a second thread miss each other both ways",
+    },
+    Mutant {
+        name: "one-alone-not-waited-for",
+        file: ALONE,
+        original: "while self.is_inside.load(Ordering::Acquire) {",
+        replacement: "while self.is_inside.load(Ordering::Acquire) && false {",
+        breaks: "a value is handed over while somebody is at it",
     },
 ];

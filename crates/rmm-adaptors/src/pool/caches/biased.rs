@@ -7,35 +7,10 @@
 use std::fmt;
 use std::sync::PoisonError;
 
-#[cfg(rmm_loom)]
-use loom::{cell::UnsafeCell, sync, thread::yield_now};
-#[cfg(not(rmm_loom))]
-use std::{sync, thread::yield_now};
-
-#[cfg(not(rmm_loom))]
-use cell::UnsafeCell;
-use sync::atomic::{AtomicU64, Ordering};
-use sync::{Mutex, MutexGuard};
-
-use super::fence;
 use super::thread::{Id, Me, NOBODY, Thread};
-
-/// The part of `loom::cell` that is used here.
-#[cfg(not(rmm_loom))]
-mod cell {
-    pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        pub(super) fn new(value: T) -> Self {
-            Self(std::cell::UnsafeCell::new(value))
-        }
-
-        #[inline]
-        pub(super) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
-            change(self.0.get())
-        }
-    }
-}
+use crate::sync::fence;
+use crate::sync::primitives::atomic::{AtomicU64, Ordering};
+use crate::sync::primitives::{Mutex, MutexGuard, UnsafeCell, yield_now};
 
 /// Looks at a thread that is inside before the processor is left to others.
 #[cfg(not(rmm_loom))]

@@ -6,12 +6,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-#[cfg(rmm_loom)]
-use loom::sync::atomic;
-#[cfg(not(rmm_loom))]
-use std::sync::atomic;
-
-use atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A thread's id: no other thread has it, before or after.
 pub(super) type Id = u64;

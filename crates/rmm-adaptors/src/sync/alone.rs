@@ -8,32 +8,10 @@
 use std::fmt;
 use std::sync::PoisonError;
 
-#[cfg(rmm_loom)]
-use loom::{cell::UnsafeCell, sync, thread::yield_now};
-#[cfg(not(rmm_loom))]
-use std::{sync, thread::yield_now};
-
-#[cfg(not(rmm_loom))]
-use cell::UnsafeCell;
-use sync::Mutex;
-use sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use crate::fence;
-use crate::thread_number::thread_number;
-
-/// The part of `loom::cell` that is used here.
-#[cfg(not(rmm_loom))]
-mod cell {
-    #[derive(Default)]
-    pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        #[inline]
-        pub(super) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
-            change(self.0.get())
-        }
-    }
-}
+use super::fence;
+use super::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::primitives::{Mutex, UnsafeCell, yield_now};
+use super::thread_number;
 
 /// Nobody has come.
 const NOBODY_YET: u64 = 0;

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-pub(super) use imp::{heavy, light, prepare};
+pub(crate) use imp::{heavy, light, prepare};
 
 #[cfg(all(target_os = "linux", not(rmm_loom)))]
 mod imp {
@@ -20,7 +20,7 @@ mod imp {
     static IS_ASYMMETRIC: AtomicBool = AtomicBool::new(false);
 
     /// Has to come before the first [`heavy`], on its thread or one that it has heard of since.
-    pub(in super::super) fn prepare() {
+    pub(crate) fn prepare() {
         static REGISTERED: OnceLock<()> = OnceLock::new();
         REGISTERED.get_or_init(|| {
             let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited);
@@ -32,7 +32,7 @@ mod imp {
 
     /// The frequent side's.
     #[inline]
-    pub(in super::super) fn light() {
+    pub(crate) fn light() {
         if IS_ASYMMETRIC.load(Ordering::Relaxed) {
             compiler_fence(Ordering::SeqCst);
         } else {
@@ -42,7 +42,7 @@ mod imp {
 
     /// The rare side's.
     #[cold]
-    pub(in super::super) fn heavy() {
+    pub(crate) fn heavy() {
         if IS_ASYMMETRIC.load(Ordering::Relaxed) {
             // It worked before; a program may since have forbidden itself the call. Without it two threads could be in one cache.
             if membarrier(MembarrierCommand::PrivateExpedited).is_err() {
@@ -55,20 +55,17 @@ mod imp {
 
 #[cfg(not(all(target_os = "linux", not(rmm_loom))))]
 mod imp {
-    #[cfg(rmm_loom)]
-    use loom::sync::atomic::{Ordering, fence};
-    #[cfg(not(rmm_loom))]
-    use std::sync::atomic::{Ordering, fence};
+    use crate::sync::primitives::atomic::{Ordering, fence};
 
-    pub(in super::super) fn prepare() {}
+    pub(crate) fn prepare() {}
 
     #[inline]
-    pub(in super::super) fn light() {
+    pub(crate) fn light() {
         fence(Ordering::SeqCst);
     }
 
     #[cold]
-    pub(in super::super) fn heavy() {
+    pub(crate) fn heavy() {
         fence(Ordering::SeqCst);
     }
 }

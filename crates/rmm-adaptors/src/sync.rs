@@ -1,0 +1,8 @@
+//! What threads share, and what that is built from.
+
+pub(crate) mod alone;
+pub(crate) mod fence;
+pub(crate) mod primitives;
+mod thread_number;
+
+pub(crate) use thread_number::thread_number;
