@@ -2,6 +2,7 @@
 
 pub(crate) mod alone;
 pub(crate) mod fence;
+pub(crate) mod patience;
 pub(crate) mod primitives;
 mod thread_number;
 

@@ -22,6 +22,8 @@ enum Obstacle {
     Dependency(Point),
     /// Only that the next item has not run.
     Ready,
+    /// The item is not there: a panic of this device has lost it.
+    Lost,
 }
 
 impl State {
@@ -33,7 +35,7 @@ impl State {
         if stream.running {
             return Obstacle::Running;
         }
-        let Some(item) = stream.queue.front() else { return Obstacle::None };
+        let Some(item) = stream.queue.front() else { return Obstacle::Lost };
         let open = item.after.iter().find(|&&point| !self.streams.is_complete(point));
         open.map_or(Obstacle::Ready, |&point| Obstacle::Dependency(point))
     }
@@ -99,8 +101,15 @@ impl Session<'_> {
                 Obstacle::Running => self.wait(),
                 Obstacle::Dependency(earlier) => wanted.push(earlier),
                 Obstacle::Ready => self.run_next(point.stream),
+                Obstacle::Lost => self.give_up(point.stream),
             }
         }
+    }
+
+    /// Goes on without the work of a stream that was lost, and says so.
+    fn give_up(&mut self, id: u64) {
+        self.checks.report_panic("work of a stream");
+        self.streams.give_up(id);
     }
 
     /// Runs one item that is needed for these points, unless another thread is at it.
@@ -113,6 +122,7 @@ impl Session<'_> {
         loop {
             match self.obstacle(point) {
                 Obstacle::None | Obstacle::Running => return,
+                Obstacle::Lost => return self.give_up(point.stream),
                 Obstacle::Dependency(earlier) => point = earlier,
                 Obstacle::Ready => return self.run_next(point.stream),
             }
@@ -190,12 +200,15 @@ impl Session<'_> {
         let state = &mut **self;
         let Some(stream) = state.streams.get_mut(id) else { return };
         let (position, device) = (stream.completed + 1, stream.device);
-        let Some(Item { work, .. }) = stream.queue.pop_front() else { return };
-        stream.running = matches!(work, Work::Host { .. } | Work::Kernel(_));
-        if state.tracing {
-            let what = state.tell(&work);
+        if state.tracing
+            && let Some(Item { work, .. }) = state.streams.get(id).and_then(|it| it.queue.front())
+        {
+            let what = state.tell(work);
             state.trace.push(TraceEntry::Work { stream: id, position, what });
         }
+        let Some(stream) = state.streams.get_mut(id) else { return };
+        let Some(Item { work, .. }) = stream.queue.pop_front() else { return };
+        stream.running = matches!(work, Work::Host { .. } | Work::Kernel(_));
         match work {
             Work::Host { function, data } => {
                 self.unlocked(|| {
@@ -253,6 +266,20 @@ mod tests {
     use super::*;
     use crate::machine::Machine;
     use crate::memory::Side;
+
+    #[test]
+    fn work_that_was_lost_is_told_and_not_waited_for() {
+        let machine = Machine::new();
+        let mut session = Session::open(&machine);
+        let stream = session.devices[0].legacy_stream;
+        let point = session.enqueue(stream, Work::Mark("a mark")).expect("the stream is there");
+        let item = session.streams.get_mut(stream).and_then(|stream| stream.queue.pop_front());
+        assert!(item.is_some());
+        assert!(!session.poll(&[point]));
+        assert!(session.poll(&[point]));
+        session.finish([point]);
+        assert_eq!(session.checks.violations()[0].kind, ViolationKind::DevicePanicked);
+    }
 
     #[test]
     fn work_that_panics_in_the_device_is_told_and_not_waited_for() {

@@ -212,6 +212,15 @@ impl Streams {
         self.bury_if_done(id);
     }
 
+    /// Takes all items of a stream for done.
+    pub(crate) fn give_up(&mut self, id: u64) {
+        if let Some(stream) = self.by_id.get_mut(&id) {
+            stream.completed = stream.submitted;
+            stream.running = false;
+        }
+        self.bury_if_done(id);
+    }
+
     fn bury_if_done(&mut self, id: u64) {
         if self.get(id).is_some_and(|stream| stream.destroyed && stream.is_drained())
             && let Some(stream) = self.by_id.remove(&id)
@@ -332,11 +341,12 @@ impl State {
         let (what, uses) = if is_checked { work.uses() } else { ("", Vec::new()) };
         let stream = self.streams.get_mut(id).ok_or(CuResult::INVALID_HANDLE)?;
         stream.frontier.join(&joined);
-        stream.submitted += 1;
-        let point = Point { stream: id, position: stream.submitted };
+        let point = Point { stream: id, position: stream.submitted + 1 };
         let lane = (stream.order, stream.device, self.devices[stream.device].legacy_stream);
         self.clock.enqueue(point, lane, after, &work);
+        // Counted when it is there: what is counted is waited for.
         stream.queue.push_back(Item { work, after: before });
+        stream.submitted = point.position;
         self.check_work(point, what, &uses);
         Ok(point)
     }

@@ -265,8 +265,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "leaving-addresses-are-given-up",
         file: EXTENDING,
-        original: "may_be_leaving = was_returning || state.returning > 0",
-        replacement: "may_be_leaving = false && (was_returning || state.returning > 0)",
+        original: "may_be_leaving = others_called || state.others_call()",
+        replacement: "may_be_leaving = others_called && false",
         breaks: "addresses that another thread gives back count as somebody else's for ever",
     },
     Mutant {

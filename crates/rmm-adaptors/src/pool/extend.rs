@@ -82,7 +82,7 @@ impl Shared {
         let mut retries = 0;
         loop {
             let Some(mut claim) = state.claim(list, size, page) else { return (state, Err(None)) };
-            let was_returning = state.returning > 0;
+            let others_called = state.others_call();
             let missing = claim.missing_bytes();
             let most = match thrift {
                 Thrift::Surplus => self.growth.enough_extended(state.peak_with(size)),
@@ -98,30 +98,34 @@ impl Shared {
                 state.give_up(claim, list);
                 return (state, Err(None));
             };
+            let needed_end = claim.end_of_missing();
             if claim.is_at_end && !is_frugal {
                 state.heap.widen(&mut claim, wanted - missing);
             }
             let pieces = cut(&claim.missing, self.growth.piece_size(held, page));
             let base = state.base(claim.segment);
-            // What other threads are giving back has left a gap, but upstream may not have it yet.
-            let may_be_leaving = was_returning || state.returning > 0;
+            // What other threads are giving back has left a gap, but upstream may not have it yet; and what they ask for at addresses of
+            // upstream's choice may go back.
+            let may_be_leaving = others_called || state.others_call();
             let underway = Underway::start(self, state, claim.missing_bytes(), 0);
             let outcome = trace::growing(self.name, claim.missing_bytes(), || {
                 allocate_all(upstream, base, &pieces)
             });
             state = underway.settle();
+            request.has_called();
             let Err((offset, error)) = outcome else {
                 let node = state.meet(&claim, &pieces, size, list);
                 return (state, Ok(node));
             };
             let (segment, was_more) = (claim.segment, claim.missing_bytes() > missing);
             state.give_up(claim, list);
-            if error.kind() == ErrorKind::OutOfRange && may_be_leaving && retries < RETRIES {
+            if error.kind() == ErrorKind::OutOfRange && was_more && offset >= needed_end {
+                // Somebody else has addresses that would be of use, but are not needed.
+                is_frugal = true;
+            } else if error.kind() == ErrorKind::OutOfRange && may_be_leaving && retries < RETRIES {
                 retries += 1;
-                if state.returning > 0 {
-                    let settled = state.settled;
-                    state = self.wait_for_others(state, settled);
-                }
+                let settled = state.settled;
+                state = self.wait_for_others(state, settled);
             } else if error.kind() == ErrorKind::OutOfRange {
                 // Somebody else has these addresses.
                 state.heap.close_at(segment, offset);

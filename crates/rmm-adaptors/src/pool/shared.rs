@@ -1,6 +1,7 @@
 //! A pool without its upstream's type: the lock, who may use it, and what a free does.
 
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -184,7 +185,8 @@ impl Shared {
             self.drain_caches(&mut state);
             state.take_for_graph(stream, layout, size)?
         } else {
-            let request = Request { upstream, stream, list, layout, size };
+            let calls = Cell::new(0);
+            let request = Request { upstream, stream, list, layout, size, calls: &calls };
             let (guard, outcome) = self.allocate_slowly(state, request);
             state = guard;
             outcome?

@@ -2,6 +2,7 @@
 //! growth to the hard limit, a wait on the host, giving back.
 
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::sync::{MutexGuard, PoisonError};
 
 use rmm_core::{
@@ -29,6 +30,15 @@ pub(super) struct Request<'a> {
     pub(super) layout: Layout,
     /// Bytes, a multiple of the granule, with room for the alignment.
     pub(super) size: u64,
+    /// Its own calls to upstream that have ended.
+    pub(super) calls: &'a Cell<u64>,
+}
+
+impl Request<'_> {
+    /// One of its calls to upstream has ended.
+    pub(super) fn has_called(&self) {
+        self.calls.set(self.calls.get() + 1);
+    }
 }
 
 /// The block, or why there is none, with the lock that was held.
@@ -110,7 +120,9 @@ impl Shared {
     ) -> Outcome<'s, Error> {
         let mut retries = 0;
         loop {
-            let settled = state.settled;
+            // Calls of others that have ended so far.
+            let others = |state: &State| state.settled - request.calls.get();
+            let settled = others(&state);
             let (guard, outcome) = self.steps(state, request);
             state = guard;
             let error = match outcome {
@@ -121,8 +133,10 @@ impl Shared {
             let needed = self.least_needed(&state, request);
             let fits_but_for_others = state.heap.reserved().saturating_add(needed) <= limit
                 && (state.heap.reserved() + state.pending).saturating_add(needed) > limit;
-            let others_are_underway = state.pending > 0 || state.returning > 0;
-            let has_changed = state.settled != settled;
+            let others_are_underway = state.others_call();
+            // After calls of its own it looks once more: they may have given room that was no use to them.
+            let is_first = retries == 0 && request.calls.get() > 0;
+            let has_changed = others(&state) != settled || is_first;
             // Where upstream was not even asked others' calls decide. Where it refused, these are no reason to ask for ever.
             if error.is_some() || !fits_but_for_others {
                 retries += 1;
@@ -131,7 +145,7 @@ impl Shared {
                     return (state, Err(error));
                 }
             }
-            state = self.wait_for_others(state, settled);
+            state = self.wait_for_others(state, settled + request.calls.get());
         }
     }
 
@@ -141,7 +155,7 @@ impl Shared {
         mut state: MutexGuard<'s, State>,
         settled: u64,
     ) -> MutexGuard<'s, State> {
-        while state.settled == settled && (state.pending > 0 || state.returning > 0) {
+        while state.settled == settled && state.others_call() {
             state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state
@@ -230,7 +244,7 @@ impl Shared {
             }
             chunks.extend(state.remove_piece(piece));
         }
-        self.give_back(state, request.upstream, &chunks)
+        self.give_back_for(request, state, &chunks)
     }
 
     /// Asks upstream for more, with the lock released meanwhile, and takes the block out of it. `None` as the error means
@@ -262,6 +276,7 @@ impl Shared {
             let underway = Underway::start(self, state, bytes, 0);
             let grown = self.allocate_row(request.upstream, layout);
             state = underway.settle();
+            request.has_called();
             match grown {
                 Ok(row) => {
                     self.add_row(&mut state, request.upstream, &row);
@@ -437,7 +452,7 @@ impl Shared {
         }
         let chunks: Vec<Chunk> =
             unused.into_iter().filter_map(|piece| state.remove_piece(piece)).collect();
-        let state = self.give_back(state, request.upstream, &chunks);
+        let state = self.give_back_for(request, state, &chunks);
         self.grow(state, request, self.growth.hard_limit)
     }
 
@@ -457,6 +472,21 @@ impl Shared {
         let bytes = chunks.iter().map(|chunk: &Chunk| chunk.layout.size() as u64).sum();
         drop(self.give_back(state, upstream, &chunks));
         bytes
+    }
+
+    /// Gives memory back upstream for the sake of a request, with the lock released meanwhile.
+    fn give_back_for<'s>(
+        &'s self,
+        request: Request<'_>,
+        state: MutexGuard<'s, State>,
+        chunks: &[Chunk],
+    ) -> MutexGuard<'s, State> {
+        if chunks.is_empty() {
+            return state;
+        }
+        let state = self.give_back(state, request.upstream, chunks);
+        request.has_called();
+        state
     }
 
     /// Gives memory back upstream, with the lock released meanwhile.

@@ -101,6 +101,11 @@ impl State {
         }
     }
 
+    /// Whether calls to upstream are under way.
+    pub(super) fn others_call(&self) -> bool {
+        self.pending > 0 || self.returning > 0
+    }
+
     /// Adds memory from upstream: clean, since upstream gives it for everybody's use. Returns its segment.
     pub(super) fn add_row(&mut self, row: &Row) -> SegmentId {
         let segment = self.heap.add_segment(&row.pieces);

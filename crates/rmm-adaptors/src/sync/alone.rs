@@ -9,8 +9,9 @@ use std::fmt;
 use std::sync::PoisonError;
 
 use super::fence;
+use super::patience::wait_until;
 use super::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
-use super::primitives::{Mutex, UnsafeCell, yield_now};
+use super::primitives::{Mutex, UnsafeCell};
 use super::thread_number;
 
 /// Nobody has come.
@@ -42,6 +43,9 @@ struct Inside<'a>(&'a AtomicBool);
 
 // SAFETY: the value is used by one thread, and then by one other, between which lie the release and the acquire of `is_inside`.
 unsafe impl<T: Send> Sync for Alone<T> {}
+
+// What a panic leaves behind is what it leaves under a mutex of which nobody minds that it is poisoned.
+impl<T> std::panic::RefUnwindSafe for Alone<T> {}
 
 impl Drop for Inside<'_> {
     #[inline]
@@ -131,9 +135,7 @@ impl<T> Alone<T> {
         self.user.swap(ENDING, Ordering::Relaxed);
         fence::heavy();
         // Acquire: what the user did is seen.
-        while self.is_inside.load(Ordering::Acquire) {
-            yield_now();
-        }
+        wait_until(|| !self.is_inside.load(Ordering::Acquire));
         // SAFETY: nobody is the user from the swap on. Who was has seen so in `go_inside`, or was seen inside above, after the heavy fence,
         // and has left. No other thread is here, as the lock is held.
         self.value.with_mut(|value| share(unsafe { &mut *value }));

@@ -6,13 +6,9 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{Mutex, MutexGuard, atomic},
-    thread::yield_now,
 };
 #[cfg(not(rmm_loom))]
-pub(crate) use std::{
-    sync::{Mutex, MutexGuard, atomic},
-    thread::yield_now,
-};
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 
 #[cfg(not(rmm_loom))]
 pub(crate) use cell::UnsafeCell;

@@ -125,6 +125,17 @@ fn threads_that_find_upstream_full_do_not_keep_each_other_at_it() {
 }
 
 #[test]
+fn a_thread_alone_takes_no_call_of_its_own_for_that_of_another() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let upstream = Hooked { is_full: true, ..Hooked::default() };
+    let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
+    let error = pool.allocate(stream().as_ref(), layout(4 * MIB)).unwrap_err();
+    assert!(error.is_out_of_memory());
+    assert_eq!(upstream.allocations.load(Ordering::Relaxed), 2, "it asks, and once more");
+}
+
+#[test]
 fn a_panic_of_upstream_leaves_the_pool_usable() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();

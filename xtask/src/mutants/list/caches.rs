@@ -79,8 +79,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "user-inside-not-waited-for",
         file: BIASED,
-        original: "                wait_outside(thread);\n",
-        replacement: "                let _ = (thread, wait_outside);\n",
+        original: "wait_until(|| !thread.is_inside.load(Ordering::Acquire));",
+        replacement: "wait_until(|| !thread.is_inside.load(Ordering::Acquire) || true);",
         breaks: "a cache is emptied while its user is at it",
     },
     Mutant {
@@ -142,8 +142,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "one-alone-not-waited-for",
         file: ALONE,
-        original: "while self.is_inside.load(Ordering::Acquire) {",
-        replacement: "while self.is_inside.load(Ordering::Acquire) && false {",
+        original: "wait_until(|| !self.is_inside.load(Ordering::Acquire));",
+        replacement: "wait_until(|| !self.is_inside.load(Ordering::Acquire) || true);",
         breaks: "a value is handed over while somebody is at it",
     },
 ];

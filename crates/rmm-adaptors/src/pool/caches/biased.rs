@@ -9,12 +9,9 @@ use std::sync::PoisonError;
 
 use super::thread::{Id, Me, NOBODY, Thread};
 use crate::sync::fence;
+use crate::sync::patience::wait_until;
 use crate::sync::primitives::atomic::{AtomicU64, Ordering};
-use crate::sync::primitives::{Mutex, MutexGuard, UnsafeCell, yield_now};
-
-/// Looks at a thread that is inside before the processor is left to others.
-#[cfg(not(rmm_loom))]
-const SPINS: u32 = 64;
+use crate::sync::primitives::{Mutex, MutexGuard, UnsafeCell};
 
 /// A value with a user, and beside it what everybody may look at; apart from its neighbours in the processor's caches.
 #[repr(align(128))]
@@ -62,6 +59,9 @@ struct Inside(&'static Thread);
 // an acquire: of `user` from outside to a user, of `is_inside` from a user to outside, and of the mutex from outside to outside. `S`
 // is shared, and moves with the places.
 unsafe impl<S: Sync, T: Send> Sync for Place<S, T> {}
+
+// What is done at a value does not panic.
+impl<S, T> std::panic::RefUnwindSafe for Place<S, T> {}
 
 impl Drop for Inside {
     #[inline]
@@ -181,7 +181,8 @@ impl<S, T, const N: usize> Outside<'_, S, T, N> {
         for ((former, place), user) in former.iter().zip(self.places).zip(&mut *self.users) {
             let Some(former) = *former else { continue };
             if let Some((thread, _)) = former {
-                wait_outside(thread);
+                // Acquire: what the thread did is seen.
+                wait_until(|| !thread.is_inside.load(Ordering::Acquire));
             }
             // SAFETY: nobody is the user since the stores above, and this is the only one that changes that. The former one has ended,
             // or has seen so in `enter`, or was seen inside above, after the heavy fence, and has left; if it is this thread,
@@ -196,22 +197,6 @@ impl<S, T, const N: usize> Outside<'_, S, T, N> {
             // Release: what was done here is seen by the user.
             place.user.store(next.map_or(NOBODY, |(_, id)| id), Ordering::Release);
         }
-    }
-}
-
-/// Waits until the thread is not inside.
-fn wait_outside(thread: &Thread) {
-    // Acquire: what the thread did is seen.
-    let is_inside = || thread.is_inside.load(Ordering::Acquire);
-    #[cfg(not(rmm_loom))]
-    for _ in 0..SPINS {
-        if !is_inside() {
-            return;
-        }
-        std::hint::spin_loop();
-    }
-    while is_inside() {
-        yield_now();
     }
 }
 
@@ -322,7 +307,7 @@ mod models {
             let me = Me::new(here);
             let mut outside = places.outside();
             while !outside.is_nobodys(0) {
-                yield_now();
+                loom::thread::yield_now();
             }
             outside.visit(Some(me), NextUser::Is(me), |_, ()| true, |(), value| *value += 1);
             drop(outside);

@@ -13,7 +13,7 @@ pub(crate) struct Claim {
     pub(crate) segment: SegmentId,
     /// What has no memory: offsets and bytes, in ascending order, multiples of the page.
     pub(crate) missing: Vec<(u64, u64)>,
-    /// Whether it is the last of its segment.
+    /// Whether it is the last of its segment, behind which there may be more.
     pub(crate) is_at_end: bool,
     /// Whether all free memory in it was clean, and stays so if nobody uses it.
     is_clean: bool,
@@ -23,6 +23,11 @@ impl Claim {
     /// Bytes that have no memory.
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.missing.iter().map(|&(_, bytes)| bytes).sum()
+    }
+
+    /// The offset at which the last of what is missing ends.
+    pub(crate) fn end_of_missing(&self) -> u64 {
+        self.missing.last().map_or(0, |&(offset, bytes)| offset + bytes)
     }
 
     /// Where what is left of it goes, if it goes to `used` where others have used it.
@@ -138,9 +143,9 @@ impl Heap {
         let Window { segment, start, end, .. } = window;
         let (mut missing, mut is_clean) = (Vec::new(), true);
         let mut claimed: Option<NodeId> = None;
-        let (first, size) = match &self.segments[segment.index()] {
-            Some(entry) => (Some(entry.first), entry.size),
-            None => (None, 0),
+        let (first, size, extension) = match &self.segments[segment.index()] {
+            Some(entry) => (Some(entry.first), entry.size, entry.extension),
+            None => (None, 0, Extension::Nowhere),
         };
         let mut next = first;
         let mut last = None;
@@ -178,7 +183,7 @@ impl Heap {
                 None => claimed = Some(id),
             }
         }
-        let is_at_end = end >= size;
+        let is_at_end = end >= size && extension == Extension::Anywhere;
         if end > size {
             missing.push((size, end - size));
             claimed = Some(self.append(segment, claimed.or(last), claimed.is_some(), end - size));
