@@ -23,11 +23,15 @@ mod imp {
     pub(crate) fn prepare() {
         static REGISTERED: OnceLock<()> = OnceLock::new();
         REGISTERED.get_or_init(|| {
-            let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited);
-            // One call to see that it works: later ones have the same outcome.
-            let works = registered.and_then(|()| membarrier(MembarrierCommand::PrivateExpedited));
-            IS_ASYMMETRIC.store(works.is_ok(), Ordering::Relaxed);
+            // A call shows that it works: later ones have the same outcome.
+            IS_ASYMMETRIC.store(register().is_ok(), Ordering::Relaxed);
         });
+    }
+
+    /// Tells the system of this process, and runs a first fence.
+    fn register() -> rustix::io::Result<()> {
+        membarrier(MembarrierCommand::RegisterPrivateExpedited)?;
+        membarrier(MembarrierCommand::PrivateExpedited)
     }
 
     /// The frequent side's.
@@ -44,8 +48,9 @@ mod imp {
     #[cold]
     pub(crate) fn heavy() {
         if IS_ASYMMETRIC.load(Ordering::Relaxed) {
-            // It worked before; a program may since have forbidden itself the call. Without it two threads could be in one cache.
-            if membarrier(MembarrierCommand::PrivateExpedited).is_err() {
+            // It worked before; a program may since have forbidden itself the call. Without it two threads could be at one value.
+            let fenced = membarrier(MembarrierCommand::PrivateExpedited);
+            if fenced.is_err() && register().is_err() {
                 std::process::abort();
             }
         }
