@@ -6,9 +6,13 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{Mutex, MutexGuard, atomic},
+    thread::yield_now,
 };
 #[cfg(not(rmm_loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use std::{
+    sync::{Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
 
 #[cfg(not(rmm_loom))]
 pub(crate) use cell::UnsafeCell;

@@ -215,7 +215,7 @@ impl<S: fmt::Debug, T, const N: usize> fmt::Debug for Places<S, T, N> {
 #[cfg(all(test, rmm_loom))]
 mod models {
     use loom::sync::Arc;
-    use loom::thread;
+    use loom::thread::{self, yield_now};
 
     use super::*;
 
@@ -307,7 +307,7 @@ mod models {
             let me = Me::new(here);
             let mut outside = places.outside();
             while !outside.is_nobodys(0) {
-                loom::thread::yield_now();
+                yield_now();
             }
             outside.visit(Some(me), NextUser::Is(me), |_, ()| true, |(), value| *value += 1);
             drop(outside);
