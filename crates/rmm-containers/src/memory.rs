@@ -258,3 +258,44 @@ pub(crate) fn check_lengths(origin: &'static str, own: usize, other: usize) -> R
     }
     Err(Error::out_of_range(origin, format!("{other} elements for a place of {own}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use rmm_core::sys::{CuCaptureMode, CuGraph};
+    use rmm_core::{Context, CudaStream, HasResource as _, StreamFlags, current_driver};
+    use rmm_sim::{Kernel, Machine, Schedule};
+
+    use super::*;
+    use crate::PinnedVec;
+
+    #[test]
+    fn work_that_runs_since_its_capture_has_ended_is_waited_for() {
+        let machine = Machine::builder().memory(1 << 20).schedule(Schedule::Lazy).build();
+        let _entered = machine.enter();
+        let driver = current_driver().expect("a driver");
+        let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
+        let mut host = PinnedVec::from_slice(&[0u8; 4]).expect("a vector");
+        let order = Order::of_host_memory(Context::current().expect("a context"));
+        let pointer = DevicePtr(host.as_mut_slice().expect("no use").as_mut_ptr() as u64);
+        // SAFETY: the vector has 4 bytes and lives; only this order knows of uses.
+        let memory = unsafe { Memory::new(&order, host.memory_resource(), pointer, 4) };
+        // SAFETY: the stream lives.
+        let begun =
+            unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::RELAXED) };
+        assert_eq!(begun, CuResult::SUCCESS);
+        let enqueued = memory.enqueue(stream.as_ref(), |_| {
+            let mut graph = CuGraph::NULL;
+            // SAFETY: the stream lives, and the result may be written.
+            let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
+            assert_eq!(ended, CuResult::SUCCESS);
+            // SAFETY: the graph is not used again.
+            assert_eq!(unsafe { driver.cuGraphDestroy(graph) }, CuResult::SUCCESS);
+            let slow = Kernel::new("slow", |_| ());
+            machine.launch(stream.as_raw(), slow).expect("it is enqueued");
+            Ok(())
+        });
+        enqueued.expect("it is noted");
+        order.wait_on_host(Access::Read).expect("the host waits");
+        assert!(stream.as_ref().is_idle().expect("an answer"), "the kernel is waited for");
+    }
+}
