@@ -119,7 +119,7 @@ impl DeviceBuffer {
     ///
     /// # Safety
     /// `source` is memory that the device can read, at least `len` bytes long, which is neither written nor freed before the stream has
-    /// passed the copy.
+    /// passed the copy. If it is ordinary memory of the host what writes it is complete at the call: the driver may read it at once.
     pub unsafe fn from_device_ptr<'a>(
         source: DevicePtr,
         len: usize,
