@@ -192,21 +192,21 @@ fn captured_beside_work(
     resource: &impl DeviceResource,
     within: impl FnOnce(DeviceUVector<u32>) -> Option<DeviceUVector<u32>>,
 ) {
-    let mut vector = DeviceUVector::uninit(4, own, resource).unwrap();
-    let used = vector.use_on_mut(other).unwrap();
+    let mut vector = DeviceUVector::uninit(4, own, resource).expect("there is memory");
+    let used = vector.use_on_mut(other).expect("it is ordered");
     launch_nines(machine, other, used.as_ptr(), used.bytes());
     drop(used);
     let mut left = None;
     let graph = Executable::capture(own, || {
-        other.as_ref().wait_for(own.as_ref()).unwrap();
-        vector.fill(1).unwrap();
+        other.as_ref().wait_for(own.as_ref()).expect("they are of one capture");
+        vector.fill(1).expect("it is captured");
         left = within(vector);
     });
     drop((graph, left));
-    let mut next = DeviceUVector::uninit(4, own, resource).unwrap();
-    next.fill(2).unwrap();
-    other.synchronize().unwrap();
-    assert_eq!(next.to_vec(own).unwrap(), [2; 4], "the work came before, or elsewhere");
+    let mut next = DeviceUVector::uninit(4, own, resource).expect("there is memory");
+    next.fill(2).expect("it is enqueued");
+    other.synchronize().expect("the work is done");
+    assert_eq!(next.to_vec(own).expect("a copy"), [2; 4], "the work came before, or elsewhere");
     machine.assert_no_violations();
 }
 
