@@ -46,7 +46,8 @@ impl CudaStream {
     /// `handle` names an existing stream of the current context, and stays valid for as long as `lifetime` says.
     ///
     /// If it is ever captured, here or where it came from, the graph is launched only while the memory that its work uses is there, and
-    /// in order with all other uses of that memory: libraries have safe calls that launch graphs, and containers know of none.
+    /// in order with all other uses of that memory: libraries have safe calls that launch graphs, and containers know of none. Nor does
+    /// a capture of it begin or end on one thread during a call that another makes for it.
     #[doc(alias = "rmm::cuda_stream_view")]
     pub unsafe fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Result<Self, Error> {
         match handle {
