@@ -5,7 +5,10 @@ use std::ptr;
 
 use rmm_conformance::Kernels;
 use rmm_core::{CudaStream, Device, StreamRef, current_driver};
-use rmm_sys::{CuDevicePtr, CuMemPool, CuMemPoolAttribute, CuResult, Driver};
+use rmm_sys::{
+    CuDevicePtr, CuMemPool, CuMemPoolAttribute, CuResult, Driver, MEMHOSTALLOC_DEVICEMAP,
+    MEMHOSTALLOC_PORTABLE,
+};
 
 use super::{Allocation, Trip, source};
 use crate::workloads::Outcome;
@@ -47,6 +50,20 @@ impl<'a> Raw<'a> {
         Ok(Self { driver, kernels, stream, words, bytes, source: from, target, memory })
     }
 
+    fn enqueue(&self, summand: u32) -> Outcome {
+        let (driver, stream) = (self.driver, self.stream.as_raw());
+        if let Some(memory) = &self.memory {
+            return self.through(memory.pointer, summand);
+        }
+        let mut memory = CuDevicePtr::NULL;
+        // SAFETY: `memory` may be written to, and the stream lives.
+        unsafe { driver.cuMemAllocAsync(&raw mut memory, self.bytes, stream) }.result()?;
+        let enqueued = self.through(memory, summand);
+        // SAFETY: allocated above; its uses are on this stream.
+        unsafe { driver.cuMemFreeAsync(memory, stream) }.result()?;
+        enqueued
+    }
+
     fn through(&self, memory: CuDevicePtr, summand: u32) -> Outcome {
         let (bytes, stream) = (self.bytes, self.stream.as_raw());
         // SAFETY: both have so many bytes, and stay as they are until the stream has been waited for.
@@ -64,20 +81,12 @@ impl<'a> Raw<'a> {
 impl Trip for Raw<'_> {
     fn go(&mut self, summand: u32) -> Outcome {
         let (driver, stream) = (self.driver, self.stream.as_raw());
-        if let Some(memory) = &self.memory {
-            self.through(memory.pointer, summand)?;
-        } else {
-            let mut memory = CuDevicePtr::NULL;
-            // SAFETY: `memory` may be written to, and the stream lives.
-            unsafe { driver.cuMemAllocAsync(&raw mut memory, self.bytes, stream) }.result()?;
-            let done = self.through(memory, summand);
-            // SAFETY: allocated above; its uses are on this stream.
-            unsafe { driver.cuMemFreeAsync(memory, stream) }.result()?;
-            done?;
-        }
+        let enqueued = self.enqueue(summand);
+        // Whatever failed: the copies that are enqueued use memory that may be freed next.
         // SAFETY: the stream lives.
-        unsafe { driver.cuStreamSynchronize(stream) }.result()?;
-        Ok(())
+        let done = unsafe { driver.cuStreamSynchronize(stream) }.result();
+        enqueued?;
+        Ok(done?)
     }
 
     fn result(&self) -> Outcome<&[u32]> {
@@ -109,8 +118,10 @@ struct Pinned {
 impl Pinned {
     fn new(driver: &'static Driver, bytes: usize) -> Result<Self, CuResult> {
         let mut pointer = ptr::null_mut();
+        // As `PinnedHostMemoryResource` asks for it.
+        let flags = MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP;
         // SAFETY: `pointer` may be written to.
-        unsafe { driver.cuMemHostAlloc(&raw mut pointer, bytes, 0) }.result()?;
+        unsafe { driver.cuMemHostAlloc(&raw mut pointer, bytes, flags) }.result()?;
         // SAFETY: so many bytes were allocated above.
         unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
         Ok(Self { driver, pointer })
@@ -119,7 +130,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and each trip waits for its copies.
+        // SAFETY: it is ours, and each trip waits for its copies, whether it fails or not.
         let _gone = unsafe { self.driver.cuMemFreeHost(self.pointer) };
     }
 }
@@ -141,7 +152,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and each trip waits for its work.
+        // SAFETY: it is ours, and each trip waits for its work, whether it fails or not.
         let _gone = unsafe { self.driver.cuMemFree_v2(self.pointer) };
     }
 }

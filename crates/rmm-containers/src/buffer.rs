@@ -119,7 +119,7 @@ impl DeviceBuffer {
     ///
     /// # Safety
     /// `source` is memory that the device can read, at least `len` bytes long, which is neither written nor freed before the stream has
-    /// passed the copy.
+    /// passed the copy. If it is ordinary memory of the host what writes it is complete at the call: the driver may read it at once.
     pub unsafe fn from_device_ptr<'a>(
         source: DevicePtr,
         len: usize,
@@ -227,7 +227,8 @@ impl DeviceBuffer {
     /// so far, on whichever stream, and its memory will be freed there.
     ///
     /// # Errors
-    /// If the driver refuses; then the buffer stays where it was.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while either stream is being
+    /// captured; then the buffer stays where it was.
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
         self.block.order_mut().move_home(stream.into())
     }
@@ -236,7 +237,8 @@ impl DeviceBuffer {
     /// ado. Costs nothing if there is none.
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a capture would make the wait
+    /// part of a graph, though the work is not.
     pub fn settle(&mut self) -> Result<(), Error> {
         self.block.order_mut().settle()
     }

@@ -53,8 +53,9 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// ```
 ///
 /// A copy on a stream that is being captured becomes part of a graph. While the capture goes on the vector refuses to be read, without
-/// spoiling it; afterwards it knows nothing of the graph, and is the host's: whoever launches the graph, which is `unsafe`, answers for the
-/// memory being there and for the order of its copies with all other uses.
+/// spoiling it; afterwards it knows nothing of the graph, and is the host's. Whoever launches the graph answers for the memory being there
+/// and for the order of its copies with all other uses: by the launch being `unsafe`, or, where another library's is not, by what
+/// [`CudaStream::adopt`](rmm_core::CudaStream::adopt) asks for. What was noted by `use_on` is waited for as ever.
 ///
 /// A slice that the host holds keeps devices from writing:
 ///

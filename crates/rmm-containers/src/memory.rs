@@ -2,9 +2,10 @@
 
 use std::ops::{Bound, Range, RangeBounds};
 
+use rmm_core::sys::CuResult;
 use rmm_core::{
-    DevicePtr, Error, HostAccessible, Introspect as _, MemoryKind, PrefetchTarget, StreamRef,
-    SyncResource, copy, prefetch,
+    DevicePtr, Error, HostAccessible, Introspect as _, MemoryKind, PrefetchTarget, RelaxedCapture,
+    StreamRef, SyncResource, copy, prefetch,
 };
 
 use crate::order::{Access, Lasts, Order};
@@ -97,12 +98,11 @@ impl<'a> Memory<'a> {
         let _context = self.order.context().enter()?;
         self.order.before(&self.range(), Access::Read, stream)?;
         // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the target is borrowed
-        // until the wait below has returned.
+        // until `finish` below has returned.
         let enqueued = unsafe {
             copy::device_to_host(target.as_mut_ptr().cast(), self.pointer, target.len(), stream)
         };
-        let finished = finish(stream);
-        enqueued.and(finished)
+        finish(enqueued, stream)
     }
 
     /// Copies from the host; complete on return.
@@ -114,12 +114,11 @@ impl<'a> Memory<'a> {
         let _context = self.order.context().enter()?;
         self.order.before(&self.range(), Access::Write, stream)?;
         // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the source is borrowed
-        // until the wait below has returned.
+        // until `finish` below has returned.
         let enqueued = unsafe {
             copy::host_to_device(self.pointer, source.as_ptr().cast(), source.len(), stream)
         };
-        let finished = finish(stream);
-        enqueued.and(finished)
+        finish(enqueued, stream)
     }
 
     /// Copies from the host, some time: the source is there for good.
@@ -193,14 +192,38 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Waits until a copy from or to borrowed host memory is done, whatever it takes: the borrow ends with the call.
-fn finish(stream: StreamRef<'_>) -> Result<(), Error> {
-    stream.synchronize().inspect_err(|_| {
-        // If asking fails too the device is lost, and works on nothing any more.
-        while let Ok(false) = stream.is_idle() {
-            std::thread::yield_now();
+/// Waits until a copy from or to borrowed host memory is done, whatever it takes: the borrow ends with the call. If the stream is
+/// being captured the copy is no work to wait for, but part of a graph, which the wait has spoilt.
+fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Error> {
+    let Err(refused) = stream.synchronize() else { return enqueued };
+    // While another thread captures a stream it may be that nobody waits for any, unless captures mean nothing to the waiting thread.
+    let _relaxed = RelaxedCapture::enter();
+    let mut last = refused.code();
+    loop {
+        let goes_on = match last {
+            Some(CuResult::STREAM_CAPTURE_UNSUPPORTED) => match stream.is_capturing() {
+                Ok(is_captured) => !is_captured,
+                Err(error) => is_of_capture(error.code()),
+            },
+            // The legacy stream takes neither work nor waits until the capture is over; the copy came before it began.
+            Some(CuResult::STREAM_CAPTURE_IMPLICIT) => enqueued.is_ok(),
+            // If asking fails too the device is lost, and works on nothing any more.
+            _ => matches!(stream.is_idle(), Ok(false)),
+        };
+        if !goes_on {
+            return enqueued.and(Err(refused));
         }
-    })
+        match stream.synchronize() {
+            Ok(()) if is_of_capture(refused.code()) => return enqueued,
+            Ok(()) => return enqueued.and(Err(refused)),
+            Err(error) => last = error.code(),
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn is_of_capture(code: Option<CuResult>) -> bool {
+    matches!(code, Some(CuResult::STREAM_CAPTURE_UNSUPPORTED | CuResult::STREAM_CAPTURE_IMPLICIT))
 }
 
 /// The elements that `range` names of `len`.
@@ -234,4 +257,45 @@ pub(crate) fn check_lengths(origin: &'static str, own: usize, other: usize) -> R
         return Ok(());
     }
     Err(Error::out_of_range(origin, format!("{other} elements for a place of {own}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use rmm_core::sys::{CuCaptureMode, CuGraph};
+    use rmm_core::{Context, CudaStream, HasResource as _, StreamFlags, current_driver};
+    use rmm_sim::{Kernel, Machine, Schedule};
+
+    use super::*;
+    use crate::PinnedVec;
+
+    #[test]
+    fn work_that_runs_since_its_capture_has_ended_is_waited_for() {
+        let machine = Machine::builder().memory(1 << 20).schedule(Schedule::Lazy).build();
+        let _entered = machine.enter();
+        let driver = current_driver().expect("a driver");
+        let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
+        let mut host = PinnedVec::from_slice(&[0u8; 4]).expect("a vector");
+        let order = Order::of_host_memory(Context::current().expect("a context"));
+        let pointer = DevicePtr(host.as_mut_slice().expect("no use").as_mut_ptr() as u64);
+        // SAFETY: the vector has 4 bytes and lives; only this order knows of uses.
+        let memory = unsafe { Memory::new(&order, host.memory_resource(), pointer, 4) };
+        // SAFETY: the stream lives.
+        let begun =
+            unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::RELAXED) };
+        assert_eq!(begun, CuResult::SUCCESS);
+        let enqueued = memory.enqueue(stream.as_ref(), |_| {
+            let mut graph = CuGraph::NULL;
+            // SAFETY: the stream lives, and the result may be written.
+            let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
+            assert_eq!(ended, CuResult::SUCCESS);
+            // SAFETY: the graph is not used again.
+            assert_eq!(unsafe { driver.cuGraphDestroy(graph) }, CuResult::SUCCESS);
+            let slow = Kernel::new("slow", |_| ());
+            machine.launch(stream.as_raw(), slow).expect("it is enqueued");
+            Ok(())
+        });
+        enqueued.expect("it is noted");
+        order.wait_on_host(Access::Read).expect("the host waits");
+        assert!(stream.as_ref().is_idle().expect("an answer"), "the kernel is waited for");
+    }
 }

@@ -9,13 +9,13 @@ mod uses;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamRef};
+use rmm_core::{Context, CudaEvent, CudaStream, Error, RelaxedCapture, StreamRef};
 
-use place::Place;
-use uses::Uses;
+use place::{Place, is_capturing};
 pub(crate) use uses::{Access, Lasts};
+use uses::{Use, Uses};
 
 /// Where a use ends.
 #[derive(Debug)]
@@ -32,6 +32,21 @@ impl Mark {
         match spare {
             Some(Self::Event(event)) if event.record(stream).is_ok() => Ok(Self::Event(event)),
             _ => stream.record_event().map(Self::Event),
+        }
+    }
+}
+
+impl Use<Place, Mark> {
+    /// Whether work of it runs by itself, or may: one that lasts goes on when the capture that it began in has ended.
+    fn is_real(&self) -> bool {
+        self.lasts == Lasts::On || !self.stream.is_captured()
+    }
+
+    /// Whether a wait for its end would become part of a graph, or spoil one.
+    fn is_being_captured(&self) -> Result<bool, Error> {
+        match self.mark {
+            Mark::Event(_) if !self.stream.is_captured() => Ok(false),
+            _ => self.stream.is_capturing(),
         }
     }
 }
@@ -76,42 +91,58 @@ impl Order {
         self.home.as_ref().is_some_and(|home| home.is_stream(stream, context))
     }
 
-    fn uses(&self) -> MutexGuard<'_, Noted> {
+    /// Calls `work` with what is noted, which nobody else looks at meanwhile.
+    fn with_uses<T>(&self, work: impl FnOnce(&mut Noted) -> T) -> T {
         // What is noted is noted whole or not at all.
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut uses);
+        let gone = uses.as_mut().map(|uses| uses.take_gone());
+        drop(uses);
+        // The last handle of a stream calls whoever watches it, who may use the memory as well.
+        drop(gone);
+        result
     }
 
     /// Orders what is enqueued on `stream` from now on behind what was done to the range and conflicts with `access`. The context
-    /// that a default stream means is current.
+    /// that a default stream means is current. Whether one of those that it waits for is being captured, and the wait part of a graph.
     fn order_behind(
         &self,
         uses: &Noted,
         range: &Range<usize>,
         access: Access,
         (stream, context): (StreamRef<'_>, Context),
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         if let Some(home) = &self.home
             && !home.is_stream(stream, context)
         {
             stream.wait(&home.end()?)?;
         }
         let mut waited: Vec<&Place> = Vec::new();
+        let mut is_in_graph = false;
         let uses = uses.iter().flat_map(|uses| uses.conflicting(range, access));
         for earlier in uses {
             let place = &earlier.stream;
-            if place.is_stream(stream, context) || place.is_in_graph() {
+            if place.is_stream(stream, context) {
+                continue;
+            }
+            if !earlier.is_real() && !place.is_being_captured() {
+                // It is part of a graph that is complete: whoever launches it answers for the order of its work.
                 continue;
             }
             match &earlier.mark {
-                Mark::Event(event) => stream.wait(event)?,
+                Mark::Event(event) => {
+                    is_in_graph |= place.is_captured();
+                    stream.wait(event)?;
+                }
                 Mark::EndOfStream if waited.contains(&place) => {}
                 Mark::EndOfStream => {
+                    is_in_graph |= place.is_capturing()?;
                     stream.wait(&place.end()?)?;
                     waited.push(place);
                 }
             }
         }
-        Ok(())
+        Ok(is_in_graph)
     }
 
     /// For a use that has completed when the call that makes it returns: orders it, and notes nothing.
@@ -121,19 +152,22 @@ impl Order {
         access: Access,
         stream: StreamRef<'_>,
     ) -> Result<(), Error> {
-        let mut uses = self.uses();
-        let has_uses = uses.as_ref().is_some_and(|uses| !uses.is_empty());
-        if self.home.is_some() && !has_uses && self.is_home(stream, self.context) {
-            return Ok(());
-        }
-        let context = Context::current()?;
-        self.order_behind(&uses, range, access, (stream, context))?;
-        if self.is_home(stream, context)
-            && let Some(uses) = uses.as_mut()
-        {
-            uses.settle(range, access);
-        }
-        Ok(())
+        self.with_uses(|noted| {
+            let has_uses = noted.as_ref().is_some_and(|uses| !uses.is_empty());
+            if self.home.is_some() && !has_uses && self.is_home(stream, self.context) {
+                return Ok(());
+            }
+            let context = Context::current()?;
+            let waits_in_graph = self.order_behind(noted, range, access, (stream, context))?;
+            if self.is_home(stream, context)
+                && let Some(uses) = noted
+                && !waits_in_graph
+                && !is_capturing(stream)?
+            {
+                uses.settle(range, access);
+            }
+            Ok(())
+        })
     }
 
     /// Orders a use, and notes it for those who come later. To be called before its work is enqueued. Returns a number for
@@ -145,68 +179,71 @@ impl Order {
         lasts: Lasts,
         stream: StreamRef<'_>,
     ) -> Result<Option<u64>, Error> {
-        let mut uses = self.uses();
-        let context = Context::current()?;
-        let is_home = self.is_home(stream, context);
-        let has_uses = uses.as_ref().is_some_and(|uses| !uses.is_empty());
-        if is_home && !has_uses {
-            return Ok(None);
-        }
-        self.order_behind(&uses, range, access, (stream, context))?;
-        let uses = uses.get_or_insert_default();
-        if is_home {
-            uses.settle(range, access);
-            return Ok(None);
-        }
-        let place = Place::of_use(stream, context);
-        if place.is_captured() {
-            return Ok(Some(uses.note_beside(
-                place,
-                range.clone(),
-                access,
-                lasts,
-                Mark::EndOfStream,
-            )));
-        }
-        Ok(uses.note(place, range.clone(), access, lasts, Mark::EndOfStream))
+        self.with_uses(|noted| {
+            let context = Context::current()?;
+            let is_home = self.is_home(stream, context);
+            let has_uses = noted.as_ref().is_some_and(|uses| !uses.is_empty());
+            if is_home && !has_uses {
+                return Ok(None);
+            }
+            let waits_in_graph = self.order_behind(noted, range, access, (stream, context))?;
+            // Then the stream is behind them in the graph only: whoever comes after the capture has to wait for them still.
+            let is_captured = waits_in_graph || is_capturing(stream)?;
+            let (uses, range) = (noted.get_or_insert_default(), range.clone());
+            if is_home {
+                if !is_captured {
+                    uses.settle(&range, access);
+                }
+                return Ok(None);
+            }
+            let place = Place::of_use(stream, context, is_captured);
+            if is_captured {
+                let number = uses.note_beside(place, range, access, lasts, Mark::EndOfStream);
+                return Ok(Some(number));
+            }
+            Ok(uses.note(place, range, access, lasts, Mark::EndOfStream))
+        })
     }
 
     /// The work of a use that began under this number is enqueued: whoever has to wait for it need not wait for what is enqueued
     /// after it.
     pub(crate) fn passed(&self, number: Option<u64>, stream: StreamRef<'_>) {
-        // Without the event those who wait just wait for more.
         let Some(number) = number else { return };
-        let spare = self.uses().as_mut().and_then(|uses| uses.take_spare());
-        if let Ok(mark) = Mark::set(spare, stream)
-            && let Some(uses) = self.uses().as_mut()
-        {
-            uses.set_mark(number, mark);
-        }
+        // Under one lock, so that the order of the marks in the list is that on the stream.
+        self.with_uses(|noted| {
+            let Some(uses) = noted else { return };
+            let Some(place) = uses.stream_of(number) else { return };
+            if place.is_captured() && matches!(stream.is_capturing(), Ok(false)) {
+                // Another thread has ended the capture, it may be before the work was enqueued. The mark to come is a real one.
+                place.set_real();
+            }
+            // Without the event those who wait just wait for more.
+            if let Ok(mark) = Mark::set(uses.take_spare(), stream) {
+                uses.set_mark(number, mark);
+            }
+        });
     }
 
     /// Has the home stream wait at once for what has been enqueued on `stream`, so that those who enqueue work at home by themselves
     /// need not know of it.
     pub(crate) fn come_home(&self, stream: StreamRef<'_>) -> Result<(), Error> {
-        let mut uses = self.uses();
-        let Some(uses) = uses.as_mut() else { return Ok(()) };
-        let context = Context::current()?;
-        let is_there = |place: &Place| place.is_stream(stream, context);
-        let joined =
-            uses.iter().filter(|other| is_there(&other.stream)).try_for_each(|other| match &other
-                .mark
-            {
-                Mark::Event(event) => {
-                    let home = self.home.as_ref().and_then(Place::reachable);
-                    home.is_some_and(|home| home.wait(event).is_ok()).then_some(())
-                }
+        self.with_uses(|noted| {
+            let Some(uses) = noted else { return Ok(()) };
+            let context = Context::current()?;
+            let is_there = |place: &Place| place.is_stream(stream, context);
+            let home = self.home.as_ref().and_then(Place::reachable);
+            let has_joined = |other: &Use<Place, Mark>| match &other.mark {
+                Mark::Event(event) => home.is_some_and(|home| home.wait(event).is_ok()),
                 // One that goes on is noted until somebody needs its end.
-                Mark::EndOfStream => (!other.is_pending()).then_some(()),
-            });
-        if joined.is_none() {
-            stream.synchronize()?;
-        }
-        uses.forget_over(is_there);
-        Ok(())
+                Mark::EndOfStream => !other.is_pending(),
+            };
+            if !uses.iter().filter(|other| is_there(&other.stream)).all(has_joined) {
+                let _relaxed = RelaxedCapture::enter();
+                stream.synchronize()?;
+            }
+            uses.forget_over(is_there);
+            Ok(())
+        })
     }
 
     /// Has the home stream wait for all uses. It is the calling thread's if it is the per-thread default stream.
@@ -215,51 +252,110 @@ impl Order {
     }
 
     /// As [`settle`](Self::settle), for those who can not report an error: where the stream can not wait the host does. Whether the
-    /// home stream is behind all uses.
+    /// home stream is behind all uses; it is not if one is on a stream that is being captured, for which nobody can wait.
     pub(crate) fn settle_anyhow(&mut self) -> bool {
         if self.settle().is_ok() {
             return true;
         }
-        let home_is_done = self.home.as_ref().is_none_or(|home| home.synchronize().is_ok());
+        let _relaxed = RelaxedCapture::enter();
+        let home_is_done = self.home.as_ref().is_none_or(|home| {
+            // What is done there is in order with what is freed there, and a wait would spoil the capture.
+            let is_captured = home.reachable().is_some() && matches!(home.is_capturing(), Ok(true));
+            is_captured || home.synchronize().is_ok()
+        });
         home_is_done && self.wait_on_host(Access::Write).is_ok()
     }
 
     /// Has the memory freed in the order of `stream`, which waits for all uses.
+    ///
+    /// # Errors
+    /// `Unsupported` if a capture stands between the stream and one of them; whatever the driver reports.
     pub(crate) fn move_home(&mut self, stream: StreamRef<'_>) -> Result<(), Error> {
         let _context = self.context.enter()?;
-        self.order_behind(&self.uses(), &(0..usize::MAX), Access::Write, (stream, self.context))?;
-        *self.uses() = None;
-        if !self.is_home(stream, self.context) {
+        let stays = self.is_home(stream, self.context);
+        let settled = self.with_uses(|noted| {
+            if stays && noted.as_ref().is_none_or(|uses| uses.is_empty()) {
+                return Ok(None);
+            }
+            self.check_captures(noted, stream, stays)?;
+            let all = 0..usize::MAX;
+            let place = (stream, self.context);
+            let waits_in_graph = self.order_behind(noted, &all, Access::Write, place)?;
+            if waits_in_graph && noted.iter().flat_map(|uses| uses.iter()).any(Use::is_real) {
+                return Err(captured("Order::move_home"));
+            }
+            Ok(noted.take())
+        })?;
+        drop(settled);
+        if !stays {
             self.home = Some(Place::new(stream, self.context));
         }
         Ok(())
     }
 
-    /// Waits on the host until no use goes on that conflicts with `access`.
-    pub(crate) fn wait_on_host(&self, access: Access) -> Result<(), Error> {
-        let mut uses = self.uses();
-        let Some(uses) = uses.as_mut() else { return Ok(()) };
-        let all = 0..usize::MAX;
-        uses.conflicting(&all, access).try_for_each(|earlier| match &earlier.mark {
-            _ if earlier.stream.is_in_graph() => Ok(()),
-            // To wait for it would spoil the capture.
-            _ if earlier.stream.is_being_captured() => {
-                let message = "a stream that uses the memory is being captured";
-                Err(Error::unsupported("Order::wait_on_host", message))
-            }
-            Mark::Event(event) => event.synchronize(),
-            Mark::EndOfStream => earlier.stream.synchronize(),
-        })?;
-        uses.settle(&all, access);
-        Ok(())
+    /// Refuses to have `stream` wait for all uses where a capture would make some of the waits part of a graph, so that work which
+    /// runs by itself is not waited for, or have the stream take part without need.
+    fn check_captures(
+        &self,
+        uses: &Noted,
+        stream: StreamRef<'_>,
+        stays: bool,
+    ) -> Result<(), Error> {
+        let is_captured = is_capturing(stream)?;
+        let mut is_refused = false;
+        if let Some(home) = self.home.as_ref().filter(|_| !stays) {
+            is_refused = is_captured || home.is_capturing()?;
+        }
+        for earlier in uses.iter().flat_map(|uses| uses.iter()) {
+            is_refused |= match earlier.is_real() {
+                true if is_captured => true,
+                true => earlier.is_being_captured()?,
+                false => !is_captured && earlier.stream.is_being_captured(),
+            };
+        }
+        if is_refused { Err(captured("Order::move_home")) } else { Ok(()) }
     }
+
+    /// Waits on the host until no use goes on that conflicts with `access`. Spoils no capture.
+    ///
+    /// # Errors
+    /// `Unsupported` if a stream with such a use is being captured; whatever the driver reports.
+    pub(crate) fn wait_on_host(&self, access: Access) -> Result<(), Error> {
+        self.with_uses(|noted| {
+            let Some(uses) = noted else { return Ok(()) };
+            let all = 0..usize::MAX;
+            for earlier in uses.conflicting(&all, access) {
+                // To wait for it would spoil the capture.
+                if earlier.is_being_captured()? {
+                    return Err(captured("Order::wait_on_host"));
+                }
+            }
+            // Nor are the captures of other threads to be spoilt.
+            let mut relaxed = None;
+            for earlier in uses.conflicting(&all, access).filter(|earlier| earlier.is_real()) {
+                relaxed.get_or_insert_with(RelaxedCapture::enter);
+                match &earlier.mark {
+                    Mark::Event(event) => event.synchronize()?,
+                    Mark::EndOfStream => earlier.stream.synchronize()?,
+                }
+            }
+            uses.settle(&all, access);
+            Ok(())
+        })
+    }
+}
+
+fn captured(origin: &'static str) -> Error {
+    Error::unsupported(origin, "a stream that uses the memory is being captured")
 }
 
 impl fmt::Debug for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = f.debug_list();
-        self.uses().iter().flat_map(|uses| uses.iter()).for_each(|other| {
-            list.entry(other.stream.stream());
+        self.with_uses(|noted| {
+            noted.iter().flat_map(|uses| uses.iter()).for_each(|other| {
+                list.entry(other.stream.stream());
+            });
         });
         list.finish()
     }

@@ -108,7 +108,8 @@ impl<T: Pod> DeviceScalar<T> {
     /// Moves the scalar to another stream, see [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
     ///
     /// # Errors
-    /// If the driver refuses; then the scalar stays where it was.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while either stream is being
+    /// captured; then the scalar stays where it was.
     pub fn set_stream<'s>(&mut self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
         self.vector.set_stream(stream)
     }

@@ -195,7 +195,8 @@ impl<T: Pod> DeviceUVector<T> {
     /// Moves the vector to another stream, see [`DeviceBuffer::set_stream`].
     ///
     /// # Errors
-    /// If the driver refuses; then the vector stays where it was.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while either stream is being
+    /// captured; then the vector stays where it was.
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
         self.buffer.set_stream(stream)
     }
@@ -203,7 +204,8 @@ impl<T: Pod> DeviceUVector<T> {
     /// Has the vector's stream wait for all work that other streams do on it, see [`DeviceBuffer::settle`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a capture would make the wait
+    /// part of a graph, though the work is not.
     pub fn settle(&mut self) -> Result<(), Error> {
         self.buffer.settle()
     }

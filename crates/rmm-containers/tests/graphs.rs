@@ -1,9 +1,12 @@
 //! Containers and streams that are captured: what becomes part of a graph is no work to wait for.
 
+use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceUVector, PinnedVec};
-use rmm_core::{CudaStream, ErrorKind, StreamFlags, current_driver};
-use rmm_resources::CudaMemoryResource;
-use rmm_sim::{Machine, Schedule};
+use rmm_core::{
+    CudaStream, DevicePtr, DeviceResource, ErrorKind, StreamFlags, copy, current_driver,
+};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult, Driver};
 
 fn driver() -> &'static Driver {
@@ -23,16 +26,42 @@ fn vector(elements: &[u32], stream: &CudaStream) -> DeviceUVector<u32> {
     DeviceUVector::from_slice_in(elements, stream, &resource).expect("a vector")
 }
 
+fn begin_capture(stream: &CudaStream) {
+    let mode = CuCaptureMode::GLOBAL;
+    // SAFETY: the stream exists.
+    let begun = unsafe { driver().cuStreamBeginCapture_v2(stream.as_raw(), mode) };
+    assert_eq!(begun, CuResult::SUCCESS);
+}
+
+/// Begins a capture that is another thread's.
+fn begin_capture_elsewhere(machine: &Machine, stream: &CudaStream) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _entered = machine.enter();
+            begin_capture(stream);
+        });
+    });
+}
+
+fn leaked_bytes(machine: &Machine) -> usize {
+    machine.leaks().iter().map(|leak| leak.bytes).sum()
+}
+
+/// Gives a stream a kernel that sets bytes to 9.
+fn launch_nines(machine: &Machine, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
+    let kernel = Kernel::repeatable("nines", move |memory| {
+        memory.write(pointer, &vec![9; bytes]).expect("the memory is there");
+    });
+    machine.launch(stream.as_raw(), kernel.writes(pointer, bytes)).expect("a launch");
+}
+
 /// A graph that is ready to be launched.
 struct Executable(CuGraphExec);
 
 impl Executable {
     /// What `enqueue` gives to the stream.
     fn capture(stream: &CudaStream, enqueue: impl FnOnce()) -> Self {
-        let mode = CuCaptureMode::GLOBAL;
-        // SAFETY: the stream exists.
-        let begun = unsafe { driver().cuStreamBeginCapture_v2(stream.as_raw(), mode) };
-        assert_eq!(begun, CuResult::SUCCESS);
+        begin_capture(stream);
         enqueue();
         let (mut graph, mut executable) = (CuGraph::NULL, CuGraphExec::NULL);
         // SAFETY: the stream exists, and the result may be written.
@@ -125,5 +154,159 @@ fn streams_of_one_capture_are_ordered_in_its_graph() {
     vector.resize(100).unwrap();
     drop((graph, vector, download, own, other));
     assert_eq!(machine.leaks(), []);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn what_the_host_lends_is_done_with_whoever_captures_meanwhile() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, captured) = (stream(), stream());
+    let mut vector = vector(&[7; 4], &own);
+    // Memory that copies do not wait for by themselves.
+    let mut pinned = PinnedVec::from_slice(&[1; 4]).unwrap();
+    begin_capture_elsewhere(&machine, &captured);
+    vector.copy_to_slice(pinned.as_mut_slice().unwrap(), &own).unwrap();
+    assert_eq!(pinned.as_slice().unwrap(), [7; 4]);
+    pinned.as_mut_slice().unwrap().fill(8);
+    vector.copy_from_slice(pinned.as_slice().unwrap()).unwrap();
+    pinned.as_mut_slice().unwrap().fill(9);
+    assert_eq!(vector.to_vec(&own).unwrap(), [8; 4]);
+}
+
+#[test]
+fn a_stream_that_is_captured_is_not_waited_for_in_vain() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let stream = stream();
+    let vector = vector(&[7; 4], &stream);
+    begin_capture(&stream);
+    let refused = vector.to_vec(&stream).unwrap_err();
+    assert_eq!(refused.code(), Some(CuResult::STREAM_CAPTURE_UNSUPPORTED));
+}
+
+/// Work of `other` on a vector's memory that still goes on when both streams are captured, and what the vector does then.
+fn captured_beside_work(
+    machine: &Machine,
+    (own, other): (&CudaStream, &CudaStream),
+    resource: &impl DeviceResource,
+    within: impl FnOnce(DeviceUVector<u32>) -> Option<DeviceUVector<u32>>,
+) {
+    let mut vector = DeviceUVector::uninit(4, own, resource).expect("there is memory");
+    let used = vector.use_on_mut(other).expect("it is ordered");
+    launch_nines(machine, other, used.as_ptr(), used.bytes());
+    drop(used);
+    let mut left = None;
+    let graph = Executable::capture(own, || {
+        other.as_ref().wait_for(own.as_ref()).expect("they are of one capture");
+        vector.fill(1).expect("it is captured");
+        left = within(vector);
+    });
+    drop((graph, left));
+    let mut next = DeviceUVector::uninit(4, own, resource).expect("there is memory");
+    next.fill(2).expect("it is enqueued");
+    other.synchronize().expect("the work is done");
+    assert_eq!(next.to_vec(own).expect("a copy"), [2; 4], "the work came before, or elsewhere");
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_wait_in_a_graph_is_none_for_work_outside() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, other) = (stream(), stream());
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    captured_beside_work(&machine, (&own, &other), &resource, Some);
+    captured_beside_work(&machine, (&own, &other), &resource, |mut vector| {
+        let elsewhere = stream();
+        for refused in [vector.settle(), vector.set_stream(&elsewhere)] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+        }
+        assert_eq!(elsewhere.as_ref().is_capturing().ok(), Some(false));
+        Some(vector)
+    });
+    assert_eq!(leaked_bytes(&machine), 0);
+}
+
+#[test]
+fn memory_in_use_that_nobody_can_wait_for_is_lost() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, other) = (stream(), stream());
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
+    captured_beside_work(&machine, (&own, &other), &pool, |vector| {
+        drop(vector);
+        None
+    });
+    let statistics = pool.statistics();
+    assert_eq!(statistics.allocations - statistics.frees, 1);
+}
+
+#[test]
+fn a_vector_made_and_used_within_a_capture_is_freed_there() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, other) = (stream(), stream());
+    let mut vector = vector(&[0; 4], &own);
+    let graph = Executable::capture(&own, || {
+        vector.as_slice_mut().fill(1, &other).unwrap();
+        vector.settle().unwrap();
+    });
+    drop((graph, vector));
+    assert_eq!(leaked_bytes(&machine), 0);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_use_that_began_in_a_capture_goes_on_after_it() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, other) = (stream(), stream());
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let mut vector = DeviceUVector::<u32>::uninit(4, &own, &resource).unwrap();
+    let mut pinned = PinnedVec::from_slice(&[0u8; 4]).unwrap();
+    // What was done before the capture a wait in the graph does not order.
+    own.synchronize().unwrap();
+    let (mut used, mut staged) = (None, None);
+    let graph = Executable::capture(&own, || {
+        used = Some(vector.use_on_mut(&other).unwrap());
+        staged = Some(pinned.device_slice_mut().into_use_on(&other).unwrap());
+        own.as_ref().wait_for(other.as_ref()).unwrap();
+    });
+    drop(graph);
+    let (used, staged) = (used.unwrap(), staged.unwrap());
+    launch_nines(&machine, &other, used.as_ptr(), used.bytes());
+    // SAFETY: both have so many bytes, which these values give to this stream.
+    unsafe { copy::device_to_device(staged.as_ptr(), used.as_ptr(), 4, other.as_ref()) }.unwrap();
+    drop((used, staged));
+    drop(vector);
+    let mut next = DeviceUVector::uninit(4, &own, &resource).unwrap();
+    next.fill(2).unwrap();
+    assert_eq!(next.to_vec(&own).unwrap(), [2; 4]);
+    assert_eq!(pinned.as_slice().unwrap(), [9; 4]);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn to_look_at_memory_of_the_host_spoils_no_capture() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (first, second) = (stream(), stream());
+    let (left, right) = (vector(&[7; 2], &first), vector(&[8; 2], &second));
+    let mut pinned = PinnedVec::from_slice(&[0; 4]).unwrap();
+    let copy_left = |pinned: &mut PinnedVec<u32>| {
+        let mut half = pinned.device_slice_mut().slice(..2).unwrap();
+        half.copy_from(left.as_slice(), &first).unwrap();
+    };
+    copy_left(&mut pinned);
+    let graph = Executable::capture(&second, || {
+        let mut half = pinned.device_slice_mut().slice(2..).unwrap();
+        half.copy_from(right.as_slice(), &second).unwrap();
+        assert_eq!(pinned.as_slice().unwrap_err().kind(), ErrorKind::Unsupported);
+    });
+    drop(graph);
+    copy_left(&mut pinned);
+    begin_capture_elsewhere(&machine, &stream());
+    assert_eq!(pinned.as_slice().unwrap()[..2], [7; 2], "a capture of another thread goes on");
     machine.assert_no_violations();
 }

@@ -1,10 +1,13 @@
 //! What is ordered, and what is not: waits that are needed, and none that is not.
 
 use std::mem::ManuallyDrop;
+use std::sync::{Arc, Mutex};
 
 use rmm_containers::{DeviceUVector, ManagedVec, PinnedVec};
 use rmm_core::sys::CuDeviceAttribute;
-use rmm_core::{CudaStream, Device, PrefetchTarget, StreamFlags, StreamRef};
+use rmm_core::{
+    CudaStream, Device, PrefetchTarget, RetiringStream, StreamFlags, StreamRef, StreamWatcher,
+};
 use rmm_resources::{CudaAsyncMemoryResource, SystemMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
 
@@ -43,6 +46,7 @@ fn one_stream_costs_no_event() {
         assert_eq!(other.element(3, &stream).unwrap(), 7);
     }
     assert_eq!((calls(&machine, "Event"), calls(&machine, "cuCtxSynchronize")), (0, 0));
+    assert_eq!(calls(&machine, "Captur"), 0, "nor is asked whether it is being captured");
 }
 
 #[test]
@@ -393,4 +397,36 @@ fn half_floats_are_elements() {
     let mut vector = DeviceUVector::from_slice(&[half::f16::ZERO; 7], &stream).unwrap();
     vector.fill(value).unwrap();
     assert_eq!(vector.to_vec(&stream).unwrap(), [value; 7]);
+}
+
+/// Looks at a vector when a stream goes that wrote it.
+struct Onlooker {
+    vector: PinnedVec<u32>,
+    seen: Mutex<Vec<u32>>,
+}
+
+impl StreamWatcher for Onlooker {
+    fn stream_retires(&self, _: &RetiringStream<'_>) {
+        let elements = self.vector.as_slice().expect("nobody writes").to_vec();
+        *self.seen.lock().expect("nobody panics with it") = elements;
+    }
+}
+
+#[test]
+fn whoever_watches_a_stream_may_use_the_memory_that_kept_it() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, other) = (stream(), stream());
+    let mut source = vector(4, &own);
+    source.fill(7).unwrap();
+    let mut pinned = PinnedVec::from_slice(&[0; 4]).unwrap();
+    pinned.copy_from_device(source.as_slice(), &other).unwrap();
+    drop(source);
+    let onlooker = Arc::new(Onlooker { vector: pinned, seen: Mutex::default() });
+    let watcher: Arc<dyn StreamWatcher> = onlooker.clone();
+    other.watch(Arc::downgrade(&watcher));
+    drop(other);
+    assert_eq!(onlooker.vector.as_slice().unwrap(), [7; 4]);
+    assert_eq!(*onlooker.seen.lock().unwrap(), [7; 4], "it was told, with no lock held");
+    machine.assert_no_violations();
 }

@@ -50,7 +50,7 @@ pub(super) fn add(pointer: DevicePtr, words: u32, summand: u32) -> Kernel {
             let _noted = memory.write(pointer, contents.as_flattened());
         }
     };
-    Kernel::new("add", run).updates(pointer, bytes(words))
+    Kernel::new("add", run).writes(pointer, bytes(words))
 }
 
 pub(super) fn check(pointer: DevicePtr, words: u32, first_value: u32, errors: DevicePtr) -> Kernel {

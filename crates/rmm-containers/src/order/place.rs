@@ -1,7 +1,17 @@
 //! A stream that memory was used on, as it can be reached later.
 #![forbid(unsafe_code)]
 
+use rmm_core::sys::CuResult;
 use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamId, StreamRef};
+
+/// Whether waits for the stream, or on it, would become part of a graph or spoil one: it is being captured, or blocks with one that
+/// is. To ask spoils nothing.
+pub(crate) fn is_capturing(stream: StreamRef<'_>) -> Result<bool, Error> {
+    match stream.is_capturing() {
+        Err(error) if error.code() == Some(CuResult::STREAM_CAPTURE_IMPLICIT) => Ok(true),
+        answer => answer,
+    }
+}
 
 /// A stream at the moment of its use: default streams mean others in other contexts, and the per-thread one on other threads.
 #[derive(Clone, Debug)]
@@ -26,10 +36,8 @@ impl Place {
         Self { stream: stream.to_owned(), id: stream.id(), context, is_captured: false }
     }
 
-    /// As [`new`](Self::new), for a use, which may become part of a graph.
-    pub(crate) fn of_use(stream: StreamRef<'_>, context: Context) -> Self {
-        // A stream that can not be asked takes part in no capture: it blocks with one that does.
-        let is_captured = stream.is_capturing().unwrap_or(false);
+    /// As [`new`](Self::new), for a use, which becomes part of a graph if the stream is being captured.
+    pub(crate) fn of_use(stream: StreamRef<'_>, context: Context, is_captured: bool) -> Self {
         Self { is_captured, ..Self::new(stream, context) }
     }
 
@@ -64,18 +72,21 @@ impl Place {
         self.is_captured
     }
 
-    /// Whether the use is part of a graph that is complete: whoever launches it answers for the order of its work.
-    pub(crate) fn is_in_graph(&self) -> bool {
-        self.is_captured && !self.is_being_captured()
+    /// The use runs after all: the capture had ended before.
+    pub(crate) fn set_real(&mut self) {
+        self.is_captured = false;
+    }
+
+    /// As [`is_capturing`], for this stream now, whatever it was at the moment of its use.
+    pub(crate) fn is_capturing(&self) -> Result<bool, Error> {
+        let _context = self.context.enter()?;
+        // The legacy stream blocks with the default streams of all threads.
+        is_capturing(self.reachable().unwrap_or(StreamRef::legacy()))
     }
 
     /// Whether the use became part of a graph, and the stream is still being captured as far as can be told.
     pub(crate) fn is_being_captured(&self) -> bool {
-        let is_capturing = || {
-            let _context = self.context.enter()?;
-            self.reachable().map_or(Ok(true), StreamRef::is_capturing)
-        };
-        self.is_captured && is_capturing().unwrap_or(true)
+        self.is_captured && self.is_capturing().unwrap_or(true)
     }
 
     /// Waits on the host until all that was enqueued on the stream so far is done.

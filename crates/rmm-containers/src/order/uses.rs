@@ -26,7 +26,7 @@ pub(super) struct Use<S, M> {
     pub(super) stream: S,
     range: Range<usize>,
     access: Access,
-    lasts: Lasts,
+    pub(super) lasts: Lasts,
     /// Whether the mark is behind all of its work. Others who share the memory must not take it off the list before.
     is_over: bool,
     pub(super) mark: M,
@@ -62,11 +62,13 @@ pub(super) struct Uses<S, M> {
     last: u64,
     /// A mark that nobody needs any more, to be set anew: to make one and to destroy it costs more than to set it.
     spare: Option<M>,
+    /// The streams of uses that are off the list.
+    gone: Vec<S>,
 }
 
 impl<S, M> Default for Uses<S, M> {
     fn default() -> Self {
-        Self { list: Vec::new(), last: 0, spare: None }
+        Self { list: Vec::new(), last: 0, spare: None, gone: Vec::new() }
     }
 }
 
@@ -99,10 +101,17 @@ impl<S: PartialEq, M> Uses<S, M> {
 
     /// Takes uses off the list.
     fn take_off(&mut self, is_superseded: impl Fn(&Use<S, M>) -> bool) {
-        let gone = self.list.extract_if(.., |other| is_superseded(other));
-        if let Some(gone) = gone.filter(|gone| gone.is_over).last() {
-            self.spare = Some(gone.mark);
+        for gone in self.list.extract_if(.., |other| is_superseded(other)) {
+            if gone.is_over {
+                self.spare = Some(gone.mark);
+            }
+            self.gone.push(gone.stream);
         }
+    }
+
+    /// The streams of uses that are off the list, to be dropped where that may call whoever watches them.
+    pub(super) fn take_gone(&mut self) -> Vec<S> {
+        std::mem::take(&mut self.gone)
     }
 
     /// A mark that was set for a use which is off the list.
@@ -128,6 +137,7 @@ impl<S: PartialEq, M> Uses<S, M> {
             other.lasts == Lasts::On && other.stream == stream && other.covers(&range, access)
         };
         if self.list.iter().any(goes_on) {
+            self.gone.push(stream);
             return None;
         }
         // The mark of a later use of the same stream is behind this one's.
@@ -158,11 +168,19 @@ impl<S: PartialEq, M> Uses<S, M> {
         number
     }
 
-    /// The work of a use that lasts once is enqueued, before `mark`.
-    pub(super) fn set_mark(&mut self, number: u64, mark: M) {
+    /// The stream of the use with this number, if it is on the list.
+    pub(super) fn stream_of(&mut self, number: u64) -> Option<&mut S> {
         let found = self.list.iter_mut().find(|other| other.number == number);
-        if let Some(found) = found.filter(|found| found.lasts == Lasts::Once) {
-            (found.mark, found.is_over) = (mark, true);
+        found.map(|found| &mut found.stream)
+    }
+
+    /// The work of a use that lasts once is enqueued, before `mark`, which is behind all marks of its stream that were set before.
+    pub(super) fn set_mark(&mut self, number: u64, mark: M) {
+        let is_meant = |other: &Use<S, M>| other.number == number && other.lasts == Lasts::Once;
+        if let Some(at) = self.list.iter().position(is_meant) {
+            // Among the uses that are over the order of the list is that of their marks: `merge` relies on it.
+            let found = self.list.remove(at);
+            self.list.push(Use { mark, is_over: true, ..found });
         }
     }
 
@@ -182,6 +200,7 @@ impl<S: PartialEq, M> Uses<S, M> {
                 Some(newer) => {
                     newer.range = newer.range.start.min(older.range.start)
                         ..newer.range.end.max(older.range.end);
+                    self.gone.push(older.stream);
                 }
                 None => merged.push(older),
             }
@@ -273,6 +292,39 @@ mod tests {
                 .any(|other| other.stream == stream && other.mark >= at);
             assert!(covered, "use {at} is lost");
         }
+    }
+
+    #[test]
+    fn uses_that_are_merged_end_where_the_last_mark_was_set() {
+        let mut uses = Uses::default();
+        let first = uses.note('a', 0..1, Write, Lasts::Once, 0).expect("it is noted");
+        let second = uses.note('a', 1..2, Write, Lasts::Once, 0).expect("it is noted");
+        // Two threads use one stream: the work of the second is enqueued first.
+        uses.set_mark(second, 1);
+        uses.set_mark(first, 2);
+        for at in 2..=DETAILED {
+            uses.note('b', at..at + 1, Write, Lasts::Once, 3);
+        }
+        let first = uses.conflicting(&(0..1), Read).map(|other| other.mark);
+        assert_eq!(first.collect::<Vec<_>>(), [2], "the mark behind both is kept");
+    }
+
+    #[test]
+    fn streams_of_uses_off_the_list_are_handed_out() {
+        let mut uses = Streams::default();
+        uses.note('a', 0..10, Write, Lasts::On, ());
+        uses.note('a', 2..4, Write, Lasts::Once, ());
+        assert_eq!(uses.take_gone(), ['a'], "it is covered");
+        uses.note('b', 0..10, Write, Lasts::Once, ());
+        assert_eq!(uses.take_gone(), ['a']);
+        uses.settle(&(0..10), Write);
+        assert_eq!(uses.take_gone(), ['b']);
+        assert_eq!(uses.take_gone(), []);
+        for at in 0..=DETAILED {
+            let number = uses.note('c', at..at + 1, Read, Lasts::Once, ()).expect("it is noted");
+            uses.set_mark(number, ());
+        }
+        assert_eq!(uses.take_gone().len() + uses.iter().count(), DETAILED + 1);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::memory::Memory;
 /// the elements before, and those who use, move or free them later wait for it. That is noted in the container already: nothing depends
 /// on when, or whether, this is dropped. It can not be sent to another thread, where the stream may mean another one.
 ///
+/// One that is made while the stream is being captured is ordered behind others in the graph. Work that is enqueued with it after the
+/// capture is waited for as any other, but is behind nothing that was done outside the graph: ask for another one then.
+///
 /// ```
 /// use rmm_containers::DeviceUVector;
 /// use rmm_core::CudaStream;

@@ -44,6 +44,10 @@ impl CudaStream {
     ///
     /// # Safety
     /// `handle` names an existing stream of the current context, and stays valid for as long as `lifetime` says.
+    ///
+    /// If it is ever captured, here or where it came from, the graph is launched only while the memory that its work uses is there, and
+    /// in order with all other uses of that memory: libraries have safe calls that launch graphs, and containers know of none. Nor does
+    /// a capture of it begin or end on one thread during a call that another makes for it.
     #[doc(alias = "rmm::cuda_stream_view")]
     pub unsafe fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Result<Self, Error> {
         match handle {
@@ -81,7 +85,8 @@ impl CudaStream {
     /// If there is no driver; then the stream is still the caller's.
     ///
     /// # Safety
-    /// `handle` names an existing stream of the current context, which only this library destroys from now on.
+    /// `handle` names an existing stream of the current context, which only this library destroys from now on. For graphs that are
+    /// captured from it the same holds as for [`adopt`](Self::adopt).
     #[doc(alias = "cuda::stream::from_native_handle")]
     pub unsafe fn from_raw(handle: CuStream) -> Result<Self, Error> {
         // SAFETY: the caller's contract: until it is dropped here nobody destroys it.
