@@ -18,15 +18,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "container-use-not-awaited",
         file: ORDER,
-        original: "                Mark::Event(event) => stream.wait(event)?,",
-        replacement: "                Mark::Event(_) => {}",
+        original: "                    stream.wait(event)?;\n",
+        replacement: "                    let _ = event;\n",
         breaks: "a stream does not wait for those that used a container before",
     },
     Mutant {
         name: "container-use-not-noted",
         file: ORDER,
-        original: "        Ok(uses.note(place, range.clone(), access, lasts, Mark::EndOfStream))",
-        replacement: "        let _ = (place, lasts);\n        Ok(None)",
+        original: "            Ok(uses.note(place, range, access, lasts, Mark::EndOfStream))",
+        replacement: "            let _ = (place, lasts);\n            Ok(None)",
         breaks: "a container does not know who uses it",
     },
     Mutant {
@@ -77,5 +77,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "        let _context = self.order.context().enter()?;\n        let write = ",
         replacement: "        std::mem::forget(self.order.context().enter()?);\n        let write = ",
         breaks: "a thread is on another device after a call",
+    },
+    Mutant {
+        name: "container-forgets-in-a-capture",
+        file: ORDER,
+        original: "                if !is_captured {\n                    uses.settle(&range, access);",
+        replacement: "                if !is_captured || is_home {\n                    uses.settle(&range, access);",
+        breaks: "work that really runs is forgotten because a graph waits for it",
+    },
+    Mutant {
+        name: "container-s-lasting-use-is-the-graph-s",
+        file: ORDER,
+        original: "self.lasts == Lasts::On || !self.stream.is_captured()",
+        replacement: "!self.stream.is_captured()",
+        breaks: "a use that goes on after a capture is nobody's to wait for",
     },
 ];
