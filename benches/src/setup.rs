@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,27 +15,21 @@ use rmm_cli::device::OpenDevice;
 use rmm_core::Error;
 use rmm_resources::CudaMemoryResource;
 
+use crate::workloads::Outcome;
+
 /// Bytes that a pool starts with, so that it does not grow while it is timed.
 pub(crate) const POOL_BYTES: usize = 16 << 30;
 
 /// Runs benchmarks on the device that is chosen by `RMM_DRIVER`, and says which that is.
 ///
 /// The settings make a run short; the command line changes them.
-pub fn run(
-    benchmarks: impl FnOnce(&mut Criterion, &OpenDevice) -> Result<(), Box<dyn std::error::Error>>,
-) -> ExitCode {
+pub fn run(benchmarks: impl FnOnce(&mut Criterion, &OpenDevice) -> Outcome) -> ExitCode {
     let mut criterion = Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(500))
         .configure_from_args();
-    let outcome = OpenDevice::open(DeviceChoice::Auto).map_err(Into::into).and_then(|device| {
-        say(&format!("benchmarks run on: {}", device.name));
-        if device.is_software() {
-            say("this is the software device: its times say nothing about a GPU's");
-        }
-        benchmarks(&mut criterion, &device)
-    });
+    let outcome = open(DeviceChoice::Auto).and_then(|device| benchmarks(&mut criterion, &device));
     criterion.final_summary();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,7 +48,30 @@ pub fn warm_pool() -> Result<PoolMemoryResource<CudaMemoryResource>, Error> {
     PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(POOL_BYTES).build()
 }
 
-fn say(line: &str) {
+/// Opens a device, and says which it is.
+///
+/// # Errors
+/// If there is no such device.
+pub fn open(choice: DeviceChoice) -> Outcome<OpenDevice> {
+    let device = OpenDevice::open(choice)?;
+    say(&format!("on: {}", device.name));
+    if device.is_software() {
+        say("this is the software device: its times say nothing about a GPU's");
+    }
+    Ok(device)
+}
+
+/// Where a program's rows go: into a file, or to the standard output.
+///
+/// # Errors
+/// If there can be no such file.
+pub fn rows_to(path: Option<&Path>) -> Outcome<Box<dyn Write>> {
+    let Some(path) = path else { return Ok(Box::new(io::stdout())) };
+    Ok(Box::new(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?))
+}
+
+/// Tells whoever runs the program something that is no row.
+pub fn say(line: &str) {
     // Where even this can not be written, the exit status still says it.
     writeln!(io::stderr(), "{line}").ok();
 }

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,9 +12,9 @@ use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use rmm_benches::allocators::{KINDS, Kind};
 use rmm_benches::rows::{Row, Writer};
+use rmm_benches::setup::{open, rows_to, say};
 use rmm_benches::workloads::{Bench, Extent, Recorded, WORKLOADS, Workload};
 use rmm_cli::args::DeviceChoice;
-use rmm_cli::device::OpenDevice;
 
 /// Time memory resources on the same work as everybody's.
 #[derive(Debug, Parser)]
@@ -84,17 +83,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let replays = work.iter().any(|(_, workload)| workload.name == "replay");
     let recorded = if replays { Recorded::read_all(&traces, extent)? } else { Vec::new() };
 
-    let device = OpenDevice::open(args.device)?;
-    say(&format!("on: {}", device.name));
-    if device.is_software() {
-        say("this is the software device: its times say nothing about a GPU's");
-    }
-    let to: Box<dyn Write> = match &args.output {
-        Some(path) => {
-            Box::new(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?)
-        }
-        None => Box::new(io::stdout()),
-    };
+    let device = open(args.device)?;
+    let to = rows_to(args.output.as_deref())?;
     let mut writer = Writer::new(to);
     // It draws only when a workload ends, so that nothing else runs while the clock does.
     let bar = progress_bar(work.len() as u64);
@@ -141,9 +131,4 @@ fn progress_bar(steps: u64) -> ProgressBar {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
-}
-
-fn say(line: &str) {
-    // Where even this can not be written, the exit status still says it.
-    writeln!(io::stderr(), "{line}").ok();
 }

@@ -2,17 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::File;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rmm_benches::round_trip::{Allocation, Figure, measure};
+use rmm_benches::setup::{open, rows_to, say};
 use rmm_benches::workloads::Outcome;
 use rmm_cli::args::DeviceChoice;
-use rmm_cli::device::OpenDevice;
 
 /// Bytes that go each way.
 const SIZES: [u32; 7] = [4 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20];
@@ -53,17 +51,8 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Outcome {
-    let device = OpenDevice::open(args.device)?;
-    say(&format!("on: {}", device.name));
-    if device.is_software() {
-        say("this is the software device: its times say nothing about a GPU's");
-    }
-    let to: Box<dyn Write> = match &args.output {
-        Some(path) => {
-            Box::new(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?)
-        }
-        None => Box::new(io::stdout()),
-    };
+    let device = open(args.device)?;
+    let to = rows_to(args.output.as_deref())?;
     let mut rows = csv::Writer::from_writer(to);
     let mut figures = Vec::new();
     for bytes in SIZES {
@@ -110,9 +99,4 @@ fn table(figures: &[Figure]) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
-}
-
-fn say(line: &str) {
-    // Where even this can not be written, the exit status still says it.
-    writeln!(io::stderr(), "{line}").ok();
 }
