@@ -74,3 +74,15 @@ fn every_thread_finds_the_blocks_of_the_first() {
     let found = found.lock().expect("no test panics");
     assert!(matches!(&found[..], [leak] if leak.starts_with("Leaked: ")), "{found:?}");
 }
+
+#[test]
+fn a_free_of_the_wrong_size_is_corrected_among_threads_too() {
+    let tracked = TrackingResourceAdaptor::new(Scripted::default());
+    let blocks = two_threads(&tracked);
+    free_sync(&tracked, blocks[0], layout(10));
+    assert_eq!((tracked.allocated_bytes(), tracked.wrong_frees()), (6000, 1));
+    for &block in &blocks[1..] {
+        free_sync(&tracked, block, layout(1000));
+    }
+    assert_eq!(tracked.allocated_bytes(), 0);
+}
