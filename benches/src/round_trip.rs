@@ -1,21 +1,25 @@
 //! A vector goes to the device, through a kernel and back into memory of the host: by the containers, and by the driver's own calls.
 //!
-//! Both do it in the same order on one stream, launch the same kernel by the same function, and wait for the result. They take turns in pairs,
-//! so that whatever the machine does meanwhile happens to both.
+//! Both do it in the same order on one stream, launch the same kernel by the same function, and wait for the result; from and to the same
+//! memory of the host, and by the same memory of the device if that is allocated once, since where memory lies makes more of a
+//! difference than who uses it. They take turns in pairs, so that whatever the machine does meanwhile happens to both.
 
 mod raw;
 mod typed;
 
+use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
+use rmm_adaptors::PoolMemoryResource;
 use rmm_cli::device::{DeviceHandle, OpenDevice};
 use rmm_conformance::Kernels;
-use rmm_core::{CudaStream, StreamFlags};
+use rmm_containers::{DeviceUVector, PinnedVec};
+use rmm_core::{CudaStream, StreamFlags, current_driver};
+use rmm_resources::CudaMemoryResource;
+use rmm_sys::{CuDevicePtr, Driver};
 use serde::{Deserialize, Serialize};
 
 use crate::workloads::Outcome;
-use raw::Raw;
-use typed::Typed;
 
 /// When the memory of the device is allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -48,19 +52,67 @@ pub struct Figure {
     pub raw_calls: u64,
 }
 
-/// One way to make the trip.
-trait Trip {
-    /// Takes the words to the device, adds `summand` to each, and takes them back; complete on return.
-    fn go(&mut self, summand: u32) -> Outcome;
-
-    /// The words that came back from the last trip.
-    fn result(&self) -> Outcome<&[u32]>;
+/// What the trips go through.
+struct Route {
+    driver: &'static Driver,
+    kernels: Kernels,
+    stream: CudaStream,
+    words: u32,
+    pool: PoolMemoryResource<CudaMemoryResource>,
+    source: PinnedVec<u32>,
+    target: PinnedVec<u32>,
+    /// The vector that was allocated once, if that was asked for.
+    vector: Option<DeviceUVector<u32>>,
+    /// Where it all is, for raw calls.
+    ///
+    /// # Invariant
+    /// The memory of `source`, `target` and `vector`, none of which is ever replaced.
+    places: Places,
 }
 
-/// What goes up: word `i` is `i`.
-fn source(words: u32) -> impl Iterator<Item = u32> {
-    0..words
+#[derive(Clone, Copy)]
+struct Places {
+    source: *const c_void,
+    target: *mut c_void,
+    vector: Option<CuDevicePtr>,
+    /// Of each.
+    bytes: usize,
 }
+
+impl Route {
+    /// Word `i` of the source is `i`.
+    fn new(device: &OpenDevice, words: u32, allocation: Allocation) -> Outcome<Self> {
+        let driver = current_driver()?;
+        let kernels = Kernels::load(&match device.handle() {
+            DeviceHandle::Software(machine) => rmm_conformance::DeviceHandle::Software(machine),
+            DeviceHandle::Gpu(gpu) => rmm_conformance::DeviceHandle::Gpu(gpu),
+        })?;
+        let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
+        let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+        let len = usize::try_from(words)?;
+        let source = PinnedVec::from_slice(&(0..words).collect::<Vec<_>>())?;
+        let mut target = PinnedVec::<u32>::zeroed(len)?;
+        let vector = match allocation {
+            Allocation::Once => Some(DeviceUVector::uninit(len, &stream, &pool)?),
+            Allocation::EachTrip => {
+                raw::keep_what_is_freed(driver)?;
+                None
+            }
+        };
+        let places = Places {
+            source: source.as_slice()?.as_ptr().cast(),
+            target: target.as_mut_slice()?.as_mut_ptr().cast(),
+            vector: vector.as_ref().map(DeviceUVector::as_ptr),
+            bytes: len * size_of::<u32>(),
+        };
+        Ok(Self { driver, kernels, stream, words, pool, source, target, vector, places })
+    }
+}
+
+/// Takes the words to the device, adds a number to each, and takes them back; complete on return.
+type Trip = fn(&mut Route, u32) -> Outcome;
+
+const KINDS: [Trip; 2] = [typed::go, raw::go];
 
 /// Makes at most `trips` trips of each kind with `words` words, fewer the longer they take; the device is current.
 ///
@@ -72,37 +124,30 @@ pub fn measure(
     allocation: Allocation,
     trips: usize,
 ) -> Outcome<Figure> {
-    let kernels = Kernels::load(&match device.handle() {
-        DeviceHandle::Software(machine) => rmm_conformance::DeviceHandle::Software(machine),
-        DeviceHandle::Gpu(gpu) => rmm_conformance::DeviceHandle::Gpu(gpu),
-    })?;
-    let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
-    let mut typed = Typed::new(&kernels, &stream, words, allocation)?;
-    let mut raw = Raw::new(&kernels, &stream, words, allocation)?;
-
+    let mut route = Route::new(device, words, allocation)?;
     // The first trips make what is made once.
     for summand in 0..3 {
-        for trip in [&mut typed as &mut dyn Trip, &mut raw] {
-            timed(trip, words, summand)?;
+        for trip in KINDS {
+            timed(trip, &mut route, summand)?;
         }
     }
-    let typed_calls = calls(device, &mut typed)?;
-    let raw_calls = calls(device, &mut raw)?;
+    let typed_calls = calls(device, typed::go, &mut route)?;
+    let raw_calls = calls(device, raw::go, &mut route)?;
 
     let (mut typed_times, mut raw_times) = (Vec::new(), Vec::new());
     for summand in (0..u32::MAX).take(trips) {
         if summand % 2 == 0 {
-            typed_times.push(timed(&mut typed, words, summand)?);
-            raw_times.push(timed(&mut raw, words, summand)?);
+            typed_times.push(timed(typed::go, &mut route, summand)?);
+            raw_times.push(timed(raw::go, &mut route, summand)?);
         } else {
-            raw_times.push(timed(&mut raw, words, summand)?);
-            typed_times.push(timed(&mut typed, words, summand)?);
+            raw_times.push(timed(raw::go, &mut route, summand)?);
+            typed_times.push(timed(typed::go, &mut route, summand)?);
         }
     }
-    let last = 77;
-    for trip in [&mut typed as &mut dyn Trip, &mut raw] {
-        trip.go(last)?;
-        if !source(words).map(|word| word.wrapping_add(last)).eq(trip.result()?.iter().copied()) {
+    for (trip, last) in KINDS.into_iter().zip([77, 78]) {
+        trip(&mut route, last)?;
+        let expected = (0..words).map(|word| word.wrapping_add(last));
+        if !expected.eq(route.target.as_slice()?.iter().copied()) {
             return Err(format!("other words came back than should, of {words}").into());
         }
     }
@@ -113,23 +158,23 @@ pub fn measure(
 }
 
 /// Times one trip, and looks at both ends of what came back.
-fn timed(trip: &mut dyn Trip, words: u32, summand: u32) -> Outcome<Duration> {
+fn timed(trip: Trip, route: &mut Route, summand: u32) -> Outcome<Duration> {
     let clock = Instant::now();
-    trip.go(summand)?;
+    trip(route, summand)?;
     let time = clock.elapsed();
-    let result = trip.result()?;
+    let result = route.target.as_slice()?;
     let ends = (result.first().copied(), result.last().copied());
-    let expected = (Some(summand), words.checked_sub(1).map(|last| last.wrapping_add(summand)));
-    if ends == expected {
+    let last = route.words.checked_sub(1).map(|last| last.wrapping_add(summand));
+    if ends == (Some(summand), last) {
         Ok(time)
     } else {
-        Err(format!("{ends:?} came back, not {expected:?}").into())
+        Err(format!("{ends:?} came back, not {:?}", (Some(summand), last)).into())
     }
 }
 
-fn calls(device: &OpenDevice, trip: &mut dyn Trip) -> Outcome<u64> {
+fn calls(device: &OpenDevice, trip: Trip, route: &mut Route) -> Outcome<u64> {
     let before = device.driver_calls();
-    trip.go(0)?;
+    trip(route, 0)?;
     Ok(device.driver_calls() - before)
 }
 

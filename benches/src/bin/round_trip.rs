@@ -16,8 +16,8 @@ use rmm_cli::args::DeviceChoice;
 const SIZES: [u32; 7] = [4 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20];
 
 /// All trips of one size and kind carry so many bytes, within these numbers of trips.
-const BYTES: u32 = 2 << 30;
-const TRIPS: std::ops::RangeInclusive<u32> = 20..=2000;
+const BYTES: u32 = 3 << 30;
+const TRIPS: std::ops::RangeInclusive<u32> = 40..=10_000;
 
 /// What the containers may take for one of the raw calls.
 const BOUND: f64 = 1.01;
