@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use rmm_benches::round_trip::{Allocation, Figure, measure};
+use rmm_benches::report;
+use rmm_benches::round_trip::{Allocation, measure};
 use rmm_benches::setup::{open, rows_to, say};
 use rmm_benches::workloads::Outcome;
 use rmm_cli::args::DeviceChoice;
@@ -18,12 +18,6 @@ const SIZES: [u32; 7] = [4 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 2
 /// All trips of one size and kind carry so many bytes, within these numbers of trips.
 const BYTES: u32 = 3 << 30;
 const TRIPS: std::ops::RangeInclusive<u32> = 40..=10_000;
-
-/// What the containers may take for one of the raw calls.
-const BOUND: f64 = 1.01;
-
-const COLUMNS: [&str; 8] =
-    ["size", "allocated", "trips", "typed, us", "raw, us", "ratio", "calls", "raw calls"];
 
 /// Time upload, kernel and download by the containers, beside the driver's own calls.
 #[derive(Debug, Parser)]
@@ -69,34 +63,6 @@ fn run(args: &Args) -> Outcome {
             figures.push(figure);
         }
     }
-    say(&table(&figures).to_string());
-    let met = figures.iter().filter(|figure| figure.ratio <= BOUND).count();
-    say(&format!("{met} of {} take at most {BOUND} times as long as raw calls", figures.len()));
+    say(report::round_trips(&figures).trim_end());
     Ok(())
-}
-
-fn table(figures: &[Figure]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_BORDERS_ONLY_CONDENSED);
-    table.set_content_arrangement(ContentArrangement::Disabled).set_header(COLUMNS);
-    for figure in figures {
-        let allocated = match figure.allocation {
-            Allocation::Once => "once",
-            Allocation::EachTrip => "each trip",
-        };
-        table.add_row([
-            rmm_core::format_bytes(figure.bytes as u64),
-            allocated.to_owned(),
-            figure.trips.to_string(),
-            format!("{:.2}", figure.typed_ns / 1e3),
-            format!("{:.2}", figure.raw_ns / 1e3),
-            format!("{:.4}", figure.ratio),
-            figure.typed_calls.to_string(),
-            figure.raw_calls.to_string(),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

@@ -15,7 +15,7 @@ use super::draw::Drawn;
 use super::figures::Figures;
 use super::lines::{self, Chart};
 use super::number::short;
-use super::{judge, summary};
+use super::{judge, round_trips, summary};
 
 /// What tells a page that was made from one that was written.
 const MARK: &str = "<!-- made by `cargo xtask bench-gpu --report` -->";
@@ -27,7 +27,7 @@ pub struct Page<'a> {
     pub figures: &'a Figures,
     /// Which of our allocators is held to the targets.
     pub ours: &'a str,
-    /// The folder of the results: `rows.csv` and `machine.txt`.
+    /// The folder of the results: `rows.csv` and `machine.txt`, and `round-trip.csv` if trips were timed.
     pub results: &'a Path,
     /// The page's name without `.md`; date and GPU if there is none.
     pub name: Option<&'a str>,
@@ -51,8 +51,12 @@ pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
     for file in ["rows.csv", "machine.txt"] {
         fs::copy(page.results.join(file), folder.join(file))?;
     }
+    if page.results.join(round_trips::FILE).exists() {
+        fs::copy(page.results.join(round_trips::FILE), folder.join(round_trips::FILE))?;
+    }
     let mut text = head(page, &machine);
     text += &adaptors::markdown(page.figures);
+    text += &round_trips::markdown(page.results)?;
     for (file, caption, svg) in charts(page.figures)? {
         fs::write(folder.join(file), svg)?;
         write!(text, "\n## {caption}\n\n![{caption}]({name}/{file})\n")?;
@@ -74,7 +78,7 @@ fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
          - peers: {}\n\n\
          All were timed in one session on the same work, each allocator in a process of its own, ours and those of others in turn. A figure is \
          the median of five repetitions after one that is not counted, and of these the median over the passes. Times are host times of the \
-         calling thread; no kernels run. [What each workload does](../../benches/README.md); [how the peers are \
+         calling thread; only round trips run kernels. [What each workload does](../../benches/README.md); [how the peers are \
          built](../../benches/peers/README.md).\n\n\
          ## Targets of `{}`\n\n{}",
         machine.gpu(),
