@@ -69,8 +69,9 @@ impl<'a> Memory<'a> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let _context = self.order.context().enter()?;
-        self.order.begin(&self.range(), access, Lasts::On, stream).map(drop)
+        let context = self.order.context();
+        let _entered = context.enter()?;
+        self.order.begin(&self.range(), access, Lasts::On, (stream, context)).map(drop)
     }
 
     /// Has managed memory moved before it is used, in the order of `stream`.
@@ -82,8 +83,9 @@ impl<'a> Memory<'a> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let _context = self.order.context().enter()?;
-        let read = self.order.begin(&self.range(), Access::Read, Lasts::Once, stream)?;
+        let context = self.order.context();
+        let _entered = context.enter()?;
+        let read = self.order.begin(&self.range(), Access::Read, Lasts::Once, (stream, context))?;
         let enqueued = prefetch(self.pointer, self.bytes, target, stream);
         self.order.passed(read, stream);
         enqueued
@@ -95,8 +97,9 @@ impl<'a> Memory<'a> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let _context = self.order.context().enter()?;
-        self.order.before(&self.range(), Access::Read, stream)?;
+        let context = self.order.context();
+        let _entered = context.enter()?;
+        self.order.before(&self.range(), Access::Read, (stream, context))?;
         // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the target is borrowed
         // until `finish` below has returned.
         let enqueued = unsafe {
@@ -111,8 +114,9 @@ impl<'a> Memory<'a> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let _context = self.order.context().enter()?;
-        self.order.before(&self.range(), Access::Write, stream)?;
+        let context = self.order.context();
+        let _entered = context.enter()?;
+        self.order.before(&self.range(), Access::Write, (stream, context))?;
         // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the source is borrowed
         // until `finish` below has returned.
         let enqueued = unsafe {
@@ -138,8 +142,15 @@ impl<'a> Memory<'a> {
     /// Copies from other memory of as many bytes, in the order of `stream`.
     pub(crate) fn copy_from(self, source: Memory<'_>, stream: StreamRef<'_>) -> Result<(), Error> {
         debug_assert_eq!(self.bytes, source.bytes, "as long as the source");
+        // That in which the copy is enqueued.
+        let context = self.order.context();
         self.enqueue(stream, |target| {
-            let read = source.order.begin(&source.range(), Access::Read, Lasts::Once, stream)?;
+            let read = source.order.begin(
+                &source.range(),
+                Access::Read,
+                Lasts::Once,
+                (stream, context),
+            )?;
             if source.is_pageable() {
                 // The driver may read it before the stream comes to the copy.
                 stream.synchronize()?;
@@ -184,8 +195,10 @@ impl<'a> Memory<'a> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let _context = self.order.context().enter()?;
-        let write = self.order.begin(&self.range(), Access::Write, Lasts::Once, stream)?;
+        let context = self.order.context();
+        let _entered = context.enter()?;
+        let write =
+            self.order.begin(&self.range(), Access::Write, Lasts::Once, (stream, context))?;
         let enqueued = work(self.pointer);
         self.order.passed(write, stream);
         enqueued

@@ -145,19 +145,18 @@ impl Order {
         Ok(is_in_graph)
     }
 
-    /// For a use that has completed when the call that makes it returns: orders it, and notes nothing.
+    /// For a use that has completed when the call that makes it returns: orders it, and notes nothing. The context is the current one.
     pub(crate) fn before(
         &self,
         range: &Range<usize>,
         access: Access,
-        stream: StreamRef<'_>,
+        (stream, context): (StreamRef<'_>, Context),
     ) -> Result<(), Error> {
         self.with_uses(|noted| {
             let has_uses = noted.as_ref().is_some_and(|uses| !uses.is_empty());
-            if self.home.is_some() && !has_uses && self.is_home(stream, self.context) {
+            if !has_uses && self.is_home(stream, context) {
                 return Ok(());
             }
-            let context = Context::current()?;
             let waits_in_graph = self.order_behind(noted, range, access, (stream, context))?;
             if self.is_home(stream, context)
                 && let Some(uses) = noted
@@ -170,17 +169,16 @@ impl Order {
         })
     }
 
-    /// Orders a use, and notes it for those who come later. To be called before its work is enqueued. Returns a number for
-    /// [`passed`](Self::passed).
+    /// Orders a use, and notes it for those who come later. To be called before its work is enqueued, in the context that is current.
+    /// Returns a number for [`passed`](Self::passed).
     pub(crate) fn begin(
         &self,
         range: &Range<usize>,
         access: Access,
         lasts: Lasts,
-        stream: StreamRef<'_>,
+        (stream, context): (StreamRef<'_>, Context),
     ) -> Result<Option<u64>, Error> {
         self.with_uses(|noted| {
-            let context = Context::current()?;
             let is_home = self.is_home(stream, context);
             let has_uses = noted.as_ref().is_some_and(|uses| !uses.is_empty());
             if is_home && !has_uses {
