@@ -43,8 +43,7 @@ fn look_on<S: Subject>(
 ) -> Result<Observed, Error> {
     let mut observed = Observed::default();
     let mut live = 0;
-    // What is in use before the first event is nobody's here: it counts where the resource looks at the whole device.
-    let before = subject.reserved()?;
+    let others = subject.reserved_by_others()?;
     let mut owners: HashMap<u64, u32> = HashMap::new();
     for (index, event) in trace.events.iter().enumerate() {
         let freed = match event.action {
@@ -74,7 +73,7 @@ fn look_on<S: Subject>(
         observed.peak_live = observed.peak_live.max(live);
         let at_peak = index == trace.peak_event;
         if at_peak || (index as u64).is_multiple_of(S::SAMPLE_EVERY) {
-            let reserved = subject.reserved()?.saturating_sub(before);
+            let reserved = subject.reserved()?.saturating_sub(others);
             observed.peak_reserved = observed.peak_reserved.max(reserved);
             observed.timeline.push(Sample {
                 event: index as u64,

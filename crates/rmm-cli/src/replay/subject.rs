@@ -24,6 +24,11 @@ pub(super) trait Subject: Resource {
     /// Bytes held of the upstream or the driver now.
     fn reserved(&self) -> Result<u64, Error>;
 
+    /// What of these is not the resource's own, as can be told before the first event.
+    fn reserved_by_others(&self) -> Result<u64, Error> {
+        Ok(0)
+    }
+
     /// The most bytes held so far, if the resource keeps count.
     fn peak_reserved(&self) -> Result<Option<u64>, Error>;
 
@@ -83,6 +88,10 @@ impl Subject for CudaMemoryResource {
         Ok((memory.total - memory.free) as u64)
     }
 
+    fn reserved_by_others(&self) -> Result<u64, Error> {
+        self.reserved()
+    }
+
     fn peak_reserved(&self) -> Result<Option<u64>, Error> {
         Ok(None)
     }
@@ -105,6 +114,13 @@ impl Subject for AnyResource {
         match reserved(&self.describe()) {
             Some(bytes) => Ok(bytes),
             None => CudaMemoryResource::new().reserved(),
+        }
+    }
+
+    fn reserved_by_others(&self) -> Result<u64, Error> {
+        match reserved(&self.describe()) {
+            Some(_) => Ok(0),
+            None => CudaMemoryResource::new().reserved_by_others(),
         }
     }
 

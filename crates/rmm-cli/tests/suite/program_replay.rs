@@ -279,6 +279,17 @@ fn a_check_on_a_small_device_lacks_what_does_not_fit() {
 const STACK: &str = "statistics(limiting(pool(cuda, initial=1MiB, max=8MiB), limit=8MiB))";
 
 #[test]
+fn what_a_resource_takes_as_it_is_made_is_reserved() {
+    let folder = Folder::new();
+    let log = folder.log("tiny.csv", TINY);
+    let found =
+        json(&folder, &[&log, "--resource", "arena(cuda, size=64MiB),pool(cuda, initial=32MiB)"]);
+    let resources = &found["traces"][0]["resources"];
+    assert_eq!(resources[0]["peak_reserved_bytes"], 64 << 20);
+    assert_eq!(resources[1]["peak_reserved_bytes"], 32 << 20);
+}
+
+#[test]
 fn a_stack_is_replayed_as_the_command_line_or_the_environment_describes_it() {
     let folder = Folder::new();
     let log = folder.log("tiny.csv", TINY);
