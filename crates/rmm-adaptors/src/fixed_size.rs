@@ -107,7 +107,7 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
             Some(bytes) => pool.maximum_size(bytes),
             None => pool,
         };
-        let pool = pool.build_of("fixed-size", block as u64, Cached::All(block as u64))?;
+        let pool = pool.build_of("fixed-size", Some(block as u64), Cached::All(block as u64))?;
         Ok(FixedSizeMemoryResource { pool, block_size: block })
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Error, SyncResource};
 
 use super::ArenaMemoryResource;
-use super::superblock::{GRANULE, SUPERBLOCK};
+use super::superblock::SUPERBLOCK;
 use crate::pool::Cached;
 use crate::{GrowthPolicy, PoolMemoryResource};
 
@@ -67,7 +67,7 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
             .initial_size(bytes)
             .maximum_size(bytes)
             .growth(GrowthPolicy::Exact)
-            .build_of(NAME, GRANULE, Cached::Nothing)?;
+            .build_of(NAME, None, Cached::Nothing)?;
         Ok(ArenaMemoryResource::open(pool, dumps.then_some(dump_log)))
     }
 }

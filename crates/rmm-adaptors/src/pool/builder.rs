@@ -8,7 +8,6 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncRe
 use super::PoolMemoryResource;
 use super::caches::Cached;
 use super::growth::{Growth, GrowthPolicy, PoolPreset};
-use super::heap::GRANULE;
 use super::release::ReleasePolicy;
 use super::shared::Shared;
 
@@ -120,14 +119,14 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no multiple of 256 or the initial size
     /// is above the maximum; the upstream's error if the initial size can not be had.
     pub fn build(self) -> Result<PoolMemoryResource<U>, Error> {
-        self.build_of("pool", GRANULE, Cached::Small)
+        self.build_of("pool", None, Cached::Small)
     }
 
-    /// Makes a pool of this name in which every block is a multiple of `unit`.
+    /// Makes a pool of this name, in which all blocks are of `block` bytes if that is set.
     pub(crate) fn build_of(
         self,
         name: &'static str,
-        unit: u64,
+        block: Option<u64>,
         cached: Cached,
     ) -> Result<PoolMemoryResource<U>, Error> {
         let Self {
@@ -181,7 +180,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             policy: growth,
             preset,
             release,
-            unit,
+            block,
         };
         let cached = if preset == PoolPreset::Throughput { cached } else { Cached::Nothing };
         let shared = Arc::new_cyclic(|this| {

@@ -7,7 +7,6 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource, SyncResource,
 };
 
-use super::heap::GRANULE;
 use super::shared::Shared;
 use super::slow::{Outcome, RETRIES, Request, Underway};
 use super::state::{Row, State};
@@ -28,7 +27,7 @@ impl Shared {
         &self,
         upstream: &'u dyn SyncResource,
     ) -> Option<&'u dyn ExtendableResource> {
-        upstream.as_extendable().filter(|_| self.growth.unit == GRANULE)
+        upstream.as_extendable().filter(|_| self.growth.block.is_none())
     }
 
     /// Asks upstream for memory in one row, of which parts can go back if that is possible.

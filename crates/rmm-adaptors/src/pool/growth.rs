@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::heap::GRANULE;
 use super::release::ReleasePolicy;
 
 /// What drivers hand out physical memory in.
@@ -57,14 +58,19 @@ pub(super) struct Growth {
     pub(super) policy: GrowthPolicy,
     pub(super) preset: PoolPreset,
     pub(super) release: ReleasePolicy,
-    /// What every block is a multiple of: the heap's granule, or the size of all blocks.
-    pub(super) unit: u64,
+    /// The size of all blocks, a multiple of the heap's granule, if they are to have one.
+    pub(super) block: Option<u64>,
 }
 
 impl Growth {
+    /// What every block is a multiple of.
+    fn unit(&self) -> u64 {
+        self.block.unwrap_or(GRANULE)
+    }
+
     /// The bytes to ask for when `held` are reserved and `needed` are wanted, or `None` if the limit leaves no room.
     pub(super) fn chunk_size(&self, held: u64, needed: u64, limit: u64) -> Option<u64> {
-        let room = limit.saturating_sub(held) / self.unit * self.unit;
+        let room = limit.saturating_sub(held) / self.unit() * self.unit();
         if needed > room {
             return None;
         }
@@ -122,16 +128,15 @@ impl Growth {
 
     /// What to try after upstream refused `refused` bytes: half, but never less than needed; `None` if it was no more.
     pub(super) fn smaller(&self, refused: u64, needed: u64) -> Option<u64> {
-        (refused > needed).then(|| needed.max(refused / 2 / self.unit * self.unit))
+        (refused > needed).then(|| needed.max(refused / 2 / self.unit() * self.unit()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::heap::GRANULE;
     use super::*;
 
-    fn growth(policy: GrowthPolicy, unit: u64) -> Growth {
+    fn growth(policy: GrowthPolicy, block: Option<u64>) -> Growth {
         Growth {
             initial_size: 0,
             soft_limit: u64::MAX,
@@ -139,13 +144,13 @@ mod tests {
             policy,
             preset: PoolPreset::Throughput,
             release: ReleasePolicy::Off,
-            unit,
+            block,
         }
     }
 
     #[test]
     fn steps_are_pages_within_the_limit() {
-        let growth = growth(GrowthPolicy::Geometric, GRANULE);
+        let growth = growth(GrowthPolicy::Geometric, None);
         assert_eq!(growth.chunk_size(0, 256, u64::MAX), Some(PAGE));
         assert_eq!(growth.chunk_size(0, PAGE + 256, u64::MAX), Some(2 * PAGE));
         assert_eq!(growth.chunk_size(1 << 30, 256, u64::MAX), Some(128 << 20));
@@ -158,17 +163,17 @@ mod tests {
 
     #[test]
     fn steps_follow_the_policy() {
-        let fixed = growth(GrowthPolicy::FixedStep(4096), GRANULE);
+        let fixed = growth(GrowthPolicy::FixedStep(4096), None);
         assert_eq!(fixed.chunk_size(0, 256, u64::MAX), Some(4096));
         assert_eq!(fixed.chunk_size(1 << 30, 4352, u64::MAX), Some(8192));
         assert_eq!(fixed.chunk_size(4096, 512, 4096 + 1024), Some(1024), "the limit leaves less");
-        let exact = growth(GrowthPolicy::Exact, GRANULE);
+        let exact = growth(GrowthPolicy::Exact, None);
         assert_eq!(exact.chunk_size(1 << 30, 768, u64::MAX), Some(768));
     }
 
     #[test]
     fn extensions_are_small_and_of_whole_pages() {
-        let growth = growth(GrowthPolicy::Geometric, GRANULE);
+        let growth = growth(GrowthPolicy::Geometric, None);
         let any = u64::MAX;
         assert_eq!(growth.extension(0, 256, any, PAGE), Some(PAGE));
         assert_eq!(growth.extension(1 << 30, PAGE, any, PAGE), Some(32 << 20));
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn pieces_hold_whole_blocks() {
-        let blocks = growth(GrowthPolicy::FixedStep(3000), 1000);
+        let blocks = growth(GrowthPolicy::FixedStep(3000), Some(1000));
         assert_eq!(blocks.chunk_size(0, 1000, u64::MAX), Some(3000));
         assert_eq!(blocks.chunk_size(3000, 1000, 5999), Some(2000));
         assert_eq!(blocks.smaller(3000, 1000), Some(1000));
@@ -196,7 +201,7 @@ mod tests {
 
     #[test]
     fn smaller_chunks_end_at_the_need() {
-        let growth = growth(GrowthPolicy::Geometric, GRANULE);
+        let growth = growth(GrowthPolicy::Geometric, None);
         assert_eq!(growth.smaller(1 << 20, 256), Some(1 << 19));
         assert_eq!(growth.smaller(512, 512), None);
         assert_eq!(growth.smaller(600 * 256, 512 * 256), Some(512 * 256));

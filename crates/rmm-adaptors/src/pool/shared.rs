@@ -85,14 +85,13 @@ impl Shared {
     fn block_size(&self, layout: Layout) -> Result<u64, Error> {
         let refused = || Error::out_of_memory(self.name).with_layout(layout);
         let size = padded_size(layout).ok_or_else(refused)?;
-        let unit = self.growth.unit;
-        if unit == GRANULE {
-            Ok(size)
-        } else if size <= unit {
-            Ok(unit)
-        } else {
-            let message = format!("{size} bytes, as aligned, are more than a block's {unit}");
-            Err(refused().with_source(Error::invalid_argument(self.name, message)))
+        match self.growth.block {
+            None => Ok(size),
+            Some(block) if size <= block => Ok(block),
+            Some(block) => {
+                let message = format!("{size} bytes, as aligned, are more than a block's {block}");
+                Err(refused().with_source(Error::invalid_argument(self.name, message)))
+            }
         }
     }
 

@@ -78,6 +78,21 @@ fn what_does_not_fit_a_block_is_refused_and_says_why() {
 }
 
 #[test]
+fn the_smallest_blocks_refuse_what_does_not_fit_too() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let (blocks, stream) = (blocks(256, 4), stream());
+    let error = blocks.allocate(stream.as_ref(), layout(257)).unwrap_err();
+    let source = std::error::Error::source(&error).expect("a reason").to_string();
+    assert!(source.ends_with("are more than a block's 256"), "{source}");
+    let pointers = [(); 5].map(|()| blocks.allocate(stream.as_ref(), layout(256)).unwrap());
+    assert_eq!(blocks.statistics().reserved_bytes, 8 * 256, "it grows by four blocks");
+    for pointer in pointers {
+        free(&blocks, &stream, pointer, 256);
+    }
+}
+
+#[test]
 fn blocks_go_from_stream_to_stream_in_order_only() {
     let machine = adversary();
     let _entered = machine.enter();
