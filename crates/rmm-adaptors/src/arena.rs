@@ -16,6 +16,7 @@ mod superblocks;
 mod tests;
 
 use std::alloc::Layout;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -52,10 +53,9 @@ pub use statistics::ArenaStatistics;
 ///
 /// # When to prefer the pool
 ///
-/// A [`PoolMemoryResource`] grows as it is used and gives memory back, leaves less memory between blocks, and moves small
-/// blocks from stream to stream more readily: with one thread, with blocks that are passed between streams, or where other
-/// programs need the device's memory, take the pool. An arena is for programs in which many threads, each with a stream of its own,
-/// allocate and free small blocks at a high rate.
+/// Nearly always. A [`PoolMemoryResource`] is faster, with many threads too (the reports in `docs/benchmarks` have both), grows as it is used
+/// and gives memory back, leaves less memory between blocks, and moves small blocks from stream to stream more readily. An arena is for
+/// programs that want what RMM's gives them: all memory taken once, in one piece, and the small blocks of each stream beside each other.
 ///
 /// It is a handle: clones share one state, which gives the memory back when the last clone is dropped. Any thread may use it. It serves the
 /// device that was current when it was built. Sizes are rounded up to 256 bytes; any alignment is honoured.
@@ -92,12 +92,10 @@ pub use statistics::ArenaStatistics;
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::arena_memory_resource")]
-#[derive(Debug)]
 pub struct ArenaMemoryResource<U: SyncResource> {
     inner: Arc<Inner<U>>,
 }
 
-#[derive(Debug)]
 struct Inner<U: SyncResource> {
     arenas: Arc<Arenas>,
     /// The global arena.
@@ -208,6 +206,17 @@ impl<U: SyncResource> PartialEq for ArenaMemoryResource<U> {
 }
 
 impl<U: SyncResource> Eq for ArenaMemoryResource<U> {}
+
+impl<U: SyncResource + fmt::Debug> fmt::Debug for ArenaMemoryResource<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ArenaStatistics { live_bytes, reserved_bytes, .. } = self.statistics();
+        f.debug_struct("ArenaMemoryResource")
+            .field("live_bytes", &live_bytes)
+            .field("reserved_bytes", &reserved_bytes)
+            .field("upstream", self.upstream())
+            .finish()
+    }
+}
 
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {

@@ -19,6 +19,7 @@ mod state;
 mod statistics;
 
 use std::alloc::Layout;
+use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
@@ -99,12 +100,10 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::pool_memory_resource")]
-#[derive(Debug)]
 pub struct PoolMemoryResource<U: SyncResource> {
     inner: Arc<Inner<U>>,
 }
 
-#[derive(Debug)]
 struct Inner<U: SyncResource> {
     shared: Arc<Shared>,
     upstream: U,
@@ -222,6 +221,18 @@ impl<U: SyncResource> PartialEq for PoolMemoryResource<U> {
 }
 
 impl<U: SyncResource> Eq for PoolMemoryResource<U> {}
+
+impl<U: SyncResource + fmt::Debug> fmt::Debug for PoolMemoryResource<U> {
+    /// Of all that it holds, what fits a line: containers show the pool that they are in.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PoolStatistics { live_bytes, reserved_bytes, .. } = self.statistics();
+        f.debug_struct("PoolMemoryResource")
+            .field("live_bytes", &live_bytes)
+            .field("reserved_bytes", &reserved_bytes)
+            .field("upstream", &self.inner.upstream)
+            .finish()
+    }
+}
 
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {

@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use rmm_adaptors::{BinningMemoryResource, FixedSizeMemoryResource};
+use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
     AnyResource, DevicePtr, HasProperty, HostAccessible, Introspect, PropertyId, Resource,
     SyncResource,
@@ -135,4 +135,21 @@ fn handles_are_equal_that_share_their_bins() {
     assert_eq!(one, one.clone());
     assert_ne!(one, other);
     assert_eq!(one.name(), "binning");
+}
+
+#[test]
+fn debug_output_of_suballocators_fits_a_line() {
+    let machine = adversary();
+    let _entered = machine.enter();
+    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let shown = format!("{pool:?}");
+    assert!(shown.starts_with("PoolMemoryResource { live_bytes: 1024, "), "{shown}");
+    free(&pool, &stream, block, 1000);
+    let arena = ArenaMemoryResource::builder(pool.clone()).arena_size(4 * MIB).build().unwrap();
+    let binning = BinningMemoryResource::builder(pool).bin(1024).unwrap().build();
+    for shown in [format!("{arena:?}"), format!("{binning:?}")] {
+        assert!(shown.len() < 500, "{shown}");
+    }
 }
