@@ -257,10 +257,22 @@ pub(crate) fn resolve(
     };
     match (start, end) {
         (Some(start), Some(end)) if start <= end && end <= len => Ok(start..end),
-        _ => {
-            let message = format!("{:?} to {:?} of {len}", range.start_bound(), range.end_bound());
-            Err(Error::out_of_range(origin, message))
-        }
+        _ => Err(Error::out_of_range(origin, format!("{} of {len}", written(range)))),
+    }
+}
+
+/// A range, or the one element of it, as a person writes it.
+fn written(range: &impl RangeBounds<usize>) -> String {
+    let start = match range.start_bound() {
+        Bound::Included(start) => start.to_string(),
+        Bound::Excluded(start) => format!("behind {start}, "),
+        Bound::Unbounded => String::new(),
+    };
+    match (range.start_bound(), range.end_bound()) {
+        (Bound::Included(one), Bound::Included(same)) if one == same => format!("element {one}"),
+        (_, Bound::Included(end)) => format!("{start}..={end}"),
+        (_, Bound::Excluded(end)) => format!("{start}..{end}"),
+        (_, Bound::Unbounded) => format!("{start}.."),
     }
 }
 
@@ -280,6 +292,18 @@ mod tests {
 
     use super::*;
     use crate::PinnedVec;
+
+    #[test]
+    fn what_is_out_of_range_is_told_as_it_is_written() {
+        fn told(range: impl RangeBounds<usize>) -> String {
+            resolve("it", &range, 4).expect_err("it is out of range").to_string()
+        }
+        assert_eq!(told(4..=4), "out of range in it: element 4 of 4");
+        assert_eq!(told(2..9), "out of range in it: 2..9 of 4");
+        assert_eq!(told(..=usize::MAX), format!("out of range in it: ..={} of 4", usize::MAX));
+        assert_eq!(told(5..), "out of range in it: 5.. of 4");
+        assert_eq!(resolve("it", &(4..), 4).expect("nothing is something"), 4..4);
+    }
 
     #[test]
     fn work_that_runs_since_its_capture_has_ended_is_waited_for() {

@@ -134,7 +134,10 @@ impl<T: Pod> DeviceUVector<T> {
             );
         };
         len.checked_mul(size_of::<T>()).ok_or_else(|| {
-            let message = format!("{len} elements of {} bytes", size_of::<T>());
+            let message = format!(
+                "{len} elements of {} bytes are more than can be addressed",
+                size_of::<T>()
+            );
             Error::invalid_argument("DeviceUVector", message)
         })
     }

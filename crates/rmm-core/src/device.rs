@@ -91,7 +91,8 @@ impl Device {
         match c_int::try_from(ordinal) {
             Ok(number) if ordinal < count => Ok(Self(CuDevice(number))),
             _ => {
-                Err(Error::invalid_argument("Device::new", format!("device {ordinal} of {count}")))
+                let message = format!("there is no device {ordinal}: the driver has {count}");
+                Err(Error::invalid_argument("Device::new", message))
             }
         }
     }

@@ -72,8 +72,8 @@ impl<T: Pod> DeviceUVector<T> {
     /// # Errors
     /// As [`element`](Self::element).
     pub fn back_element<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
-        // The last of none is out of any range.
-        self.element(self.len().wrapping_sub(1), stream)
+        let none = || Error::out_of_range(Self::ORIGIN, "the last element of none");
+        self.element(self.len().checked_sub(1).ok_or_else(none)?, stream)
     }
 
     /// Sets the element at `index`, in the order of the vector's stream: not complete on return. The value travels with the call, bit by
