@@ -34,6 +34,9 @@ fn a_program() -> Result<(), rmm::Error> {
 fn main() -> Result<(), Box<dyn Error>> {
     let device = OpenDevice::open(DeviceChoice::Auto)?;
     println!("on: {}", device.name);
+    if device.notice.is_some() {
+        println!("(the times below say nothing about a GPU's)");
+    }
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("log.csv");
 

@@ -13,7 +13,11 @@ fn main() -> Result<(), rmm::Error> {
         .maximum_size(256 << 20)
         .build()?;
     let former = rmm::set_current_device_resource(&pool)?;
-    println!("memory now comes from a pool over {}, and no longer from {former:?}", pool.name());
+    println!(
+        "memory now comes from\n{}\nand no longer from\n{}",
+        pool.describe(),
+        former.describe()
+    );
 
     let stream = CudaStream::new()?;
     for round in 0..100u32 {

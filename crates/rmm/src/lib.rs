@@ -1,7 +1,8 @@
 //! GPU memory management: memory resources, stream-ordered pools, and containers in device memory.
 //!
 //! This is [RAPIDS RMM](https://github.com/rapidsai/rmm) for Rust, and the crate that most programs depend on. It adds nothing of its own: the
-//! parts are `rmm-core` (concepts), `rmm-resources` (memory from the driver), `rmm-adaptors` (pools and adaptors) and `rmm-containers`.
+//! parts are `rmm-core` (concepts), `rmm-resources` (memory from the driver), `rmm-adaptors` (pools and adaptors), `rmm-spec` (stacks of
+//! them from text) and `rmm-containers`.
 //!
 //! ```
 //! use rmm::prelude::*;
@@ -32,7 +33,7 @@
 //! | for | see |
 //! |---|---|
 //! | memory from the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`] and their kin for managed, pinned and host memory |
-//! | allocations that cost little | [`PoolMemoryResource`], [`ArenaMemoryResource`] for many threads |
+//! | allocations that cost little | [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream |
 //! | what memory does | [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`], [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for whose it is |
 //! | limits, and what is behind them | [`LimitingResourceAdaptor`], [`FallbackMemoryResource`], [`FailureCallbackResourceAdaptor`] |
 //! | a stack of resources from text | [`ResourceSpec`] |
@@ -47,6 +48,18 @@
 //! | the driver's own functions and handles | [`sys`] |
 //!
 //! Every item can be found by the name that it has in RMM or CUDA: search for `device_uvector` or `cudaMallocAsync`.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tracing` | `TracingResourceAdaptor`, and events and spans where pools grow and wait |
+//! | `allocator-api2` | `HostAllocator`: collections of the host in the memory of a resource |
+//! | `half` | `f16` and `bf16` of that crate as elements of containers |
+//!
+//! # Without a GPU
 //!
 //! No driver is needed to build or to start a program; its absence is an [`Error`] when memory is first asked for.
 //! Without a GPU, the software device of `rmm-sim` takes the driver's place: every example of these crates runs on it.
