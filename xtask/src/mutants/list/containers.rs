@@ -67,15 +67,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "container-works-where-the-thread-is",
         file: MEMORY,
-        original: "        let _context = self.order.context().enter()?;\n        let write = ",
-        replacement: "        let write = ",
+        original: "        let _entered = context.enter()?;\n        let write =",
+        replacement: "        let write =",
         breaks: "a container's work goes to the default stream of another device",
     },
     Mutant {
         name: "container-leaves-the-thread-elsewhere",
         file: MEMORY,
-        original: "        let _context = self.order.context().enter()?;\n        let write = ",
-        replacement: "        std::mem::forget(self.order.context().enter()?);\n        let write = ",
+        original: "        let _entered = context.enter()?;\n        let write =",
+        replacement: "        std::mem::forget(context.enter()?);\n        let write =",
         breaks: "a thread is on another device after a call",
     },
     Mutant {
