@@ -106,12 +106,11 @@ impl Shared {
             // What other threads are giving back has left a gap, but upstream may not have it yet; and what they ask for at addresses of
             // upstream's choice may go back.
             let may_be_leaving = others_called || state.others_call();
-            let underway = Underway::start(self, state, claim.missing_bytes(), 0);
+            let underway = Underway::asking(self, state, request, claim.missing_bytes());
             let outcome = trace::growing(self.name, claim.missing_bytes(), || {
                 allocate_all(upstream, base, &pieces)
             });
             state = underway.settle();
-            request.has_called();
             let Err((offset, error)) = outcome else {
                 let node = state.meet(&claim, &pieces, size, list);
                 return (state, Ok(node));

@@ -30,38 +30,44 @@ pub(super) struct Request<'a> {
     pub(super) layout: Layout,
     /// Bytes, a multiple of the granule, with room for the alignment.
     pub(super) size: u64,
-    /// Its own calls to upstream that have ended.
+    /// Its own calls to upstream that have ended, as [`Underway`] counts them.
     pub(super) calls: &'a Cell<u64>,
-}
-
-impl Request<'_> {
-    /// One of its calls to upstream has ended.
-    pub(super) fn has_called(&self) {
-        self.calls.set(self.calls.get() + 1);
-    }
 }
 
 /// The block, or why there is none, with the lock that was held.
 pub(super) type Outcome<'s, E> = (MutexGuard<'s, State>, Result<NodeId, E>);
 
-/// A call to upstream under way, with the lock released: counted for the others, whatever becomes of it.
-pub(super) struct Underway<'s> {
+/// A call to upstream under way, with the lock released: counted for the others, and for the request that makes it, whatever becomes of it.
+pub(super) struct Underway<'s, 'r> {
     shared: &'s Shared,
     pending: u64,
     returning: u32,
+    /// The calls of the request that makes it, if one does.
+    calls: Option<&'r Cell<u64>>,
 }
 
-impl<'s> Underway<'s> {
-    pub(super) fn start(
+impl<'s, 'r> Underway<'s, 'r> {
+    /// A request asks for `bytes`.
+    pub(super) fn asking(
         shared: &'s Shared,
         mut state: MutexGuard<'s, State>,
-        pending: u64,
-        returning: u32,
+        request: Request<'r>,
+        bytes: u64,
     ) -> Self {
-        state.pending += pending;
-        state.returning += returning;
+        state.pending += bytes;
         drop(state);
-        Self { shared, pending, returning }
+        Self { shared, pending: bytes, returning: 0, calls: Some(request.calls) }
+    }
+
+    /// Memory goes back, for a request that makes these calls or for none.
+    fn returning(
+        shared: &'s Shared,
+        mut state: MutexGuard<'s, State>,
+        calls: Option<&'r Cell<u64>>,
+    ) -> Self {
+        state.returning += 1;
+        drop(state);
+        Self { shared, pending: 0, returning: 1, calls }
     }
 
     /// Takes the lock again and ends the call in one step.
@@ -75,11 +81,14 @@ impl<'s> Underway<'s> {
         state.pending -= std::mem::take(&mut self.pending);
         state.returning -= std::mem::take(&mut self.returning);
         state.settled += 1;
+        if let Some(calls) = self.calls {
+            calls.set(calls.get() + 1);
+        }
         self.shared.settled.notify_all();
     }
 }
 
-impl Drop for Underway<'_> {
+impl Drop for Underway<'_, '_> {
     fn drop(&mut self) {
         if self.pending > 0 || self.returning > 0 {
             // Upstream has panicked.
@@ -273,10 +282,9 @@ impl Shared {
                 .ok()
                 .and_then(|bytes| Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT).ok());
             let Some(layout) = layout else { return (state, Err(None)) };
-            let underway = Underway::start(self, state, bytes, 0);
+            let underway = Underway::asking(self, state, request, bytes);
             let grown = self.allocate_row(request.upstream, layout);
             state = underway.settle();
-            request.has_called();
             match grown {
                 Ok(row) => {
                     self.add_row(&mut state, request.upstream, &row);
@@ -470,7 +478,7 @@ impl Shared {
             }
         }
         let bytes = chunks.iter().map(|chunk: &Chunk| chunk.layout.size() as u64).sum();
-        drop(self.give_back(state, upstream, &chunks));
+        drop(self.give_back(state, upstream, &chunks, None));
         bytes
     }
 
@@ -481,25 +489,21 @@ impl Shared {
         state: MutexGuard<'s, State>,
         chunks: &[Chunk],
     ) -> MutexGuard<'s, State> {
-        if chunks.is_empty() {
-            return state;
-        }
-        let state = self.give_back(state, request.upstream, chunks);
-        request.has_called();
-        state
+        self.give_back(state, request.upstream, chunks, Some(request.calls))
     }
 
-    /// Gives memory back upstream, with the lock released meanwhile.
-    pub(super) fn give_back<'s>(
+    /// Gives memory back upstream, with the lock released meanwhile, and counts that as one of a request's `calls`.
+    fn give_back<'s>(
         &'s self,
         state: MutexGuard<'s, State>,
         upstream: &dyn SyncResource,
         chunks: &[Chunk],
+        calls: Option<&Cell<u64>>,
     ) -> MutexGuard<'s, State> {
         if chunks.is_empty() {
             return state;
         }
-        let underway = Underway::start(self, state, 0, 1);
+        let underway = Underway::returning(self, state, calls);
         for chunk in chunks {
             chunk.give_back(upstream);
         }
