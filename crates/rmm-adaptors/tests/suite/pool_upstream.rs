@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use rmm_adaptors::PoolMemoryResource;
@@ -122,6 +122,65 @@ fn threads_that_find_upstream_full_do_not_keep_each_other_at_it() {
     // Each asks for 4 MiB once in each of a few attempts.
     assert!(upstream.allocations.load(Ordering::Relaxed) <= THREADS * 5);
     assert_eq!(pool.statistics().host_waits, 0, "there was nothing to wait for");
+}
+
+/// Has no memory, and two that ask for it at a time: a call ends once the other's has begun, or its request is over.
+#[derive(Debug, Default)]
+struct FullForTwo {
+    /// How many calls have begun, and whether one of the two asks no more.
+    calls: Mutex<(usize, bool)>,
+    changed: Condvar,
+}
+
+impl FullForTwo {
+    /// After so many calls there is memory: two that keep each other at it would never end.
+    const TOO_MANY: usize = 100;
+}
+
+// SAFETY: what it gives comes from `CudaMemoryResource`, which keeps the contract.
+unsafe impl SyncResource for FullForTwo {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        let mut calls = self.calls.lock().expect("no panic with the lock held");
+        let number = calls.0;
+        calls.0 += 1;
+        self.changed.notify_all();
+        let is_alone = |calls: &mut (usize, bool)| calls.0 <= (number | 1) && !calls.1;
+        drop(self.changed.wait_while(calls, is_alone).expect("no panic with the lock held"));
+        if number < Self::TOO_MANY {
+            return Err(Error::out_of_memory("full").with_layout(layout));
+        }
+        CudaMemoryResource::new().allocate_sync(layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { CudaMemoryResource::new().deallocate_sync(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        "full for two"
+    }
+}
+
+#[test]
+fn two_that_always_find_each_other_at_a_full_upstream_give_up() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let upstream = FullForTwo::default();
+    let pool = PoolMemoryResource::builder(&upstream).build().unwrap();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let _entered = machine.enter();
+                let outcome = pool.allocate_sync(layout(4 * MIB));
+                upstream.calls.lock().expect("no panic with the lock held").1 = true;
+                upstream.changed.notify_all();
+                assert!(outcome.unwrap_err().is_out_of_memory());
+            });
+        }
+    });
+    let (calls, _) = *upstream.calls.lock().expect("no panic");
+    assert_eq!(calls, 2 * 5, "each asks, and four times again because of the other");
 }
 
 #[test]
