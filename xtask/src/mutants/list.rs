@@ -501,6 +501,20 @@ const MUTANTS: &[Mutant] = &[
         breaks: "whatever has no stream order is freed under its stream's work",
     },
     Mutant {
+        name: "full-upstream-asked-for-ever",
+        file: SLOW,
+        original: "if retries > RETRIES || !(",
+        replacement: "if !(",
+        breaks: "requests keep each other asking a full upstream",
+    },
+    Mutant {
+        name: "full-upstream-asked-in-turns-for-ever",
+        file: SLOW,
+        original: "if error.is_some() || !fits_but_for_others {",
+        replacement: "if !fits_but_for_others {",
+        breaks: "requests for the same room keep each other asking a full upstream",
+    },
+    Mutant {
         name: "waits-left-out-where-pages-are-added",
         file: SLOW,
         original: "let extends_by_waiting = self.extends_by_waiting(",

@@ -15,6 +15,9 @@ use super::shared::Shared;
 use super::state::{Chunk, State};
 use crate::trace;
 
+#[cfg(all(test, not(rmm_loom)))]
+mod tests;
+
 /// How often a request is tried again because other threads' calls to upstream have ended meanwhile. They may have left
 /// something over, or freed it in turn; a limit keeps threads from waking each other for ever.
 pub(super) const RETRIES: u32 = 4;
