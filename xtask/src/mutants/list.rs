@@ -263,6 +263,13 @@ const MUTANTS: &[Mutant] = &[
         breaks: "an unused piece counts as in use because memory is coming behind it",
     },
     Mutant {
+        name: "closed-end-asked-for-again",
+        file: EXTEND,
+        original: "let is_at_end = end >= size && extension == Extension::Anywhere;",
+        replacement: "let is_at_end = end >= size;",
+        breaks: "addresses behind a piece that are known to be somebody else's are asked for again",
+    },
+    Mutant {
         name: "leaving-addresses-are-given-up",
         file: EXTENDING,
         original: "may_be_leaving = others_called || state.others_call()",

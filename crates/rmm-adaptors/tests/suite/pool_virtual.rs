@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use proptest::prelude::*;
-use rmm_adaptors::{PoolMemoryResource, PoolPreset};
+use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset};
 use rmm_core::{CudaStream, Device, DevicePtr, Error, ExtendableResource, Resource, SyncResource};
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Checker, Machine, MachineBuilder, Schedule};
@@ -373,6 +373,41 @@ fn addresses_that_another_thread_gives_back_are_waited_for() {
     let next = allocate();
     assert_eq!(next.0, blocks[2].0 + PAGE as u64, "memory is extended as before");
     blocks.into_iter().chain([next]).for_each(free);
+}
+
+#[test]
+fn a_place_that_ends_at_somebody_elses_addresses_is_not_widened() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (refuses, refusals) = channel();
+    let upstream = VirtualMemoryResource::new().expect("virtual memory");
+    let upstream = SlowToLeave { upstream, first: Mutex::default(), refuses };
+    let pool = PoolMemoryResource::builder(upstream).growth(GrowthPolicy::FixedStep(4 * PAGE));
+    let (pool, stream) = (pool.build().expect("a pool"), stream());
+    let allocate = |pages| pool.allocate(stream.as_ref(), layout(pages * PAGE)).expect("memory");
+    let free = |block, pages| {
+        // SAFETY: allocated with this layout on this stream, and not used.
+        unsafe { pool.deallocate(stream.as_ref(), block, layout(pages * PAGE)) };
+    };
+    let (first, middle, last) = (allocate(1), allocate(2), allocate(1));
+    let page = layout(PAGE);
+    let theirs = DevicePtr(first.0 + 4 * PAGE as u64);
+    pool.upstream().upstream.allocate_at(theirs, page).expect("free addresses");
+    let elsewhere = allocate(4);
+    assert_eq!(refusals.try_iter().count(), 1, "the pool has found that these are not free");
+    free(middle, 2);
+    stream.synchronize().expect("a stream");
+    assert_eq!(pool.trim(0), 2 * PAGE as u64);
+    free(last, 1);
+    // What is missing lies between two blocks, and the place ends where somebody else's addresses begin.
+    let block = allocate(3);
+    assert_eq!(block, middle);
+    assert_eq!(refusals.try_iter().count(), 0, "they are not asked for again");
+    for (block, pages) in [(first, 1), (block, 3), (elsewhere, 4)] {
+        free(block, pages);
+    }
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pool.upstream().upstream.deallocate_sync(theirs, page) };
 }
 
 /// The pages that blocks lie in.
