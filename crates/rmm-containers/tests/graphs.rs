@@ -94,6 +94,11 @@ impl Drop for Executable {
     }
 }
 
+/// Captures what `enqueue` gives to the stream into a graph that nobody launches.
+fn capture_in_vain(stream: &CudaStream, enqueue: impl FnOnce()) {
+    drop(Executable::capture(stream, enqueue));
+}
+
 #[test]
 fn memory_of_the_host_is_the_host_s_again_when_the_capture_has_ended() {
     let machine = lazy();
@@ -128,11 +133,10 @@ fn a_capture_hides_no_work_of_its_stream_from_before() {
     let vector = vector(&[7; 4], &stream);
     let mut download = PinnedVec::from_slice(&[0; 4]).unwrap();
     download.copy_from_device(vector.as_slice(), &stream).unwrap();
-    let graph = Executable::capture(&stream, || {
+    capture_in_vain(&stream, || {
         download.copy_from_device(vector.as_slice(), &stream).unwrap();
     });
     assert_eq!(download.as_slice().unwrap(), [7; 4], "the copy that was enqueued is waited for");
-    drop(graph);
     machine.assert_no_violations();
 }
 
@@ -197,12 +201,12 @@ fn captured_beside_work(
     launch_nines(machine, other, used.as_ptr(), used.bytes());
     drop(used);
     let mut left = None;
-    let graph = Executable::capture(own, || {
+    capture_in_vain(own, || {
         other.as_ref().wait_for(own.as_ref()).expect("they are of one capture");
         vector.fill(1).expect("it is captured");
         left = within(vector);
     });
-    drop((graph, left));
+    drop(left);
     let mut next = DeviceUVector::uninit(4, own, resource).expect("there is memory");
     next.fill(2).expect("it is enqueued");
     other.synchronize().expect("the work is done");
@@ -248,11 +252,11 @@ fn a_vector_made_and_used_within_a_capture_is_freed_there() {
     let _entered = machine.enter();
     let (own, other) = (stream(), stream());
     let mut vector = vector(&[0; 4], &own);
-    let graph = Executable::capture(&own, || {
+    capture_in_vain(&own, || {
         vector.as_slice_mut().fill(1, &other).unwrap();
         vector.settle().unwrap();
     });
-    drop((graph, vector));
+    drop(vector);
     assert_eq!(leaked_bytes(&machine), 0);
     machine.assert_no_violations();
 }
@@ -268,12 +272,11 @@ fn a_use_that_began_in_a_capture_goes_on_after_it() {
     // What was done before the capture a wait in the graph does not order.
     own.synchronize().unwrap();
     let (mut used, mut staged) = (None, None);
-    let graph = Executable::capture(&own, || {
+    capture_in_vain(&own, || {
         used = Some(vector.use_on_mut(&other).unwrap());
         staged = Some(pinned.device_slice_mut().into_use_on(&other).unwrap());
         own.as_ref().wait_for(other.as_ref()).unwrap();
     });
-    drop(graph);
     let (used, staged) = (used.unwrap(), staged.unwrap());
     launch_nines(&machine, &other, used.as_ptr(), used.bytes());
     // SAFETY: both have so many bytes, which these values give to this stream.
@@ -299,12 +302,11 @@ fn to_look_at_memory_of_the_host_spoils_no_capture() {
         half.copy_from(left.as_slice(), &first).unwrap();
     };
     copy_left(&mut pinned);
-    let graph = Executable::capture(&second, || {
+    capture_in_vain(&second, || {
         let mut half = pinned.device_slice_mut().slice(2..).unwrap();
         half.copy_from(right.as_slice(), &second).unwrap();
         assert_eq!(pinned.as_slice().unwrap_err().kind(), ErrorKind::Unsupported);
     });
-    drop(graph);
     copy_left(&mut pinned);
     begin_capture_elsewhere(&machine, &stream());
     assert_eq!(pinned.as_slice().unwrap()[..2], [7; 2], "a capture of another thread goes on");
