@@ -44,7 +44,8 @@ pub struct Exhaustion {
 pub enum Shortage {
     /// Less is free, and may be added within the limit, than was asked for. To free memory or to raise the limit would help.
     Exhausted,
-    /// The limit leaves room, but upstream has nothing: others hold the device's memory.
+    /// The limit, if there is one, leaves room, but upstream has no more to give: others hold the rest, or it is less than this. To free memory
+    /// there would help.
     Upstream,
     /// Enough is free, but not in one range.
     Fragmented,
@@ -83,7 +84,7 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Exhausted => "less than that is free and may be added",
-            Self::Upstream => "the limit leaves room, but others hold the device's memory",
+            Self::Upstream => "it might hold more, but upstream has no more to give",
             Self::Fragmented => {
                 "enough is free, but not in one range: neither waiting nor trimming would help"
             }
