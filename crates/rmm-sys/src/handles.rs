@@ -1,6 +1,7 @@
 //! Handles: what the driver gives out to name its objects. Plain values, nothing is freed by dropping one.
 
 use std::ffi::{c_int, c_ulonglong, c_void};
+use std::fmt;
 
 macro_rules! pointer_handle {
     ($($(#[$doc:meta])* $name:ident = $alias:literal;)*) => {$(
@@ -84,10 +85,20 @@ impl CuDevice {
 }
 
 /// An address that a device can use. Not a Rust pointer: the host may not read through it.
+///
+/// ```
+/// assert_eq!(format!("{:?}", rmm_sys::CuDevicePtr(0x7f00)), "CuDevicePtr(0x7f00)"); // as logs and tools tell it
+/// ```
 #[doc(alias = "CUdeviceptr")]
 #[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct CuDevicePtr(pub c_ulonglong);
+
+impl fmt::Debug for CuDevicePtr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CuDevicePtr({:#x})", self.0)
+    }
+}
 
 impl CuDevicePtr {
     /// Address zero, which no allocation has.
