@@ -28,7 +28,31 @@ use crate::DeviceBuffer;
 /// # }
 /// ```
 ///
-/// Nor does an element without size. Memory is aligned to 256 bytes, or to the type's alignment if that is more.
+/// Nor does an element without size. A struct of one's own is an element if it says so, by hand or with `bytemuck`'s feature `derive`:
+///
+/// ```
+/// #[derive(Clone, Copy, PartialEq, Debug)]
+/// #[repr(C)]
+/// struct Particle {
+///     position: [f32; 3],
+///     charge: f32,
+/// }
+///
+/// // SAFETY: zeros are a value of each field.
+/// unsafe impl bytemuck::Zeroable for Particle {}
+/// // SAFETY: any bits are a value of each field, and there is nothing between or behind them.
+/// unsafe impl bytemuck::Pod for Particle {}
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// # let stream = rmm_core::CudaStream::new()?;
+/// let particle = Particle { position: [0.0, 0.5, 1.0], charge: -1.0 };
+/// let particles = rmm_containers::DeviceUVector::from_slice(&[particle], &stream)?;
+/// assert_eq!(particles.element(0, &stream)?, particle);
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+///
+/// Memory is aligned to 256 bytes, or to the type's alignment if that is more.
 ///
 /// ```
 /// use rmm_containers::DeviceUVector;
