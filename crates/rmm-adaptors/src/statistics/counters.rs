@@ -28,12 +28,14 @@ pub struct AllocationCounters {
 }
 
 impl Counter {
+    #[inline]
     fn add(&mut self, amount: i64) {
         self.value = self.value.saturating_add(amount);
         self.total = self.total.saturating_add(amount);
         self.peak = self.peak.max(self.value);
     }
 
+    #[inline]
     fn subtract(&mut self, amount: i64) {
         self.value = self.value.saturating_sub(amount);
     }
@@ -100,6 +102,7 @@ impl Stack {
 #[derive(Debug, Default)]
 pub(super) struct Counting(AloneOrLocked<Stack>);
 
+#[inline]
 fn amount(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
