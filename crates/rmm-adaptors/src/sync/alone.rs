@@ -78,22 +78,23 @@ impl<T> Alone<T> {
         act: F,
         share: impl FnOnce(&mut T),
     ) -> Result<R, F> {
-        // Acquire: the value was handed over.
-        if self.user.load(Ordering::Acquire) == SHARED {
-            return Err(act);
-        }
-        self.enter_as(thread_number(), act, share)
+        self.enter_as(thread_number, act, share)
     }
 
-    /// As `enter`; `me` is the calling thread's number.
+    /// As `enter`; `me` tells the calling thread's number.
     #[inline]
     fn enter_as<R, F: FnOnce(&mut T) -> R>(
         &self,
-        me: u64,
+        me: impl FnOnce() -> u64,
         act: F,
         share: impl FnOnce(&mut T),
     ) -> Result<R, F> {
-        let user = self.user.load(Ordering::Relaxed);
+        // Acquire: the value was handed over, if it is shared.
+        let user = self.user.load(Ordering::Acquire);
+        if user == SHARED {
+            return Err(act);
+        }
+        let me = me();
         let is_user = user == me || (user == NOBODY_YET && self.become_user(me));
         if is_user && let Some(_inside) = self.go_inside(me) {
             // SAFETY: this thread says that it is inside, and found itself the user after that, with a light fence between the two. So
@@ -248,7 +249,7 @@ mod models {
         fn add(&self, me: u64) {
             let shared = || self.shared.lock().expect("no thread panics");
             let hand_over = |value: &mut u32| *shared() += std::mem::take(value);
-            if let Err(add) = self.alone.enter_as(me, |value| *value += 1, hand_over) {
+            if let Err(add) = self.alone.enter_as(|| me, |value| *value += 1, hand_over) {
                 add(&mut shared());
             }
         }
@@ -275,7 +276,7 @@ mod models {
             // As thread 1, which is the user or not.
             counter.add(1);
             let shared = *counter.shared.lock().expect("no thread panics");
-            let alone = counter.alone.enter_as(1, |value| *value, |_| ()).unwrap_or(0);
+            let alone = counter.alone.enter_as(|| 1, |value| *value, |_| ()).unwrap_or(0);
             let all = of_each_thread.iter().sum::<usize>() + 1;
             assert_eq!((shared + alone) as usize, all);
         });
