@@ -96,6 +96,13 @@ impl<U: Resource> Below for OnStream<'_, U> {
     }
 }
 
+/// A layout's size, rounded up to a multiple of a power of two. It always fits: a size is at most `isize::MAX`, so that this is at most one
+/// more.
+#[inline]
+pub(crate) fn rounded_up(layout: Layout, alignment: usize) -> usize {
+    (layout.size() + (alignment - 1)) & !(alignment - 1)
+}
+
 /// Forwards to the upstream what an adaptor's memory can do.
 macro_rules! memory_of_upstream {
     ($name:ident) => {

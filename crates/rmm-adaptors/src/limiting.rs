@@ -1,14 +1,14 @@
 //! A limit on what is allocated at once.
 
 use std::alloc::Layout;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, Exhaustion, Shortage, StreamRef,
-    align_up, is_supported_alignment,
+    is_supported_alignment,
 };
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Below, Layer, adaptor, rounded_up};
+use crate::sync::Tally;
 use crate::sync::alone::Alone;
 
 const NAME: &str = "limiting";
@@ -54,8 +54,7 @@ adaptor! {
 #[derive(Debug)]
 struct Limit {
     alone: Alone<()>,
-    /// Written by the one thread that is alone, or by atomic additions of all.
-    used: AtomicU64,
+    used: Tally,
     most: u64,
     /// A power of two.
     alignment: usize,
@@ -82,7 +81,7 @@ impl<U> LimitingResourceAdaptor<U> {
     /// Bytes that count as allocated now.
     #[doc(alias = "get_allocated_bytes")]
     pub fn allocated_bytes(&self) -> u64 {
-        self.inner.layer.used.load(Ordering::Relaxed)
+        self.inner.layer.used.get()
     }
 
     /// The most bytes that may be allocated at once.
@@ -94,41 +93,28 @@ impl<U> LimitingResourceAdaptor<U> {
 
 impl Limit {
     fn new(most: u64, alignment: usize) -> Self {
-        let (alone, used) = (Alone::default(), AtomicU64::new(0));
-        Self { alone, used, most, alignment }
+        Self { alone: Alone::default(), used: Tally::default(), most, alignment }
     }
 
-    /// What a block counts as; `None` if that is more than can be counted.
+    /// What a block counts as.
     #[inline]
-    fn padded(&self, layout: Layout) -> Option<u64> {
-        align_up(layout.size(), self.alignment).map(|padded| padded as u64)
+    fn padded(&self, layout: Layout) -> u64 {
+        rounded_up(layout, self.alignment) as u64
     }
 
     /// Counts a block, if it fits; else the bytes that count already.
     #[inline]
-    fn reserve(&self, padded: Option<u64>) -> Result<u64, u64> {
-        let fits = |used: u64| padded.and_then(|padded| used.checked_add(padded));
-        let fits = |used| fits(used).filter(|&sum| sum <= self.most);
-        let alone = |(): &mut ()| {
-            let used = self.used.load(Ordering::Relaxed);
-            self.used.store(fits(used).ok_or(used)?, Ordering::Relaxed);
-            Ok(())
-        };
-        let reserved = self.alone.enter(alone, |()| ()).unwrap_or_else(|_| {
-            self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map(|_| ())
-        });
-        reserved.map(|()| padded.unwrap_or(0))
+    fn reserve(&self, padded: u64) -> Result<(), u64> {
+        let with_it = |used: u64| used.checked_add(padded).filter(|&sum| sum <= self.most);
+        let alone = self.alone.enter(|()| self.used.update_alone(with_it), |()| ());
+        alone.unwrap_or_else(|_| self.used.update(with_it))
     }
 
     /// A block counts no more.
     #[inline]
     fn release(&self, padded: u64) {
-        let alone = |(): &mut ()| {
-            self.used
-                .store(self.used.load(Ordering::Relaxed).wrapping_sub(padded), Ordering::Relaxed);
-        };
-        if self.alone.enter(alone, |()| ()).is_err() {
-            self.used.fetch_sub(padded, Ordering::Relaxed);
+        if self.alone.enter(|()| self.used.subtract_alone(padded), |()| ()).is_err() {
+            self.used.subtract(padded);
         }
     }
 
@@ -157,8 +143,9 @@ unsafe impl Layer for Limit {
 
     #[inline]
     fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        match self.reserve(self.padded(layout)) {
-            Ok(padded) => below.allocate(layout).inspect_err(|_| self.release(padded)),
+        let padded = self.padded(layout);
+        match self.reserve(padded) {
+            Ok(()) => below.allocate(layout).inspect_err(|_| self.release(padded)),
             Err(used) => Err(self.refusal(used, layout, below.stream())),
         }
     }
@@ -168,10 +155,10 @@ unsafe impl Layer for Limit {
         // SAFETY: the caller's contract is the same.
         unsafe { below.deallocate(pointer, layout) };
         // No address is kept here, so a block that is handed out again in between confuses nothing, and upstream keeps to the limit.
-        self.release(self.padded(layout).unwrap_or(0));
+        self.release(self.padded(layout));
     }
 
     fn tell(&self, description: &mut Description) {
-        description.bytes("allocated", self.used.load(Ordering::Relaxed)).bytes("limit", self.most);
+        description.bytes("allocated", self.used.get()).bytes("limit", self.most);
     }
 }

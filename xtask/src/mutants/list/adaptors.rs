@@ -35,8 +35,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "limit-without-padding",
         file: LIMITING,
-        original: "align_up(layout.size(), self.alignment)",
-        replacement: "align_up(layout.size(), self.alignment.min(1))",
+        original: "rounded_up(layout, self.alignment)",
+        replacement: "rounded_up(layout, self.alignment.min(1))",
         breaks: "a limit counts less than what blocks take up",
     },
     Mutant {
