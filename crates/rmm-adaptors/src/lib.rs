@@ -25,6 +25,7 @@
 mod aligned;
 mod arena;
 mod binning;
+mod blocks;
 mod callback;
 mod failure_callback;
 mod fallback;

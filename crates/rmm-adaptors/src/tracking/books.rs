@@ -5,7 +5,6 @@
 use std::alloc::Layout;
 use std::backtrace::Backtrace;
 use std::cmp::Reverse;
-use std::collections::{HashMap, hash_map};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,25 +15,24 @@ use dashmap::mapref::entry::Entry;
 use rmm_core::DevicePtr;
 
 use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
+use crate::blocks::Blocks;
 use crate::pool::BuildIdHasher;
+use crate::sync::Tally;
 use crate::sync::alone::Alone;
 
 pub(super) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
 
 pub(super) struct Tracking {
     /// What is allocated, as long as one thread alone comes here.
-    alone: Alone<Blocks>,
+    alone: Alone<Blocks<Block>>,
     /// What is allocated, from the second thread on.
     live: DashMap<DevicePtr, Block, BuildIdHasher>,
-    /// Written by the one thread that is alone, or by atomic additions of all.
-    bytes: AtomicU64,
+    bytes: Tally,
     unknown_frees: AtomicU64,
     wrong_frees: AtomicU64,
     captures_stacks: bool,
     on_finding: OnFinding,
 }
-
-type Blocks = HashMap<DevicePtr, Block, BuildIdHasher>;
 
 #[derive(Clone)]
 struct Block {
@@ -56,7 +54,7 @@ impl Tracking {
         Self {
             alone: Alone::default(),
             live: DashMap::default(),
-            bytes: AtomicU64::new(0),
+            bytes: Tally::default(),
             unknown_frees: AtomicU64::new(0),
             wrong_frees: AtomicU64::new(0),
             captures_stacks,
@@ -66,9 +64,9 @@ impl Tracking {
 
     /// Acts on the table of one thread; or returns the action, if that has been emptied into the table of all.
     #[inline]
-    fn alone<R, F: FnOnce(&mut Blocks) -> R>(&self, act: F) -> Result<R, F> {
+    fn alone<R, F: FnOnce(&mut Blocks<Block>) -> R>(&self, act: F) -> Result<R, F> {
         self.alone.enter(act, |blocks| {
-            for (pointer, block) in std::mem::take(blocks) {
+            for (pointer, block) in std::mem::take(blocks).into_entries() {
                 self.live.insert(pointer, block);
             }
         })
@@ -77,17 +75,14 @@ impl Tracking {
     /// Whether the address was not tracked before; else nothing changes.
     #[inline]
     pub(super) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
-        let stack = self.captures_stacks.then(|| Arc::new(Backtrace::force_capture()));
-        let (block, size) = (Block { layout, stack }, layout.size() as u64);
-        let mut block = Some(block);
-        let alone = self.alone(|blocks| match blocks.entry(pointer) {
-            hash_map::Entry::Occupied(_) => false,
-            hash_map::Entry::Vacant(vacant) => {
-                block.take().map(|block| vacant.insert(block));
-                let bytes = self.bytes.load(Ordering::Relaxed);
-                self.bytes.store(bytes.wrapping_add(size), Ordering::Relaxed);
-                true
+        let mut stack = self.captures_stacks.then(|| Arc::new(Backtrace::force_capture()));
+        let size = layout.size() as u64;
+        let alone = self.alone(|blocks| {
+            let is_new = blocks.insert(pointer, || Block { layout, stack: stack.take() });
+            if is_new {
+                self.bytes.add_alone(size);
             }
+            is_new
         });
         if let Ok(is_new) = alone {
             return is_new;
@@ -95,8 +90,8 @@ impl Tracking {
         match self.live.entry(pointer) {
             Entry::Occupied(_) => false,
             Entry::Vacant(vacant) => {
-                block.take().map(|block| vacant.insert(block));
-                self.bytes.fetch_add(size, Ordering::Relaxed);
+                vacant.insert(Block { layout, stack });
+                self.bytes.add(size);
                 true
             }
         }
@@ -105,14 +100,13 @@ impl Tracking {
     #[inline]
     pub(super) fn remove(&self, pointer: DevicePtr, layout: Layout) -> Freed {
         let alone = self.alone(|blocks| {
-            let block = blocks.remove(&pointer)?;
-            let bytes = self.bytes.load(Ordering::Relaxed);
-            self.bytes.store(bytes.wrapping_sub(block.layout.size() as u64), Ordering::Relaxed);
+            let block = blocks.remove(pointer)?;
+            self.bytes.subtract_alone(block.layout.size() as u64);
             Some(block)
         });
         let removed = alone.unwrap_or_else(|_| {
             let (_, block) = self.live.remove(&pointer)?;
-            self.bytes.fetch_sub(block.layout.size() as u64, Ordering::Relaxed);
+            self.bytes.subtract(block.layout.size() as u64);
             Some(block)
         });
         let Some(block) = removed else {
@@ -134,7 +128,7 @@ impl Tracking {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.bytes.get()
     }
 
     pub(super) fn blocks(&self) -> u64 {
@@ -151,8 +145,8 @@ impl Tracking {
 
     /// The largest first; of the same size, by address.
     pub(super) fn outstanding(&self) -> Vec<OutstandingAllocation> {
-        let list = |pointer: &DevicePtr, Block { layout, stack }: &Block| OutstandingAllocation {
-            pointer: *pointer,
+        let list = |pointer, Block { layout, stack }: &Block| OutstandingAllocation {
+            pointer,
             layout: *layout,
             stack: stack.clone(),
         };
@@ -160,7 +154,7 @@ impl Tracking {
             blocks.iter().map(|(pointer, block)| list(pointer, block)).collect::<Vec<_>>()
         });
         let mut outstanding = alone.unwrap_or_else(|_| {
-            self.live.iter().map(|entry| list(entry.key(), entry.value())).collect()
+            self.live.iter().map(|entry| list(*entry.key(), entry.value())).collect()
         });
         outstanding.sort_by_key(|block| (Reverse(block.layout.size()), block.pointer.0));
         outstanding

@@ -56,8 +56,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tracking-counts-the-wrong-size",
         file: BOOKS,
-        original: "self.bytes.fetch_sub(block.layout.size() as u64, Ordering::Relaxed);",
-        replacement: "self.bytes.fetch_sub(layout.size() as u64, Ordering::Relaxed);",
+        original: "self.bytes.subtract(block.layout.size() as u64);",
+        replacement: "self.bytes.subtract(layout.size() as u64);",
         breaks: "a free with the wrong size leaves the sum wrong",
     },
     Mutant {
