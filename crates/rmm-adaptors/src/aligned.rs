@@ -1,16 +1,13 @@
 //! Addresses that are multiples of more than 256.
 
 use std::alloc::Layout;
-use std::collections::{HashMap, hash_map};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, align_up, is_supported_alignment,
-};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supported_alignment};
 
-use crate::layer::{Below, Layer, adaptor};
-use crate::pool::BuildIdHasher;
+use crate::blocks::Blocks;
+use crate::layer::{Below, Layer, adaptor, rounded_up};
+use crate::sync::alone::AloneOrLocked;
 
 const NAME: &str = "aligned";
 
@@ -21,7 +18,8 @@ adaptor! {
     /// A block of more than 256 is taken with `alignment - 256` bytes more from upstream, which is asked for an alignment of 256. Others
     /// are upstream's, asked for with the request's own alignment.
     ///
-    /// It is a handle: clones share the table of blocks whose address is not upstream's.
+    /// It is a handle: clones share the table of blocks whose address is not upstream's. Its lock is taken only while there are such
+    /// blocks, and costs next to nothing as long as one thread alone takes it.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -52,8 +50,9 @@ struct Align {
     alignment: usize,
     threshold: usize,
     /// Blocks whose address is not upstream's, with that of upstream.
-    moved: Mutex<HashMap<DevicePtr, DevicePtr, BuildIdHasher>>,
-    /// How many those are. Whoever has one of them sees that there are some: it was counted before its address was known.
+    moved: AloneOrLocked<Blocks<DevicePtr>>,
+    /// How many those are, written under the lock. Whoever has one of them sees that there are some: it was counted before its address was
+    /// known.
     moved_count: AtomicUsize,
 }
 
@@ -77,7 +76,7 @@ impl<U> AlignedResourceAdaptor<U> {
             return Err(Error::invalid_argument(NAME, message));
         }
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT);
-        let (moved, moved_count) = (Mutex::default(), AtomicUsize::new(0));
+        let (moved, moved_count) = (AloneOrLocked::default(), AtomicUsize::new(0));
         Ok(Self::over(upstream, Align { alignment, threshold, moved, moved_count }))
     }
 }
@@ -99,24 +98,25 @@ impl Align {
         if size == 0 || alignment <= CUDA_ALLOCATION_ALIGNMENT {
             return Plan::AsItIs;
         }
-        let padded = align_up(size, alignment);
-        let padded =
-            padded.and_then(|size| size.checked_add(alignment - CUDA_ALLOCATION_ALIGNMENT));
-        let padded =
-            padded.and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok());
+        // It fits: both are at most `isize::MAX + 1`.
+        let room = rounded_up(layout, alignment) + (alignment - CUDA_ALLOCATION_ALIGNMENT);
+        let padded = Layout::from_size_align(room, CUDA_ALLOCATION_ALIGNMENT);
         padded.map_or(Plan::TooLarge, |padded| Plan::Within(padded, alignment))
     }
 
+    /// Acts on the table, and counts.
+    fn with_moved<R>(&self, act: impl FnOnce(&mut Blocks<DevicePtr>) -> R) -> R {
+        self.moved.with(|moved| {
+            let result = act(moved);
+            self.moved_count.store(moved.len(), Ordering::Relaxed);
+            result
+        })
+    }
+
+    // Not inlined, as `remove_moved`: calls for other blocks save no registers for it.
+    #[inline(never)]
     fn insert(&self, aligned: DevicePtr, upstream: DevicePtr) -> bool {
-        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        match moved.entry(aligned) {
-            hash_map::Entry::Occupied(_) => false,
-            hash_map::Entry::Vacant(vacant) => {
-                vacant.insert(upstream);
-                self.moved_count.fetch_add(1, Ordering::Relaxed);
-                true
-            }
-        }
+        self.with_moved(|moved| moved.insert(aligned, || upstream))
     }
 
     /// Upstream's address of a block, which is given up.
@@ -125,10 +125,12 @@ impl Align {
         if self.moved_count.load(Ordering::Relaxed) == 0 {
             return aligned;
         }
-        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(upstream) = moved.remove(&aligned) else { return aligned };
-        self.moved_count.fetch_sub(1, Ordering::Relaxed);
-        upstream
+        self.remove_moved(aligned)
+    }
+
+    #[inline(never)]
+    fn remove_moved(&self, aligned: DevicePtr) -> DevicePtr {
+        self.with_moved(|moved| moved.remove(aligned)).unwrap_or(aligned)
     }
 }
 

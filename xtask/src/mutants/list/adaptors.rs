@@ -77,15 +77,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "aligned-block-freed-where-it-lies",
         file: ALIGNED,
-        original: "let Some(upstream) = moved.remove(&aligned) else { return aligned };",
-        replacement: "let Some(upstream) = moved.remove(&aligned).map(|_| aligned) else { return aligned };",
+        original: "moved.remove(aligned)).unwrap_or(aligned)",
+        replacement: "moved.remove(aligned)).map_or(aligned, |_| aligned)",
         breaks: "upstream is given an address that it never handed out",
     },
     Mutant {
         name: "aligned-block-without-room",
         file: ALIGNED,
-        original: "size.checked_add(alignment - CUDA_ALLOCATION_ALIGNMENT)",
-        replacement: "size.checked_add(alignment - alignment)",
+        original: "rounded_up(layout, alignment) + (alignment - CUDA_ALLOCATION_ALIGNMENT)",
+        replacement: "rounded_up(layout, alignment) + (alignment - alignment)",
         breaks: "an aligned block reaches beyond upstream's",
     },
     Mutant {

@@ -3,11 +3,12 @@
 use std::thread;
 
 use rmm_adaptors::{
-    LimitingResourceAdaptor, StatisticsResourceAdaptor, TrackingFinding, TrackingResourceAdaptor,
+    AlignedResourceAdaptor, LimitingResourceAdaptor, StatisticsResourceAdaptor, TrackingFinding,
+    TrackingResourceAdaptor,
 };
 use rmm_core::{DevicePtr, SyncResource};
 
-use super::scripted::{Scripted, free_sync};
+use super::scripted::{FIRST, Scripted, free_sync};
 use crate::short::layout;
 
 /// Ten blocks of 1000 bytes are allocated here; another thread frees four of them and allocates one of 5000; one more is allocated here.
@@ -85,4 +86,25 @@ fn a_free_of_the_wrong_size_is_corrected_among_threads_too() {
         free_sync(&tracked, block, layout(1000));
     }
     assert_eq!(tracked.allocated_bytes(), 0);
+}
+
+#[test]
+fn every_thread_frees_aligned_blocks_where_upstream_has_them() {
+    let upstream = Scripted::default();
+    let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).expect("a power of two");
+    let blocks = two_threads(&aligned);
+    thread::scope(|scope| {
+        scope.spawn(|| blocks.iter().for_each(|&block| free_sync(&aligned, block, layout(1000))));
+    });
+
+    let state = upstream.state();
+    let mut next = FIRST;
+    let handed_out = state.asked.iter().map(|&asked| {
+        let pointer = DevicePtr(next);
+        next += asked.size() as u64;
+        (pointer, asked)
+    });
+    let mut freed = state.freed.clone();
+    freed.sort_by_key(|(pointer, _)| *pointer);
+    assert_eq!(freed, handed_out.collect::<Vec<_>>());
 }
