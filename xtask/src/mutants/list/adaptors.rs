@@ -3,6 +3,7 @@
 use super::Mutant;
 
 const ALIGNED: &str = "crates/rmm-adaptors/src/aligned.rs";
+const BLOCKS: &str = "crates/rmm-adaptors/src/blocks.rs";
 const BOOKS: &str = "crates/rmm-adaptors/src/tracking/books.rs";
 const CALLBACK: &str = "crates/rmm-adaptors/src/callback.rs";
 const COUNTERS: &str = "crates/rmm-adaptors/src/statistics/counters.rs";
@@ -73,6 +74,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "                Freed::AsAllocated => {}\n",
         replacement: "                Freed::AsAllocated => {\n                    self.insert(pointer, layout);\n                    // SAFETY: none: a mutant.\n                    unsafe { below.deallocate(pointer, layout) };\n                    self.remove(pointer, layout);\n                    return;\n                }\n",
         breaks: "an address that another thread gets in between is taken for tracked",
+    },
+    Mutant {
+        name: "blocks-last-lost",
+        file: BLOCKS,
+        original: "            self.others.insert(pointer, value);\n",
+        replacement: "            let _lost = (pointer, value);\n",
+        breaks: "of two blocks that one thread has, the first is forgotten",
+    },
+    Mutant {
+        name: "blocks-last-not-handed-over",
+        file: BLOCKS,
+        original: "self.others.into_iter().chain(self.last)",
+        replacement: "self.others.into_iter().chain(None)",
+        breaks: "the last block before a second thread comes is forgotten",
+    },
+    Mutant {
+        name: "blocks-last-taken-twice",
+        file: BLOCKS,
+        original: "if *last == pointer {",
+        replacement: "if *last == pointer && self.others.contains_key(last) {",
+        breaks: "an address that upstream hands out twice in a row is taken for two blocks",
+    },
+    Mutant {
+        name: "aligned-moved-blocks-not-counted",
+        file: ALIGNED,
+        original: "self.moved_count.store(moved.len(), Ordering::Relaxed);",
+        replacement: "self.moved_count.store(moved.len() / 2, Ordering::Relaxed);",
+        breaks: "upstream is given an address that it never handed out, if one block alone was moved",
     },
     Mutant {
         name: "aligned-block-freed-where-it-lies",
