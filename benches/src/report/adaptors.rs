@@ -60,7 +60,8 @@ impl Adaptor<'_> {
             times(self.times(|cost| cost.through)),
             of(self.ours, |cost| cost.added),
             of(self.rmm, |cost| cost.added),
-            times(self.times_added()),
+            // How many times nothing is cheaper than something nobody can tell.
+            times(self.times_added().filter(|times| *times > 0.0)),
             match self.verdict() {
                 Verdict::Met => "yes".to_owned(),
                 Verdict::Missed => "NO".to_owned(),
@@ -150,12 +151,14 @@ mod tests {
             line("failure_callback"),
             "|failure_callback|30.0|475|15.8x|-0.10|3.00|6.00x|yes|"
         );
+        assert_eq!(line("callback"), "|callback|33.0|470|14.2x|3.00|-2.00|-|NO|");
         assert_eq!(line("tagged"), "|tagged|41.0|-|-|11.0|-|-|-|", "RMM has none");
         let panels = panels(&fixture::figures());
         assert!(panels.iter().map(|panel| &panel.params).eq([
             "statistics",
             "limiting",
-            "failure_callback"
+            "failure_callback",
+            "callback"
         ]));
     }
 

@@ -75,8 +75,8 @@ fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
          - GPU: {} (name, driver, memory, clocks, power limit)\n\
          - processor: {}\n\
          - commit: `{}`, `--release`\n\
-         - peers: {}\n\n\
-         All were timed in one session on the same work, each allocator in a process of its own, ours and those of others in turn. A figure is \
+         - peers: {}\n{}\n\
+         All were timed on the same work, each allocator in a process of its own, ours and those of others in turn. A figure is \
          the median of five repetitions after one that is not counted, and of these the median over the passes. Times are host times of the \
          calling thread; only round trips run kernels. [What each workload does](../../benches/README.md); [how the peers are \
          built](../../benches/peers/README.md).\n\n\
@@ -87,6 +87,7 @@ fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
         line("processor"),
         line("commit"),
         line("peers"),
+        machine.line("passes").map(|passes| format!("- passes: {passes}\n")).unwrap_or_default(),
         page.ours,
         summary::markdown(&judged),
     )
@@ -226,8 +227,7 @@ mod tests {
     use super::*;
     use crate::report::fixture;
 
-    const MACHINE: &str =
-        "commit: 1234abc\ndate: 2026-11-21\ngpu: NVIDIA H100 80GB HBM3, 580.1\n\nrmm doctor:\n";
+    const MACHINE: &str = "commit: 1234abc\ndate: 2026-11-21\ngpu: NVIDIA H100 80GB HBM3, 580.1\npasses: two a day\n\nrmm doctor:\n";
 
     #[test]
     fn a_page_has_its_charts_and_the_rows_beside_it() {
@@ -244,6 +244,7 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("# Allocators on one NVIDIA H100 80GB HBM3, 2026-11-21"), "{text}");
         assert!(text.contains("commit: `1234abc`"), "{text}");
+        assert!(text.contains("\n- passes: two a day\n\nAll were timed"), "{text}");
         assert!(text.contains("## Adaptors"), "{text}");
         let folder = docs.join("2026-11-21-h100-80gb-hbm3");
         assert_eq!(fs::read_to_string(folder.join("rows.csv")).unwrap(), "rows");
