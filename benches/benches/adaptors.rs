@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use criterion::Criterion;
 use rmm_adaptors::{PoolMemoryResource, Tag, TrackingResourceAdaptor};
-use rmm_benches::adaptors::{ADAPTORS, Pool};
+use rmm_benches::adaptors::{Pool, adaptors};
 use rmm_benches::setup;
 use rmm_cli::device::OpenDevice;
 use rmm_core::{CudaStream, Resource};
@@ -30,7 +30,7 @@ fn pairs(
     let mut time = |name: &str, resource: &dyn Resource| pair(criterion, name, resource, stream);
     time("none", pool);
     let _tag = Tag::named("bench").enter();
-    for adaptor in ADAPTORS {
+    for adaptor in adaptors() {
         time(adaptor.name, &(adaptor.over)(pool.clone())?);
     }
     #[cfg(feature = "tracing")]

@@ -7,50 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use criterion::Criterion;
+use rmm_benches::nothing::Nothing;
 use rmm_benches::setup;
 use rmm_cli::device::OpenDevice;
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, CudaStream, DeviceAccessible, DeviceAsyncResourceRef,
-    DevicePtr, HasProperty, Resource, StreamRef, SyncResource, Synchronized,
+    AnyResource, AnySyncResource, CudaStream, DeviceAsyncResourceRef, Resource, SyncResource,
+    Synchronized,
 };
-
-/// A resource that does nothing, so that only the way to it is timed. Nobody uses its memory.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Nothing;
-
-// SAFETY: it hands out an address that is no memory, which the benchmarks do not touch.
-unsafe impl SyncResource for Nothing {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, rmm_core::Error> {
-        Ok(DevicePtr(black_box(layout.size() as u64)))
-    }
-
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, _layout: Layout) {
-        black_box(pointer);
-    }
-
-    fn name(&self) -> &'static str {
-        "nothing"
-    }
-
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Resource for Nothing {
-    fn allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, rmm_core::Error> {
-        self.allocate_sync(layout)
-    }
-
-    unsafe fn deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.deallocate_sync(pointer, layout) }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl HasProperty<DeviceAccessible> for Nothing {}
 
 fn main() -> ExitCode {
     setup::run(|criterion, _: &OpenDevice| {

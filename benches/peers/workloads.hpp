@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -128,32 +129,49 @@ inline void pair(kind const& of, extent const& how, row_writer const& row)
   }
 }
 
-// Pairs of a pool, and through an adaptor over that pool, in turns; what the adaptor adds is the median of the turns' differences.
-inline void adaptor_pairs(kind const&, extent const& how, row_writer const& row)
+// Pairs of a resource, pairs through an adaptor over it, and what the adaptor adds.
+struct turns {
+  double bare;
+  double adapted;
+  double added;
+};
+
+// The medians of both, and of their differences turn by turn.
+inline turns in_turns(extent const& how, allocator const& bare, allocator const& adapted)
 {
   constexpr std::size_t size = 4 << 10;
-  auto const turns           = how.quick ? std::size_t{3} : std::size_t{51};
+  auto const count           = how.quick ? std::size_t{3} : std::size_t{51};
   auto const pairs           = how.scaled(5'000);
-  for (auto const& [name, over] : adaptors()) {
-    streams const one{1};
+  streams const one{1};
+  std::vector<double> of_bare;
+  std::vector<double> of_adapted;
+  std::vector<double> added;
+  for (std::size_t turn = 0; turn <= count; ++turn) {
+    auto const without = timed_pairs(bare, size, one[0], pairs);
+    auto const with    = timed_pairs(adapted, size, one[0], pairs);
+    check(cudaDeviceSynchronize());
+    if (turn == 0) { continue; }
+    of_bare.push_back(without);
+    of_adapted.push_back(with);
+    added.push_back(with - without);
+  }
+  return {median(of_bare), median(of_adapted), median(added)};
+}
+
+// Pairs of a pool, and through an adaptor over that pool; and what the adaptor adds to a resource that does nothing.
+inline void adaptor_pairs(kind const&, extent const& how, row_writer const& row)
+{
+  for (auto const& [name, over] : adaptors<rmm::mr::pool_memory_resource>()) {
     rmm::mr::pool_memory_resource const pool{rmm::mr::cuda_memory_resource{}, pool_bytes};
-    auto const bare    = of_resource(pool);
-    auto const adapted = over(pool);
-    std::vector<double> of_bare;
-    std::vector<double> of_adapted;
-    std::vector<double> added;
-    for (std::size_t turn = 0; turn <= turns; ++turn) {
-      auto const without = timed_pairs(bare, size, one[0], pairs);
-      auto const with    = timed_pairs(adapted, size, one[0], pairs);
-      check(cudaDeviceSynchronize());
-      if (turn == 0) { continue; }
-      of_bare.push_back(without);
-      of_adapted.push_back(with);
-      added.push_back(with - without);
-    }
-    row("adaptor", name, median(of_adapted), "ns/pair");
-    row("adaptor_bare", name, median(of_bare), "ns/pair");
-    row("adaptor_own", name, median(added), "ns/pair");
+    auto const turns = in_turns(how, of_resource(pool), over(pool));
+    row("adaptor", name, turns.adapted, "ns/pair");
+    row("adaptor_bare", name, turns.bare, "ns/pair");
+    row("adaptor_own", name, turns.added, "ns/pair");
+  }
+  for (auto const& [name, over] : adaptors<nothing>()) {
+    // That one would have the driver move the memory, which is not there.
+    if (std::string_view{name} == "prefetch") { continue; }
+    row("adaptor_over_nothing", name, in_turns(how, of_resource(nothing{}), over(nothing{})).added, "ns/pair");
   }
 }
 

@@ -6,6 +6,7 @@ pub mod adaptors;
 pub mod allocators;
 pub mod call_log;
 pub mod handoff;
+pub mod nothing;
 pub mod player;
 pub mod program;
 pub mod protocol;

@@ -10,20 +10,33 @@ use super::number::short;
 use super::subject::Subject;
 use super::targets::Verdict;
 
-const COLUMNS: [&str; 8] =
-    ["adaptor", "ours", "RMM's", "times", "ours adds", "RMM's adds", "times", "met"];
+const COLUMNS: [&str; 11] = [
+    "adaptor",
+    "ours",
+    "RMM's",
+    "times",
+    "ours adds",
+    "RMM's adds",
+    "times",
+    "ours alone",
+    "RMM's alone",
+    "times",
+    "met",
+];
 
-/// How many times less than RMM's an adaptor of ours is to add.
+/// How many times less than RMM's an adaptor of ours is to take alone.
 const LESS: f64 = 5.0;
 
 /// Nanoseconds that two runs of the same differ by: what adds less is not to look as if it were infinitely better.
 const RESOLUTION: f64 = 0.5;
 
-/// The pair of one runner: what it takes through the adaptor, and how much of that the adaptor adds to its pool.
+/// The pair of one runner: what it takes through the adaptor, how much of that the adaptor adds to its pool, and what it adds to a resource
+/// that does nothing.
 #[derive(Clone, Copy)]
 struct Cost {
     through: f64,
     added: f64,
+    alone: Option<f64>,
 }
 
 struct Adaptor<'a> {
@@ -33,40 +46,47 @@ struct Adaptor<'a> {
 }
 
 impl Adaptor<'_> {
-    fn times(&self, of: impl Fn(Cost) -> f64) -> Option<f64> {
-        self.ours.zip(self.rmm).map(|(ours, rmm)| of(rmm) / of(ours).max(RESOLUTION))
+    fn times(&self, of: impl Fn(Cost) -> Option<f64>) -> Option<f64> {
+        let (ours, rmm) = (of(self.ours?)?, of(self.rmm?)?);
+        // How many times nothing is cheaper than something nobody can tell.
+        (rmm > 0.0).then(|| rmm / ours.max(RESOLUTION))
     }
 
-    fn times_added(&self) -> Option<f64> {
-        self.times(|cost| cost.added)
-    }
-
+    /// By what it takes alone, or over the pool if that was not measured.
     fn verdict(&self) -> Verdict {
-        match self.times_added() {
+        match self.times(|cost| cost.alone.or(Some(cost.added))) {
             Some(times) if times >= LESS => Verdict::Met,
             Some(_) => Verdict::Missed,
             None => Verdict::NotMeasured,
         }
     }
 
-    fn cells(&self) -> [String; 8] {
+    fn cells(&self) -> [String; 11] {
         let number = |value: Option<f64>| value.map_or_else(none, short);
-        let times = |value: Option<f64>| value.map_or_else(none, |times| short(times) + "x");
-        let of = |cost: Option<Cost>, of: fn(Cost) -> f64| number(cost.map(of));
+        let row = |of: fn(Cost) -> Option<f64>| {
+            let times = self.times(of).map_or_else(none, |times| short(times) + "x");
+            [number(self.ours.and_then(of)), number(self.rmm.and_then(of)), times]
+        };
+        let [ours, rmm, times] = row(|cost| Some(cost.through));
+        let [ours_added, rmm_added, times_added] = row(|cost| Some(cost.added));
+        let [ours_alone, rmm_alone, times_alone] = row(|cost| cost.alone);
+        let met = match self.verdict() {
+            Verdict::Met => "yes".to_owned(),
+            Verdict::Missed => "NO".to_owned(),
+            Verdict::NotMeasured => none(),
+        };
         [
             self.name.to_owned(),
-            of(self.ours, |cost| cost.through),
-            of(self.rmm, |cost| cost.through),
-            times(self.times(|cost| cost.through)),
-            of(self.ours, |cost| cost.added),
-            of(self.rmm, |cost| cost.added),
-            // How many times nothing is cheaper than something nobody can tell.
-            times(self.times_added().filter(|times| *times > 0.0)),
-            match self.verdict() {
-                Verdict::Met => "yes".to_owned(),
-                Verdict::Missed => "NO".to_owned(),
-                Verdict::NotMeasured => none(),
-            },
+            ours,
+            rmm,
+            times,
+            ours_added,
+            rmm_added,
+            times_added,
+            ours_alone,
+            rmm_alone,
+            times_alone,
+            met,
         ]
     }
 }
@@ -79,7 +99,9 @@ fn none() -> String {
 fn all(figures: &Figures) -> Vec<Adaptor<'_>> {
     let cost = |subject: Subject, name: &str| {
         let value = |workload| figures.value(&subject, workload, name);
-        value("adaptor").zip(value("adaptor_own")).map(|(through, added)| Cost { through, added })
+        let alone = value("adaptor_over_nothing");
+        let over_pool = value("adaptor").zip(value("adaptor_own"));
+        over_pool.map(|(through, added)| Cost { through, added, alone })
     };
     let works = figures.works().filter(|((workload, _), _)| workload == "adaptor");
     works
@@ -102,9 +124,10 @@ pub fn terminal(figures: &Figures) -> String {
 pub(super) fn markdown(figures: &Figures) -> String {
     let Some(table) = table(figures, presets::ASCII_MARKDOWN) else { return String::new() };
     format!(
-        "\n## Adaptors\n\nNanoseconds of a pair of 4 KiB through the adaptor, over each runner's own pool, and what the adaptor adds to \
-         that of the bare pool, both measured in turns. An adaptor of ours is to add {LESS} times less than RMM's; less than \
-         {RESOLUTION} ns counts as {RESOLUTION}.\n\n{table}\n"
+        "\n## Adaptors\n\nNanoseconds of a pair of 4 KiB through the adaptor, over each runner's own pool; what the adaptor adds to \
+         that of the bare pool; and, alone, what it adds to a resource that does nothing. Both of each are measured in turns. Over a pool a \
+         part of an adaptor's work is done while the processor waits for the pool's. An adaptor of ours is to take {LESS} times less than \
+         RMM's alone; less than {RESOLUTION} ns counts as {RESOLUTION}.\n\n{table}\n"
     )
 }
 
@@ -122,12 +145,13 @@ fn table(figures: &Figures, style: TableStyle) -> Option<Table> {
     Some(table)
 }
 
-/// A panel for each adaptor that both have.
+/// A panel for each adaptor that both have, alone.
 pub(super) fn panels(figures: &Figures) -> Vec<Panel> {
-    let both = all(figures).into_iter().filter(|one| one.ours.is_some() && one.rmm.is_some());
+    let alone = |cost: Option<Cost>| cost.is_some_and(|cost| cost.alone.is_some());
+    let both = all(figures).into_iter().filter(|one| alone(one.ours) && alone(one.rmm));
     both.map(|Adaptor { name, .. }| Panel {
-        title: format!("{name}, ns added to a pair"),
-        workload: "adaptor_own",
+        title: format!("{name}, ns a pair, over nothing"),
+        workload: "adaptor_over_nothing",
         params: name.to_owned(),
     })
     .collect()
@@ -145,14 +169,30 @@ mod tests {
             let line = text.lines().find(|line| line.starts_with(&format!("| {name} ")));
             line.unwrap().split('|').map(str::trim).collect::<Vec<_>>().join("|")
         };
-        assert_eq!(line("statistics"), "|statistics|35.0|512|14.6x|5.00|40.0|8.00x|yes|");
-        assert_eq!(line("limiting"), "|limiting|34.0|484|14.2x|4.00|12.0|3.00x|NO|");
+        assert_eq!(
+            line("statistics"),
+            "|statistics|35.0|512|14.6x|5.00|40.0|8.00x|4.00|40.0|10.0x|yes|"
+        );
+        assert_eq!(
+            line("limiting"),
+            "|limiting|34.0|484|14.2x|4.00|12.0|3.00x|2.50|10.0|4.00x|NO|"
+        );
         assert_eq!(
             line("failure_callback"),
-            "|failure_callback|30.0|475|15.8x|-0.10|3.00|6.00x|yes|"
+            "|failure_callback|30.0|475|15.8x|-0.10|3.00|6.00x|0.01|5.00|10.0x|yes|",
+            "nothing is not infinitely better"
         );
-        assert_eq!(line("callback"), "|callback|33.0|470|14.2x|3.00|-2.00|-|NO|");
-        assert_eq!(line("tagged"), "|tagged|41.0|-|-|11.0|-|-|-|", "RMM has none");
+        assert_eq!(
+            line("callback"),
+            "|callback|33.0|470|14.2x|3.00|-2.00|-|2.00|3.00|1.50x|NO|",
+            "what RMM's adds to its pool can not be told"
+        );
+        assert_eq!(line("tagged"), "|tagged|41.0|-|-|11.0|-|-|10.0|-|-|-|", "RMM has none");
+        assert_eq!(
+            line("prefetch"),
+            "|prefetch|32.0|1800|56.2x|2.00|1400|700x|-|-|-|yes|",
+            "not measured alone"
+        );
         let panels = panels(&fixture::figures());
         assert!(panels.iter().map(|panel| &panel.params).eq([
             "statistics",

@@ -1,0 +1,48 @@
+//! A resource that does nothing, so that only the way to it is timed.
+
+use std::alloc::Layout;
+use std::hint::black_box;
+
+use rmm_core::{
+    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource,
+};
+
+/// Hands out one address for all blocks, a multiple of 2 MiB. There is no memory, so nobody may use it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Nothing;
+
+const ADDRESS: DevicePtr = DevicePtr(2 << 20);
+
+// SAFETY: it hands out an address that is no memory, which the benchmarks do not touch.
+unsafe impl SyncResource for Nothing {
+    fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+        Ok(black_box(ADDRESS))
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, _: Layout) {
+        black_box(pointer);
+    }
+
+    fn name(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        claims.of(self).has::<DeviceAccessible>();
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Resource for Nothing {
+    fn allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.deallocate_sync(pointer, layout) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl HasProperty<DeviceAccessible> for Nothing {}
