@@ -2,6 +2,7 @@
 
 mod books;
 mod builder;
+mod call_site;
 mod finding;
 mod report;
 

@@ -6,10 +6,13 @@ use std::alloc::Layout;
 use std::backtrace::Backtrace;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{DevicePtr, format_bytes};
+
+use super::call_site::call_site;
 
 /// A block that is allocated.
 #[derive(Clone, Debug)]
@@ -27,7 +30,8 @@ pub struct OutstandingAllocation {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CallSite {
-    /// The function that called into these crates, and the line if it is known.
+    /// The function that called into these crates, and the line if it is known. Where debug information is of lines alone
+    /// (`debug = "line-tables-only"`), functions are named without their path, and closures have no name: the line tells.
     pub place: String,
     /// Blocks.
     pub blocks: u64,
@@ -62,10 +66,13 @@ impl TrackingReport {
     /// Where the blocks come from, the most bytes first; nothing if stacks are not captured. Looks up names, which takes
     /// milliseconds.
     pub fn call_sites(&self) -> Vec<CallSite> {
+        // Without one, every place is shown as a whole.
+        let folder = env::current_dir().unwrap_or_default();
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for block in &self.blocks {
             if let Some(stack) = &block.stack {
-                let (blocks, bytes) = sums.entry(call_site(&stack.to_string())).or_default();
+                let (blocks, bytes) =
+                    sums.entry(call_site(&stack.to_string(), &folder)).or_default();
                 *blocks += 1;
                 *bytes += block.layout.size() as u64;
             }
@@ -76,37 +83,6 @@ impl TrackingReport {
         sites.sort_by_key(|site| Reverse(site.bytes));
         sites
     }
-}
-
-/// The first frame of a stack, as [`Backtrace`] displays it, that is not of these crates or of the standard library.
-fn call_site(stack: &str) -> String {
-    let mut lines = stack.lines().peekable();
-    while let Some(line) = lines.next() {
-        let Some((number, name)) = line.split_once(": ") else { continue };
-        let is_frame = number.trim().bytes().all(|byte| byte.is_ascii_digit());
-        if !is_frame || is_ours(name) {
-            continue;
-        }
-        let place = lines.peek().and_then(|next| next.trim_start().strip_prefix("at "));
-        return place.map_or_else(|| name.to_owned(), |place| format!("{name} at {place}"));
-    }
-    "unknown".to_owned()
-}
-
-/// Whether a frame is part of an allocation, whoever asks for it.
-fn is_ours(name: &str) -> bool {
-    const OURS: [&str; 8] = [
-        "rmm::",
-        "rmm_adaptors::",
-        "rmm_containers::",
-        "rmm_core::",
-        "rmm_resources::",
-        "std::",
-        "core::",
-        "alloc::",
-    ];
-    let name = name.trim_start_matches(['<', '&']);
-    OURS.iter().any(|prefix| name.starts_with(prefix))
 }
 
 impl fmt::Display for OutstandingAllocation {
@@ -132,24 +108,5 @@ impl fmt::Display for TrackingReport {
             0 => Ok(()),
             more => write!(f, "\n... and {more} more"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_call_site_is_the_first_frame_of_the_program() {
-        let stack = "   0: std::backtrace::Backtrace::force_capture
-             at /rustc/library/std/src/backtrace.rs:300:9
-   1: rmm_adaptors::tracking::books::Tracking::insert
-   2: <rmm_core::erased::any::AnyResource<S> as rmm_core::resource::Resource>::allocate
-   3: trainer::load
-             at ./src/load.rs:12:5
-   4: main";
-        assert_eq!(call_site(stack), "trainer::load at ./src/load.rs:12:5");
-        assert_eq!(call_site("   0: trainer::main\n   1: main"), "trainer::main");
-        assert_eq!(call_site("disabled backtrace"), "unknown");
     }
 }
