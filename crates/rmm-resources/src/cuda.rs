@@ -43,12 +43,13 @@ use crate::kind::known_kind;
 #[doc(alias = "rmm::mr::cuda_memory_resource")]
 #[doc(alias = "cuda::device_resource")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CudaMemoryResource(());
+#[non_exhaustive]
+pub struct CudaMemoryResource;
 
 impl CudaMemoryResource {
     /// The resource. Calls nothing.
     pub const fn new() -> Self {
-        Self(())
+        Self
     }
 }
 

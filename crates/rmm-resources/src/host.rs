@@ -48,14 +48,15 @@ use crate::kind::known_kind;
 #[doc(alias = "cuda::new_delete_resource")]
 #[doc(alias = "rmm::mr::new_delete_resource")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HostMemoryResource(());
+#[non_exhaustive]
+pub struct HostMemoryResource;
 
 impl HostMemoryResource {
     const NAME: &str = "host";
 
     /// The resource. Calls nothing.
     pub const fn new() -> Self {
-        Self(())
+        Self
     }
 }
 

@@ -44,14 +44,15 @@ use crate::kind::known_kind;
 #[doc(alias = "rmm::mr::managed_memory_resource")]
 #[doc(alias = "cuda::unified_resource")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ManagedMemoryResource(());
+#[non_exhaustive]
+pub struct ManagedMemoryResource;
 
 impl ManagedMemoryResource {
     const NAME: &str = "managed";
 
     /// The resource. Calls nothing.
     pub const fn new() -> Self {
-        Self(())
+        Self
     }
 }
 

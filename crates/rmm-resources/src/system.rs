@@ -1,6 +1,7 @@
 //! Ordinary memory of the host that devices use as it is.
 
 use std::alloc::Layout;
+use std::fmt;
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Claims, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
@@ -42,7 +43,7 @@ use crate::host_block;
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::system_memory_resource")]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SystemMemoryResource(());
 
 impl SystemMemoryResource {
@@ -62,6 +63,12 @@ impl SystemMemoryResource {
         let needed = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
         require(name, Device::current()?, needed, "can not use pageable memory of the host")?;
         Ok(Self(()))
+    }
+}
+
+impl fmt::Debug for SystemMemoryResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SystemMemoryResource")
     }
 }
 

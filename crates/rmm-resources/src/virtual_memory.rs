@@ -5,6 +5,7 @@ mod builder;
 mod space;
 
 use std::alloc::Layout;
+use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
@@ -58,7 +59,7 @@ use crate::kind::known_kind;
 #[doc(alias = "cuMemAddressReserve")]
 #[doc(alias = "cuMemCreate")]
 #[doc(alias = "cuMemMap")]
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct VirtualMemoryResource {
     space: Arc<Space>,
 }
@@ -99,6 +100,18 @@ impl VirtualMemoryResource {
     fn allocate_in(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
         check_alignment(Self::NAME, layout)?;
         self.space.allocate(place, layout).map_err(|error| error.with_layout(layout))
+    }
+}
+
+impl fmt::Debug for VirtualMemoryResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let VirtualMemoryStatistics { reserved_bytes, mapped_bytes, blocks } = self.statistics();
+        f.debug_struct("VirtualMemoryResource")
+            .field("page_size", &self.space.page)
+            .field("reserved_bytes", &reserved_bytes)
+            .field("mapped_bytes", &mapped_bytes)
+            .field("blocks", &blocks)
+            .finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,6 @@ use super::addresses::Addresses;
 use super::{VirtualMemoryResource, VirtualMemoryStatistics};
 
 /// The addresses of a resource. Given back, with all that is mapped there, when this is dropped.
-#[derive(Debug)]
 pub(super) struct Space {
     location: CuMemLocation,
     access: Vec<CuMemAccessDesc>,
@@ -22,7 +21,7 @@ pub(super) struct Space {
     books: Mutex<Books>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Books {
     addresses: Addresses,
     /// What was reserved: start and bytes.
@@ -33,7 +32,7 @@ struct Books {
     stuck: Vec<Stuck>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Stuck {
     Mapping(DevicePtr, usize),
     Memory(CuMemHandle),

@@ -59,6 +59,27 @@ pub(crate) fn for_each(check: impl Fn(&str, &Machine, &dyn Resource)) {
     }
 }
 
+/// Structures that hold one derive `Debug`, and people read that.
+#[test]
+fn each_is_written_in_one_short_line() {
+    for_each(|name, _, resource| {
+        let line = format!("{resource:?}");
+        assert!(line.len() < 150 && !line.contains("(())"), "{line}");
+        let whole = match name {
+            "cuda" => "CudaMemoryResource",
+            "managed" => "ManagedMemoryResource",
+            "system" => "SystemMemoryResource",
+            "host" => "HostMemoryResource",
+            "sam-headroom" => {
+                "SamHeadroomMemoryResource { system: SystemMemoryResource, headroom: 1048576 }"
+            }
+            // The others have handles and sizes.
+            _ => return,
+        };
+        assert_eq!(line, whole);
+    });
+}
+
 #[test]
 fn no_bytes_lie_at_the_null_address_and_reach_nobody() {
     for_each(|name, machine, resource| {
