@@ -83,7 +83,7 @@ impl fmt::Display for Exhaustion {
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Exhausted => "less than that is free and may be added",
+            Self::Exhausted => "what is free, and what may be added, is too little",
             Self::Upstream => "it might hold more, but upstream has no more to give",
             Self::Fragmented => {
                 "enough is free, but not in one range: neither waiting nor trimming would help"

@@ -25,7 +25,7 @@ fn too_little_is_exhausted_and_scattered_is_fragmented() {
     };
     let (shortage, _, text) = refused(MIB);
     assert_eq!(shortage, Shortage::Exhausted);
-    assert!(text.ends_with("; less than that is free and may be added"), "{text}");
+    assert!(text.ends_with("; what is free, and what may be added, is too little"), "{text}");
     for block in [blocks[0], blocks[2]] {
         free(&pool, &on, block, MIB);
     }
