@@ -1,12 +1,12 @@
 //! A log of allocations, in RMM's format.
 
 mod builder;
+mod file;
 mod line;
 
 use std::alloc::Layout;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,9 +78,9 @@ impl<U> LoggingResourceAdaptor<U> {
     /// Logs to a file, which is created or emptied. No two adaptors may log to one file.
     ///
     /// # Errors
-    /// If the file can not be created or its first line not be written.
+    /// If the file can not be created or its first line not be written. The error has the kind of the system's, and names the file.
     pub fn create(upstream: U, path: impl AsRef<Path>) -> io::Result<Self> {
-        Self::to_writer(upstream, BufWriter::new(File::create(path)?))
+        Self::builder(upstream).file(path.as_ref()).build()
     }
 
     /// Logs to a writer. It is flushed by [`flush`](Self::flush) and when the last handle is dropped.
@@ -112,7 +112,7 @@ impl<U> LoggingResourceAdaptor<U> {
     /// Writes out what is buffered.
     ///
     /// # Errors
-    /// If it can not be written; to the others it is all the same.
+    /// If it can not be written, with the name of the file if it is one; to the others it is all the same.
     pub fn flush(&self) -> io::Result<()> {
         let mut sinks = self.inner.layer.sinks.lock().unwrap_or_else(PoisonError::into_inner);
         sinks.iter_mut().map(Write::flush).fold(Ok(()), io::Result::and)

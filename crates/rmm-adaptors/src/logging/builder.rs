@@ -1,14 +1,14 @@
 //! Options for a log.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use rmm_core::Device;
 
+use super::file::{LogFile, named};
 use super::{LOG_HEADER, Log, LoggingResourceAdaptor, Sink};
 
 /// What a new [`LoggingResourceAdaptor`] should write to, and when.
@@ -81,7 +81,8 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
     /// Opens the files and writes the first line.
     ///
     /// # Errors
-    /// If a file can not be created, there is no current device to name one after, or the first line can not be written.
+    /// If a file can not be created, there is no current device to name one after, or the first line can not be written. What goes wrong
+    /// with a file names it, and has the kind that the system's error has.
     pub fn build(self) -> io::Result<LoggingResourceAdaptor<U>> {
         let Self { upstream, targets, auto_flush } = self;
         let sinks: io::Result<Vec<Sink>> = targets.into_iter().map(Target::open).collect();
@@ -99,12 +100,13 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
 
 impl Target {
     fn open(self) -> io::Result<Sink> {
-        let create = |path: &Path| Ok(Box::new(BufWriter::new(File::create(path)?)) as Sink);
+        let create = |path| Ok(Box::new(LogFile::create(path)?) as Sink);
         match self {
-            Self::File(path) => create(&path),
+            Self::File(path) => create(path),
             Self::FileOfDevice(path) => {
-                let device = Device::current().map_err(io::Error::other)?;
-                create(&of_device(&path, device.ordinal()))
+                let device = Device::current();
+                let device = device.map_err(|error| named(&path, &io::Error::other(error)))?;
+                create(of_device(&path, device.ordinal()))
             }
             Self::Writer(writer) => Ok(writer),
         }

@@ -312,6 +312,41 @@ fn a_file_has_each_line_at_once_if_that_is_wanted() {
     }
 }
 
+#[test]
+fn what_goes_wrong_with_a_file_names_it() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let file = |name: &str| {
+        std::env::temp_dir().join(format!("rmm-{}-{name}", std::process::id())).join("log.csv")
+    };
+    let (one, another) = (file("none"), file("nor-this"));
+    let upstream = CudaMemoryResource::new;
+    let of_device = another.with_extension("dev0.csv");
+    for (made, path) in [
+        (Logged::create(upstream(), &one), &one),
+        (Logged::builder(upstream()).writer(io::sink()).file(&another).build(), &another),
+        (Logged::builder(upstream()).file_of_device(&another).build(), &of_device),
+    ] {
+        let error = made.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let start = format!("log file {}: ", path.display());
+        assert!(error.to_string().starts_with(&start), "{error}");
+    }
+}
+
+/// A file that is always full.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_is_full_is_named() {
+    let (path, upstream) = ("/dev/full", CudaMemoryResource::new);
+    let at_once = Logged::builder(upstream()).file(path).auto_flush(true).build();
+    let later = Logged::create(upstream(), path).expect("nothing is written yet").flush();
+    for error in [at_once.unwrap_err(), later.unwrap_err()] {
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(error.to_string().starts_with("log file /dev/full: No space"), "{error}");
+    }
+}
+
 /// In a program of its own, whose environment is not that of other tests.
 #[test]
 fn the_environment_names_the_file() {
