@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, Exhaustion, Shortage, StreamRef,
-    is_supported_alignment,
+    format_bytes, is_supported_alignment,
 };
 
 use crate::layer::{Below, Layer, adaptor, rounded_up};
@@ -38,7 +38,7 @@ adaptor! {
     /// assert_eq!(limited.allocated_bytes(), 3072);
     /// let error = limited.allocate_sync(layout).unwrap_err();
     /// assert!(error.is_out_of_memory());
-    /// assert!(error.to_string().contains("limit 4.0 KiB"), "{error}");
+    /// assert!(error.to_string().contains("3.0 KiB of the limit of 4.0 KiB are in use, and this counts as 3.0 KiB"), "{error}");
     /// // SAFETY: allocated above with this layout, and not used.
     /// unsafe { limited.deallocate_sync(block, layout) };
     /// assert_eq!(limited.allocated_bytes(), 0);
@@ -129,7 +129,11 @@ impl Limit {
             limit: Some(self.most),
             shortage: Some(Shortage::Exhausted),
         };
-        let error = Error::out_of_memory(NAME).with_layout(layout).with_exhaustion(held);
+        let [in_use, limit, counts] = [used, self.most, self.padded(layout)].map(format_bytes);
+        let message =
+            format!("{in_use} of the limit of {limit} are in use, and this counts as {counts}");
+        let error = Error::out_of_memory(NAME).with_layout(layout);
+        let error = error.with_exhaustion(held).with_message(message);
         match stream {
             Some(stream) => error.with_stream(stream.id()),
             None => error,

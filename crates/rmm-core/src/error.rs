@@ -165,6 +165,23 @@ impl Error {
         self
     }
 
+    /// Says in words of one's own why it failed. The line shows them in place of what was [held](Self::with_exhaustion), which programs
+    /// can still read.
+    ///
+    /// ```
+    /// use rmm_core::{Error, Exhaustion};
+    ///
+    /// let held = Exhaustion { live: 3, limit: Some(4), ..Exhaustion::default() };
+    /// let error = Error::out_of_memory("seats").with_exhaustion(held).with_message("3 of 4 are taken");
+    /// assert_eq!(error.to_string(), "out of memory: seats could not allocate: 3 of 4 are taken");
+    /// assert_eq!(error.exhaustion(), Some(held));
+    /// ```
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = Some(message.into());
+        self
+    }
+
     /// Adds what the suballocator held.
     #[must_use]
     pub fn with_exhaustion(mut self, exhaustion: Exhaustion) -> Self {
@@ -298,6 +315,7 @@ impl fmt::Display for Error {
         if let Some(message) = message {
             write!(f, ": {message}")?;
         }
+        let exhaustion = exhaustion.filter(|_| message.is_none());
         if let Some(exhaustion) = exhaustion {
             write!(f, "; {exhaustion}")?;
         }

@@ -33,12 +33,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(vectors);
     assert_eq!((budget.allocated_bytes(), resource.fallback_bytes()), (0, 0));
 
-    // Without the fallback the error says what the limit is, and what is left of it.
+    // Without the fallback the error says what the limit is, and how much of it is in use.
     let _held = DeviceUVector::<f32>::uninit(1 << 19, &stream, &budget)?;
     let refused = DeviceUVector::<f32>::uninit(1 << 20, &stream, &budget);
     let error = refused.err().ok_or("it is beyond the limit")?;
     assert!(error.is_out_of_memory());
-    assert!(error.to_string().contains("limit 4.0 MiB"), "{error}");
+    assert!(error.to_string().contains("the limit of 4.0 MiB"), "{error}");
     rmm::reset_current_device_resource()?;
     Ok(())
 }

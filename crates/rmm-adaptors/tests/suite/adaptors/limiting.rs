@@ -22,6 +22,11 @@ fn sizes_count_as_rounded_up_and_a_refusal_counts_nothing() {
     assert_eq!(error.stream(), Some(StreamRef::legacy().id()));
     let held = error.exhaustion().expect("it tells the limit");
     assert_eq!((held.limit, held.live, error.requested()), (Some(1024), 256, Some(769)));
+    assert_eq!(
+        error.to_string(),
+        "out of memory: limiting could not allocate 769 B (769 bytes, alignment 256) on stream legacy: 256 B of the limit of 1.0 KiB \
+         are in use, and this counts as 1.0 KiB"
+    );
     assert_eq!(upstream.state().asked.len(), 1, "a refused request reaches no upstream");
     let rest = limited.allocate_sync(layout(768)).unwrap();
     assert_eq!(limited.allocated_bytes(), 1024);
