@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::io::{Write as _, stdout};
 
+use rmm::bytemuck::{Pod, Zeroable};
 use rmm::prelude::*;
 use rmm::{CudaStreamPool, Device, StreamFlags, TimedEvent};
 
@@ -11,6 +12,18 @@ thread_local! {
     /// Dropped when the program has left `main`.
     static KEPT: RefCell<Option<DeviceBuffer>> = const { RefCell::new(None) };
 }
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
+struct Particle {
+    position: [f32; 3],
+    charge: f32,
+}
+
+// SAFETY: zeros are a value of each field.
+unsafe impl Zeroable for Particle {}
+// SAFETY: any bits are a value of each field, and there is nothing between or behind them.
+unsafe impl Pod for Particle {}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
@@ -33,6 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     end.synchronize()?;
     end.elapsed_since(&start)?;
     assert_eq!(pool.statistics().allocations, 1);
+
+    let particle = Particle { position: [0.0, 0.5, 1.0], charge: -1.0 };
+    let particles = DeviceUVector::from_slice(&[particle; 3], first)?;
+    assert_eq!(particles.element(2, first)?, particle);
 
     let refused = DeviceBuffer::uninit(1 << 30, first, &pool);
     assert!(refused.is_err_and(|error| error.is_out_of_memory()));

@@ -7,6 +7,8 @@
 //! * With the feature `allocator-api2`, `HostAllocator` puts the host's collections into the memory of a resource.
 //! * With the feature `half`, the types of that crate are elements.
 //!
+//! What elements may be is said by [`bytemuck`]'s traits, and `bytemuck` and `half` can be used from here.
+//!
 //! # Order
 //!
 //! A container of device memory belongs to a stream: its memory is allocated, filled, moved and freed in that stream's order, and as long
@@ -43,3 +45,9 @@ pub use host_vec::{HostVec, ManagedVec, PinnedVec};
 pub use scalar::DeviceScalar;
 pub use slice::{DeviceSlice, DeviceSliceMut, OnStream};
 pub use uvector::DeviceUVector;
+
+/// Whose [`Pod`](bytemuck::Pod) says what an element may be.
+pub use bytemuck;
+/// Whose floating-point numbers of 16 bits are elements.
+#[cfg(feature = "half")]
+pub use half;

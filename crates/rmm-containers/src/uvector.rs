@@ -31,6 +31,8 @@ use crate::DeviceBuffer;
 /// Nor does an element without size. A struct of one's own is an element if it says so, by hand or with `bytemuck`'s feature `derive`:
 ///
 /// ```
+/// use rmm_containers::bytemuck::{Pod, Zeroable};
+///
 /// #[derive(Clone, Copy, PartialEq, Debug)]
 /// #[repr(C)]
 /// struct Particle {
@@ -39,9 +41,9 @@ use crate::DeviceBuffer;
 /// }
 ///
 /// // SAFETY: zeros are a value of each field.
-/// unsafe impl bytemuck::Zeroable for Particle {}
+/// unsafe impl Zeroable for Particle {}
 /// // SAFETY: any bits are a value of each field, and there is nothing between or behind them.
-/// unsafe impl bytemuck::Pod for Particle {}
+/// unsafe impl Pod for Particle {}
 ///
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();

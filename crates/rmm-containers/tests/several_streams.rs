@@ -390,11 +390,13 @@ fn values_of_every_size_are_repeated_at_every_place() {
 #[cfg(feature = "half")]
 #[test]
 fn half_floats_are_elements() {
+    use rmm_containers::half::f16;
+
     let machine = lazy();
     let _entered = machine.enter();
     let stream = stream();
-    let value = half::f16::from_f32(1.5);
-    let mut vector = DeviceUVector::from_slice(&[half::f16::ZERO; 7], &stream).unwrap();
+    let value = f16::from_f32(1.5);
+    let mut vector = DeviceUVector::from_slice(&[f16::ZERO; 7], &stream).unwrap();
     vector.fill(value).unwrap();
     assert_eq!(vector.to_vec(&stream).unwrap(), [value; 7]);
 }

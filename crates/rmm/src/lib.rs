@@ -38,6 +38,7 @@
 //! | limits, and what is behind them | [`LimitingResourceAdaptor`], [`FallbackMemoryResource`], [`FailureCallbackResourceAdaptor`] |
 //! | a stack of resources from text | [`ResourceSpec`] |
 //! | bytes and elements on a device | [`DeviceBuffer`], [`DeviceUVector`], [`DeviceScalar`] |
+//! | elements of a type of one's own | [`bytemuck`], whose `Pod` says what may be one |
 //! | parts of them, on several streams | [`DeviceSlice`], [`DeviceSliceMut`] |
 //! | memory that the host and devices share | [`PinnedVec`], [`ManagedVec`] |
 //! | the resource used where none is named | [`current_device_resource`], [`set_current_device_resource`] |
@@ -57,7 +58,7 @@
 //! |---|---|
 //! | `tracing` | `TracingResourceAdaptor`, and events and spans where pools grow and wait |
 //! | `allocator-api2` | `HostAllocator`: collections of the host in the memory of a resource |
-//! | `half` | `f16` and `bf16` of that crate as elements of containers |
+//! | `half` | `f16` and `bf16` of that crate, which is then `rmm::half`, as elements of containers |
 //!
 //! # Without a GPU
 //!
@@ -103,6 +104,9 @@ mod tracing {}
 pub use rmm_adaptors::*;
 #[cfg(feature = "allocator-api2")]
 pub use rmm_containers::HostAllocator;
+pub use rmm_containers::bytemuck;
+#[cfg(feature = "half")]
+pub use rmm_containers::half;
 pub use rmm_containers::{
     DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, HostVec, ManagedVec,
     OnStream, PinnedVec,
