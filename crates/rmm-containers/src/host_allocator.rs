@@ -16,7 +16,8 @@ use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource
 ///
 /// Work on a device that uses the memory must be done before the collection touches, moves or frees it.
 ///
-/// ```
+#[cfg_attr(feature = "allocator-api2", doc = "```")]
+#[cfg_attr(not(feature = "allocator-api2"), doc = "```text")] // the name is private then
 /// use std::alloc::{Layout, alloc, dealloc};
 ///
 /// use allocator_api2::vec::Vec;
