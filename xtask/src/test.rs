@@ -51,7 +51,12 @@ pub(crate) fn add_steps(args: &Args, steps: &mut Steps) -> Result<()> {
         match variant.skipped {
             Some(why) => steps.skip(variant.name, why),
             None if variant.run_tests => {
-                steps.run(variant.name, runner.tests().args(variant.selection));
+                steps.run(&variant.name, runner.tests().args(&variant.selection));
+                if variant.run_doctests {
+                    let mut doctests = cargo();
+                    offline(doctests.args(["test", "--doc"]).args(&variant.selection));
+                    steps.run(format!("{}, doctests", variant.name), &mut doctests);
+                }
             }
             None => steps.run(
                 variant.name,

@@ -14,6 +14,8 @@ pub(super) struct Variant {
     pub(super) selection: Vec<String>,
     /// Whether its tests run, or it is only compiled.
     pub(super) run_tests: bool,
+    /// Whether the tests of its documentation run by themselves: with all features they run for all packages at once.
+    pub(super) run_doctests: bool,
     /// Why there is nothing to do.
     pub(super) skipped: Option<&'static str>,
 }
@@ -36,25 +38,29 @@ fn variants_of(package: &Package) -> Vec<Variant> {
             name: format!("{name}, feature sets"),
             selection: Vec::new(),
             run_tests: false,
+            run_doctests: false,
             skipped,
         }];
     }
     let with = |flags: &[&str]| {
         ["-p", name].iter().chain(flags).map(|arg| (*arg).to_owned()).collect::<Vec<_>>()
     };
-    let tested = |what: &str, flag: &str| Variant {
+    let tested = |what: &str, flag: &str, run_doctests: bool| Variant {
         name: format!("{name}, {what} features"),
         selection: with(&[flag]),
         run_tests: true,
+        run_doctests,
         skipped: None,
     };
-    let mut variants = vec![tested("no", "--no-default-features"), tested("all", "--all-features")];
+    let none = tested("no", "--no-default-features", true);
+    let mut variants = vec![none, tested("all", "--all-features", false)];
     variants.extend(between_none_and_all(&features).into_iter().map(|set| {
         let list = set.join(",");
         Variant {
             name: format!("{name}, check {list}"),
             selection: with(&["--no-default-features", "--features", &list]),
             run_tests: false,
+            run_doctests: false,
             skipped: None,
         }
     }));
@@ -98,14 +104,15 @@ mod tests {
     #[test]
     fn none_and_all_are_tested_and_the_rest_is_checked() {
         let variants = variants(&workspace(r#"{"default":["x"],"x":[],"y":[]}"#));
-        let shown: Vec<_> = variants.iter().map(|v| (v.selection.join(" "), v.run_tests)).collect();
+        let shown: Vec<_> =
+            variants.iter().map(|v| (v.selection.join(" "), v.run_tests, v.run_doctests)).collect();
         let expected = [
-            ("-p a --no-default-features", true),
-            ("-p a --all-features", true),
-            ("-p a --no-default-features --features x", false),
-            ("-p a --no-default-features --features y", false),
+            ("-p a --no-default-features", true, true),
+            ("-p a --all-features", true, false),
+            ("-p a --no-default-features --features x", false, false),
+            ("-p a --no-default-features --features y", false, false),
         ];
-        assert_eq!(shown, expected.map(|(selection, tests)| (selection.to_owned(), tests)));
+        assert_eq!(shown, expected.map(|(set, tests, docs)| (set.to_owned(), tests, docs)));
     }
 
     #[test]
