@@ -1,5 +1,6 @@
 // Times the allocators that this repository compares itself with, on the work that it times its own on, and prints one row of CSV
 // a figure: `workload,allocator,params,value,unit`. Nothing in it is needed by anything else.
+#include "latency.hpp"
 #include "workloads.hpp"
 
 #include <algorithm>
@@ -39,6 +40,7 @@ constexpr workload workloads[]{
   {"allocate", peers::allocate, many_sizes},
   {"threads", peers::threads, many_sizes},
   {"handoff", peers::handoff, other_streams},
+  {"latency", peers::latency, long_lists},
   {"replay", peers::replay, long_lists},
 };
 

@@ -101,6 +101,7 @@ pub struct Allocator {
     /// The resource.
     pub resource: AnyResource,
     tell: Box<dyn Fn() -> Result<Told, Error>>,
+    trim: Option<Box<dyn Fn()>>,
 }
 
 impl Allocator {
@@ -116,7 +117,18 @@ impl Allocator {
         Self {
             resource: AnyResource::new(resource.clone()),
             tell: Box::new(move || tell(&told_by)),
+            trim: None,
         }
+    }
+
+    /// Has [`trims`](Self::trims) call this.
+    fn with_trim(self, trim: impl Fn() + 'static) -> Self {
+        Self { trim: Some(Box::new(trim)), ..self }
+    }
+
+    /// Gives back to the driver what is unused, if the allocator can be asked to; says whether it can.
+    pub fn trims(&self) -> bool {
+        self.trim.as_ref().map(|trim| trim()).is_some()
     }
 
     /// What it tells of itself now.
@@ -140,7 +152,11 @@ pub(crate) fn pool_of(start: Start) -> Result<Pool, Error> {
 }
 
 fn pool(start: Start) -> Result<Allocator, Error> {
-    Ok(Allocator::new(&pool_of(start)?, |pool| Ok(Told::Pool(pool.statistics()))))
+    let pool = pool_of(start)?;
+    let allocator = Allocator::new(&pool, |pool| Ok(Told::Pool(pool.statistics())));
+    Ok(allocator.with_trim(move || {
+        pool.trim(0);
+    }))
 }
 
 fn pool_virtual(start: Start) -> Result<Allocator, Error> {
@@ -155,7 +171,10 @@ fn pool_compact(start: Start) -> Result<Allocator, Error> {
 fn extending(start: Start, preset: PoolPreset) -> Result<Allocator, Error> {
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new()?).preset(preset);
     let pool = builder.initial_size(start.bytes()).build()?;
-    Ok(Allocator::new(&pool, |pool| Ok(Told::Pool(pool.statistics()))))
+    let allocator = Allocator::new(&pool, |pool| Ok(Told::Pool(pool.statistics())));
+    Ok(allocator.with_trim(move || {
+        pool.trim(0);
+    }))
 }
 
 /// An arena's size does not change, so it never starts with nothing.

@@ -3,6 +3,7 @@
 //! `peers/workloads.hpp` does the same for the allocators of others.
 
 mod adaptors;
+mod latency;
 mod pairs;
 mod random;
 mod replay;
@@ -48,6 +49,10 @@ pub const WORKLOADS: &[Workload] = &[
     all("allocate", "percentiles of one allocation among random calls", random::allocate),
     all("threads", "random calls of up to 16 threads at once", threads::threads),
     Workload { for_little: false, ..all("handoff", "freed on another thread", pairs::handoff) },
+    Workload {
+        for_little: false,
+        ..all("latency", "the longest calls beside many blocks and streams", latency::latency)
+    },
     Workload { for_little: false, ..all("replay", "recorded programs", replay::replay) },
 ];
 

@@ -58,6 +58,16 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
     ]
     .map(str::to_owned)
     .into();
+    for case in ["streams=1 threads=1", "streams=64 threads=1", "streams=64 threads=4"] {
+        let calls = ["allocate p99.99", "allocate longest", "free p99.99", "free longest"];
+        expected.extend(
+            calls
+                .into_iter()
+                .chain(["growth", "trim"])
+                .map(|call| format!("latency blocks=100000 {case} {call} ns")),
+        );
+    }
+    expected.push("latency first use after 8000 streams ns".to_owned());
     // Before what comes after the pairs.
     let names_of = || adaptors::<Pool>().into_iter().map(|Adaptor { name, .. }| name);
     let over_pool = names_of().flat_map(|name| {

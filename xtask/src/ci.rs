@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: all that continuous integration runs, at a desk.
+//! `cargo xtask ci`: all that continuous integration runs for every change, at a desk; with `--all` also what it runs once a week.
 //!
 //! Everything but the models of locks shares one target folder, and no other step changes a profile or the flags of the whole
 //! build: what one step compiled, the next finds.
@@ -11,6 +11,7 @@ use crate::cargo::{cargo, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::metadata::Metadata;
 use crate::steps::Steps;
+use crate::test::Extent;
 use crate::{readme, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: one of them cannot be linked where
@@ -48,7 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             None => steps.skip(name, "there is no such package"),
         }
     }
-    test::add_steps(&args.test, &mut steps)?;
+    let extent = if args.test.all { Extent::All } else { Extent::Ci };
+    test::add_steps(&args.test, extent, &mut steps)?;
     // Every interleaving of a few threads, which a build for it alone explores.
     steps.run(
         "models of locks",

@@ -23,6 +23,7 @@ mod execute;
 mod metadata;
 mod mutants;
 mod readme;
+mod sanitize;
 #[cfg(unix)]
 #[cfg(test)]
 mod scripts;
@@ -46,7 +47,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run every test that needs no GPU: feature sets, several schedules of the software device, doctests
+    /// Run the tests that need no GPU; with --all in every set of features and on several schedules of the software device
     Test(test::Args),
     /// Run the GPU tests over devices x streams x resources, or build or use an archive for a machine with no Rust
     TestGpu(test_gpu::Args),
@@ -56,12 +57,14 @@ enum Command {
     BenchGpu(bench_gpu::Args),
     /// Write our log of a program and RMM's on a GPU, and say whether they are the same: from an archive of bench-gpu
     CompareLogs(compare_logs::Args),
-    /// Run everything that continuous integration runs
+    /// Run everything that continuous integration runs for each change; with --all also what it runs once a week
     Ci(ci::Args),
-    /// Break the pool, the base resources, the adaptors and the containers one line at a time, and see that a test notices each (minutes)
+    /// Break the pool, the base resources, the adaptors and the containers one line at a time, and see that a test notices each (half an hour; see --resume, --changed)
     Mutants(mutants::Args),
     /// Run random programs over the pool, with every use of memory checked to be in order
     Soak(soak::Args),
+    /// Run the tests under the address sanitizer, with a nightly compiler
+    Sanitize(sanitize::Args),
     /// Check what no lint checks: file lengths, safety comments, layers, licences
     Tidy(tidy::Args),
 }
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Ci(args) => ci::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Soak(args) => soak::run(&args),
+        Command::Sanitize(args) => sanitize::run(&args),
         Command::Tidy(args) => tidy::run(&args),
     };
     match result {

@@ -14,6 +14,8 @@ pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
     workspace_members: Vec<String>,
     workspace_default_members: Vec<String>,
+    #[serde(default)]
+    workspace_root: PathBuf,
 }
 
 /// One package.
@@ -82,6 +84,11 @@ impl Metadata {
     /// The package of the workspace with this name.
     pub(crate) fn member(&self, name: &str) -> Option<&Package> {
         self.members().find(|package| package.name == name)
+    }
+
+    /// The folder of a package, below that of the workspace.
+    pub(crate) fn below_root<'a>(&self, package: &'a Package) -> &'a Path {
+        package.folder().strip_prefix(&self.workspace_root).unwrap_or(package.folder())
     }
 
     /// Whether a plain `cargo build` builds this package.

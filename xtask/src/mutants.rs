@@ -1,25 +1,33 @@
 //! `cargo xtask mutants`: breaks the pool, the base resources, the adaptors and the containers one line at a time, and asks whether a test notices.
 //!
-//! The shipping code knows nothing of it: each mutant is made in a copy of the workspace below the target folder.
+//! Each mutant is made in a copy of the workspace below the target folder, so the shipping code contains nothing for it. A mutant costs one incremental
+//! build of one test program and one test, if a test that kills it is known (`list/killers.txt`); otherwise all tests of its package, and then the
+//! conformance suite. Verdicts are kept in the target folder, and `--resume` skips mutants whose sources have not changed since they were killed.
 
+mod changed;
 mod copy;
+mod digest;
+mod judge;
+mod killer;
 mod list;
+mod results;
 mod verdict;
 
 use std::env;
 use std::path::{self, Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::cargo::{WithCommand as _, cargo, has_nextest, workspace_root};
+use crate::cargo::{has_nextest, workspace_root};
 use crate::error::{Context as _, Result};
+use crate::metadata::Metadata;
 use crate::steps::{new_table, seconds};
+use changed::Changes;
 use copy::Workspace;
+use digest::Digests;
+use judge::Judge;
+use killer::Killers;
 use list::{Mutant, mutants};
-use verdict::Verdict;
-
-/// The packages whose tests are asked last, because they take longest.
-const SLOW: &str = "rmm-conformance";
+use results::Results;
 
 /// Options of `cargo xtask mutants`.
 #[derive(Debug, clap::Args)]
@@ -30,6 +38,15 @@ pub(crate) struct Args {
     /// List the mutants and what each breaks, and run nothing
     #[arg(long)]
     list: bool,
+    /// Skip the mutants that an earlier run killed, if neither they nor the sources and tests of that time have changed
+    #[arg(long)]
+    resume: bool,
+    /// Only the mutants of files that differ from the merge base with a branch (`main` if none is named), and those that are new
+    #[arg(long, value_name = "BASE", num_args = 0..=1, require_equals = true, default_missing_value = "main")]
+    changed: Option<String>,
+    /// Write the tests that killed into xtask/src/mutants/list/killers.txt, from which later runs try them first
+    #[arg(long)]
+    record: bool,
 }
 
 /// Runs the tests on each mutant.
@@ -38,58 +55,118 @@ pub(crate) struct Args {
 ///
 /// If a mutant survives, or the tests fail without any.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let is_chosen = |mutant: &&Mutant| {
-        args.names.is_empty() || args.names.iter().any(|part| mutant.name.contains(part))
-    };
-    let mutants: Vec<&Mutant> = mutants().filter(is_chosen).collect();
+    let root = workspace_root()?;
+    let chosen = choose(args, &root)?;
     if args.list {
         let mut table = new_table(&["mutant", "what it breaks"]);
-        table.add_rows(mutants.iter().map(|mutant| [mutant.name, mutant.breaks]));
+        table.add_rows(chosen.iter().map(|mutant| [mutant.name, mutant.breaks]));
         println!("{table}");
         return Ok(());
     }
-    if mutants.is_empty() {
-        return Err("no mutant has such a name: see --list".into());
+    if chosen.is_empty() {
+        return match args.changed {
+            Some(_) => {
+                println!("no mutant is in a file that has changed");
+                Ok(())
+            }
+            None => Err("no mutant has such a name: see --list".into()),
+        };
     }
     if !has_nextest() {
         return Err(
-            "a broken pool may wait for ever, and only cargo-nextest ends such a test: install it"
+            "a broken pool may wait forever, and only cargo-nextest ends such a test: install it"
                 .into(),
         );
     }
-    let root = workspace_root()?;
     let built = target_folder(&root)?;
     let folder = built.join("mutants");
     let workspace = Workspace::copy(&root, &folder.join("workspace"), &built)?;
-    let tests = Tests { workspace: &workspace, target: folder.join("target") };
-    tests.check_without_mutant(&mutants)?;
+    let mut digests = Digests::new(workspace.root(), Metadata::of_workspace()?)?;
+    let mut results = Results::open(&folder.join("results.txt"))?;
+    let known = known(args, &chosen, &results, &mut digests)?;
+    let asked: Vec<&Mutant> =
+        chosen.iter().filter(|mutant| !known.contains(&mutant.name)).copied().collect();
+
+    let mut killers = Killers::read(&root)?;
+    let hints = killers.or(results.killers());
+    let mut judge = Judge::new(&workspace, folder.join("target"));
+    judge.check_hints(&asked, &hints)?;
     let mut table = new_table(&["mutant", "killed by", "seen by", "time"]);
     let mut alive = Vec::new();
-    for (number, mutant) in (1..).zip(&mutants) {
+    let begin = Instant::now();
+    for (number, mutant) in (1..).zip(&asked) {
         let start = Instant::now();
-        let verdict = tests.judge(mutant)?;
-        let took = seconds(start.elapsed());
-        println!("{number}/{} {}: {verdict}", mutants.len(), mutant.name);
+        let verdict = judge.judge(mutant, hints.of(mutant))?;
+        let took = start.elapsed();
+        let left = left(begin.elapsed(), number, asked.len());
+        println!("{number}/{} {}: {verdict}, {}; {left}", asked.len(), mutant.name, seconds(took));
         if !verdict.is_killed() {
             alive.push(mutant.name);
         }
+        if let Some(killer) = verdict.killer() {
+            results.add(mutant, &killer, digests.of(mutant, &killer)?)?;
+            killers.set(mutant, killer);
+        }
         let [by, seen] = verdict.cells();
-        table.add_row([mutant.name.to_owned(), by, seen, took]);
+        table.add_row([mutant.name.to_owned(), by, seen, seconds(took)]);
+    }
+    if args.record {
+        killers.write(&root)?;
     }
     println!("\n{table}");
-    match alive.as_slice() {
-        [] => {
-            println!("all {} mutants were killed", mutants.len());
-            Ok(())
+    if alive.is_empty() {
+        match known.len() {
+            0 => println!("all {} mutants were killed", asked.len()),
+            skipped => println!("{} mutants were killed, {skipped} earlier", asked.len()),
         }
-        _ => Err(format!(
-            "{} of {} mutants were not killed: {}",
-            alive.len(),
-            mutants.len(),
-            alive.join(", ")
-        )
-        .into()),
+        return Ok(());
     }
+    let names = alive.join(", ");
+    Err(format!("{} of {} mutants were not killed: {names}", alive.len(), asked.len()).into())
+}
+
+/// The mutants that the command line asks for, those of a package next to each other.
+fn choose(args: &Args, root: &Path) -> Result<Vec<&'static Mutant>> {
+    let changes = match &args.changed {
+        Some(base) => Some(Changes::since(root, base)?),
+        None => None,
+    };
+    let is_chosen = |mutant: &&Mutant| {
+        let is_named =
+            args.names.is_empty() || args.names.iter().any(|part| mutant.name.contains(part));
+        is_named && changes.as_ref().is_none_or(|changes| changes.touch(mutant))
+    };
+    let mut chosen: Vec<&Mutant> = mutants().filter(is_chosen).collect();
+    chosen.sort_by_key(|mutant| mutant.package());
+    Ok(chosen)
+}
+
+/// The names of those that need not be asked again; says which they are.
+fn known(
+    args: &Args,
+    chosen: &[&Mutant],
+    results: &Results,
+    digests: &mut Digests,
+) -> Result<Vec<&'static str>> {
+    let mut known = Vec::new();
+    if args.resume {
+        for mutant in chosen {
+            if let Some((killer, digest)) = results.of(mutant)
+                && digests.of(mutant, killer)? == digest
+            {
+                known.push(mutant.name);
+            }
+        }
+        println!("skipped, killed earlier ({}): {}", known.len(), known.join(", "));
+    }
+    Ok(known)
+}
+
+/// How long the rest may take.
+fn left(elapsed: Duration, done: u32, all: usize) -> String {
+    let all = u32::try_from(all).unwrap_or(u32::MAX);
+    let rest = elapsed / done * all.saturating_sub(done);
+    format!("about {} min left", rest.as_secs().div_ceil(60))
 }
 
 /// Where cargo puts what it makes.
@@ -98,79 +175,15 @@ fn target_folder(root: &Path) -> Result<PathBuf> {
     path::absolute(folder).context("the target folder")
 }
 
-/// The tests of the copy.
-struct Tests<'a> {
-    workspace: &'a Workspace,
-    target: PathBuf,
-}
+#[cfg(test)]
+mod tests {
+    //! What is told while it runs.
 
-impl Tests<'_> {
-    /// All tests that are about to be asked have to pass while nothing is broken.
-    fn check_without_mutant(&self, mutants: &[&Mutant]) -> Result<()> {
-        let mut packages: Vec<&str> = mutants.iter().map(|mutant| mutant.package()).collect();
-        packages.sort_unstable();
-        packages.dedup();
-        for package in packages.into_iter().chain([SLOW]) {
-            match Self::ask(self.nextest(package))? {
-                Verdict::Survived => println!("{package}: its tests pass without mutants"),
-                verdict => return Err(format!("{package}, without any mutant: {verdict}").into()),
-            }
-        }
-        if mutants.iter().any(|mutant| mutant.is_modelled()) {
-            match Self::ask(self.models())? {
-                Verdict::Survived => println!("the models of locks pass without mutants"),
-                verdict => return Err(format!("models, without any mutant: {verdict}").into()),
-            }
-        }
-        Ok(())
-    }
+    use super::*;
 
-    /// Asks the models, if the mutant is in what they are about, then the tests of its own package, and where they see nothing those
-    /// of all resources.
-    fn judge(&self, mutant: &Mutant) -> Result<Verdict> {
-        let _broken = self.workspace.apply(mutant)?;
-        if mutant.is_modelled() {
-            match Self::ask(self.models())? {
-                Verdict::Survived => {}
-                verdict => return Ok(verdict),
-            }
-        }
-        match Self::ask(self.nextest(mutant.package()))? {
-            Verdict::Survived => Self::ask(self.nextest(SLOW)),
-            verdict => Ok(verdict),
-        }
-    }
-
-    fn ask(mut command: Command) -> Result<Verdict> {
-        let output = command.stdin(Stdio::null()).output().with_command(&command)?;
-        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.push_str(&String::from_utf8_lossy(&output.stderr));
-        Verdict::of(output.status.code(), &text)
-    }
-
-    /// What explores every interleaving of a few threads, in a build for it alone.
-    fn models(&self) -> Command {
-        let mut command = self.nextest("rmm-adaptors");
-        command
-            .args(["--lib", "models"])
-            .env("CARGO_TARGET_DIR", self.target.join("models"))
-            .env("RUSTFLAGS", "--cfg rmm_loom");
-        command
-    }
-
-    fn nextest(&self, package: &str) -> Command {
-        let mut command = cargo();
-        command
-            .current_dir(self.workspace.root())
-            .args(["nextest", "run", "-p", package, "--profile", "mutants"])
-            .args(["--max-fail", "1:immediate", "--color", "never"])
-            .env("CARGO_TARGET_DIR", &self.target)
-            .env("RMM_DRIVER", "sim")
-            // The same programs each time; which of them shows the fault is of no interest, and looking for the smallest takes long.
-            .env("PROPTEST_RNG_SEED", "1")
-            .env("PROPTEST_MAX_SHRINK_ITERS", "0")
-            // A mutant leaves things unused.
-            .env_remove("RUSTFLAGS");
-        command
+    #[test]
+    fn the_rest_is_estimated_from_what_is_done() {
+        assert_eq!(left(Duration::from_secs(60), 2, 10), "about 4 min left");
+        assert_eq!(left(Duration::from_secs(60), 10, 10), "about 0 min left");
     }
 }

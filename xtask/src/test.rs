@@ -1,4 +1,10 @@
-//! `cargo xtask test`: every test that needs no GPU.
+//! `cargo xtask test`: tests that need no GPU. Three extents, each contains the one before:
+//!
+//! | extent | command | what |
+//! |---|---|---|
+//! | quick | `cargo xtask test` | default features once, and the facade's documentation tests: what a newcomer waits for |
+//! | continuous integration | `cargo xtask ci` | compile-fail suites, all features, one more schedule of the software device, all documentation tests |
+//! | everything | `cargo xtask test --all`, `cargo xtask ci --all` | more schedules, documentation tests without features |
 
 mod features;
 
@@ -13,77 +19,120 @@ use crate::steps::Steps;
 /// The packages whose tests depend on when the software device runs its work: they are repeated with other schedules.
 const SCHEDULE_DEPENDENT: [&str; 3] = ["rmm-adaptors", "rmm-containers", "rmm-conformance"];
 
-/// How many schedules are tried when nothing else is asked for: seeds 1, 2, 3.
-const SEEDS: u64 = 3;
+/// The package whose documentation a newcomer reads.
+const FACADE: &str = "rmm";
+
+/// Tests that compile programs which must not compile: a minute, and neither features nor schedules change what they see.
+pub(crate) const COMPILE_FAIL: [&str; 2] =
+    ["what_would_race_or_dangle_does_not_compile", "compiler_messages_name_what_is_missing"];
+
+/// How much is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Extent {
+    /// What a newcomer waits for.
+    Quick,
+    /// What every change has to pass.
+    Ci,
+    /// What is run now and then.
+    All,
+}
+
+impl Extent {
+    /// How many schedules are tried if no number is asked for, besides that of a run without a seed.
+    fn seeds(self) -> u64 {
+        match self {
+            Self::Quick => 0,
+            Self::Ci => 1,
+            Self::All => 3,
+        }
+    }
+}
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Also what takes longer: compile-fail suites, sets of features, several schedules, all documentation tests
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Use `cargo test` even if cargo-nextest is installed; the variable `RMM_NO_NEXTEST` asks for the same
     #[arg(long)]
     pub(crate) no_nextest: bool,
-    /// How many schedules of the software device to try
-    #[arg(long, value_name = "N", default_value_t = SEEDS)]
-    pub(crate) seeds: u64,
+    /// How many schedules of the software device to try [default: none; 1 in `ci`, 3 with --all]
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<u64>,
 }
 
-/// Runs the matrix.
+/// Runs the tests.
 ///
 /// # Errors
 ///
 /// If any step failed.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut steps = Steps::default();
-    add_steps(args, &mut steps)?;
+    add_steps(args, if args.all { Extent::All } else { Extent::Quick }, &mut steps)?;
     steps.finish()
 }
 
-/// Runs the matrix as a part of a longer list of steps.
+/// Runs the tests as a part of a longer list of steps.
 ///
 /// # Errors
 ///
 /// If the workspace cannot be read; failed steps are in `steps`.
-pub(crate) fn add_steps(args: &Args, steps: &mut Steps) -> Result<()> {
+pub(crate) fn add_steps(args: &Args, extent: Extent, steps: &mut Steps) -> Result<()> {
     let metadata = Metadata::of_workspace()?;
     let runner = Runner::choose(args.no_nextest || env::var_os("RMM_NO_NEXTEST").is_some());
-    steps.run("tests", &mut runner.tests());
-    for variant in features::variants(&metadata) {
-        match variant.skipped {
-            Some(why) => steps.skip(variant.name, why),
-            None if variant.run_tests => {
-                steps.run(&variant.name, runner.tests().args(&variant.selection));
-                if variant.run_doctests {
-                    let mut doctests = cargo();
-                    offline(doctests.args(["test", "--doc"]).args(&variant.selection));
-                    steps.run(format!("{}, doctests", variant.name), &mut doctests);
-                }
-            }
-            None => steps.run(
-                variant.name,
-                offline(&mut cargo()).args(["check", "--all-targets"]).args(variant.selection),
-            ),
-        }
+    let compile_fail: &[&str] = if extent == Extent::Quick { &COMPILE_FAIL } else { &[] };
+    steps.run("tests", &mut runner.tests(&[], &[], compile_fail));
+    if extent > Extent::Quick {
+        add_feature_steps(&metadata, runner, extent, steps);
     }
     let packages: Vec<&str> =
         SCHEDULE_DEPENDENT.into_iter().filter(|name| metadata.member(name).is_some()).collect();
-    let all_default = packages
-        .iter()
-        .filter_map(|name| metadata.member(name))
-        .all(|p| metadata.is_default_member(p));
-    for seed in 1..=args.seeds {
+    for seed in 1..=args.seeds.unwrap_or(extent.seeds()) {
         let name = format!("tests, schedule {seed}");
         if packages.is_empty() {
             steps.skip(name, "no package depends on the schedule");
         } else {
-            let mut command = runner.tests();
-            command
-                .args(runner.select(&packages, all_default))
-                .env("RMM_SIM_SEED", seed.to_string());
+            let mut command = runner.tests(&[], &packages, &COMPILE_FAIL);
+            command.env("RMM_SIM_SEED", seed.to_string());
             steps.run(name, &mut command);
         }
     }
-    steps.run("doctests", offline(&mut cargo()).args(["test", "--doc", "--all-features"]));
+    let mut doctests = cargo();
+    offline(&mut doctests).args(["test", "--doc"]);
+    match extent {
+        Extent::Quick => doctests.args(["-p", FACADE]),
+        Extent::Ci | Extent::All => doctests.arg("--all-features"),
+    };
+    steps.run("doctests", &mut doctests);
     Ok(())
+}
+
+/// Tests with all features, and what lies between none and all. Without features the first step has run: no package has any by default.
+fn add_feature_steps(metadata: &Metadata, runner: Runner, extent: Extent, steps: &mut Steps) {
+    let sets = features::sets(metadata);
+    if sets.is_empty() {
+        steps.skip("feature sets", "no package has features");
+        return;
+    }
+    let packages: Vec<&str> = sets.iter().map(|set| set.package.as_str()).collect();
+    let all = packages.iter().flat_map(|package| ["-p", *package]).chain(["--all-features"]);
+    let all: Vec<&str> = all.collect();
+    steps.run("tests, all features", &mut runner.tests(&all, &[], &COMPILE_FAIL));
+    for set in &sets {
+        for list in &set.between {
+            let name = format!("{}, check {list}", set.package);
+            let mut check = cargo();
+            check.args(["check", "--all-targets", "-p", &set.package, "--no-default-features"]);
+            steps.run(name, check.args(["--features", list]));
+        }
+        if extent == Extent::All {
+            let mut doctests = cargo();
+            offline(&mut doctests).args(["test", "--doc", "-p", &set.package]);
+            let name = format!("{}, doctests without features", set.package);
+            steps.run(name, doctests.arg("--no-default-features"));
+        }
+    }
 }
 
 /// No test of this matrix may reach a real driver, even where there is one.
@@ -93,7 +142,7 @@ fn offline(command: &mut Command) -> &mut Command {
 
 /// What runs the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Runner {
+pub(crate) enum Runner {
     /// One process a test, and a limit on how long each may take.
     Nextest,
     /// What every installation of Rust has.
@@ -114,37 +163,49 @@ impl Runner {
         }
     }
 
-    fn tests(self) -> Command {
+    /// Runs tests: of the packages and features that `build` selects, among them those of `packages` (of all if there are none), without those named in
+    /// `left_out`.
+    ///
+    /// `-p` resolves features for the packages alone, and so may build their dependencies once more. nextest can
+    /// build what is built already and choose among the tests instead.
+    fn tests(self, build: &[&str], packages: &[&str], left_out: &[&str]) -> Command {
         let mut command = cargo();
-        offline(&mut command).args(match self {
-            Self::Nextest => &["nextest", "run", "--no-fail-fast", "--no-tests=pass"][..],
+        offline(&mut command);
+        match self {
+            Self::Nextest => {
+                command.args(["nextest", "run", "--no-fail-fast", "--no-tests=pass"]).args(build);
+                let mut terms = Vec::new();
+                if !packages.is_empty() {
+                    let any: Vec<String> =
+                        packages.iter().map(|name| format!("package({name})")).collect();
+                    terms.push(format!("({})", any.join(" | ")));
+                }
+                terms.extend(left_out.iter().map(|name| format!("not test({name})")));
+                if !terms.is_empty() {
+                    command.args(["-E", &terms.join(" & ")]);
+                }
+            }
             // Doctests are a step of their own, whoever runs the rest.
             Self::CargoTest => {
-                &["test", "--no-fail-fast", "--lib", "--bins", "--tests", "--examples"][..]
+                command
+                    .args(["test", "--no-fail-fast", "--lib", "--bins", "--tests", "--examples"])
+                    .args(build)
+                    .args(packages.iter().flat_map(|name| ["-p", *name]));
+                if !left_out.is_empty() {
+                    command.arg("--").args(left_out.iter().flat_map(|name| ["--skip", *name]));
+                }
             }
-        });
-        command
-    }
-
-    /// Arguments that restrict a run to some packages.
-    ///
-    /// `-p` resolves features for these packages alone, and so may build their dependencies once more. nextest can
-    /// build what is built already and choose among the tests instead.
-    fn select(self, packages: &[&str], all_default: bool) -> Vec<String> {
-        match self {
-            Self::Nextest if all_default => {
-                let terms: Vec<String> =
-                    packages.iter().map(|name| format!("package({name})")).collect();
-                vec!["-E".to_owned(), terms.join(" | ")]
-            }
-            _ => packages.iter().flat_map(|name| ["-p".to_owned(), (*name).to_owned()]).collect(),
         }
+        command
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Which commands the matrix is made of.
+    //! Which commands the tests are run with.
+
+    use std::fs;
+    use std::path::Path;
 
     use super::*;
     use crate::cargo::describe;
@@ -152,19 +213,41 @@ mod tests {
     #[test]
     fn no_test_can_reach_a_real_driver() {
         for runner in [Runner::Nextest, Runner::CargoTest] {
-            assert!(describe(&runner.tests()).starts_with("RMM_DRIVER=sim "), "{runner:?}");
+            let line = describe(&runner.tests(&[], &[], &[]));
+            assert!(line.starts_with("RMM_DRIVER=sim "), "{line}");
         }
     }
 
     #[test]
-    fn some_packages_are_chosen_without_building_again_where_that_can_be() {
-        assert_eq!(Runner::Nextest.select(&["a", "b"], true), ["-E", "package(a) | package(b)"]);
-        assert_eq!(Runner::Nextest.select(&["a", "b"], false), ["-p", "a", "-p", "b"]);
-        assert_eq!(Runner::CargoTest.select(&["a"], true), ["-p", "a"]);
+    fn some_tests_are_chosen_without_building_again_where_that_can_be() {
+        let line = describe(&Runner::Nextest.tests(&[], &["a", "b"], &["x", "y"]));
+        let chosen = "-E '(package(a) | package(b)) & not test(x) & not test(y)'";
+        assert!(line.ends_with(chosen), "{line}");
+        let line = describe(&Runner::CargoTest.tests(&[], &["a"], &["x"]));
+        assert!(line.ends_with("-p a -- --skip x"), "{line}");
+        let line = describe(&Runner::Nextest.tests(&["--all-features"], &[], &[]));
+        assert!(line.ends_with("--no-tests=pass --all-features"), "{line}");
     }
 
     #[test]
     fn a_run_without_nextest_can_be_asked_for() {
         assert_eq!(Runner::choose(true), Runner::CargoTest);
+    }
+
+    #[test]
+    fn the_compile_fail_suites_are_known_by_name() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let suites = ["rmm-containers/tests/refused.rs", "rmm-core/tests/concepts/messages.rs"];
+        for (suite, name) in suites.into_iter().zip(COMPILE_FAIL) {
+            let text = fs::read_to_string(root.join("crates").join(suite)).unwrap();
+            assert!(text.contains(&format!("fn {name}()")), "{suite}");
+        }
+        let metadata = Metadata::of_workspace().unwrap();
+        let with_suites: Vec<&str> = metadata
+            .members()
+            .filter(|package| package.dependencies.iter().any(|each| each.name == "trybuild"))
+            .map(|package| package.name.as_str())
+            .collect();
+        assert_eq!(with_suites.len(), suites.len(), "{with_suites:?}");
     }
 }

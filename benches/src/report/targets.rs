@@ -70,6 +70,13 @@ const fn waits(label: &'static str, params: &'static str) -> Target {
     Target { limit: Limit::AtMost(10.0), ..target(label, "waits", params) }
 }
 
+/// Nanoseconds of the longest call that asks the driver for nothing, beside 10^5 blocks and beside 10^6.
+const LONGEST: [f64; 2] = [1e6, 1e7];
+
+const fn longest(label: &'static str, params: &'static str, at_most: f64) -> Target {
+    Target { limit: Limit::AtMost(at_most), ..target(label, "latency", params) }
+}
+
 /// Every target.
 const TARGETS: &[Target] = &[
     pair("pair, 256 B", "size=256"),
@@ -120,6 +127,26 @@ const TARGETS: &[Target] = &[
     waits("gpt2-train, waits", "gpt2-train"),
     waits("resnet-train, waits", "resnet-train"),
     Target { limit: Limit::AtMost(1000.0), ..target("allocate, p99.9", "allocate", "p99.9") },
+    longest(
+        "longest allocation, 10^5 blocks",
+        "blocks=100000 streams=1 threads=1 allocate longest",
+        LONGEST[0],
+    ),
+    longest(
+        "longest free, 10^5 blocks",
+        "blocks=100000 streams=1 threads=1 free longest",
+        LONGEST[0],
+    ),
+    longest(
+        "longest allocation, 10^6 blocks",
+        "blocks=1000000 streams=1 threads=1 allocate longest",
+        LONGEST[1],
+    ),
+    longest(
+        "longest free, 10^6 blocks",
+        "blocks=1000000 streams=1 threads=1 free longest",
+        LONGEST[1],
+    ),
 ];
 
 /// A ratio and what it is to be at least.

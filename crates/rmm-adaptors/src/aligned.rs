@@ -1,6 +1,7 @@
 //! Addresses that are multiples of more than 256.
 
 use std::alloc::Layout;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supported_alignment};
@@ -44,7 +45,6 @@ adaptor! {
     AlignedResourceAdaptor(Align)
 }
 
-#[derive(Debug)]
 struct Align {
     /// A power of two, at least 256.
     alignment: usize,
@@ -54,6 +54,15 @@ struct Align {
     /// How many those are, written under the lock. Whoever has one of them sees that there are some: it was counted before its address was
     /// known.
     moved_count: AtomicUsize,
+}
+
+impl fmt::Debug for Align {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { alignment, threshold, moved: _, moved_count } = self;
+        let mut fields = f.debug_struct("Align");
+        fields.field("alignment", alignment).field("threshold", threshold);
+        fields.field("moved_blocks", &moved_count.load(Ordering::Relaxed)).finish()
+    }
 }
 
 impl<U> AlignedResourceAdaptor<U> {

@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, Description, DevicePtr, Error, Exhaustion, HasMemoryKind, HasProperty,
-    HasPropertyValue, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef,
-    SyncResource, process_is_exiting,
+    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, Exhaustion, HasMemoryKind,
+    HasProperty, HasPropertyValue, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource,
+    StreamRef, SyncResource, process_is_exiting,
 };
 
 use crate::PoolMemoryResource;
@@ -241,6 +241,13 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
         }
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         self.inner.pool.name()
     }
@@ -280,6 +287,13 @@ unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
         if layout.size() > 0 {
             self.inner.arenas.deallocate(Some(stream), pointer, layout);
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

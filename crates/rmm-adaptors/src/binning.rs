@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, Description, DevicePtr, Error, HasMemoryKind, HasProperty, MemoryCaps, MemoryKind,
-    Property, Resource, StreamRef, SyncResource,
+    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
+    HasProperty, MemoryCaps, MemoryKind, Property, Resource, StreamRef, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
@@ -195,6 +195,13 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
         }
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         "binning"
     }
@@ -212,6 +219,13 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
         for (bytes, bin) in self.bins() {
             description.beside(format!("up to {}", rmm_core::format_bytes(bytes as u64)), bin);
         }
+    }
+
+    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        self.bins().map(|(_, bin)| bin as &(dyn SyncResource + 'static)).collect()
     }
 
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
@@ -238,6 +252,13 @@ unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
             // SAFETY: as above.
             None => unsafe { self.inner.upstream.deallocate(stream, pointer, layout) },
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

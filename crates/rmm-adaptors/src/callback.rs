@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue,
-    MemoryKind, Property, PropertySet, Resource, SatisfiedBy, StreamRef, SyncResource,
-    is_pointer_aligned, process_is_exiting,
+    AnyResource, AnySyncResource, Claims, Contains, DeviceAccessible, DevicePtr, Error,
+    HasProperty, HasPropertyValue, MemoryKind, Property, PropertySet, Resource, SatisfiedBy,
+    StreamRef, SyncResource, is_pointer_aligned, process_is_exiting,
 };
 
 const NAME: &str = "callback";
@@ -22,7 +22,9 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 /// What the memory can do, whoever makes the resource says: that the device can use it, or any other [set of properties](Self::with_properties);
 /// and if it is all of one [kind](Self::with_kind), that as well.
 ///
-/// Zero bytes reach neither. A synchronous call goes to them on the legacy default stream, which is then waited for. Memory whose address is not
+/// A null pointer from the function that allocates is a lack of memory: the request is refused as
+/// [out of memory](rmm_core::ErrorKind::OutOfMemory), as with the C functions that such callbacks often wrap (RMM hands the null pointer on).
+/// Zero bytes reach neither function. A synchronous call goes to them on the legacy default stream, which is then waited for. Memory whose address is not
 /// aligned as it was asked for is given back, and the request refused as [unsupported](rmm_core::ErrorKind::Unsupported). A panic
 /// of the function that frees ends there.
 ///
@@ -191,6 +193,13 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
         }
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         NAME
     }
@@ -225,6 +234,13 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
         if layout.size() > 0 {
             self.free(stream, pointer, layout);
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::layer::{Below, Layer, adaptor};
 adaptor! {
     /// Calls back when an allocation fails, and tries again if the callback says so: after it has freed something, say.
     ///
-    /// It is called for errors of one kind, [`OutOfMemory`](ErrorKind::OutOfMemory) unless another is [chosen](FailureCallbackResourceAdaptorBuilder::on),
+    /// It is called for errors of one kind, [`OutOfMemory`](ErrorKind::OutOfMemory), unless others are [chosen](FailureCallbackResourceAdaptorBuilder::on),
     /// and is told which attempt failed and why. However often it says yes, a request is tried again at most
     /// [16 times](FailureCallbackResourceAdaptorBuilder::max_retries) if nothing else is set. No lock is held while it is called, so it may use
     /// the resource itself. If it panics, so does the allocation; no memory is lost.
@@ -63,7 +63,7 @@ pub struct FailedAllocation<'a> {
 type Callback = Box<dyn Fn(&FailedAllocation<'_>) -> bool + Send + Sync>;
 
 struct Retry {
-    kind: ErrorKind,
+    kinds: Vec<ErrorKind>,
     max_retries: u32,
     callback: Callback,
 }
@@ -73,15 +73,37 @@ struct Retry {
 #[must_use = "a builder does nothing until it is built"]
 pub struct FailureCallbackResourceAdaptorBuilder<U> {
     upstream: U,
-    kind: ErrorKind,
+    /// Out of memory alone if there are none.
+    kinds: Vec<ErrorKind>,
     max_retries: u32,
 }
 
 impl<U> FailureCallbackResourceAdaptorBuilder<U> {
-    /// The kind of error that the callback is for; [`OutOfMemory`](ErrorKind::OutOfMemory) by default. Errors of others go to the caller at once.
+    /// The kinds of error that the callback is for; [`OutOfMemory`](ErrorKind::OutOfMemory) if this is never called. Errors of other kinds go to
+    /// the caller at once. A further call adds to the kinds.
+    ///
+    /// RMM's adaptor takes a type of exception and catches what is derived from it, too. Its `bad_alloc`, which `out_of_memory` is derived from,
+    /// is `[ErrorKind::OutOfMemory, ErrorKind::Driver]`.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::FailureCallbackResourceAdaptor;
+    /// use rmm_core::{ErrorKind, SyncResource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # let machine = rmm_sim::Machine::builder().memory(1 << 20).build();
+    /// # let _entered = machine.enter();
+    /// let resource = FailureCallbackResourceAdaptor::builder(CudaMemoryResource::new())
+    ///     .on([ErrorKind::OutOfMemory, ErrorKind::Driver]) // RMM's bad_alloc
+    ///     .build(|failure| {
+    ///         println!("{}", failure.error);
+    ///         false
+    ///     });
+    /// assert!(resource.allocate_sync(Layout::new::<[u8; 2 << 20]>()).unwrap_err().is_out_of_memory());
+    /// ```
     #[doc(alias = "ExceptionType")]
-    pub fn on(mut self, kind: ErrorKind) -> Self {
-        self.kind = kind;
+    pub fn on(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
+        self.kinds.extend(kinds);
         self
     }
 
@@ -97,8 +119,11 @@ impl<U> FailureCallbackResourceAdaptorBuilder<U> {
         self,
         callback: impl Fn(&FailedAllocation<'_>) -> bool + Send + Sync + 'static,
     ) -> FailureCallbackResourceAdaptor<U> {
-        let Self { upstream, kind, max_retries } = self;
-        let retry = Retry { kind, max_retries, callback: Box::new(callback) };
+        let Self { upstream, mut kinds, max_retries } = self;
+        if kinds.is_empty() {
+            kinds.push(ErrorKind::OutOfMemory);
+        }
+        let retry = Retry { kinds, max_retries, callback: Box::new(callback) };
         FailureCallbackResourceAdaptor::over(upstream, retry)
     }
 }
@@ -114,8 +139,7 @@ impl<U> FailureCallbackResourceAdaptor<U> {
 
     /// Options for one over `upstream`.
     pub fn builder(upstream: U) -> FailureCallbackResourceAdaptorBuilder<U> {
-        let kind = ErrorKind::OutOfMemory;
-        FailureCallbackResourceAdaptorBuilder { upstream, kind, max_retries: 16 }
+        FailureCallbackResourceAdaptorBuilder { upstream, kinds: Vec::new(), max_retries: 16 }
     }
 }
 
@@ -128,7 +152,7 @@ impl Retry {
         mut error: Error,
     ) -> Result<DevicePtr, Error> {
         let mut attempt = NonZeroU32::MIN;
-        while error.kind() == self.kind && attempt.get() <= self.max_retries {
+        while self.kinds.contains(&error.kind()) && attempt.get() <= self.max_retries {
             let stream = below.stream().map(StreamRef::id);
             if !(self.callback)(&FailedAllocation { layout, stream, attempt, error: &error }) {
                 break;
@@ -145,9 +169,9 @@ impl Retry {
 
 impl fmt::Debug for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, max_retries, callback: _ } = self;
+        let Self { kinds, max_retries, callback: _ } = self;
         let mut fields = f.debug_struct("Retry");
-        fields.field("kind", kind).field("max_retries", max_retries).finish_non_exhaustive()
+        fields.field("kinds", kinds).field("max_retries", max_retries).finish_non_exhaustive()
     }
 }
 
@@ -168,7 +192,10 @@ unsafe impl Layer for Retry {
 
     fn tell(&self, description: &mut Description) {
         description
-            .text("on", format!("{:?}", self.kind))
+            .text(
+                "on",
+                self.kinds.iter().map(|kind| format!("{kind:?}")).collect::<Vec<_>>().join(", "),
+            )
             .count("max retries", self.max_retries.into());
     }
 }

@@ -2,12 +2,13 @@
 
 use std::alloc::Layout;
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    Claims, Description, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
-    MemoryKind, Property, Resource, StreamRef, SyncResource,
+    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
+    HasProperty, HasPropertyValue, MemoryKind, Property, Resource, StreamRef, SyncResource,
 };
 
 use crate::layer::{Below, OnStream, Synchronously};
@@ -66,12 +67,22 @@ struct Inner<P, S> {
 }
 
 /// The second's blocks.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Owned {
     pointers: Mutex<HashSet<DevicePtr, BuildIdHasher>>,
     blocks: AtomicU64,
     bytes: AtomicU64,
     fallbacks: AtomicU64,
+}
+
+impl fmt::Debug for Owned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pointers: _, blocks, bytes, fallbacks } = self;
+        let mut fields = f.debug_struct("Owned");
+        fields.field("blocks", &blocks.load(Ordering::Relaxed));
+        fields.field("bytes", &bytes.load(Ordering::Relaxed));
+        fields.field("fallbacks", &fallbacks.load(Ordering::Relaxed)).finish()
+    }
 }
 
 impl<P, S> FallbackMemoryResource<P, S> {
@@ -196,6 +207,13 @@ unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryRes
         unsafe { self.inner.deallocate(first, second, pointer, layout) }
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         "fallback"
     }
@@ -203,6 +221,13 @@ unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryRes
     fn properties(&self, claims: &mut Claims<'_>) {
         let Inner { first, second, .. } = &*self.inner;
         claims.common_to([first as &dyn SyncResource, second as &dyn SyncResource]);
+    }
+
+    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        vec![&self.inner.second]
     }
 
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
@@ -235,6 +260,13 @@ unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> 
         let (first, second) = (OnStream(first, stream), OnStream(second, stream));
         // SAFETY: the caller's contract is the same.
         unsafe { self.inner.deallocate(first, second, pointer, layout) }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

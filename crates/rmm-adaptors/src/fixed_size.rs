@@ -3,8 +3,9 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    Claims, Description, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
-    MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
+    HasProperty, HasPropertyValue, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource,
+    StreamRef, SyncResource,
 };
 
 use crate::pool::{Cached, padded_size};
@@ -177,6 +178,13 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
         unsafe { self.pool.deallocate_sync(pointer, layout) };
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         self.pool.name()
     }
@@ -209,6 +217,13 @@ unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: as above.
         unsafe { self.pool.deallocate(stream, pointer, layout) };
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

@@ -191,6 +191,13 @@ macro_rules! adaptor {
                 unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, below, pointer, layout) }
             }
 
+            fn to_any_sync(&self) -> Option<rmm_core::AnySyncResource<()>>
+            where
+                Self: 'static,
+            {
+                Some(rmm_core::AnySyncResource::of(self))
+            }
+
             fn name(&self) -> &'static str {
                 <$layer as $crate::layer::Layer>::NAME
             }
@@ -236,6 +243,13 @@ macro_rules! adaptor {
                 let below = $crate::layer::OnStream(&self.inner.upstream, stream);
                 // SAFETY: the caller's contract is the same.
                 unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, below, pointer, layout) }
+            }
+
+            fn to_any(&self) -> Option<rmm_core::AnyResource<()>>
+            where
+                Self: 'static,
+            {
+                Some(rmm_core::AnyResource::of(self))
             }
         }
 

@@ -1,6 +1,7 @@
 //! A limit on what is allocated at once.
 
 use std::alloc::Layout;
+use std::fmt;
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, Exhaustion, Shortage, StreamRef,
@@ -51,7 +52,6 @@ adaptor! {
 
 /// # Invariant
 /// `used` is the sum of the padded sizes of what is allocated, or on its way, and at most `most`.
-#[derive(Debug)]
 struct Limit {
     alone: Alone<()>,
     used: Tally,
@@ -88,6 +88,15 @@ impl<U> LimitingResourceAdaptor<U> {
     #[doc(alias = "get_allocation_limit")]
     pub fn allocation_limit(&self) -> u64 {
         self.inner.layer.most
+    }
+}
+
+impl fmt::Debug for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { alone: _, used, most, alignment } = self;
+        let mut fields = f.debug_struct("Limit");
+        fields.field("allocated", &used.get()).field("limit", most);
+        fields.field("alignment", alignment).finish()
     }
 }
 

@@ -3,19 +3,18 @@
 mod builder;
 mod file;
 mod line;
+mod sinks;
 
 use std::alloc::Layout;
 use std::fmt;
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
 
 use crate::layer::{Below, Layer, adaptor};
 use line::{Action, Line};
+use sinks::Sinks;
 
 pub use builder::LoggingResourceAdaptorBuilder;
 
@@ -32,6 +31,10 @@ adaptor! {
     /// `allocate`, `free` or `allocate failure`, the address (`(nil)` for none), the bytes asked for, and the stream's handle
     /// (`0` for null). An allocation is logged once it succeeded, a free before it happens, so that an address that another thread gets
     /// next never seems to be handed out twice. Both RMM's own tools and `rmm replay` read it.
+    ///
+    /// The header is written out at once, the lines after [every 100 of them](LoggingResourceAdaptorBuilder::flush_every), when
+    /// [`flush`](Self::flush) is called, when the last handle is dropped, and on Unix when the process returns from `main` or calls
+    /// `exit`: also of a resource that is never dropped, such as the current one. A process that is killed loses up to 99 lines.
     ///
     /// They go to a file, to any writer, or to [several](Self::builder). A line that can not be written, or whose writer panics, is lost, and
     /// counted; it never costs memory, nor the line in other writers. The lock on the writers is
@@ -66,13 +69,8 @@ adaptor! {
     LoggingResourceAdaptor(Log)
 }
 
-type Sink = Box<dyn Write + Send>;
-
-struct Log {
-    sinks: Mutex<Vec<Sink>>,
-    auto_flush: bool,
-    lost: AtomicU64,
-}
+/// Where the lines go.
+struct Log(std::sync::Arc<Sinks>);
 
 impl<U> LoggingResourceAdaptor<U> {
     /// Logs to a file, which is created or emptied. No two adaptors may log to one file.
@@ -83,7 +81,8 @@ impl<U> LoggingResourceAdaptor<U> {
         Self::builder(upstream).file(path.as_ref()).build()
     }
 
-    /// Logs to a writer. It is flushed by [`flush`](Self::flush) and when the last handle is dropped.
+    /// Logs to a writer. It is flushed as a file is: a writer of a resource that is never dropped also while the process ends, when the values of the
+    /// thread that ends it are gone.
     ///
     /// # Errors
     /// If the first line can not be written.
@@ -114,13 +113,12 @@ impl<U> LoggingResourceAdaptor<U> {
     /// # Errors
     /// If it can not be written, with the name of the file if it is one; to the others it is all the same.
     pub fn flush(&self) -> io::Result<()> {
-        let mut sinks = self.inner.layer.sinks.lock().unwrap_or_else(PoisonError::into_inner);
-        sinks.iter_mut().map(Write::flush).fold(Ok(()), io::Result::and)
+        self.inner.layer.0.flush()
     }
 
     /// Lines that could not be written, once for each writer that lacks it.
     pub fn lost_lines(&self) -> u64 {
-        self.inner.layer.lost.load(Ordering::Relaxed)
+        self.inner.layer.0.lost_lines()
     }
 
     /// The first line of the log, [`LOG_HEADER`].
@@ -133,32 +131,13 @@ impl Log {
     fn line(&self, action: Action, pointer: DevicePtr, layout: Layout, below: impl Below) {
         let stream = below.stream().map(StreamRef::as_raw);
         let line = Line::new(action, pointer, layout.size(), stream);
-        let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
-        for sink in &mut *sinks {
-            // A writer's panic ends here too: on its way out it would take the memory along, and it would leave the `Drop` that frees.
-            let written = catch_unwind(AssertUnwindSafe(|| {
-                sink.write_all(line.as_bytes())?;
-                if self.auto_flush { sink.flush() } else { Ok(()) }
-            }));
-            if !matches!(written, Ok(Ok(()))) {
-                self.lost.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        for sink in self.sinks.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            // Nobody is left to hear that it failed.
-            let _lost = catch_unwind(AssertUnwindSafe(|| sink.flush()));
-        }
+        self.0.write(line.as_bytes());
     }
 }
 
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("lost", &self.lost).finish_non_exhaustive()
+        f.debug_struct("Log").field("lost", &self.0.lost_lines()).finish_non_exhaustive()
     }
 }
 
@@ -182,9 +161,6 @@ unsafe impl Layer for Log {
     }
 
     fn tell(&self, description: &mut Description) {
-        let sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner).len();
-        description
-            .count("writers", sinks as u64)
-            .count("lost lines", self.lost.load(Ordering::Relaxed));
+        description.count("writers", self.0.len() as u64).count("lost lines", self.0.lost_lines());
     }
 }

@@ -4,11 +4,13 @@ mod base;
 mod builder;
 mod caches;
 mod captured;
+mod close;
 mod depot;
 mod extend;
 mod growth;
 mod hash;
 mod heap;
+mod live;
 mod order;
 mod refill;
 mod release;
@@ -23,9 +25,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, Description, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
-    HeldByStream, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource, StreamRef,
-    SyncResource,
+    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
+    HasProperty, HasPropertyValue, HeldByStream, MemoryCaps, MemoryKind, Property,
+    PropertyWithValue, Resource, StreamRef, SyncResource,
 };
 
 pub(crate) use base::{Base, Giver, Owner, Part};
@@ -52,13 +54,16 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// Over an upstream that can be [extended](rmm_core::ExtendableResource), such as virtual memory, the pool is one growing piece: a request
 /// gets what it lacks next to free memory, and what is free in the middle goes back. [`PoolPreset`] says what it puts first.
 ///
-/// It is a handle: clones share one pool, which gives its memory back when the last clone is dropped. Any thread may use it.
+/// It is a handle: clones share one pool, which returns its memory to upstream when the last clone is dropped, after a wait for the device. Any
+/// thread may use it. A block that was never freed keeps its piece of memory allocated beyond the pool's end, since work may still be using it,
+/// and so does one whose last use cannot be waited for.
 /// It serves the device that was current when it was built. A stream of another device is refused; memory freed on one is freed after
 /// a wait for that stream. Sizes are rounded up to 256 bytes, and from 8 KiB to 1 MiB by less than a sixteenth unless that does not fit;
 /// any alignment is honoured.
 ///
 /// Threads keep freed blocks of up to 1 MiB at hand, by stream, so that most calls take no lock. Before a request is served by anything but
-/// memory that is known to be free, all of these go back to the pool.
+/// memory that is known to be free, all of these go back to the pool. A program that forbids itself system calls after its start has to
+/// [say so](PoolMemoryResourceBuilder::symmetric_fences) before.
 ///
 /// On a stream that is being captured into a graph (say so with a [`CaptureScope`](rmm_core::CaptureScope)) a request gets memory
 /// that is reserved already and that no work uses, without any call to the driver or upstream but to ask whether the stream is
@@ -137,7 +142,8 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     }
 
     /// Gives pieces that nothing uses back to upstream, until no more than `keep` bytes are reserved or nothing is left to
-    /// give. Returns the bytes given back. Never waits for the device, except as upstream does.
+    /// give. Returns the bytes given back. Never waits for the device, except as upstream does, and with the
+    /// [deterministic](PoolPreset::Deterministic) preset, unless a stream may be captured.
     pub fn trim(&self, keep: u64) -> u64 {
         self.inner.shared.trim(&self.inner.upstream, keep)
     }
@@ -257,6 +263,13 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         }
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         self.inner.shared.name
     }
@@ -295,6 +308,13 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
             self.inner.shared.deallocate(Some(stream), pointer, layout);
             self.inner.shared.release_if_due(&self.inner.upstream);
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

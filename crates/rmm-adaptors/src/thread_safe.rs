@@ -1,6 +1,7 @@
 //! One call at a time.
 
 use std::alloc::Layout;
+use std::fmt;
 
 use rmm_core::{Description, DevicePtr, Error};
 
@@ -26,8 +27,14 @@ adaptor! {
     ThreadSafeResourceAdaptor(OneAtATime)
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct OneAtATime(AloneOrLocked<()>);
+
+impl fmt::Debug for OneAtATime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OneAtATime")
+    }
+}
 
 impl<U> ThreadSafeResourceAdaptor<U> {
     /// Takes the resource in.

@@ -7,6 +7,8 @@ mod arena;
 mod graphs;
 #[path = "captures/pool.rs"]
 mod pool;
+#[path = "captures/pool_end.rs"]
+mod pool_end;
 #[path = "captures/pool_order.rs"]
 mod pool_order;
 #[path = "suite/short.rs"]

@@ -20,24 +20,36 @@ mod fixed_size;
 mod kinds;
 #[path = "suite/logging.rs"]
 mod logging;
+#[path = "suite/lost_context.rs"]
+mod lost_context;
 #[path = "suite/pool.rs"]
 mod pool;
 #[path = "suite/pool_batches.rs"]
 mod pool_batches;
+#[path = "suite/pool_caches.rs"]
+mod pool_caches;
 #[path = "suite/pool_devices.rs"]
 mod pool_devices;
+#[path = "suite/pool_end.rs"]
+mod pool_end;
 #[path = "suite/pool_events.rs"]
 mod pool_events;
 #[path = "suite/pool_faults.rs"]
 mod pool_faults;
+#[path = "suite/pool_many_blocks.rs"]
+mod pool_many_blocks;
 #[path = "suite/pool_order.rs"]
 mod pool_order;
+#[path = "suite/pool_streams.rs"]
+mod pool_streams;
 #[path = "suite/pool_threads.rs"]
 mod pool_threads;
 #[path = "suite/pool_upstream.rs"]
 mod pool_upstream;
 #[path = "suite/pool_virtual.rs"]
 mod pool_virtual;
+#[path = "suite/pool_waits.rs"]
+mod pool_waits;
 #[path = "suite/program.rs"]
 mod program;
 #[path = "suite/refusals.rs"]

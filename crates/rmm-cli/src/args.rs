@@ -56,7 +56,7 @@ for how much in use, and what failed.";
 const REPLAY_HELP: &str = "\
 Examples:
   rmm replay train.csv.gz
-  rmm replay train.csv.gz etl.csv.zst --resource pool,cuda-async --report report.html
+  rmm replay train.csv.gz etl.csv.zst --resource pool,cuda-async --html report.html
   rmm replay train.csv --device sim --repeat 1 --json result.json
   rmm replay train.csv --resource pool,cuda-async --check
   rmm replay train.csv --check --memory 24GiB
@@ -84,7 +84,7 @@ pub struct ReplayArgs {
     pub files: Vec<PathBuf>,
 
     /// Resources to replay against, separated by commas: pool, pool-virtual, pool-compact, cuda-async or cuda, or a stack of resources
-    /// such as "statistics(pool(cuda, initial=1GiB, max=8GiB))"
+    /// such as "statistics(pool(cuda, initial=1GiB, max=8GiB))". An arena without `size=` takes half of the device's free memory
     #[arg(long = "resource", value_name = "RESOURCE", env = RESOURCE_VARIABLE, default_value = "pool")]
     pub resources: Vec<ResourceList>,
 
@@ -104,10 +104,10 @@ pub struct ReplayArgs {
 
     /// Measure nothing, but use every block, on the software device, and say where the resource let two uses of the same memory
     /// run at once: on the stream that allocates a block, and on the one that frees it, which waits for the other first
-    #[arg(long, conflicts_with_all = ["json", "report"])]
+    #[arg(long, conflicts_with_all = ["json", "html"])]
     pub check: bool,
 
-    /// With --check: the memory of the software device, such as 24GiB, 512MiB or a number of bytes. Little more than the log
+    /// With --check: the memory of the software device, such as 24GiB (GiB is 2^30 bytes, GB 10^9) or a number of bytes. Little more than the log
     /// needs makes a resource take memory from one stream for another, and wait
     #[arg(long, value_name = "SIZE", requires = "check")]
     pub memory: Option<MemorySize>,
@@ -117,8 +117,8 @@ pub struct ReplayArgs {
     pub json: Option<PathBuf>,
 
     /// Also write a report with charts and heap maps to this file, one HTML page that needs nothing else
-    #[arg(long, value_name = "OUT.html")]
-    pub report: Option<PathBuf>,
+    #[arg(long, alias = "report", value_name = "OUT.html")]
+    pub html: Option<PathBuf>,
 }
 
 impl ReplayArgs {

@@ -69,6 +69,12 @@ pub fn replay(args: &ReplayArgs) -> Ended {
     if args.check {
         return checked(args, &traces);
     }
+    for path in args.json.iter().chain(&args.html) {
+        // A replay may take minutes.
+        if let Err(error) = output::check(path) {
+            return Ended::failed(BAD_INPUT, error.to_string());
+        }
+    }
     let device = match OpenDevice::open(args.device) {
         Ok(device) => device,
         Err(message) => return Ended::failed(BAD_INPUT, message),
@@ -91,7 +97,7 @@ pub fn replay(args: &ReplayArgs) -> Ended {
     };
     if let Err(error) = write_files(args, &report) {
         messages.push(error);
-        return Ended { text: tables(&report), messages, status: BAD_INPUT };
+        return Ended { text: tables(&report), messages, status: FAILURE };
     }
     let failed = report
         .traces
@@ -111,7 +117,7 @@ fn checked(args: &ReplayArgs, traces: &[Trace]) -> Ended {
     match check_all(args, traces) {
         Ok(found) => {
             for (name, checked) in &found {
-                ended.text += &findings::render(name, checked);
+                ended.text += &findings::render(name, checked, args.repeat);
                 ended.status = ended.status.max(findings::status(checked));
             }
         }
@@ -189,7 +195,7 @@ fn write_files(args: &ReplayArgs, report: &Report) -> Result<(), String> {
         let json = report.to_json().map_err(|error| error.to_string())?;
         output::write_atomically(path, json.as_bytes()).map_err(|error| error.to_string())?;
     }
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.html {
         output::write_atomically(path, html::render(report).as_bytes())
             .map_err(|error| error.to_string())?;
     }

@@ -10,13 +10,14 @@ use crate::replay::Checked;
 const SHOWN: usize = 5;
 
 /// One line, and below it what is wrong. Ends with a line feed.
-pub(crate) fn render(name: &str, checked: &Checked) -> String {
+pub(crate) fn render(name: &str, checked: &Checked, repeats: u32) -> String {
     let violations = &checked.violations;
     let found = match violations.len() {
         0 => String::from("nothing out of order"),
         number => count(number as u64, "violation"),
     };
-    let mut text = format!("{name}: {}, {found}\n", count(checked.events, "event"));
+    let often = if repeats > 1 { format!(" {repeats} times") } else { String::new() };
+    let mut text = format!("{name}: {}{often}, {found}\n", count(checked.events, "event"));
     // Writing to a string does not fail.
     if checked.stream_waits > 0 {
         let waits = count(checked.stream_waits, "wait");
@@ -73,7 +74,7 @@ mod tests {
             stream_waits: 0,
             violations: violations(number),
         };
-        let text = render("a.csv: pool", &checked(7));
+        let text = render("a.csv: pool", &checked(7), 1);
         assert!(
             text.starts_with(
                 "a.csv: pool: 1,000 events, 7 violations\n  kernel panicked: broken\n"

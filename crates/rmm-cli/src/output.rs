@@ -40,6 +40,24 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), OutputError>
     write(path, contents).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
+/// Whether a file can be written at `path`, as far as can be told without writing it. Leaves nothing behind.
+///
+/// # Errors
+/// As [`write_atomically`], but for a disk that is full.
+pub fn check(path: &Path) -> Result<(), OutputError> {
+    let checked = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {
+            fs::canonicalize(path).and_then(|path| temporary(&path).map(drop))
+        }
+        Ok(metadata) if metadata.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        // A pipe may have no reader yet.
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => temporary(path).map(drop),
+        Err(error) => Err(error),
+    };
+    checked.map_err(|error| OutputError { path: path.to_owned(), error })
+}
+
 fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => replace(&fs::canonicalize(path)?, contents),
@@ -51,6 +69,15 @@ fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
 }
 
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut file = temporary(path)?;
+    file.write_all(contents)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// A file in the folder of `path`, which goes unless it takes that name.
+fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     // The parent of a bare name is the empty path, which no system call understands.
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -64,11 +91,7 @@ fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
         // What `File::create` asks for; the process's mask still applies. The default is private to the user.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder).map_err(|error| without_temporary_name(&error))?;
-    file.write_all(contents)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    builder.tempfile_in(folder).map_err(|error| without_temporary_name(&error))
 }
 
 /// `tempfile` adds the random name of its file to the error; the caller names the file that was asked for.

@@ -32,6 +32,8 @@ pub struct TraceResult {
     pub streams: u64,
     /// The most bytes live at once in the trace as recorded, each size rounded up to 256.
     pub peak_live_bytes: u64,
+    /// Whether the log ends in the middle of a line: blocks that are live then need not be leaks.
+    pub ends_early: bool,
     /// The resources, in the order of the command line.
     pub resources: Vec<ResourceResult>,
 }
@@ -60,7 +62,7 @@ pub struct ResourceResult {
     pub stream_waits: u64,
     /// How many calls of the driver one replay made.
     pub driver_calls: u64,
-    /// How many events failed.
+    /// How many events failed in one replay: in the one in which the most did.
     pub failures: u64,
     /// What the first of them was, with its line in the trace.
     pub first_failure: Option<String>,
@@ -68,6 +70,9 @@ pub struct ResourceResult {
     pub leaked_blocks: u64,
     /// Bytes in them, each size rounded up to 256.
     pub leaked_bytes: u64,
+    /// The bytes of `peak_reserved_bytes` that it took when it was made; for the table, not in the JSON.
+    #[serde(skip)]
+    pub initial_reserved_bytes: u64,
     /// Live and reserved bytes over the events, ascending; for the HTML report, not in the JSON.
     #[serde(skip)]
     pub timeline: Vec<Sample>,

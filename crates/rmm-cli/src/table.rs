@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-use crate::format::{count, float, mib, thousands};
+use crate::format::{bytes, count, float, mib, thousands};
 use crate::results::{ResourceResult, TraceResult};
 
 /// The columns, here and in the HTML report.
@@ -46,6 +46,39 @@ pub fn render(trace: &TraceResult) -> String {
         if let Some(failure) = &resource.first_failure {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}: first failure: {failure}", resource.resource);
+        }
+    }
+    text.push_str(&notes(trace));
+    text
+}
+
+/// What the figures do not say, a line each.
+fn notes(trace: &TraceResult) -> String {
+    let mut text = String::new();
+    if trace.ends_early {
+        text.push_str(
+            "the log ends in the middle of a line: its program was killed or still runs, and what is live at its end is not counted as leaks\n",
+        );
+    }
+    let leaks =
+        trace.resources.iter().map(|resource| (resource.leaked_blocks, resource.leaked_bytes));
+    if let Some((blocks @ 1.., leaked)) = leaks.max() {
+        let _ = writeln!(
+            text,
+            "{} ({}) still live at the end: leaks, unless the log ends before its program did",
+            count(blocks, "block"),
+            bytes(leaked),
+        );
+    }
+    for resource in &trace.resources {
+        let taken = resource.initial_reserved_bytes;
+        if taken > resource.peak_live_bytes.saturating_mul(2) {
+            let _ = writeln!(
+                text,
+                "{}: took {} MiB when it was made, whatever the log needs: `initial=` of a pool and `size=` of an arena say how much (an arena's default is half of the free memory)",
+                resource.resource,
+                mib(taken),
+            );
         }
     }
     text

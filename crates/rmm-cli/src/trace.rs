@@ -49,6 +49,8 @@ pub struct Trace {
     pub peak_live_aligned: u64,
     /// The index of the first event after which `peak_live_aligned` bytes are live.
     pub peak_event: usize,
+    /// Whether the log ends in the middle of a line, which is left out: its program was killed, or still runs.
+    pub ends_early: bool,
 }
 
 /// One call of the log.

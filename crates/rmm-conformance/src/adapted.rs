@@ -14,32 +14,21 @@ use rmm_core::{
 };
 use rmm_resources::CudaMemoryResource;
 
-/// An adaptor that ships.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Adapted {
-    /// `AlignedResourceAdaptor`, to 4 KiB.
-    Aligned,
-    /// `CallbackMemoryResource`.
-    Callback,
-    /// `FailureCallbackResourceAdaptor`, which tries twice.
-    FailureCallback,
-    /// `FallbackMemoryResource`, over a small pool and a large one.
-    Fallback,
-    /// `LimitingResourceAdaptor`.
-    Limiting,
-    /// `LoggingResourceAdaptor`.
-    Logging,
-    /// `PrefetchResourceAdaptor`.
-    Prefetch,
-    /// `StatisticsResourceAdaptor`.
-    Statistics,
-    /// `TaggedResourceAdaptor`.
-    Tagged,
-    /// `ThreadSafeResourceAdaptor`.
-    ThreadSafe,
-    /// `TrackingResourceAdaptor`.
-    Tracking,
+macro_rules! define {
+    ($($name:literal: $variant:ident, $doc:literal,)*) => {
+        /// An adaptor that ships.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Adapted {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl Adapted {
+            /// All of them, by the names that the environment knows.
+            pub(crate) const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant)),*];
+        }
+    };
 }
+every_adaptor!(define);
 
 /// An adaptor over a pool, of one type whichever it is: so that each check is compiled once for all of them.
 #[derive(Clone, PartialEq, Debug)]

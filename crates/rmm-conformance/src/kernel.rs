@@ -75,6 +75,23 @@ impl Kernels {
         }
     }
 
+    /// Enqueues a kernel that fails with `ILLEGAL_ADDRESS`, after which the context is lost: every later call in it returns that code.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    ///
+    /// # Safety
+    /// Nobody in the process relies on the context from here on.
+    pub unsafe fn fail(&self, stream: StreamRef<'_>) -> Outcome {
+        driver_in_context()?;
+        match &self.0 {
+            Kind::Software(machine) => Ok(machine.launch(stream.as_raw(), simulated::fail())?),
+            // SAFETY: the address null is no memory, so the device stops the kernel before it has touched any; the
+            // caller does without the context.
+            Kind::Gpu(module) => unsafe { module.fill(stream, DevicePtr::NULL, 1, 0, 0) },
+        }
+    }
+
     /// Enqueues a kernel that adds `summand` to each of `words` words, wrapping.
     ///
     /// # Errors

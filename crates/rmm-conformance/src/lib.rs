@@ -18,6 +18,9 @@
 //!
 //! Where a device lacks what a resource needs, each check of that resource is that it says so when it is made.
 
+#[macro_use]
+mod list;
+
 mod adapted;
 mod block;
 mod counter;

@@ -11,51 +11,37 @@ use crate::environment::variable;
 use crate::failure::ensure;
 use crate::{Adapted, Environment, Failure, Kernels, Outcome, Place, Subject};
 
-/// A kind of stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StreamChoice {
-    /// The legacy default stream.
-    Legacy,
-    /// The per-thread default stream.
-    PerThread,
-    /// A stream of this library that does not order itself with the legacy one.
-    NonBlocking,
-}
+macro_rules! define_streams {
+    ($($name:literal: $variant:ident, $doc:literal,)*) => {
+        /// A kind of stream.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum StreamChoice {
+            $(#[doc = $doc] $variant,)*
+        }
 
-/// A resource that ships.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ResourceChoice {
-    /// `PoolMemoryResource` over `CudaMemoryResource`.
-    Pool,
-    /// `BinningMemoryResource` over a pool: blocks of one size for what is small, the pool for the rest.
-    Binning,
-    /// `ArenaMemoryResource` over `CudaMemoryResource`.
-    Arena,
-    /// `CudaAsyncMemoryResource`.
-    CudaAsync,
-    /// `CudaMemoryResource`.
-    Cuda,
-    /// `VirtualMemoryResource`.
-    Virtual,
-    /// `PoolMemoryResource` over `VirtualMemoryResource`.
-    PoolVirtual,
-    /// `CudaAsyncViewMemoryResource` over the device's default pool.
-    CudaAsyncView,
-    /// `CudaAsyncManagedMemoryResource`.
-    CudaAsyncManaged,
-    /// `CudaAsyncPinnedMemoryResource`.
-    CudaAsyncPinned,
-    /// `ManagedMemoryResource`.
-    Managed,
-    /// `PinnedHostMemoryResource`.
-    Pinned,
-    /// `SystemMemoryResource`.
-    System,
-    /// `SamHeadroomMemoryResource`.
-    SamHeadroom,
-    /// An adaptor over a pool over `CudaMemoryResource`.
-    Adapted(Adapted),
+        impl StreamChoice {
+            const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant)),*];
+        }
+    };
 }
+every_stream!(define_streams);
+
+macro_rules! define_resources {
+    ($($name:literal: $variant:ident, $doc:literal,)*) => {
+        /// A resource that ships.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum ResourceChoice {
+            $(#[doc = $doc] $variant,)*
+            /// An adaptor over a pool over `CudaMemoryResource`.
+            Adapted(Adapted),
+        }
+
+        impl ResourceChoice {
+            const NOT_ADAPTED: &[(&'static str, Self)] = &[$(($name, Self::$variant)),*];
+        }
+    };
+}
+every_resource!(define_resources);
 
 /// Where, on which stream and over which resource a check runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,12 +55,6 @@ pub struct Cell {
 }
 
 impl StreamChoice {
-    const ALL: [(&'static str, Self); 3] = [
-        ("legacy", Self::Legacy),
-        ("per-thread", Self::PerThread),
-        ("non-blocking", Self::NonBlocking),
-    ];
-
     /// A stream of this kind, for the calling thread.
     ///
     /// # Errors
@@ -89,33 +69,11 @@ impl StreamChoice {
 }
 
 impl ResourceChoice {
-    const ALL: [(&'static str, Self); 25] = [
-        ("pool", Self::Pool),
-        ("binning", Self::Binning),
-        ("arena", Self::Arena),
-        ("cuda-async", Self::CudaAsync),
-        ("cuda", Self::Cuda),
-        ("virtual", Self::Virtual),
-        ("pool-virtual", Self::PoolVirtual),
-        ("cuda-async-view", Self::CudaAsyncView),
-        ("cuda-async-managed", Self::CudaAsyncManaged),
-        ("cuda-async-pinned", Self::CudaAsyncPinned),
-        ("managed", Self::Managed),
-        ("pinned", Self::Pinned),
-        ("system", Self::System),
-        ("sam-headroom", Self::SamHeadroom),
-        ("aligned", Self::Adapted(Adapted::Aligned)),
-        ("callback", Self::Adapted(Adapted::Callback)),
-        ("failure-callback", Self::Adapted(Adapted::FailureCallback)),
-        ("fallback", Self::Adapted(Adapted::Fallback)),
-        ("limiting", Self::Adapted(Adapted::Limiting)),
-        ("logging", Self::Adapted(Adapted::Logging)),
-        ("prefetch", Self::Adapted(Adapted::Prefetch)),
-        ("statistics", Self::Adapted(Adapted::Statistics)),
-        ("tagged", Self::Adapted(Adapted::Tagged)),
-        ("thread-safe", Self::Adapted(Adapted::ThreadSafe)),
-        ("tracking", Self::Adapted(Adapted::Tracking)),
-    ];
+    /// All of them, by the names that the environment knows.
+    fn all() -> Vec<(&'static str, Self)> {
+        let adapted = Adapted::ALL.iter().map(|&(name, adapted)| (name, Self::Adapted(adapted)));
+        Self::NOT_ADAPTED.iter().copied().chain(adapted).collect()
+    }
 
     /// Whether the current device and its driver have what the resource needs, by the documentation of CUDA.
     ///
@@ -194,8 +152,8 @@ impl Cell {
     /// # Errors
     /// If a variable has a value that means nothing.
     pub fn selected() -> Result<Vec<Self>, Failure> {
-        let streams = choose("RMM_TEST_STREAM", &StreamChoice::ALL)?;
-        let resources = choose("RMM_TEST_RESOURCE", &ResourceChoice::ALL)?;
+        let streams = choose("RMM_TEST_STREAM", StreamChoice::ALL)?;
+        let resources = choose("RMM_TEST_RESOURCE", &ResourceChoice::all())?;
         let mut cells = Vec::new();
         for place in Place::selected()? {
             for &stream in &streams {
@@ -333,8 +291,11 @@ mod tests {
         let machine = rmm_sim::Machine::builder().driver_version(12010).build();
         let _entered = machine.enter();
         let supported = |(_, choice): &(&str, ResourceChoice)| choice.is_supported().unwrap();
-        let names: Vec<&str> =
-            ResourceChoice::ALL.iter().filter(|each| supported(each)).map(|each| each.0).collect();
+        let names: Vec<&str> = ResourceChoice::all()
+            .iter()
+            .filter(|each| supported(each))
+            .map(|each| each.0)
+            .collect();
         let expected = [
             "pool",
             "binning",

@@ -1,6 +1,7 @@
 //! One allocation in device memory, and who uses it.
 
 use std::alloc::Layout;
+use std::mem::ManuallyDrop;
 
 use rmm_core::sys::CuResult;
 use rmm_core::{
@@ -18,7 +19,9 @@ pub(crate) struct Block {
     /// Memory of this layout from `resource`, usable in the order of the home stream of `order`; null if it has no bytes.
     pointer: DevicePtr,
     layout: Layout,
-    resource: AnyResource,
+    /// Dropped when the memory is freed, and never if the memory is lost: the last handle to a suballocator ends it, and its end would
+    /// give the memory back under the work that still uses it.
+    resource: ManuallyDrop<AnyResource>,
     /// # Invariant
     /// It has a home.
     order: Order,
@@ -33,6 +36,7 @@ impl Block {
         context: Context,
     ) -> Result<Self, Error> {
         let pointer = resource.allocate(stream, layout)?;
+        let resource = ManuallyDrop::new(resource);
         Ok(Self { pointer, layout, resource, order: Order::at_home_on(stream, context) })
     }
 
@@ -64,6 +68,21 @@ impl Block {
         self.order.home().expect("the order of a block has a home")
     }
 
+    /// Frees the memory, for `Drop`, which orders its uses before.
+    fn free(&mut self) {
+        let stream = self.stream().as_ref();
+        // SAFETY: the memory came from this resource with this layout. Its uses are ordered before this place on its home stream, or
+        // are over; `drop` alone calls this, once.
+        unsafe { self.resource.deallocate(stream, self.pointer, self.layout) };
+    }
+
+    /// Whether the home stream exists, for all that the context of the memory does. One of another device may have ended with its own context,
+    /// and with it the waits for those who use the memory: it is in order with nothing.
+    fn home_exists(&self) -> bool {
+        let elsewhere = self.stream().context().filter(|&its| its != self.order.context());
+        elsewhere.is_none_or(|context| context.check().is_ok())
+    }
+
     /// Whether the home stream means another one in another context.
     fn needs_context(&self) -> bool {
         matches!(self.stream().kind(), StreamKind::Legacy | StreamKind::PerThread)
@@ -77,23 +96,35 @@ fn is_gone(error: &Error) -> bool {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // At the end of the process the system takes everything back, and the driver may be gone.
-        if self.layout.size() == 0 || process_is_exiting() {
-            return;
+        if self.layout.size() > 0 {
+            // At the end of the process the system takes everything back, and the driver may be gone.
+            let entered = (!process_is_exiting()).then(|| self.order.context().enter());
+            let is_ordered = match &entered {
+                None => false,
+                // The context was reset, and all work with it. Base resources know that by the stream, if it was of that context too, and
+                // leave an address alone that may be another's by now; suballocators know by themselves.
+                Some(Err(error)) if error.is_context_lost() && !is_gone(error) => {
+                    if self.stream().context() == Some(self.order.context()) {
+                        self.free();
+                    }
+                    // SAFETY: it is dropped here only, and not used any more.
+                    unsafe { ManuallyDrop::drop(&mut self.resource) };
+                    return;
+                }
+                // If the driver is gone there is nothing to wait for or to free. Otherwise an address and a stream's handle say
+                // themselves where they belong.
+                Some(Err(error)) => {
+                    !is_gone(error) && !self.needs_context() && self.order.settle_anyhow()
+                }
+                Some(Ok(_)) => self.home_exists() && self.order.settle_anyhow(),
+            };
+            if !is_ordered {
+                // The memory had better be lost than be given to somebody else, and its resource with it: see `resource`.
+                return;
+            }
+            self.free();
         }
-        let entered = self.order.context().enter();
-        let is_ordered = match &entered {
-            // If the driver is gone there is nothing to wait for or to free. Otherwise an address and a stream's handle say themselves
-            // where they belong.
-            Err(error) => !is_gone(error) && !self.needs_context() && self.order.settle_anyhow(),
-            Ok(_) => self.order.settle_anyhow(),
-        };
-        if !is_ordered {
-            // The memory had better be lost than be given to somebody else.
-            return;
-        }
-        let stream = self.stream().as_ref();
-        // SAFETY: the memory came from this resource with this layout. Its uses are ordered before this place on its home stream.
-        unsafe { self.resource.deallocate(stream, self.pointer, self.layout) };
+        // SAFETY: it is dropped here only, and not used any more.
+        unsafe { ManuallyDrop::drop(&mut self.resource) };
     }
 }

@@ -18,7 +18,8 @@ use crate::block::Block;
 /// The memory comes from a resource, of which the buffer keeps a handle, and goes back to it in the order of the buffer's stream when the
 /// buffer is dropped. Other streams use it by calls that name them, and that order the two; see the [crate](crate#order).
 ///
-/// The context that was current when it was made is made current for what the buffer does with its memory.
+/// The context of its stream is made current for what the buffer does with its memory, and for the resource to allocate in. For a
+/// default stream that is the one that was current when the buffer was made.
 ///
 /// ```
 /// use rmm_containers::DeviceBuffer;
@@ -91,8 +92,10 @@ impl DeviceBuffer {
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
         let layout = layout(len, allocation_alignment::<u8>(&alignment)?)?;
-        let resource = AnyResource::of(resource);
-        let block = Block::allocate(layout, stream.into(), resource, Context::current()?)?;
+        let (stream, resource) = (stream.into(), AnyResource::of(resource));
+        let context = stream.context()?;
+        let _context = context.enter()?;
+        let block = Block::allocate(layout, stream, resource, context)?;
         Ok(Self { block, len })
     }
 
@@ -218,7 +221,7 @@ impl DeviceBuffer {
         self.block.resource()
     }
 
-    /// The context that was current when the buffer was made, and is current for what it does.
+    /// The context of the stream that the buffer was made on, which is current for what it does.
     pub fn context(&self) -> Context {
         self.block.order().context()
     }

@@ -8,8 +8,8 @@ use std::mem::ManuallyDrop;
 use allocator_api2::vec::Vec as AllocatedVec;
 use bytemuck::Pod;
 use rmm_core::{
-    Context, Device, DeviceAccessible, DevicePtr, Error, ErrorKind, HasProperty, HasResource,
-    HostAccessible, Introspect as _, MemoryKind, StreamRef, SyncResource,
+    Context, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HasResource, HostAccessible,
+    Introspect as _, MemoryKind, StreamRef, SyncResource,
 };
 use rmm_resources::{ManagedMemoryResource, PinnedHostMemoryResource};
 
@@ -32,6 +32,9 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// only enqueue, and the vector remembers what it has to wait for. The host uses it as a slice, by a call that waits first: for what
 /// writes it if the slice is to be read, for all that uses it if it is to be changed. So does dropping it; one that is never
 /// dropped stays allocated.
+///
+/// The resource may be borrowed as long as only the host uses the elements. For device slices it must be owned (`R: 'static`): a handle to
+/// a pool, say. A vector that is forgotten waits for nothing, so a borrowed resource could end while devices still use its memory.
 ///
 /// ```
 /// use rmm_containers::{DeviceUVector, PinnedVec};
@@ -218,15 +221,25 @@ where
         self.order.wait_on_host(Access::Write)?;
         Ok(&mut self.elements)
     }
+}
 
+/// Work of devices, which a vector that is forgotten can not wait for: so its resource, which the vector owns, must borrow nothing that
+/// could end before that work does.
+impl<T, R> HostVec<T, R>
+where
+    T: Pod,
+    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
+{
     fn memory(&self) -> Memory<'_> {
         let pointer = if self.elements.capacity() == 0 {
             DevicePtr::NULL
         } else {
             DevicePtr(self.elements.as_ptr().expose_provenance() as u64)
         };
-        // SAFETY: there are so many bytes of memory that devices can use, and the order knows all uses. They stay as long as the vector
-        // is borrowed, and views of them are made from a shared borrow to be read, from an exclusive one to be written.
+        // SAFETY: there are so many bytes of memory that devices can use, and the order knows all uses. The vector frees them only after
+        // a wait for those uses. If the vector is forgotten they stay: it owns a handle to its resource, which borrows nothing (`R:
+        // 'static`), so that the resource outlives the vector whatever else is dropped. Views of them are made from a shared borrow to
+        // be read, from an exclusive one to be written.
         unsafe {
             Memory::new(
                 &self.order,
@@ -288,12 +301,9 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T,
 
 impl<T, R: SyncResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
     fn drop(&mut self) {
-        // Without a driver no work goes on. Otherwise memory that somebody may still use had better be lost.
-        let is_done = self
-            .order
-            .wait_on_host(Access::Write)
-            .map_or_else(|error| error.kind() == ErrorKind::DriverUnavailable, |()| true);
-        if is_done {
+        // An error does not say that work is over. Memory that a device may still use had better be lost, and with it the handle to its
+        // resource, whose end could give the memory back too.
+        if self.order.wait_on_host(Access::Write).is_ok() && !self.order.context_has_ended() {
             // SAFETY: it is dropped here only, and not used any more.
             unsafe { ManuallyDrop::drop(&mut self.elements) };
         }

@@ -207,6 +207,9 @@ impl<'a> Memory<'a> {
 
 /// Waits until a copy from or to borrowed host memory is done, whatever it takes: the borrow ends with the call. If the stream is
 /// being captured the copy is no work to wait for, but part of a graph, which the wait has spoilt.
+///
+/// An error of the driver is never taken for the end of the copy, but for a sticky one: the context is lost then, and works on nothing
+/// any more.
 fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Error> {
     let Err(refused) = stream.synchronize() else { return enqueued };
     // While another thread captures a stream it may be that nobody waits for any, unless captures mean nothing to the waiting thread.
@@ -216,18 +219,20 @@ fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Erro
         let goes_on = match last {
             Some(CuResult::STREAM_CAPTURE_UNSUPPORTED) => match stream.is_capturing() {
                 Ok(is_captured) => !is_captured,
-                Err(error) => is_of_capture(error.code()),
+                Err(error) => !is_lost(&error),
             },
             // The legacy stream takes neither work nor waits until the capture is over; the copy came before it began.
-            Some(CuResult::STREAM_CAPTURE_IMPLICIT) => enqueued.is_ok(),
-            // If asking fails too the device is lost, and works on nothing any more.
-            _ => matches!(stream.is_idle(), Ok(false)),
+            Some(code) if code.is_capture() => enqueued.is_ok(),
+            _ => match stream.is_idle() {
+                Ok(is_idle) => !is_idle,
+                Err(error) => !is_lost(&error),
+            },
         };
         if !goes_on {
             return enqueued.and(Err(refused));
         }
         match stream.synchronize() {
-            Ok(()) if is_of_capture(refused.code()) => return enqueued,
+            Ok(()) if refused.code().is_some_and(CuResult::is_capture) => return enqueued,
             Ok(()) => return enqueued.and(Err(refused)),
             Err(error) => last = error.code(),
         }
@@ -235,8 +240,9 @@ fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Erro
     }
 }
 
-fn is_of_capture(code: Option<CuResult>) -> bool {
-    matches!(code, Some(CuResult::STREAM_CAPTURE_UNSUPPORTED | CuResult::STREAM_CAPTURE_IMPLICIT))
+/// Whether no work runs any more: the context is lost, or there is no driver.
+fn is_lost(error: &Error) -> bool {
+    error.code().is_none_or(CuResult::is_sticky)
 }
 
 /// The elements that `range` names of `len`.

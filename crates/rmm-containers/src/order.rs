@@ -11,7 +11,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use rmm_core::{Context, CudaEvent, CudaStream, Error, RelaxedCapture, StreamRef};
+use rmm_core::{
+    Context, CudaEvent, CudaStream, Error, RelaxedCapture, StreamRef, process_is_exiting,
+};
 
 use place::{Place, is_capturing};
 pub(crate) use uses::{Access, Lasts};
@@ -27,10 +29,16 @@ enum Mark {
 }
 
 impl Mark {
-    /// Marks the end of `stream`, with the event of a mark that nobody needs if there is one.
+    /// Marks the end of `stream`, with the event of a mark that nobody needs if there is one that can mark it. A default stream is that
+    /// of the current context.
     fn set(spare: Option<Self>, stream: StreamRef<'_>) -> Result<Self, Error> {
+        let context = stream.context()?;
         match spare {
-            Some(Self::Event(event)) if event.record(stream).is_ok() => Ok(Self::Event(event)),
+            Some(Self::Event(event))
+                if event.context() == context && event.record(stream).is_ok() =>
+            {
+                Ok(Self::Event(event))
+            }
             _ => stream.record_event().map(Self::Event),
         }
     }
@@ -79,6 +87,11 @@ impl Order {
 
     pub(crate) fn context(&self) -> Context {
         self.context
+    }
+
+    /// Whether the context was reset: pinned and managed memory went with it, and may be another's by now.
+    pub(crate) fn context_has_ended(&self) -> bool {
+        !process_is_exiting() && self.context.check().is_err_and(|error| error.is_context_lost())
     }
 
     /// The home stream, if there is one.

@@ -7,7 +7,7 @@ use rmm_core::{
     AnyResource, CudaStream, DevicePtr, DeviceResource, Error, HasAllocationAlignment, HasResource,
     StreamRef,
 };
-use rmm_resources::current_device_resource;
+use rmm_resources::per_device_resource;
 
 use crate::{DeviceSlice, DeviceSliceMut, DeviceUVector, OnStream};
 
@@ -48,12 +48,13 @@ impl<T: Pod> DeviceScalar<T> {
         Ok(Self { vector: DeviceUVector::uninit(1, stream, resource)? })
     }
 
-    /// A scalar of this value, from the [current device's resource](current_device_resource), in the order of `stream`.
+    /// A scalar of this value, from the [resource of the stream's device](per_device_resource), in the order of `stream`.
     ///
     /// # Errors
     /// The resource's error if it has no memory; whatever the driver reports.
     pub fn new<'s>(value: T, stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
-        Self::new_in(value, stream, &current_device_resource()?)
+        let stream = stream.into();
+        Self::new_in(value, stream, &per_device_resource(stream.device()?)?)
     }
 
     /// A scalar of this value, from `resource`, in the order of `stream`.

@@ -11,7 +11,7 @@ use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, CudaStream, DevicePtr, DeviceResource, Error,
     HasAllocationAlignment, HasResource, StreamRef, allocation_alignment,
 };
-use rmm_resources::current_device_resource;
+use rmm_resources::per_device_resource;
 
 use crate::DeviceBuffer;
 
@@ -129,13 +129,14 @@ impl<T: Pod> DeviceUVector<T> {
         Ok(Self { buffer, elements: PhantomData })
     }
 
-    /// A vector with a copy of `elements`, from the [current device's resource](current_device_resource). The copy is complete
+    /// A vector with a copy of `elements`, from the [resource of the stream's device](per_device_resource). The copy is complete
     /// on return.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit), and whatever the copy reports.
     pub fn from_slice<'a>(elements: &[T], stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
-        Self::from_slice_in(elements, stream, &current_device_resource()?)
+        let stream = stream.into();
+        Self::from_slice_in(elements, stream, &per_device_resource(stream.device()?)?)
     }
 
     /// A vector with a copy of `elements`, from `resource`. The copy is complete on return.

@@ -6,7 +6,7 @@ use rmm_core::{
     CudaStream, DevicePtr, DeviceResource, ErrorKind, StreamFlags, copy, current_driver,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
-use rmm_sim::{Kernel, Machine, Schedule};
+use rmm_sim::{Kernel, Machine, Schedule, ViolationKind};
 use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult, Driver};
 
 fn driver() -> &'static Driver {
@@ -311,4 +311,30 @@ fn to_look_at_memory_of_the_host_spoils_no_capture() {
     begin_capture_elsewhere(&machine, &stream());
     assert_eq!(pinned.as_slice().unwrap()[..2], [7; 2], "a capture of another thread goes on");
     machine.assert_no_violations();
+}
+
+#[test]
+fn a_copy_that_a_capture_refuses_makes_nobody_forget_work() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let (own, other) = (stream(), stream());
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let mut vector = DeviceUVector::<u32>::uninit(4, &own, &resource).unwrap();
+    let used = vector.use_on_mut(&other).unwrap();
+    launch_nines(&machine, &other, used.as_ptr(), used.bytes());
+    drop(used);
+    begin_capture(&own);
+    other.as_ref().wait_for(own.as_ref()).expect("they are of one capture");
+    assert!(vector.to_vec(&own).is_err(), "nobody can wait for it");
+    let mut graph = CuGraph::NULL;
+    // SAFETY: the stream exists, and the result may be written.
+    let ended = unsafe { driver().cuStreamEndCapture(own.as_raw(), &raw mut graph) };
+    assert_eq!(ended, CuResult::STREAM_CAPTURE_INVALIDATED, "the copy has spoilt it");
+    drop(vector);
+    let mut next = DeviceUVector::uninit(4, &own, &resource).unwrap();
+    next.fill(2).unwrap();
+    machine.run_all();
+    let mut found = machine.violations();
+    found.retain(|violation| violation.kind != ViolationKind::CaptureUnsafe);
+    assert!(found.is_empty(), "{found:?}");
 }

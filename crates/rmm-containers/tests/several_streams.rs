@@ -46,7 +46,7 @@ fn one_stream_costs_no_event() {
         assert_eq!(other.element(3, &stream).unwrap(), 7);
     }
     assert_eq!((calls(&machine, "Event"), calls(&machine, "cuCtxSynchronize")), (0, 0));
-    assert_eq!(calls(&machine, "Captur"), 0, "nor is asked whether it is being captured");
+    assert_eq!(calls(&machine, "IsCapturing"), 0, "nor is asked whether it is being captured");
 }
 
 #[test]

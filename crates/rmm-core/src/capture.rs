@@ -1,14 +1,11 @@
 //! Streams that are being captured into graphs, seen from those who manage memory.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult};
+use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult, watch};
 
-use crate::driver::{check, current_driver, driver_for_drop};
+use crate::driver::{check, driver_for_drop, loaded_driver};
 use crate::{Error, StreamRef};
-
-static ANNOUNCED: AtomicUsize = AtomicUsize::new(0);
 
 /// Says, as long as it lives, that streams of this process may be captured into graphs.
 ///
@@ -47,7 +44,7 @@ pub struct CaptureScope(());
 impl CaptureScope {
     /// Announces captures until the scope is dropped. Scopes may overlap, and be dropped by another thread.
     pub fn announce() -> Self {
-        ANNOUNCED.fetch_add(1, Ordering::Relaxed);
+        watch::announce();
         Self(())
     }
 
@@ -63,13 +60,13 @@ impl CaptureScope {
     #[inline]
     pub fn is_announced() -> bool {
         // Whoever uses a stream that another thread has begun to capture has been told so by that thread, which orders the two.
-        ANNOUNCED.load(Ordering::Relaxed) > 0
+        watch::announcements(watch::word()) > 0
     }
 }
 
 impl Drop for CaptureScope {
     fn drop(&mut self) {
-        ANNOUNCED.fetch_sub(1, Ordering::Relaxed);
+        watch::withdraw();
     }
 }
 
@@ -80,7 +77,8 @@ impl StreamRef<'_> {
     /// If the driver refuses, as it does for the legacy default stream while a stream that blocks with it is captured.
     #[doc(alias = "cudaStreamIsCapturing")]
     pub fn is_capturing(self) -> Result<bool, Error> {
-        let driver = current_driver()?;
+        self.check_context()?;
+        let driver = loaded_driver()?;
         let mut status = CuCaptureStatus::NONE;
         // SAFETY: the stream exists while it is borrowed, and `status` may be written to.
         let code = unsafe { driver.cuStreamIsCapturing(self.as_raw(), &raw mut status) };
@@ -117,7 +115,7 @@ pub struct RelaxedCapture {
 impl RelaxedCapture {
     /// Relaxes the thread's mode; if the driver refuses, the mode stays as it is.
     pub fn enter() -> Self {
-        let former = current_driver().ok().and_then(|driver| {
+        let former = loaded_driver().ok().and_then(|driver| {
             let mut mode = CuCaptureMode::RELAXED;
             // SAFETY: `mode` may be read and written to.
             let code = unsafe { driver.cuThreadExchangeStreamCaptureMode(&raw mut mode) };

@@ -2,14 +2,21 @@
 
 use std::marker::PhantomData;
 
-use rmm_sys::CuContext;
+use rmm_sys::{CuContext, CuResult, Driver, watch};
 
 use crate::Error;
-use crate::driver::{check, context_of_thread, current_driver, driver_for_drop, driver_in_context};
+use crate::driver::{
+    ask_again, check, context_of_thread, driver_for_drop, driver_in_context, loaded_driver,
+};
 
 /// A context that was current once: where streams, events and memory belong.
 ///
-/// Whoever destroys a context that is not a device's primary one must first drop all that was made in it.
+/// A context ends when its device is reset (`cudaDeviceReset`, `cuDevicePrimaryCtxReset`), by whichever library of the process, and with it
+/// all that was made in it: memory, streams and events. The next context of the device has the same handle. So this value also knows the
+/// driver's id of the context: it is not equal to the next one's, cannot be [entered](Self::enter) any more, and whatever was made in it
+/// answers with an error that [says so](Error::is_context_lost) instead of calling the driver.
+///
+/// Destroy a context that is not a device's primary one only after everything that was made in it is dropped.
 ///
 /// ```
 /// use rmm_core::{Context, Device};
@@ -27,38 +34,109 @@ use crate::driver::{check, context_of_thread, current_driver, driver_for_drop, d
 /// ```
 #[doc(alias = "CUcontext")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Context(CuContext);
+pub struct Context {
+    handle: CuContext,
+    /// Which of the contexts that have had this handle, one after another.
+    id: u64,
+}
 
 impl Context {
     /// The calling thread's current context; the primary one of device 0 becomes current on a thread that has none.
     ///
     /// # Errors
-    /// If there is no driver or no device.
+    /// If there is no driver or no device; an error with [`is_context_lost`](Error::is_context_lost) if the thread's current context was
+    /// reset: [`Device::make_current`](crate::Device::make_current) makes the next one.
     #[doc(alias = "cuCtxGetCurrent")]
     pub fn current() -> Result<Self, Error> {
-        Ok(Self(driver_in_context()?.1))
+        let (driver, handle) = driver_in_context()?;
+        Ok(Self { handle, id: id_of(driver, handle)? })
     }
 
     /// Makes the context current on this thread until the guard is dropped, which restores what was current before. Costs
-    /// next to nothing if it is current already. A thread that had none has none afterwards: no other context is made for it.
+    /// two short driver calls if it is current already. A thread that had none has none afterwards: no other context is made for it.
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// If the driver refuses, or the context [has ended](Self::check).
     #[doc(alias = "cuCtxPushCurrent")]
     pub fn enter(self) -> Result<ContextGuard, Error> {
-        let driver = current_driver()?;
-        if context_of_thread(driver)? == self.0 {
+        self.check()?;
+        let driver = loaded_driver()?;
+        if context_of_thread(driver)? == self.handle {
             return Ok(ContextGuard { pushed: false, thread_bound: PhantomData });
         }
-        // SAFETY: the context was current once and is not destroyed while something that knows it is used.
-        check("cuCtxPushCurrent_v2", unsafe { driver.cuCtxPushCurrent_v2(self.0) })?;
+        // SAFETY: the context exists, since the driver told its id above.
+        check("cuCtxPushCurrent_v2", unsafe { driver.cuCtxPushCurrent_v2(self.handle) })?;
         Ok(ContextGuard { pushed: true, thread_bound: PhantomData })
+    }
+
+    /// Whether the context still exists.
+    ///
+    /// ```
+    /// use rmm_core::{Context, Device, current_driver};
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let context = Context::current()?;
+    /// context.check()?;
+    /// // SAFETY: nothing of this program uses the device.
+    /// let _code = unsafe { current_driver()?.cuDevicePrimaryCtxReset_v2(Device::current()?.as_raw()) };
+    /// let error = context.check().unwrap_err();
+    /// assert!(error.is_context_lost());
+    /// let _device = Device::new(0)?.make_current()?; // makes the next one
+    /// assert_ne!(Context::current()?, context);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An error with [`is_context_lost`](Error::is_context_lost) if it was reset or destroyed, or another one has its handle.
+    #[doc(alias = "cuCtxGetId")]
+    pub fn check(self) -> Result<(), Error> {
+        match id_of(loaded_driver()?, self.handle) {
+            Ok(id) if id == self.id => Ok(()),
+            Ok(_another) => Err(ended()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`check`](Self::check), and whether calls in the context work: none does after a kernel has failed in it.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); what the kernel has failed with.
+    pub fn check_works(self) -> Result<(), Error> {
+        let _current = self.enter()?;
+        // The id of the current context, unlike that of a named one, is refused in a context that is lost.
+        id_of(loaded_driver()?, CuContext::NULL).map(|_its_own| ())
+    }
+
+    /// Whether the context has ended, for a `Drop`: a question that fails for another reason is asked once more, and is no sign of that.
+    pub(crate) fn has_ended(self) -> bool {
+        ask_again(|| self.check()).is_err_and(|error| error.is_context_lost())
     }
 
     /// The driver's own value.
     pub fn as_raw(self) -> CuContext {
-        self.0
+        self.handle
     }
+}
+
+/// The driver's id of a context, of the current one for null.
+fn id_of(driver: &Driver, handle: CuContext) -> Result<u64, Error> {
+    let mut id = 0;
+    // SAFETY: `id` may be written to. The driver refuses the handle of a context that it has destroyed.
+    match unsafe { driver.cuCtxGetId(handle, &raw mut id) } {
+        CuResult::SUCCESS => Ok(id),
+        CuResult::CONTEXT_IS_DESTROYED | CuResult::INVALID_CONTEXT => Err(ended()),
+        code => check("cuCtxGetId", code).map(|()| id),
+    }
+}
+
+#[cold]
+fn ended() -> Error {
+    watch::note_end_of_context();
+    Error::driver("context", CuResult::CONTEXT_IS_DESTROYED).with_message(
+        "its device was reset, and all memory, streams and events made before are gone; make the device current again, then new streams, \
+         resources and containers",
+    )
 }
 
 /// Keeps a context current on this thread, see [`Context::enter`]. Guards must be dropped in the reverse order of their making.

@@ -32,7 +32,7 @@
 
 use std::ffi::c_void;
 
-use crate::driver::{check, driver_in_context};
+use crate::driver::check;
 use crate::{DevicePtr, Error, StreamRef};
 
 /// Copies `bytes` bytes from the host to the device.
@@ -111,7 +111,7 @@ unsafe fn copy(
     if bytes == 0 {
         return Ok(());
     }
-    let (driver, _) = driver_in_context()?;
+    let driver = stream.driver()?;
     // SAFETY: the caller's contract.
     let code = unsafe { driver.cuMemcpyAsync(target, source, bytes, stream.as_raw()) };
     check("cuMemcpyAsync", code)
@@ -134,7 +134,7 @@ pub unsafe fn fill(
     if bytes == 0 {
         return Ok(());
     }
-    let (driver, _) = driver_in_context()?;
+    let driver = stream.driver()?;
     // SAFETY: the caller's contract.
     check("cuMemsetD8Async", unsafe {
         driver.cuMemsetD8Async(target, value, bytes, stream.as_raw())
@@ -159,7 +159,7 @@ pub unsafe fn fill_words(
     if words == 0 {
         return Ok(());
     }
-    let (driver, _) = driver_in_context()?;
+    let driver = stream.driver()?;
     // SAFETY: the caller's contract.
     check("cuMemsetD32Async", unsafe {
         driver.cuMemsetD32Async(target, value, words, stream.as_raw())

@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_int};
 use std::marker::PhantomData;
 
-use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuUuid};
+use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuResult, CuUuid};
 
 use crate::driver::{
-    check, current_driver, driver_for_drop, driver_in_context, init, retain_primary_context,
+    check, driver_for_drop, driver_in_context, init, loaded_driver, retain_primary_context,
 };
 use crate::{CUDA_ALLOCATION_ALIGNMENT, Error, align_down};
 
@@ -57,12 +57,15 @@ impl Device {
     #[doc(alias = "cudaGetDeviceCount")]
     #[doc(alias = "rmm::get_num_cuda_devices")]
     pub fn count() -> Result<usize, Error> {
-        let driver = current_driver()?;
+        let driver = loaded_driver()?;
         init(driver)?;
         let mut count = 0;
         // SAFETY: `count` may be written to.
         check("cuDeviceGetCount", unsafe { driver.cuDeviceGetCount(&raw mut count) })?;
-        Ok(usize::try_from(count).unwrap_or(0))
+        usize::try_from(count).map_err(|_| {
+            Error::driver("cuDeviceGetCount", CuResult::UNKNOWN)
+                .with_message(format!("{count} devices"))
+        })
     }
 
     /// All devices, in the order of their numbers.
@@ -128,7 +131,7 @@ impl Device {
     /// If the driver refuses.
     #[doc(alias = "cuDeviceGetName")]
     pub fn name(self) -> Result<String, Error> {
-        let driver = current_driver()?;
+        let driver = loaded_driver()?;
         let mut bytes = [0u8; 256];
         let length = 256;
         // SAFETY: `bytes` has room for `length` bytes, the terminating zero among them.
@@ -145,7 +148,7 @@ impl Device {
     /// If the driver refuses.
     #[doc(alias = "cuDeviceGetUuid")]
     pub fn uuid(self) -> Result<CuUuid, Error> {
-        let driver = current_driver()?;
+        let driver = loaded_driver()?;
         let mut uuid = CuUuid::default();
         // SAFETY: `uuid` may be written to.
         check("cuDeviceGetUuid_v2", unsafe { driver.cuDeviceGetUuid_v2(&raw mut uuid, self.0) })?;
@@ -158,7 +161,7 @@ impl Device {
     /// If the driver does not know the attribute.
     #[doc(alias = "cudaDeviceGetAttribute")]
     pub fn attribute(self, attribute: CuDeviceAttribute) -> Result<i32, Error> {
-        let driver = current_driver()?;
+        let driver = loaded_driver()?;
         let mut value = 0;
         // SAFETY: `value` may be written to.
         let code = unsafe { driver.cuDeviceGetAttribute(&raw mut value, attribute, self.0) };
@@ -172,7 +175,7 @@ impl Device {
     /// If the driver refuses.
     #[doc(alias = "cuDeviceTotalMem")]
     pub fn total_memory(self) -> Result<usize, Error> {
-        let driver = current_driver()?;
+        let driver = loaded_driver()?;
         let mut bytes = 0;
         // SAFETY: `bytes` may be written to.
         check("cuDeviceTotalMem_v2", unsafe {
@@ -235,7 +238,7 @@ impl Device {
     /// If the driver refuses.
     #[doc(alias = "cudaDeviceCanAccessPeer")]
     pub fn can_access_peer(self, peer: Self) -> Result<bool, Error> {
-        let driver = current_driver()?;
+        let driver = loaded_driver()?;
         let mut can = 0;
         // SAFETY: `can` may be written to.
         let code = unsafe { driver.cuDeviceCanAccessPeer(&raw mut can, self.0, peer.0) };
@@ -261,7 +264,7 @@ impl Device {
     /// If the driver refuses.
     #[doc(alias = "rmm::cuda_set_device_raii")]
     pub fn make_current(self) -> Result<DeviceGuard, Error> {
-        let driver = current_driver()?;
+        let driver = loaded_driver()?;
         let context = retain_primary_context(driver, self.0)?;
         // SAFETY: the context was retained just now and is never released.
         check("cuCtxPushCurrent_v2", unsafe { driver.cuCtxPushCurrent_v2(context) })?;

@@ -1,25 +1,32 @@
 //! Calling the driver: one place that turns its codes into errors.
 
-use rmm_sys::{CuContext, CuDevice, CuResult, Driver};
+use rmm_sys::{CuContext, CuDevice, CuResult, Driver, watch};
 
 use crate::{Error, exit};
 
-/// The process's driver: the table of its functions.
+/// The process's driver: the table of its functions, ready to be called.
+///
+/// The driver is initialised, and a context is current on the calling thread, as [`driver_in_context`] says.
 ///
 /// ```
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
 /// let driver = rmm_core::current_driver()?;
-/// let mut version = 0;
-/// // SAFETY: `version` may be written to.
-/// rmm_core::check("cuDriverGetVersion", unsafe { driver.cuDriverGetVersion(&raw mut version) })?;
-/// assert!(version >= 12_000);
+/// let (mut free, mut total) = (0, 0);
+/// // SAFETY: both may be written to.
+/// rmm_core::check("cuMemGetInfo_v2", unsafe { driver.cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+/// assert!(free <= total);
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::DriverUnavailable`](crate::ErrorKind::DriverUnavailable) if there is none.
+/// [`ErrorKind::DriverUnavailable`](crate::ErrorKind::DriverUnavailable) if there is none, or no device.
 pub fn current_driver() -> Result<&'static Driver, Error> {
+    Ok(driver_in_context()?.0)
+}
+
+/// The process's driver as it was loaded: it may not be initialised, and no context need be current.
+pub(crate) fn loaded_driver() -> Result<&'static Driver, Error> {
     Ok(Driver::get()?)
 }
 
@@ -36,7 +43,7 @@ pub fn current_driver() -> Result<&'static Driver, Error> {
 /// ```
 #[doc(alias = "RMM_ASSERT_CUDA_SUCCESS_SAFE_SHUTDOWN")]
 pub fn driver_for_drop() -> Option<&'static Driver> {
-    if exit::process_is_exiting() { None } else { current_driver().ok() }
+    if exit::process_is_exiting() { None } else { loaded_driver().ok() }
 }
 
 /// Turns the code that the driver function `function` returned into a result.
@@ -55,7 +62,29 @@ pub fn driver_for_drop() -> Option<&'static Driver> {
 #[doc(alias = "RMM_CUDA_TRY")]
 #[doc(alias = "RMM_CUDA_TRY_ALLOC")]
 pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
-    if code == CuResult::SUCCESS { Ok(()) } else { Err(Error::driver(function, code)) }
+    if code == CuResult::SUCCESS { Ok(()) } else { Err(refused(function, code)) }
+}
+
+#[cold]
+fn refused(function: &'static str, code: CuResult) -> Error {
+    if code.is_sticky() {
+        // Allocators that hand out memory without a driver call look after their context now.
+        watch::note_end_of_context();
+    }
+    Error::driver(function, code)
+}
+
+/// Asks the driver something, and once more if that fails: one failed call tells nothing. An error that says that a stream is captured,
+/// or that the context is lost, is an answer.
+///
+/// # Errors
+/// The last one.
+#[doc(hidden)]
+pub fn ask_again<T>(ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    ask().or_else(|error| match error.code() {
+        Some(code) if !code.is_capture() && !code.is_sticky() => ask(),
+        _ => Err(error),
+    })
 }
 
 /// The driver, with a context current on the calling thread.
@@ -75,7 +104,7 @@ pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
 /// # Errors
 /// If there is no driver or no device.
 pub fn driver_in_context() -> Result<(&'static Driver, CuContext), Error> {
-    let driver = current_driver()?;
+    let driver = loaded_driver()?;
     let context = context_of_thread(driver)?;
     exit::watch();
     if !context.is_null() {

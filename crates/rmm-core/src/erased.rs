@@ -9,6 +9,7 @@ mod aliases;
 mod any;
 mod any_sync;
 mod delegate;
+mod held;
 mod reference;
 mod sync_reference;
 
@@ -16,7 +17,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::{Resource, SyncResource};
+use crate::{Error, Resource, SyncResource};
 use delegate::{delegate_resource, delegate_sync};
 
 pub use aliases::{
@@ -34,11 +35,18 @@ type Exactly<S> = PhantomData<fn(S) -> S>;
 
 /// What can still be asked after the type is erased.
 trait ErasedSync: SyncResource + 'static {
-    /// Whether `other` is a resource of this type and equal to this one.
+    /// The resource that was erased, by its own type.
+    fn erased(&self) -> &dyn Any;
+
+    /// Whether `other` is of the type that was erased, and equal to this resource.
     fn equals(&self, other: &dyn Any) -> bool;
 }
 
 impl<R: SyncResource + PartialEq + 'static> ErasedSync for R {
+    fn erased(&self) -> &dyn Any {
+        self
+    }
+
     fn equals(&self, other: &dyn Any) -> bool {
         other.downcast_ref::<R>().is_some_and(|other| self == other)
     }
@@ -64,7 +72,12 @@ delegate_sync!([] SharedSync, |this| *this.0, pointee);
 
 /// The holder of type `T` that `resource` is a pointer to, if it is.
 fn behind_pointers<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
-    let mut next = resource.pointee();
+    resource.pointee().and_then(downcast)
+}
+
+/// The value of type `T` that `resource` is, or is a pointer to.
+fn downcast<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
+    let mut next = Some(resource);
     while let Some(inner) = next {
         if let Some(found) = inner.as_any().downcast_ref() {
             return Some(found);
@@ -85,4 +98,45 @@ fn innermost_sync<R: SyncResource + PartialEq + 'static>(resource: &R) -> &dyn E
         return &*shared.0;
     }
     behind_pointers::<SharedSync>(resource).map_or(resource, |shared| &*shared.0)
+}
+
+/// The resource behind all pointers.
+fn behind_all_pointers<'a>(
+    resource: &'a (dyn SyncResource + 'static),
+) -> &'a (dyn SyncResource + 'static) {
+    let mut resource = resource;
+    while let Some(inner) = resource.pointee() {
+        resource = inner;
+    }
+    resource
+}
+
+/// Whether memory from one may be freed by the other: they are one object, or of one type and equal. Pointers count as what is behind
+/// them.
+///
+/// A pointer's own type does not know how to compare what is behind it, so the other side is asked too. Two pointers of different types
+/// to two objects compare unequal; [`AnyResource::new`] therefore takes in what is behind a pointer, if that is a handle.
+fn is_same(one: &dyn ErasedSync, other: &dyn ErasedSync) -> bool {
+    let (first, second) = (behind_all_pointers(one.as_dyn()), behind_all_pointers(other.as_dyn()));
+    is_one_object(first, second)
+        || one.equals(second.as_any())
+        || other.equals(first.as_any())
+        || one.equals(other.erased())
+}
+
+/// Whether both are references to one object. Objects without bytes have no place of their own, and are not.
+fn is_one_object(one: &(dyn SyncResource + 'static), other: &(dyn SyncResource + 'static)) -> bool {
+    size_of_val(one) > 0
+        && std::ptr::addr_eq(one, other)
+        && one.as_any().type_id() == other.as_any().type_id()
+}
+
+/// The error of a reference that can not be made an owned resource.
+fn not_a_handle(resource: &dyn SyncResource) -> Error {
+    let message = format!(
+        "a reference to `{}` can not be made an owned resource, since its type is no handle: pass the resource itself, or borrow it \
+         from an `AnyResource`",
+        resource.name()
+    );
+    Error::invalid_argument("resource reference", message)
 }

@@ -46,7 +46,8 @@ pub enum ErrorKind {
 
 /// Why something failed: a [kind](ErrorKind) to decide by, and what was asked for, to understand it by.
 ///
-/// It is one word wide and displays as one line.
+/// It is one word wide and displays as one line. `{:?}` writes that line and those of its sources, so that `fn main() -> Result<(), Error>`
+/// ends with a readable message; `{:#?}` writes the fields.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -66,7 +67,7 @@ pub enum ErrorKind {
 /// |---|---|
 /// | `rmm::logic_error` | [`ErrorKind::InvalidArgument`] for a precondition that depends on arguments; the others are types here |
 /// | `rmm::cuda_error` | [`ErrorKind::Driver`], with the [`code`](Self::code); [`ErrorKind::DriverUnavailable`] and [`ErrorKind::Unsupported`] where the code says so |
-/// | `rmm::bad_alloc` | any kind, with what was [`requested`](Self::requested); [`ErrorKind::Driver`] where the driver refused for another reason than memory |
+/// | `rmm::bad_alloc` | [`ErrorKind::OutOfMemory`]; [`ErrorKind::Driver`] where the driver refused for another reason than memory; [`ErrorKind::InvalidArgument`] for an alignment that the resource cannot give, such as more than 256. What was [`requested`](Self::requested) is in each |
 /// | `rmm::out_of_memory` | [`ErrorKind::OutOfMemory`] |
 /// | `rmm::out_of_range` | [`ErrorKind::OutOfRange`] |
 /// | `rmm::invalid_argument` | [`ErrorKind::InvalidArgument`] |
@@ -225,6 +226,21 @@ impl Error {
         self.0.kind == ErrorKind::OutOfMemory
     }
 
+    /// Whether a context is lost: its device was reset, or a kernel has failed in it. What was made in it (memory, streams, events) is of no
+    /// use any more. After a reset, [make the device current](crate::Device::make_current) and make new streams, resources and
+    /// containers; after a failed kernel only a new process can use the device.
+    ///
+    /// ```
+    /// use rmm_core::Error;
+    /// use rmm_core::sys::CuResult;
+    ///
+    /// assert!(Error::driver("cuStreamSynchronize", CuResult::ILLEGAL_ADDRESS).is_context_lost());
+    /// assert!(!Error::out_of_memory("pool").is_context_lost());
+    /// ```
+    pub fn is_context_lost(&self) -> bool {
+        self.0.code.is_some_and(CuResult::is_sticky)
+    }
+
     /// Whether an argument can not be right, whatever the state of the program.
     pub fn is_invalid_argument(&self) -> bool {
         self.0.kind == ErrorKind::InvalidArgument
@@ -334,9 +350,24 @@ impl fmt::Display for Error {
     }
 }
 
+/// The line that [`Display`](fmt::Display) writes and a line for each error that led to it, since this is what a program prints whose
+/// `main` returns an error; the fields for `{:#?}`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Error").field(&self.0).finish()
+        if f.alternate() {
+            return f.debug_tuple("Error").field(&self.0).finish();
+        }
+        write!(f, "{self}")?;
+        let mut next = std::error::Error::source(self);
+        // Where there is no driver the line tells of the cause itself.
+        if self.is_driver_unavailable() {
+            next = next.and_then(std::error::Error::source);
+        }
+        while let Some(source) = next {
+            write!(f, "\n  caused by: {source}")?;
+            next = source.source();
+        }
+        Ok(())
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::ffi::c_uint;
 
-use rmm_sys::{CuContext, CuEvent, CuResult, CuStream, EVENT_DISABLE_TIMING};
+use rmm_sys::{CuEvent, CuResult, CuStream, EVENT_DISABLE_TIMING};
 
-use crate::driver::{check, current_driver, driver_for_drop, driver_in_context};
-use crate::{Error, StreamRef};
+use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
+use crate::{Context, Error, StreamRef};
 
 /// A mark in a stream that others can wait for. It keeps no time, which makes it the cheapest kind; see
 /// [`TimedEvent`](crate::TimedEvent) for one that does.
@@ -32,8 +32,8 @@ use crate::{Error, StreamRef};
 #[derive(Debug)]
 pub struct CudaEvent {
     handle: CuEvent,
-    /// The context that it was made in.
-    context: CuContext,
+    /// The context that it was made in. The driver is not called with `handle` once it has ended.
+    context: Context,
 }
 
 impl CudaEvent {
@@ -48,7 +48,8 @@ impl CudaEvent {
 
     /// A new event of the current context with the driver's own flags.
     pub(crate) fn with_flags(flags: c_uint) -> Result<Self, Error> {
-        let (driver, context) = driver_in_context()?;
+        let context = Context::current()?;
+        let driver = loaded_driver()?;
         let mut handle = CuEvent::NULL;
         // SAFETY: `handle` may be written to.
         check("cuEventCreate", unsafe { driver.cuEventCreate(&raw mut handle, flags) })?;
@@ -63,7 +64,11 @@ impl CudaEvent {
     /// current.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self, stream: StreamRef<'_>) -> Result<(), Error> {
-        // SAFETY: a `StreamRef` names a stream that exists while it is borrowed.
+        // The event's own context is checked below.
+        if stream.as_stream().context() != Some(self.context) {
+            stream.check_context()?;
+        }
+        // SAFETY: a `StreamRef` names a stream that exists while it is borrowed, as long as its context does.
         unsafe { self.record_raw(stream.as_raw()) }
     }
 
@@ -75,11 +80,12 @@ impl CudaEvent {
     /// # Safety
     /// The handle names a stream that exists now and until this call returns.
     pub unsafe fn record_raw(&self, stream: CuStream) -> Result<(), Error> {
-        let (driver, context) = driver_in_context()?;
+        let (driver, current) = driver_in_context()?;
+        self.context.check()?;
         // The handles of the default streams mean those of the current context. Other handles name their context themselves,
         // and the driver refuses a stream and an event that do not belong together.
         if matches!(stream, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD)
-            && context != self.context
+            && current != self.context.as_raw()
         {
             return Err(Error::invalid_argument(
                 "CudaEvent::record",
@@ -96,7 +102,8 @@ impl CudaEvent {
     /// If the driver refuses, or that work has failed.
     #[doc(alias = "cudaEventQuery")]
     pub fn is_complete(&self) -> Result<bool, Error> {
-        let driver = current_driver()?;
+        self.context.check()?;
+        let driver = loaded_driver()?;
         // SAFETY: `self.handle` is an event of ours.
         match unsafe { driver.cuEventQuery(self.handle) } {
             CuResult::NOT_READY => Ok(false),
@@ -110,9 +117,24 @@ impl CudaEvent {
     /// If the driver refuses, or that work has failed.
     #[doc(alias = "cudaEventSynchronize")]
     pub fn synchronize(&self) -> Result<(), Error> {
-        let driver = current_driver()?;
+        self.context.check()?;
+        let driver = loaded_driver()?;
         // SAFETY: `self.handle` is an event of ours.
         check("cuEventSynchronize", unsafe { driver.cuEventSynchronize(self.handle) })
+    }
+
+    /// The context that the event was made in: it can mark streams of that one alone.
+    ///
+    /// ```
+    /// use rmm_core::{Context, CudaEvent};
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// assert_eq!(CudaEvent::new()?.context(), Context::current()?);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    pub fn context(&self) -> Context {
+        self.context
     }
 
     /// The driver's own value.
@@ -123,7 +145,9 @@ impl CudaEvent {
 
 impl Drop for CudaEvent {
     fn drop(&mut self) {
-        if let Some(driver) = driver_for_drop() {
+        if let Some(driver) = driver_for_drop()
+            && !self.context.has_ended()
+        {
             // SAFETY: `self.handle` is an event of ours, and this is its last use. Waits for it that are already
             // enqueued keep what they need. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuEventDestroy_v2(self.handle) };

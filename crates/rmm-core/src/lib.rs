@@ -79,6 +79,8 @@ pub use capabilities::Capabilities;
 pub use capture::{CaptureScope, RelaxedCapture};
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};
+#[doc(hidden)]
+pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
 pub use erased::{
     AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,

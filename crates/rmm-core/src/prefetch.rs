@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use rmm_sys::{CuMemLocation, CuMemLocationType, CuResult};
 
-use crate::driver::{check, driver_in_context};
+use crate::driver::check;
 use crate::{Device, DevicePtr, Error, StreamRef};
 
 /// Where memory is to be, see [`prefetch`].
@@ -79,7 +79,7 @@ pub fn prefetch(
     if bytes == 0 {
         return Ok(());
     }
-    let (driver, _) = driver_in_context()?;
+    let driver = stream.driver()?;
     if !Device::current()?.capabilities()?.concurrent_managed_access {
         return Ok(());
     }

@@ -9,7 +9,10 @@ mod pointers;
 use std::alloc::Layout;
 use std::fmt::Debug;
 
-use crate::{Claims, DeviceAccessible, DevicePtr, Error, HasProperty, StreamRef};
+use crate::{
+    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
+    StreamRef,
+};
 
 pub use describe::{Description, Fact};
 pub use extendable::ExtendableResource;
@@ -77,13 +80,17 @@ pub use introspect::{Erasable, Introspect, Stack};
 /// # }
 /// ```
 ///
+/// A type that is a handle, as most are, also gives [`to_any_sync`](Self::to_any_sync), so that a reference to it can be made an owned
+/// resource again.
+///
 /// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle that can be cloned of one that can not.
 ///
 /// # Safety
 /// An implementation keeps the contract in the [crate's documentation](crate#stream-order): memory that it hands out is not
 /// handed out again, nor given back, before it is freed; it lies in one piece, aligned as asked for. What it tells in
 /// [`properties`](Self::properties) is true of all memory that it hands out, as [`HasProperty`] demands. What it names in
-/// [`pointee`](Self::pointee) is always the same resource, and gives this one's memory: it is called in this one's place. If the
+/// [`pointee`](Self::pointee) is always the same resource, and gives this one's memory: it is called in this one's place. So is the
+/// handle that it gives in [`to_any_sync`](Self::to_any_sync) or [`to_any`](Resource::to_any), which has all its properties. If the
 /// type implements [`PartialEq`], of two that are equal each frees the other's memory.
 #[doc(alias = "cuda::mr::synchronous_resource")]
 #[doc(alias = "cuda::mr::shared_resource")]
@@ -134,6 +141,15 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
         None
     }
 
+    /// The resources that this one takes memory from beside its [upstream](Self::upstream_resource): bins, or a second resource for when
+    /// the first has none. [`Introspect::find`] looks into them after the upstream.
+    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Vec::new()
+    }
+
     /// Tells what the resource is set to and has done, for people: sizes and counters. [`Introspect::describe`] asks.
     fn tell(&self, _description: &mut Description)
     where
@@ -144,6 +160,18 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     /// This resource as one whose memory can be asked for at an address, if it is one. An adaptor is none, whatever its upstream is,
     /// unless it hands out its upstream's blocks whole and keeps no books of them.
     fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
+        None
+    }
+
+    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and equal to it. Such a type implements it
+    /// by `Some(AnySyncResource::of(self))`, and [`Resource::to_any`] too if it has stream order.
+    ///
+    /// [`SyncResourceRef::try_to_owned`](crate::SyncResourceRef::try_to_owned) asks, and so does
+    /// [`AnySyncResource::new`] of a pointer, to take in what is behind it.
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
         None
     }
 
@@ -195,6 +223,28 @@ pub unsafe trait Resource: SyncResource {
     /// The memory came from a resource equal to this one, with this layout, and is not freed already; every use of it is
     /// ordered before whatever is enqueued on `stream` from now on.
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
+
+    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and equal to it. Such a type implements it
+    /// by `Some(AnyResource::of(self))`, and [`to_any_sync`](SyncResource::to_any_sync) too.
+    ///
+    /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) asks, and so does [`AnyResource::new`] of a pointer, to take in
+    /// what is behind it.
+    ///
+    /// ```
+    /// use rmm_core::{AnyResource, Resource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let resource = CudaMemoryResource::new();
+    /// let handle = resource.to_any().expect("it is a handle");
+    /// assert!(handle.is_equal(&resource));
+    /// assert_eq!(AnyResource::<()>::new(Box::new(resource)).downcast_ref(), Some(&resource));
+    /// ```
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        None
+    }
 }
 
 /// A resource that containers can keep a handle to: its memory is the device's, and a clone of it is the same resource.

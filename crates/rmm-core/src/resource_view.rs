@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::fmt;
 
 use crate::{
-    Claims, DevicePtr, Error, ExtendableResource, HasMemoryKind, Introspect, MemoryCaps,
-    MemoryKind, SyncResource,
+    AnySyncResource, Claims, DevicePtr, Error, ExtendableResource, HasMemoryKind, Introspect,
+    MemoryCaps, MemoryKind, SyncResource,
 };
 
 /// A borrowed resource whose memory can do `CAPS`, which are bits of [`MemoryCaps`]: the view of the CUDA `<memory_resource>`
@@ -55,7 +55,8 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
         Self { resource }
     }
 
-    /// Views a resource whose kind is only known at run time, if its memory can do `CAPS`.
+    /// Views a resource whose type does not say what its memory can do, if it tells at run time that it can do `CAPS`: by its
+    /// [kind](MemoryKind), or, if its memory is of none of the kinds, by who [may use it](Introspect::accessibility).
     ///
     /// ```
     /// use rmm_core::{AnyResource, MemoryCaps, ResourceView};
@@ -66,8 +67,9 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
     /// assert!(ResourceView::<{ MemoryCaps::HOST_ACCESSIBLE.bits() }>::try_new(&resource).is_none());
     /// ```
     pub fn try_new(resource: &'a dyn SyncResource) -> Option<Self> {
-        let kind = resource.try_property::<MemoryKind>()?;
-        (kind.caps().bits() & CAPS == CAPS).then_some(Self { resource })
+        let kind = resource.try_property::<MemoryKind>();
+        let caps = kind.map_or_else(|| resource.accessibility(), MemoryKind::caps);
+        (caps.bits() & CAPS == CAPS).then_some(Self { resource })
     }
 
     /// A view that promises less. One that would promise more is refused by the compiler:
@@ -120,6 +122,20 @@ unsafe impl<const CAPS: u32> SyncResource for ResourceView<'_, CAPS> {
 
     fn properties(&self, claims: &mut Claims<'_>) {
         self.resource.properties(claims);
+    }
+
+    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        self.resource.other_upstreams()
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        self.resource.to_any_sync()
     }
 
     fn as_extendable(&self) -> Option<&dyn ExtendableResource> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rmm_sys::EVENT_DEFAULT;
 
-use crate::driver::{check, current_driver};
+use crate::driver::{check, loaded_driver};
 use crate::{CudaEvent, Error, StreamRef};
 
 /// A mark in a stream that knows when the device passed it. It costs more than a [`CudaEvent`], which it also is.
@@ -76,7 +76,9 @@ impl TimedEvent {
     /// [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never recorded, or is not complete yet.
     #[doc(alias = "cudaEventElapsedTime")]
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
-        let driver = current_driver()?;
+        earlier.event.context().check()?;
+        self.event.context().check()?;
+        let driver = loaded_driver()?;
         let mut milliseconds = 0.0;
         let (start, end) = (earlier.event.as_raw(), self.event.as_raw());
         // SAFETY: `milliseconds` may be written to, and both events exist while they are borrowed.

@@ -8,6 +8,8 @@ mod captures;
 mod devices;
 #[path = "suite/errors.rs"]
 mod errors;
+#[path = "suite/lost_context.rs"]
+mod lost_context;
 #[path = "suite/prefetch.rs"]
 mod prefetch;
 #[path = "suite/registry.rs"]

@@ -1,10 +1,12 @@
 //! What the driver and the device can do, asked before memory is.
 
 use std::alloc::Layout;
+use std::ops::Deref;
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Device, Error, ErrorKind, StreamRef, check, current_driver,
-    driver_for_drop, driver_in_context, process_is_exiting,
+    CUDA_ALLOCATION_ALIGNMENT, Context, ContextGuard, Device, Error, ErrorKind, RelaxedCapture,
+    StreamRef, ask_again, check, current_driver, driver_for_drop, driver_in_context,
+    process_is_exiting,
 };
 use rmm_sys::{CuDeviceAttribute, CuResult, Driver};
 
@@ -18,6 +20,33 @@ pub(crate) fn check_alignment(resource: &'static str, layout: Layout) -> Result<
     Err(Error::invalid_argument(resource, message).with_layout(layout))
 }
 
+/// The driver's functions as long as this lives: with the device of a stream current if there is one, and without harm to captures.
+///
+/// The driver counts calls for memory, and waits, as potentially unsafe while any stream of the process is captured: they fail, and
+/// spoil the capture. Memory of a resource is apart from all graphs, which is what [`RelaxedCapture`] says.
+pub(crate) struct Calls {
+    driver: &'static Driver,
+    _relaxed: RelaxedCapture,
+    _device: Option<ContextGuard>,
+}
+
+impl Deref for Calls {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        self.driver
+    }
+}
+
+/// For calls that allocate in the order of `stream`, or on the current device if there is none.
+pub(crate) fn calls_for(stream: Option<StreamRef<'_>>) -> Result<Calls, Error> {
+    // A default stream is the current device's.
+    let context = stream.and_then(|stream| stream.as_stream().context());
+    let device = context.map(Context::enter).transpose()?;
+    let (driver, _) = driver_in_context()?;
+    Ok(Calls { driver, _relaxed: RelaxedCapture::enter(), _device: device })
+}
+
 /// The driver, for freeing: an address and a stream's handle say themselves which device they mean, so memory is not lost because
 /// no context could be made current.
 pub(crate) fn driver_for_freeing() -> Option<&'static Driver> {
@@ -26,19 +55,54 @@ pub(crate) fn driver_for_freeing() -> Option<&'static Driver> {
     Some(driver)
 }
 
+/// As [`driver_for_freeing`], for potentially unsafe calls.
+pub(crate) fn calls_for_freeing() -> Option<Calls> {
+    let driver = driver_for_freeing()?;
+    Some(Calls { driver, _relaxed: RelaxedCapture::enter(), _device: None })
+}
+
+/// Whether what is given to the stream becomes part of a graph, for all that is known. To ask spoils no capture.
+pub(crate) fn may_be_captured(stream: StreamRef<'_>) -> bool {
+    // The driver may be gone.
+    if process_is_exiting() {
+        return true;
+    }
+    match ask_again(|| stream.is_capturing()) {
+        Ok(is_captured) => is_captured,
+        // The legacy stream itself is never captured: a stream that blocks with it is.
+        Err(error) => error.code() != Some(CuResult::STREAM_CAPTURE_IMPLICIT),
+    }
+}
+
 /// Waits for the stream; whether nothing that was enqueued on it can still use memory. Without a driver nothing can.
 ///
-/// Where this is `false` (the driver is gone, the process is exiting, the stream is being captured, work has failed and broken
+/// Where this is `false` (the driver is gone, the process is exiting, the stream may be captured, work has failed and broken
 /// the context) memory of the host had better be lost than be given to somebody else.
 pub(crate) fn is_done(stream: StreamRef<'_>) -> bool {
     // The driver may be unloaded already, and the system takes all memory back soon.
     if process_is_exiting() {
         return false;
     }
+    match driver_in_context().and_then(|_| ask_again(|| stream.is_capturing())) {
+        Ok(false) => {}
+        // A wait would spoil the capture. A graph uses the memory whenever it is launched.
+        Ok(true) => return false,
+        Err(error) => return error.kind() == ErrorKind::DriverUnavailable,
+    }
+    let _relaxed = RelaxedCapture::enter();
     match stream.synchronize() {
         Ok(()) => true,
         Err(error) => error.kind() == ErrorKind::DriverUnavailable,
     }
+}
+
+/// The error of a request on a stream whose device cannot use the resource's memory; `instead` says what would let it.
+pub(crate) fn wrong_device(resource: &'static str, device: Device, instead: &str) -> Error {
+    let message = format!(
+        "the stream is of device {}, which cannot use this resource's memory: take a resource of that device, or {instead}",
+        device.ordinal()
+    );
+    Error::invalid_argument(resource, message)
 }
 
 /// The value of an attribute; 0 if it is newer than the driver.

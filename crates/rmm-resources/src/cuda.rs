@@ -3,12 +3,12 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Resource, StreamRef,
-    SyncResource, check, driver_for_drop, driver_in_context,
+    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
+    MemoryKind, Resource, StreamRef, SyncResource, check, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
-use crate::capability::{check_alignment, driver_for_freeing, is_done};
+use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done, may_be_captured};
 use crate::kind::known_kind;
 
 /// Device memory from `cudaMalloc`, given back with `cudaFree`.
@@ -16,11 +16,15 @@ use crate::kind::known_kind;
 /// It has no state, so any two are equal: memory from one may be freed by another. Any thread may use it. Alignments above 256 are
 /// refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
-/// Allocating ignores the stream. Freeing waits until the whole device that the memory is on is done, and before that for the
-/// stream if it is another device's; if that one can not be waited for, because it is being captured or its work has failed, the
+/// Allocating does not wait for the stream. Freeing waits until the whole device that the memory is on is done, and before that for the
+/// stream if it is another device's; if that one can not be waited for, because its work has failed, the
 /// memory stays allocated. That makes it slow (about 100 us a pair on an H200) and the right thing to put below a pool.
 ///
-/// The memory belongs to the device that is current at the call. Freeing that fails, which happens when the device is already
+/// Neither spoils a capture, announced or not. What is freed on a stream that is being captured stays allocated, since the graph uses it
+/// at each launch.
+///
+/// The memory belongs to the device of the stream; to the current one if it is asked for without a stream, or on a default stream.
+/// Freeing that fails, which happens when the device is already
 /// lost, leaves the memory allocated.
 ///
 /// ```
@@ -53,34 +57,48 @@ impl CudaMemoryResource {
     }
 }
 
+const NAME: &str = "cuda";
+
+/// Allocates memory of the stream's device, or of the current one.
+fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
+    if layout.size() == 0 {
+        return Ok(DevicePtr::NULL);
+    }
+    check_alignment(NAME, layout)?;
+    let driver = calls_for(stream)?;
+    let mut pointer = DevicePtr::NULL;
+    // SAFETY: `pointer` may be written to.
+    let code = unsafe { driver.cuMemAlloc_v2(&raw mut pointer, layout.size()) };
+    check("cuMemAlloc_v2", code).map_err(|error| error.with_layout(layout))?;
+    Ok(pointer)
+}
+
 // SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, and larger
 // alignments are refused.
 unsafe impl SyncResource for CudaMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
-        check_alignment(self.name(), layout)?;
-        let (driver, _) = driver_in_context()?;
-        let mut pointer = DevicePtr::NULL;
-        // SAFETY: `pointer` may be written to.
-        let code = unsafe { driver.cuMemAlloc_v2(&raw mut pointer, layout.size()) };
-        check("cuMemAlloc_v2", code).map_err(|error| error.with_layout(layout))?;
-        Ok(pointer)
+        allocate(None, layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if layout.size() == 0 {
             return;
         }
-        if let Some(driver) = driver_for_freeing() {
+        if let Some(driver) = calls_for_freeing() {
             // SAFETY: by the caller's contract the memory came from `cuMemAlloc_v2` and is not freed yet.
             let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
         }
     }
 
     fn name(&self) -> &'static str {
-        "cuda"
+        NAME
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
     }
 
     fn properties(&self, claims: &mut Claims<'_>) {
@@ -104,16 +122,25 @@ fn free_waits_for(stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
 // done.
 unsafe impl Resource for CudaMemoryResource {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.allocate_sync(layout)
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        allocate(Some(stream), layout)
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 && (free_waits_for(stream, pointer) || is_done(stream)) {
+        // What a graph uses is used at each of its launches: it is not freed.
+        let is_over = || free_waits_for(stream, pointer) || is_done(stream);
+        if layout.size() > 0 && !may_be_captured(stream) && is_over() {
             // SAFETY: the caller's contract; the uses that are ordered before this place on the stream have completed, or
             // `cuMemFree_v2` waits for them.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

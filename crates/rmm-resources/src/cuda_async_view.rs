@@ -95,6 +95,7 @@ impl CudaAsyncViewMemoryResource {
         require_pools(Device::current()?)?;
         // SAFETY: the caller's contract.
         let pool = unsafe { DriverPool::borrowed(pool) };
+        pool.note_access_of_current()?;
         Ok(Self { pool: Arc::new(pool) })
     }
 }

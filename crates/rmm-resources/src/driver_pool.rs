@@ -8,13 +8,18 @@ mod resource;
 mod sharing;
 
 use std::alloc::Layout;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
-    DevicePtr, Error, StreamRef, check, current_driver, driver_for_drop, driver_in_context,
+    Context, DevicePtr, Error, RelaxedCapture, StreamRef, check, current_driver, driver_for_drop,
+    driver_in_context,
 };
-use rmm_sys::{CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool, CuMemPoolProps};
+use rmm_sys::{
+    CuMemAccessFlags, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool,
+    CuMemPoolProps, CuResult,
+};
 
-use crate::capability::{check_alignment, driver_for_freeing};
+use crate::capability::{calls_for, calls_for_freeing, check_alignment, wrong_device};
 
 pub use attributes::PoolReuse;
 pub(crate) use resource::pool_resource;
@@ -52,6 +57,10 @@ pub struct DriverPool {
     /// A pool that lives for as long as this does: its own, destroyed when it is dropped, or one that somebody else keeps.
     handle: CuMemPool,
     is_owned: bool,
+    /// Whether its memory is known to be managed, and so every device's.
+    is_managed: bool,
+    /// The context of the device that was last seen to have access; 0 if none was.
+    reached_from: AtomicUsize,
 }
 
 impl DriverPool {
@@ -59,10 +68,23 @@ impl DriverPool {
     pub(crate) fn create(properties: &CuMemPoolProps) -> Result<Self, Error> {
         let driver = current_driver()?;
         let mut handle = CuMemPool::NULL;
+        let _relaxed = RelaxedCapture::enter();
         // SAFETY: `handle` may be written to, and `properties` is a complete description.
         let code = unsafe { driver.cuMemPoolCreate(&raw mut handle, properties) };
         check("cuMemPoolCreate", code)?;
-        Ok(Self { handle, is_owned: true })
+        let is_managed = properties.kind == CuMemAllocationType::MANAGED;
+        Ok(Self::owned(handle, is_managed))
+    }
+
+    /// A pool of the driver's that is this value's to destroy.
+    const fn owned(handle: CuMemPool, is_managed: bool) -> Self {
+        Self { handle, is_owned: true, is_managed, reached_from: AtomicUsize::new(0) }
+    }
+
+    /// The current device is known to have access.
+    pub(crate) fn note_access_of_current(&self) -> Result<(), Error> {
+        self.reached_from.store(Context::current()?.as_raw().addr(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// A pool that somebody else keeps.
@@ -70,7 +92,7 @@ impl DriverPool {
     /// # Safety
     /// The pool lives for as long as the value.
     pub(crate) const unsafe fn borrowed(handle: CuMemPool) -> Self {
-        Self { handle, is_owned: false }
+        Self { handle, is_owned: false, is_managed: false, reached_from: AtomicUsize::new(0) }
     }
 
     /// The driver's own value.
@@ -85,7 +107,7 @@ impl DriverPool {
     #[doc(alias = "cudaMemPoolTrimTo")]
     #[doc(alias = "trim_to")]
     pub fn trim(&self, keep: usize) -> Result<(), Error> {
-        let driver = current_driver()?;
+        let driver = calls_for(None)?;
         // SAFETY: the pool exists, see `Self::handle`.
         check("cuMemPoolTrimTo", unsafe { driver.cuMemPoolTrimTo(self.handle, keep) })
     }
@@ -101,7 +123,9 @@ impl DriverPool {
         let code = unsafe { driver.cuMemGetDefaultMemPool(&raw mut pool, &raw mut location, kind) };
         check("cuMemGetDefaultMemPool", code)?;
         // SAFETY: a default pool can not be destroyed.
-        Ok(unsafe { Self::borrowed(pool) })
+        let mut pool = unsafe { Self::borrowed(pool) };
+        pool.is_managed = kind == CuMemAllocationType::MANAGED;
+        Ok(pool)
     }
 
     /// Has the pool take so many bytes from the system now. Errors name `resource`.
@@ -115,7 +139,44 @@ impl DriverPool {
         Ok(())
     }
 
+    /// Allocates on a stream of a device that may use the pool's memory.
     pub(crate) fn allocate(
+        &self,
+        resource: &'static str,
+        stream: StreamRef<'_>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        if layout.size() > 0 {
+            check_alignment(resource, layout)?;
+            self.check_device(resource, stream).map_err(|error| error.with_layout(layout))?;
+        }
+        self.allocate_on(resource, stream, layout)
+    }
+
+    /// Refuses a stream of a device that has no access to the pool.
+    fn check_device(&self, resource: &'static str, stream: StreamRef<'_>) -> Result<(), Error> {
+        let context = stream.context()?;
+        let address = context.as_raw().addr();
+        if self.reached_from.load(Ordering::Relaxed) == address {
+            return Ok(());
+        }
+        let device = stream.device()?;
+        let access = self.access(device);
+        // The driver tells `NONE` of managed memory. Where it tells nothing it decides.
+        let is_refused = !self.is_managed
+            && matches!(access, Ok(CuMemAccessFlags::NONE))
+            && !matches!(self.allocation_type(), Ok(CuMemAllocationType::MANAGED));
+        if is_refused {
+            return Err(wrong_device(resource, device, "grant it access to the pool"));
+        }
+        // A question that failed is asked again the next time.
+        if self.is_managed || access.is_ok() {
+            self.reached_from.store(address, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn allocate_on(
         &self,
         resource: &'static str,
         stream: StreamRef<'_>,
@@ -125,7 +186,7 @@ impl DriverPool {
             return Ok(DevicePtr::NULL);
         }
         check_alignment(resource, layout)?;
-        let (driver, _) = driver_in_context()?;
+        let driver = calls_for(Some(stream))?;
         let mut pointer = DevicePtr::NULL;
         let bytes = layout.size();
         // SAFETY: `pointer` may be written to, the pool exists, and so does the stream while it is borrowed.
@@ -152,7 +213,12 @@ impl DriverPool {
         if layout.size() == 0 {
             return;
         }
-        if let Some(driver) = driver_for_freeing() {
+        // After a reset of the device the stream's handle may be another stream's. A question that fails for another reason is asked again.
+        let check = || stream.check_context();
+        let exists = || check().or_else(|it| if it.is_context_lost() { Err(it) } else { check() });
+        if let Some(driver) = calls_for_freeing()
+            && exists().is_ok()
+        {
             // SAFETY: by the caller's contract the memory came from this pool and is not freed yet, and all uses are ordered
             // before this place on the stream.
             let _stays_allocated = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };
@@ -164,11 +230,14 @@ impl DriverPool {
         resource: &'static str,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        let stream = StreamRef::legacy();
-        let pointer = self.allocate(resource, stream, layout)?;
-        if layout.size() > 0
-            && let Err(error) = stream.synchronize()
-        {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        check_alignment(resource, layout)?;
+        let _relaxed = RelaxedCapture::enter();
+        let stream = default_stream_that_runs(resource)?;
+        let pointer = self.allocate_on(resource, stream, layout)?;
+        if let Err(error) = stream.synchronize() {
             // SAFETY: allocated just now with this layout on this stream, and not used.
             unsafe { self.deallocate(stream, pointer, layout) };
             return Err(error);
@@ -182,7 +251,14 @@ impl DriverPool {
         if layout.size() == 0 {
             return;
         }
-        let stream = StreamRef::legacy();
+        if driver_for_drop().is_none() {
+            return;
+        }
+        let _relaxed = RelaxedCapture::enter();
+        let Ok(stream) = default_stream_that_runs("DriverPool") else {
+            // Both are captured or wait for one that is: the block stays allocated.
+            return;
+        };
         // SAFETY: the caller's contract: all uses have completed, so they are ordered before anything.
         unsafe { self.deallocate(stream, pointer, layout) };
         if driver_for_drop().is_some() {
@@ -197,6 +273,7 @@ impl Drop for DriverPool {
         if self.is_owned
             && let Some(driver) = driver_for_drop()
         {
+            let _relaxed = RelaxedCapture::enter();
             // SAFETY: the pool exists, and this is its last use: whoever holds memory of it holds the resource too. A failure
             // means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuMemPoolDestroy(self.handle) };
@@ -212,6 +289,20 @@ impl PartialEq for DriverPool {
 }
 
 impl Eq for DriverPool {}
+
+/// A default stream that is neither captured nor blocked by a capture: for calls that are in no stream's order.
+fn default_stream_that_runs(resource: &'static str) -> Result<StreamRef<'static>, Error> {
+    let _none_needed = driver_in_context();
+    let is_blocked = |stream: &StreamRef<'_>| match stream.is_capturing() {
+        Ok(is_captured) => is_captured,
+        Err(error) => error.code().is_some_and(CuResult::is_capture),
+    };
+    let mut streams = [StreamRef::legacy(), StreamRef::per_thread()].into_iter();
+    streams.find(|stream| !is_blocked(stream)).ok_or_else(|| {
+        let message = "a capture blocks the default streams: ask in the order of another stream";
+        Error::unsupported(resource, message)
+    })
+}
 
 /// Refuses an initial size that the pool could not reach, or would give back at once. A maximum of 0 is none.
 pub(crate) fn check_sizes(

@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    Claims, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource, StreamRef,
-    SyncResource,
+    AnyResource, AnySyncResource, Claims, DevicePtr, Error, HasProperty, HostAccessible,
+    MemoryKind, Resource, StreamRef, SyncResource,
 };
 
 use crate::capability::is_done;
@@ -71,6 +71,13 @@ unsafe impl SyncResource for HostMemoryResource {
         unsafe { host_block::free(pointer, layout) }
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -91,6 +98,13 @@ unsafe impl Resource for HostMemoryResource {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

@@ -23,7 +23,10 @@ pub(crate) fn allocate(resource: &'static str, layout: Layout) -> Result<DeviceP
 /// The block came from [`allocate`] with this layout, is not freed already, and nothing uses it any more.
 pub(crate) unsafe fn free(pointer: DevicePtr, layout: Layout) {
     // An address that came from `allocate` fits.
-    let Ok(address) = usize::try_from(pointer.0) else { return };
+    let Ok(address) = usize::try_from(pointer.0) else {
+        debug_assert!(layout.size() == 0, "no address of this process: {pointer:?}");
+        return;
+    };
     if layout.size() == 0 {
         return;
     }

@@ -3,12 +3,12 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
-    StreamRef, SyncResource, check, driver_in_context,
+    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
+    HostAccessible, MemoryKind, Resource, StreamRef, SyncResource, check,
 };
 use rmm_sys::MEM_ATTACH_GLOBAL;
 
-use crate::capability::{check_alignment, driver_for_freeing, is_done};
+use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
 
 /// Managed memory from `cudaMallocManaged`, which moves between the host and the devices as they touch it.
@@ -20,7 +20,7 @@ use crate::kind::known_kind;
 /// Alignments above 256 are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). It has no state,
 /// so any two are equal: memory from one may be freed by another. Any thread may use it.
 ///
-/// Allocating ignores the stream. Freeing in stream order waits for the stream first; if that fails, because the stream is being
+/// Allocating does not wait for the stream, and no call spoils a capture. Freeing in stream order waits for the stream first; if that fails, because the stream is being
 /// captured or its work has failed, the memory stays allocated.
 ///
 /// ```
@@ -56,31 +56,43 @@ impl ManagedMemoryResource {
     }
 }
 
+/// Allocates in the context of the stream's device, or the current one.
+fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
+    if layout.size() == 0 {
+        return Ok(DevicePtr::NULL);
+    }
+    check_alignment(ManagedMemoryResource::NAME, layout)?;
+    let driver = calls_for(stream)?;
+    let mut pointer = DevicePtr::NULL;
+    let (bytes, flags) = (layout.size(), MEM_ATTACH_GLOBAL);
+    // SAFETY: `pointer` may be written to.
+    let code = unsafe { driver.cuMemAllocManaged(&raw mut pointer, bytes, flags) };
+    check("cuMemAllocManaged", code).map_err(|error| error.with_layout(layout))?;
+    Ok(pointer)
+}
+
 // SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, and larger
 // alignments are refused.
 unsafe impl SyncResource for ManagedMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
-        check_alignment(Self::NAME, layout)?;
-        let (driver, _) = driver_in_context()?;
-        let mut pointer = DevicePtr::NULL;
-        let (bytes, flags) = (layout.size(), MEM_ATTACH_GLOBAL);
-        // SAFETY: `pointer` may be written to.
-        let code = unsafe { driver.cuMemAllocManaged(&raw mut pointer, bytes, flags) };
-        check("cuMemAllocManaged", code).map_err(|error| error.with_layout(layout))?;
-        Ok(pointer)
+        allocate(None, layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if layout.size() == 0 {
             return;
         }
-        if let Some(driver) = driver_for_freeing() {
+        if let Some(driver) = calls_for_freeing() {
             // SAFETY: by the caller's contract the memory came from `cuMemAllocManaged` and is not freed yet.
             let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
         }
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
     }
 
     fn name(&self) -> &'static str {
@@ -95,8 +107,8 @@ unsafe impl SyncResource for ManagedMemoryResource {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
 // done.
 unsafe impl Resource for ManagedMemoryResource {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.allocate_sync(layout)
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        allocate(Some(stream), layout)
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
@@ -104,6 +116,13 @@ unsafe impl Resource for ManagedMemoryResource {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

@@ -4,12 +4,12 @@ use std::alloc::Layout;
 use std::ffi::{c_uint, c_void};
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
-    StreamRef, SyncResource, check, driver_in_context,
+    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
+    HostAccessible, MemoryKind, Resource, StreamRef, SyncResource, check,
 };
 use rmm_sys::{Driver, MEMHOSTALLOC_DEVICEMAP, MEMHOSTALLOC_PORTABLE, MEMHOSTALLOC_WRITECOMBINED};
 
-use crate::capability::{check_alignment, driver_for_freeing, is_done};
+use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
 
 bitflags::bitflags! {
@@ -48,7 +48,7 @@ impl Default for PinnedFlags {
 /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). Any two are equal, whatever their flags: memory from one
 /// may be freed by another. Any thread may use it.
 ///
-/// Allocating ignores the stream. Freeing in stream order waits for the stream first; if that fails, because the stream is being
+/// Allocating does not wait for the stream, and no call spoils a capture. Freeing in stream order waits for the stream first; if that fails, because the stream is being
 /// captured or its work has failed, the memory stays allocated. Both are slow for
 /// large blocks: put a pool above it.
 ///
@@ -127,25 +127,36 @@ fn common_address(driver: &Driver, block: *mut c_void, layout: Layout) -> Result
     Ok(pointer)
 }
 
-// SAFETY: the driver hands out each piece of memory once until it is freed; that devices reach it by this address and that it is
-// aligned is looked at.
-unsafe impl SyncResource for PinnedHostMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+impl PinnedHostMemoryResource {
+    /// Allocates in the context of the stream's device, or the current one.
+    fn allocate_in(
+        self,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
         check_alignment(Self::NAME, layout)?;
-        let (driver, _) = driver_in_context()?;
+        let driver = calls_for(stream)?;
         let mut block: *mut c_void = std::ptr::null_mut();
         let (bytes, flags) = (layout.size(), self.flags.bits());
         // SAFETY: `block` may be written to.
         let code = unsafe { driver.cuMemHostAlloc(&raw mut block, bytes, flags) };
         check("cuMemHostAlloc", code).map_err(|error| error.with_layout(layout))?;
-        common_address(driver, block, layout).map_err(|error| {
+        common_address(&driver, block, layout).map_err(|error| {
             // SAFETY: allocated just now, and not used.
             let _stays_allocated = unsafe { driver.cuMemFreeHost(block) };
             error.with_layout(layout)
         })
+    }
+}
+
+// SAFETY: the driver hands out each piece of memory once until it is freed; that devices reach it by this address and that it is
+// aligned is looked at.
+unsafe impl SyncResource for PinnedHostMemoryResource {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_in(None, layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
@@ -154,12 +165,19 @@ unsafe impl SyncResource for PinnedHostMemoryResource {
         if layout.size() == 0 {
             return;
         }
-        if let Some(driver) = driver_for_freeing() {
+        if let Some(driver) = calls_for_freeing() {
             let block: *mut c_void = std::ptr::with_exposed_provenance_mut(address);
             // SAFETY: by the caller's contract the memory came from `cuMemHostAlloc`, is not freed yet, and all uses have
             // completed.
             let _stays_allocated = unsafe { driver.cuMemFreeHost(block) };
         }
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
     }
 
     fn name(&self) -> &'static str {
@@ -174,8 +192,8 @@ unsafe impl SyncResource for PinnedHostMemoryResource {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
 // done.
 unsafe impl Resource for PinnedHostMemoryResource {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.allocate_sync(layout)
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_in(Some(stream), layout)
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
@@ -183,6 +201,13 @@ unsafe impl Resource for PinnedHostMemoryResource {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

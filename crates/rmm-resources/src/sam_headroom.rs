@@ -3,20 +3,20 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Claims, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
-    HostAccessible, Resource, StreamRef, SyncResource, align_down, check, driver_for_drop,
-    driver_in_context,
+    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Claims, Context, Device,
+    DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Resource, StreamRef,
+    SyncResource, align_down, check, driver_for_drop,
 };
 use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
 
 use crate::SystemMemoryResource;
-use crate::capability::{is_done, require_driver};
+use crate::capability::{calls_for, is_done, require_driver};
 
 /// Memory as from [`SystemMemoryResource`], of which the driver is advised to keep the first part on the device and the rest on the
 /// host, so that so many bytes of the device stay free: the headroom, for what must have device memory.
 ///
 /// Each allocation asks the device for its free memory `f`. With a headroom `h`, the first `min(bytes, f - h)` bytes, rounded
-/// down to 256, are better kept on the current device, and the others on the host. Advice is not a reservation: memory
+/// down to 256, are better kept on the stream's device (the current one, without a stream), and the others on the host. Advice is not a reservation: memory
 /// takes its place when it is first touched. It is withdrawn when the memory is freed, because the system may hand out the same
 /// addresses again.
 ///
@@ -95,7 +95,7 @@ fn advise(
     if bytes == 0 {
         return Ok(());
     }
-    let (driver, _) = driver_in_context()?;
+    let driver = calls_for(None)?;
     // SAFETY: takes no pointer that is read or written through; the range is the caller's.
     check("cuMemAdvise_v2", unsafe { driver.cuMemAdvise_v2(start, bytes, advice, location) })
 }
@@ -128,6 +128,13 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
         unsafe { self.system.deallocate_sync(pointer, layout) }
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -139,7 +146,11 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
 
 // SAFETY: as above, and memory is freed when the work that used it is done.
 unsafe impl Resource for SamHeadroomMemoryResource {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        let _device = stream.as_stream().context().map(Context::enter).transpose()?;
         self.allocate_sync(layout)
     }
 
@@ -148,6 +159,13 @@ unsafe impl Resource for SamHeadroomMemoryResource {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

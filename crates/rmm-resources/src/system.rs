@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::fmt;
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Claims, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
-    HostAccessible, Resource, StreamRef, SyncResource,
+    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Claims, Device, DeviceAccessible,
+    DevicePtr, Error, HasProperty, HostAccessible, Resource, StreamRef, SyncResource,
 };
 use rmm_sys::CuDeviceAttribute;
 
@@ -103,6 +103,13 @@ unsafe impl SyncResource for SystemMemoryResource {
         }
     }
 
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -123,6 +130,13 @@ unsafe impl Resource for SystemMemoryResource {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

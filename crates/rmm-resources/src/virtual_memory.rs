@@ -9,14 +9,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind,
-    Resource, StreamRef, SyncResource,
+    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, ExtendableResource,
+    HasProperty, MemoryKind, Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
 pub use builder::VirtualMemoryResourceBuilder;
 use space::{Place, Space};
 
-use crate::capability::{check_alignment, driver_for_freeing, is_done};
+use crate::capability::{calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
 
 /// Device memory that is mapped at addresses which were reserved before, so that successive blocks are neighbours wherever possible, and a
@@ -29,7 +29,8 @@ use crate::kind::known_kind;
 /// its size. All of it is of the device that was current when the resource was made, whichever is current at the call. Alignments above
 /// 256 are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
-/// Allocating ignores the stream. Freeing unmaps the block, which must not be in use any more, and does not wait by itself:
+/// Allocating does not wait for the stream, which must be of a device that may use the memory:
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) otherwise. No call spoils a capture. Freeing unmaps the block, which must not be in use any more, and does not wait by itself:
 /// [`deallocate_sync`](SyncResource::deallocate_sync) asks for uses that have completed, and [`deallocate`](Resource::deallocate) waits for
 /// the stream first; if that fails, because it is being captured or its work has failed, the memory stays allocated.
 ///
@@ -138,10 +139,17 @@ unsafe impl SyncResource for VirtualMemoryResource {
         if layout.size() == 0 {
             return;
         }
-        if let Some(driver) = driver_for_freeing() {
+        if let Some(driver) = calls_for_freeing() {
             // SAFETY: the caller's contract.
-            unsafe { self.space.free(driver, pointer, layout) };
+            unsafe { self.space.free(&driver, pointer, layout) };
         }
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
     }
 
     fn name(&self) -> &'static str {
@@ -167,6 +175,11 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
         Some(self.space.memory as u64)
     }
 
+    fn outlives_context(&self) -> bool {
+        // With a second device, the end of one context says nothing of the other's work.
+        self.space.is_of_one_device()
+    }
+
     fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error> {
         if !address.0.is_multiple_of(self.space.page as u64) || layout.size() == 0 {
             let message = format!(
@@ -182,15 +195,31 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is unmapped when the work that used it is
 // done.
 unsafe impl Resource for VirtualMemoryResource {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() > 0 {
+            check_alignment(Self::NAME, layout)?;
+            self.space.check_device(stream).map_err(|error| error.with_layout(layout))?;
+        }
         self.allocate_sync(layout)
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 && is_done(stream) {
+        // Work ends with its context, and mapped memory does not.
+        let has_ended = || {
+            self.outlives_context()
+                && stream.check_context().is_err_and(|error| error.is_context_lost())
+        };
+        if layout.size() > 0 && (is_done(stream) || !process_is_exiting() && has_ended()) {
             // SAFETY: the caller's contract; the uses that are ordered before this place on the stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
     }
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "suite/allocator.rs"]
 mod allocator;
+#[path = "suite/captures.rs"]
+mod captures;
 #[path = "suite/cuda_async.rs"]
 mod cuda_async;
 #[path = "suite/driver_pool.rs"]
@@ -20,6 +22,8 @@ mod regressions;
 mod short;
 #[path = "suite/system.rs"]
 mod system;
+#[path = "suite/two_devices.rs"]
+mod two_devices;
 #[path = "suite/unsupported.rs"]
 mod unsupported;
 #[path = "suite/virtual_memory.rs"]

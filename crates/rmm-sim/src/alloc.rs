@@ -139,6 +139,7 @@ impl Session<'_> {
         }
         self.admit_allocation(bytes)?;
         let start = self.host.take(bytes)?;
+        self.prefetches.forget(&(start..start + bytes));
         self.allocations.insert(start, bytes, kind, device);
         self.check_allocated(start, bytes, None);
         self.note(start);
@@ -184,6 +185,9 @@ impl Session<'_> {
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
         if let Some(pool) = self.pools.get_mut(&key) {
             pool.count_out(bytes);
+        }
+        if medium == Medium::Managed {
+            self.prefetches.forget(&(start..start + bytes));
         }
         self.allocations.insert(start, bytes, Kind::Pool(key, medium), device);
         let end = self.streams.end_of(stream);
@@ -238,6 +242,7 @@ impl Session<'_> {
         let waited_for = allocation.on_device_only().then_some(device);
         if waits {
             self.drain(waited_for);
+            self.failure_of(device)?;
             self.host_learns_device(device, &known);
         } else if !is_of_pool {
             self.run_pending(waited_for);
@@ -261,7 +266,8 @@ impl Session<'_> {
 
     fn give_to_pool(&mut self, key: u64, allocation: &Allocation, freed: Option<Point>) {
         let len = allocation.bytes.next_multiple_of(ALIGNMENT);
-        let Some(pool) = self.pools.get_mut(&key) else { return };
+        let pool = self.pools.get_mut(&key);
+        let pool = pool.expect("a pool is there as long as memory of it is handed out");
         pool.give(allocation.start, len, freed);
         if freed.is_some() {
             pool.count_in(allocation.bytes);

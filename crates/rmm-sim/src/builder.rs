@@ -25,6 +25,7 @@ pub struct MachineBuilder {
     name: String,
     checks: Settings,
     costs: Costs,
+    reset_ends_all: bool,
 }
 
 impl MachineBuilder {
@@ -39,6 +40,7 @@ impl MachineBuilder {
             name: String::from("Software device"),
             checks: Settings { order: true, initialisation: false, backtraces: wants_backtraces() },
             costs: Costs::default(),
+            reset_ends_all: false,
         }
     }
 
@@ -104,14 +106,27 @@ impl MachineBuilder {
 
     /// Whether reports tell where in the program the two accesses were asked for. Off by default, or on if the environment
     /// variable `RMM_SIM_BACKTRACE` is set to anything but `0`: taking a backtrace costs some microseconds at each access.
+    /// [`check`](crate::check) needs neither: it runs a program that is wrong once more, with backtraces.
     pub fn backtraces(mut self, on: bool) -> Self {
         self.checks.backtraces = on;
         self
     }
 
+    pub(crate) fn has_backtraces(&self) -> bool {
+        self.checks.backtraces
+    }
+
     /// What calls and work take in simulated time, see [`Machine::time`].
     pub fn costs(mut self, costs: Costs) -> Self {
         self.costs = costs;
+        self
+    }
+
+    /// Whether `cuDevicePrimaryCtxReset_v2` ends memory pools, what was allocated from them, and virtual memory, too. It does not by
+    /// default: CUDA documents of `cudaDeviceReset` that memory of `cudaMallocAsync` stays, and physical memory and mappings are
+    /// of a device and not of a context. With this, what a program keeps after a reset is gone.
+    pub fn reset_ends_all(mut self, on: bool) -> Self {
+        self.reset_ends_all = on;
         self
     }
 
@@ -142,7 +157,7 @@ impl MachineBuilder {
         };
         let devices = (0..self.devices).map(device).collect::<Result<_, _>>()?;
         let host = HostMemory::new(self.host_memory)?;
-        let state = State::new(
+        let mut state = State::new(
             current::next_machine(),
             devices,
             host,
@@ -151,6 +166,7 @@ impl MachineBuilder {
             self.checks,
             self.costs,
         );
+        state.reset_ends_all = self.reset_ends_all;
         Ok(Machine::from_state(state))
     }
 }

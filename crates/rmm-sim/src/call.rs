@@ -10,7 +10,7 @@ use rmm_sys::{
     CuCaptureMode, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent, CuFunction,
     CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn, CuIpcMemHandle, CuMemAdvise,
     CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool,
-    CuMemPoolAttribute, CuModule, CuPointerAttribute, CuResult, CuStream,
+    CuMemPoolAttribute, CuMemRangeAttribute, CuModule, CuPointerAttribute, CuResult, CuStream,
 };
 
 use crate::current::{self, Hint};
@@ -27,9 +27,13 @@ pub(crate) fn call(
     }
     let mut called = None;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let machine = called.insert(current::machine_for(hints));
+        let machine = called.insert(current::machine_for(name, hints));
         let mut session = Session::open(machine);
-        let outcome = session.admit(name).and_then(|()| body(&mut session));
+        let outcome = session
+            .admit(name)
+            .and_then(|()| session.refuse_in_failed_context(name, hints))
+            .and_then(|()| body(&mut session))
+            .and_then(|()| session.report_failure_meanwhile(name, hints));
         if outcome.is_err() {
             session.check_handles(name, hints);
         }
@@ -231,6 +235,7 @@ plain!(
     CuMemPoolAttribute,
     CuPointerAttribute,
     CuMemAdvise,
+    CuMemRangeAttribute,
     CuGraphMemAttribute,
     CuMemHandleType
 );

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod call_site;
 mod handed;
 mod handles;
 mod hooks;

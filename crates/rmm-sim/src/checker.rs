@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::builder::{MachineBuilder, base_seed};
+use crate::current::Watch;
 use crate::machine::Machine;
 use crate::schedule::Schedule;
 use crate::trace::LeakKind;
@@ -38,7 +39,9 @@ const SEEDS: u64 = 8;
 /// ```
 ///
 /// # Panics
-/// If a run panicked, left violations or, where it returned, leaks: with all reports, and what to do to see each again.
+/// If a run panicked, left violations or, where it returned, leaks: with all reports, and what to do to see each again. If a run
+/// called the driver on no thread that is on the machine, or on a thread that is on none: nobody would have judged those calls. Threads
+/// that the program starts [enter](Machine::enter) the machine, or all do by [`Checker::enter_all_threads`].
 #[track_caller]
 pub fn check(program: impl Fn(&Machine)) {
     Checker::new().run(program);
@@ -52,7 +55,10 @@ pub fn check(program: impl Fn(&Machine)) {
 ///
 /// let machine = Machine::builder().devices(2).memory(64 << 20);
 /// let seeds = (0..4).map(Schedule::Seeded);
-/// Checker::new().machine(machine).schedules(seeds).run(|gpu| assert_eq!(gpu.violations().len(), 0));
+/// Checker::new().machine(machine).schedules(seeds).run(|_| {
+///     // SAFETY: `cuInit` takes no pointer.
+///     assert!(unsafe { rmm_sim::driver().cuInit(0) }.is_success());
+/// });
 /// ```
 #[must_use = "nothing is checked until a program is run"]
 #[derive(Clone, Debug)]
@@ -60,6 +66,7 @@ pub struct Checker {
     machine: MachineBuilder,
     schedules: Vec<Schedule>,
     leaks: bool,
+    all_threads: bool,
 }
 
 impl Default for Checker {
@@ -77,6 +84,7 @@ impl Checker {
             machine: Machine::builder(),
             schedules: [Schedule::Eager, Schedule::Lazy].into_iter().chain(seeds).collect(),
             leaks: true,
+            all_threads: false,
         }
     }
 
@@ -98,33 +106,73 @@ impl Checker {
         self
     }
 
+    /// Whether threads that the program starts are on the machine by themselves, as with [`Machine::enter_all_threads`]. They are not by
+    /// default, and the check fails if one of them calls the driver without having entered the machine.
+    ///
+    /// ```
+    /// # let initialise = || {
+    /// #     // SAFETY: `cuInit` takes no pointer.
+    /// #     assert!(unsafe { rmm_sim::driver().cuInit(0) }.is_success());
+    /// # };
+    /// rmm_sim::check(|machine| {
+    ///     std::thread::scope(|scope| {
+    ///         scope.spawn(|| machine.scope(initialise));
+    ///     });
+    /// });
+    /// rmm_sim::Checker::new().enter_all_threads(true).run(|_| {
+    ///     std::thread::spawn(initialise).join().unwrap();
+    /// });
+    /// ```
+    pub fn enter_all_threads(mut self, on: bool) -> Self {
+        self.all_threads = on;
+        self
+    }
+
     /// Runs `program` once under each schedule, see [`check`].
     ///
     /// # Panics
     /// As [`check`].
     #[track_caller]
     pub fn run(&self, program: impl Fn(&Machine)) {
-        let mut found: Vec<(String, Vec<String>)> = Vec::new();
+        let mut found: Vec<Finding> = Vec::new();
         for &schedule in &self.schedules {
             let machine = self.machine.clone().schedule(schedule).build();
             let Err(report) = self.attempt(&machine, &program, |_| None) else { continue };
-            let schedule = schedule.to_string();
-            match found.iter_mut().find(|(other, _)| *other == report) {
-                Some((_, schedules)) => schedules.push(schedule),
-                None => found.push((report, vec![schedule])),
+            if let Some(same) = found.iter_mut().find(|finding| finding.report == report) {
+                same.schedules.push(schedule);
+            } else {
+                let has_sites = machine.violations().is_empty() || self.machine.has_backtraces();
+                let sited = if has_sites { None } else { self.with_call_sites(schedule, &program) };
+                let told = sited.unwrap_or_else(|| report.clone());
+                found.push(Finding { report, told, schedules: vec![schedule] });
             }
         }
         if found.is_empty() {
             return;
         }
         let mut text = String::from("the program is wrong");
-        for (report, schedules) in found {
+        for Finding { told, schedules, .. } in found {
             // Writing to a string does not fail.
-            let _ = write!(text, "\nwith {}:\n{report}", schedules.join(", "));
+            let _ = match schedules.len() {
+                all if all == self.schedules.len() && all > 1 => {
+                    write!(text, "\nunder all {all} schedules:\n{told}")
+                }
+                _ => {
+                    let names: Vec<String> = schedules.iter().map(ToString::to_string).collect();
+                    write!(text, "\nwith {}:\n{told}", names.join(", "))
+                }
+            };
         }
         panic!(
             "{text}\n(`Machine::builder().schedule(..)` makes a machine on which a run can be seen again)"
         );
+    }
+
+    /// Runs a program that is wrong once more, and tells where it asked for what: taking that down costs too much where nothing is
+    /// wrong. `None` if nothing is wrong this time, since the program does not do the same each time.
+    fn with_call_sites(&self, schedule: Schedule, program: &impl Fn(&Machine)) -> Option<String> {
+        let machine = self.machine.clone().backtraces(true).schedule(schedule).build();
+        self.attempt(&machine, program, |_| None).err()
     }
 
     /// A machine as described.
@@ -133,17 +181,31 @@ impl Checker {
     }
 
     /// Runs a program on a machine and all that it left queued; what is wrong with it, if anything is. One leak of the `excused`
-    /// kind is not.
+    /// kind is not. That a program which calls no driver passes is wrong, too.
     pub(crate) fn attempt(
         &self,
         machine: &Machine,
         program: &impl Fn(&Machine),
         excused: impl FnOnce(&Machine) -> Option<LeakKind>,
     ) -> Result<(), String> {
+        let all = self.all_threads.then(|| machine.enter_all_threads());
+        let watch = Watch::begin();
         let outcome = catch_unwind(AssertUnwindSafe(|| machine.scope(|| program(machine))));
+        let strays = watch.strays();
+        drop((watch, all));
         machine.run_all();
         let mut wrong: Vec<String> =
             machine.violations().iter().map(|violation| format!("  {violation}")).collect();
+        if let Some(first) = strays.first() {
+            wrong.push(format!(
+                "  not checked: {} driver calls, the first {first}, of threads that are on no machine; \
+                 enter it there (`let _here = machine.enter();`), or use `Checker::enter_all_threads`",
+                strays.len()
+            ));
+        }
+        if outcome.is_ok() && strays.is_empty() && machine.calls() == 0 {
+            wrong.push(String::from("  nothing was checked: the program made no driver call"));
+        }
         match outcome {
             Ok(()) if self.leaks => {
                 let mut leaks = machine.leaks();
@@ -158,6 +220,14 @@ impl Checker {
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
+}
+
+/// What is wrong with a program, and with which schedules.
+struct Finding {
+    report: String,
+    /// The report with the places in the program, if they could be found.
+    told: String,
+    schedules: Vec<Schedule>,
 }
 
 /// What a panic said.

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use crate::handle;
 use crate::machine::{Machine, Shared};
@@ -24,6 +24,16 @@ static LAST_THREAD: AtomicU64 = AtomicU64::new(0);
 /// Whether `cuInit` was called: once for the process, as with a real driver.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static DEFAULT: OnceLock<Machine> = OnceLock::new();
+/// The machine of threads that are on no other, and the thread that made it so.
+static ADOPTING: Mutex<Option<(Machine, u64)>> = Mutex::new(None);
+static ADOPTION_ENDED: Condvar = Condvar::new();
+/// How many programs are being checked, and the calls made meanwhile by threads that are on no machine: of which thread, and which.
+static STRAYS: Mutex<(usize, Vec<Stray>)> = Mutex::new((0, Vec::new()));
+/// Strays beyond which no more are kept.
+const KEPT: usize = 1000;
+
+/// A call of a thread that is on no machine.
+pub(crate) type Stray = (u64, &'static str);
 
 thread_local! {
     static ENTERED: RefCell<Vec<Machine>> = const { RefCell::new(Vec::new()) };
@@ -81,8 +91,8 @@ pub(crate) fn is_simulated(address: usize) -> bool {
     owner_of(&REGISTRY.read().unwrap_or_else(PoisonError::into_inner), address).is_some()
 }
 
-/// The machine that the first telling hint names, else the calling thread's.
-pub(crate) fn machine_for(hints: &[Hint]) -> Machine {
+/// The machine that the first telling hint of a call names, else the calling thread's.
+pub(crate) fn machine_for(call: &'static str, hints: &[Hint]) -> Machine {
     let named = {
         let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
         hints.iter().find_map(|&hint| {
@@ -93,14 +103,90 @@ pub(crate) fn machine_for(hints: &[Hint]) -> Machine {
             registry.by_id.get(&id?)?.upgrade()
         })
     };
-    named.map_or_else(of_thread, Machine)
+    named.map_or_else(|| of_thread(call), Machine)
 }
 
-/// The machine entered last, else that of the context last made current, else the process's default one.
-fn of_thread() -> Machine {
+/// The machine entered last, else that of the context last made current, else that of all threads, else the process's default one.
+fn of_thread(call: &'static str) -> Machine {
     let entered = ENTERED.try_with(|entered| entered.borrow().last().cloned()).ok().flatten();
     let last = || LAST.try_with(|last| last.borrow().upgrade()).ok().flatten().map(Machine);
-    entered.or_else(last).unwrap_or_else(|| DEFAULT.get_or_init(Machine::new).clone())
+    let adopting = || locked(&ADOPTING).as_ref().map(|(machine, _)| machine.clone());
+    entered.or_else(last).or_else(adopting).unwrap_or_else(|| {
+        let mut strays = locked(&STRAYS);
+        let (checks, calls) = &mut *strays;
+        if *checks > 0 && calls.len() < KEPT {
+            calls.push((thread(), call));
+        }
+        drop(strays);
+        DEFAULT.get_or_init(Machine::new).clone()
+    })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes `machine` that of every thread that is on no other, once there is no such machine; false if the calling thread would
+/// wait for itself.
+pub(crate) fn adopt(machine: &Machine) -> bool {
+    let mut adopting = locked(&ADOPTING);
+    let own = thread();
+    loop {
+        match &*adopting {
+            None => {
+                *adopting = Some((machine.clone(), own));
+                return true;
+            }
+            Some((_, by)) if *by == own => return false,
+            Some(_) => {
+                let woken = ADOPTION_ENDED.wait(adopting);
+                adopting = woken.unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+/// No machine is that of every thread any more.
+pub(crate) fn end_adoption() {
+    let ended = locked(&ADOPTING).take();
+    ADOPTION_ENDED.notify_one();
+    // Without the lock: the machine may end with this, and unmaps its memory.
+    drop(ended);
+}
+
+/// A check that is under way, and sees the calls of threads that are on no machine.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// The calls seen before.
+    from: usize,
+    /// The last thread that had called anything before.
+    last_thread: u64,
+}
+
+impl Watch {
+    pub(crate) fn begin() -> Self {
+        let mut strays = locked(&STRAYS);
+        strays.0 += 1;
+        Self { from: strays.1.len(), last_thread: LAST_THREAD.load(Ordering::Relaxed) }
+    }
+
+    /// The calls that were made since on no machine, by threads that had called nothing before: those that the program started,
+    /// and not the other tests of the process.
+    pub(crate) fn strays(&self) -> Vec<&'static str> {
+        let strays = locked(&STRAYS);
+        let since = strays.1.iter().skip(self.from);
+        since.filter(|(thread, _)| *thread > self.last_thread).map(|&(_, call)| call).collect()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut strays = locked(&STRAYS);
+        strays.0 -= 1;
+        if strays.0 == 0 {
+            strays.1.clear();
+        }
+    }
 }
 
 /// The calling thread has made a context of `machine` current.

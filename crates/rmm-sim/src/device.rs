@@ -36,6 +36,10 @@ pub(crate) struct Device {
     attributes: BTreeMap<CuDeviceAttribute, i32>,
     /// How often the primary context is retained.
     pub(crate) retained: u32,
+    /// The id of the primary context while there is one: made by a retain, ended by a reset or the last release.
+    pub(crate) context_id: Option<u64>,
+    /// What every call in the primary context returns since a kernel of it failed.
+    pub(crate) failed: Option<CuResult>,
     /// Devices whose memory the primary context may use.
     pub(crate) peers: BTreeSet<usize>,
     /// The stream NULL of the primary context.
@@ -73,6 +77,8 @@ impl Device {
             small: Ranges::default(),
             attributes,
             retained: 0,
+            context_id: None,
+            failed: None,
             peers: BTreeSet::new(),
             legacy_stream: 0,
             default_pool: 0,
@@ -114,7 +120,8 @@ impl Device {
 
     /// Gives back what [`take`](Self::take) with the same `bytes` returned.
     pub(crate) fn give(&mut self, address: usize, bytes: usize) {
-        let Some(offset) = self.visible.offset_of(address) else { return };
+        let offset = self.visible.offset_of(address);
+        let offset = offset.expect("memory goes back to the device that it was taken from");
         if bytes >= LARGE {
             self.give_units(offset, bytes.next_multiple_of(UNIT));
         } else {

@@ -17,6 +17,7 @@ pub(crate) enum Kind {
 
 /// The word that names `slot` of `machine`.
 pub(crate) fn encode(machine: u32, kind: Kind, slot: usize) -> *mut c_void {
+    assert!(slot < 0x0fff_ffff, "a slot that is larger would name another kind of object");
     std::ptr::without_provenance_mut(
         ((machine as usize) << 32) | ((kind as usize) << 28) | (slot + 1),
     )
@@ -63,6 +64,15 @@ impl Slots {
         let key = self.keys.get_mut(slot)?.take()?;
         self.vacant.push(slot);
         Some(key)
+    }
+
+    /// Lets go of every key that is not wanted. The slots are handed out again in the order in which they were before.
+    pub(crate) fn retain(&mut self, mut is_wanted: impl FnMut(u64) -> bool) {
+        for slot in (0..self.keys.len()).rev() {
+            if self.keys[slot].is_some_and(|key| !is_wanted(key)) {
+                self.remove(slot);
+            }
+        }
     }
 
     /// Whether something that this slot named is gone, and nothing has its place yet.

@@ -51,7 +51,8 @@ impl HostMemory {
 
     /// Gives back what [`take`](Self::take) with the same `bytes` returned.
     pub(crate) fn give(&mut self, address: usize, bytes: usize) {
-        let Some(offset) = self.mapping.offset_of(address) else { return };
+        let offset = self.mapping.offset_of(address);
+        let offset = offset.expect("memory goes back to where it was taken from");
         let len = bytes.next_multiple_of(PAGE);
         self.mapping.discard(offset, len);
         // Left accessible if the system refuses (out of mappings): only the fault on misuse is lost.

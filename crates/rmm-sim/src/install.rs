@@ -51,6 +51,15 @@ pub fn install() -> Result<&'static Driver, InstallError> {
     }
 }
 
+/// # Panics
+/// If the process has another driver already.
+#[track_caller]
+pub(crate) fn expect_installed() {
+    if let Err(error) = install() {
+        panic!("{error}");
+    }
+}
+
 /// The process has another driver already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstallError(());

@@ -38,13 +38,14 @@ pub struct Kernel {
     name: &'static str,
     ranges: Vec<(CuDevicePtr, usize, Operation)>,
     lasts: Option<Duration>,
+    fails: Option<CuResult>,
     run: Run,
 }
 
 impl Kernel {
     /// A kernel that does `run`; `name` is for traces.
     pub fn new(name: &'static str, run: impl FnOnce(&mut KernelMemory) + Send + 'static) -> Self {
-        Self { name, ranges: Vec::new(), lasts: None, run: Run::Once(Box::new(run)) }
+        Self::with(name, Run::Once(Box::new(run)))
     }
 
     /// A kernel that may run any number of times, as those of a graph do: a stream that is being captured takes no other.
@@ -60,7 +61,11 @@ impl Kernel {
         name: &'static str,
         run: impl FnMut(&mut KernelMemory) + Send + 'static,
     ) -> Self {
-        Self { name, ranges: Vec::new(), lasts: None, run: Run::Often(Arc::new(Mutex::new(run))) }
+        Self::with(name, Run::Often(Arc::new(Mutex::new(run))))
+    }
+
+    fn with(name: &'static str, run: Run) -> Self {
+        Self { name, ranges: Vec::new(), lasts: None, fails: None, run }
     }
 
     /// It reads `bytes` bytes at `pointer`.
@@ -84,6 +89,37 @@ impl Kernel {
         self
     }
 
+    /// It fails at its end, as a kernel does that uses an address which it must not (`ILLEGAL_ADDRESS`) or that traps
+    /// (`LAUNCH_FAILED`). Its context is lost then: work that is queued there never runs, and every later call in it returns
+    /// `code`, also those that free memory and destroy streams. A reset ends the context and heals nothing: as on an H200 the device gives
+    /// the process no other one, and `cuDevicePrimaryCtxRetain` returns `code`.
+    ///
+    /// ```
+    /// use rmm_sim::{Kernel, Machine};
+    /// use rmm_sys::{CuContext, CuDevice, CuResult, CuStream};
+    ///
+    /// let machine = Machine::new();
+    /// let _here = machine.enter();
+    /// let (driver, mut context) = (rmm_sim::driver(), CuContext::NULL);
+    /// // SAFETY: `context` may be written.
+    /// unsafe {
+    ///     driver.cuInit(0).result()?;
+    ///     driver.cuDevicePrimaryCtxRetain(&mut context, CuDevice(0)).result()?;
+    ///     driver.cuCtxSetCurrent(context).result()?;
+    /// }
+    /// machine.launch(CuStream::NULL, Kernel::new("wild", |_| ()).fails(CuResult::ILLEGAL_ADDRESS))?;
+    /// // SAFETY: it takes no argument.
+    /// assert_eq!(unsafe { driver.cuCtxSynchronize() }, CuResult::ILLEGAL_ADDRESS);
+    /// // SAFETY: as above.
+    /// assert_eq!(unsafe { driver.cuCtxSynchronize() }, CuResult::ILLEGAL_ADDRESS);
+    /// # Ok::<(), CuResult>(())
+    /// ```
+    #[doc(alias = "sticky error")]
+    pub fn fails(mut self, code: CuResult) -> Self {
+        self.fails = Some(code);
+        self
+    }
+
     fn uses(mut self, pointer: CuDevicePtr, bytes: usize, operation: Operation) -> Self {
         self.ranges.push((pointer, bytes, operation));
         self
@@ -104,6 +140,8 @@ pub(crate) struct Body {
     pub(crate) name: &'static str,
     pub(crate) places: Vec<(Place, Operation)>,
     pub(crate) lasts: Option<Duration>,
+    /// What its context returns from its end on, if it fails.
+    pub(crate) fails: Option<CuResult>,
     pub(crate) run: Run,
 }
 
@@ -124,14 +162,16 @@ impl Body {
             Ok((state.usable_place(kernel.name, address, bytes, Side::Device)?, operation))
         };
         let places = kernel.ranges.iter().map(&mut place).collect::<Result<_, CuResult>>()?;
-        Ok(Self { name: kernel.name, places, lasts: kernel.lasts, run: kernel.run })
+        let Kernel { name, lasts, fails, run, .. } = kernel;
+        Ok(Self { name, places, lasts, fails, run })
     }
 
     /// The same kernel once more, if it may run often.
     pub(crate) fn replica(&self) -> Option<Self> {
         let Run::Often(run) = &self.run else { return None };
         let run = Run::Often(Arc::clone(run));
-        Some(Self { name: self.name, places: self.places.clone(), lasts: self.lasts, run })
+        let (places, lasts, fails) = (self.places.clone(), self.lasts, self.fails);
+        Some(Self { name: self.name, places, lasts, fails, run })
     }
 }
 

@@ -15,8 +15,9 @@ impl Machine {
     /// `NOT_SUPPORTED` if the stream is being captured and the kernel is not [repeatable](Kernel::repeatable),
     /// `INVALID_HANDLE` for a stream that is not of this machine, `INVALID_VALUE` for a range that does not lie within one live
     /// allocation (or in mappings without a gap), that the stream's device has no right to use like that, or that the host can
-    /// use (see [`launch_on_shared`](Self::launch_on_shared)), `NOT_PERMITTED` inside a host function or kernel, and
-    /// `INVALID_CONTEXT` for a default stream where the calling thread has no current context.
+    /// use (see [`launch_on_shared`](Self::launch_on_shared)), `NOT_PERMITTED` inside a host function or kernel,
+    /// `INVALID_CONTEXT` for a default stream where the calling thread has no current context, and the code of a
+    /// [kernel that failed](Kernel::fails) in the stream's context before.
     pub fn launch(&self, stream: CuStream, kernel: Kernel) -> Result<(), CuResult> {
         let body = Body::new(kernel, self)?;
         if body.places.iter().all(|(place, _)| place.on_device_only()) {
@@ -51,6 +52,7 @@ impl Machine {
         session.clock.charge("cuLaunchKernel");
         session.captures.call = "a kernel launch";
         let stream = session.stream(stream)?;
+        session.refuse_on_failed_stream(stream)?;
         let work = Work::Kernel(body);
         session.check_rights(stream, &work)?;
         session.enqueue(stream, work)?;

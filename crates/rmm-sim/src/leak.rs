@@ -5,20 +5,27 @@ use crate::state::State;
 use crate::trace::{Leak, LeakKind};
 
 impl State {
+    /// What is in a context in which a kernel failed can not be released, and so is no leak.
     pub(crate) fn leaks(&self) -> Vec<Leak> {
         let leak = |kind, what, bytes| Leak { kind, what, bytes };
+        let works = |device: usize| self.devices[device].failed.is_none();
         let mut leaks = Vec::new();
-        leaks.extend(self.allocations.iter().map(|allocation| {
+        let allocations = self.allocations.iter().filter(|allocation| works(allocation.device));
+        leaks.extend(allocations.map(|allocation| {
             let place = self.describe(allocation.start);
             let what = format!("{} bytes at {place} ({:?})", allocation.bytes, allocation.kind);
             leak(LeakKind::Allocation, what, allocation.bytes)
         }));
-        leaks.extend(
-            self.stream_slots.keys().map(|id| leak(LeakKind::Stream, format!("stream {id}"), 0)),
-        );
-        leaks.extend(
-            self.event_slots.keys().map(|key| leak(LeakKind::Event, format!("event {key}"), 0)),
-        );
+        let streams = self
+            .stream_slots
+            .keys()
+            .filter(|&id| self.streams.get(id).is_none_or(|stream| works(stream.device)));
+        leaks.extend(streams.map(|id| leak(LeakKind::Stream, format!("stream {id}"), 0)));
+        let events = self
+            .event_slots
+            .keys()
+            .filter(|key| self.events.get(key).is_none_or(|event| works(event.device)));
+        leaks.extend(events.map(|key| leak(LeakKind::Event, format!("event {key}"), 0)));
         let own = |key: &u64| self.pools.get(key).is_some_and(|pool| !pool.is_default);
         leaks.extend(
             self.pool_slots

@@ -13,6 +13,8 @@
 //!   what happens to one piece of memory under several addresses is known to be the same memory.
 //! - Calls and work take simulated [time](Machine::time), and the host's [waits](Machine::stalls) are counted.
 //! - Any call can be made to [fail](Machine::fail), memory runs out, and the driver can be [gone](Machine::kill).
+//! - A kernel can [fail](Kernel::fails): its context is lost, as after an illegal address on a GPU. A primary context is
+//!   reset by the driver's own call, which ends all that is in it.
 //! - [`check`] runs a test's program under many schedules, [`explore`] on every course that it can take, and
 //!   [`fail_each_call`] with each of its driver calls failing in turn.
 //! - Misuse that would be silent on a device is told: [violations](Machine::violations), [leaks](Machine::leaks).
@@ -22,7 +24,9 @@
 //!
 //! # Which machine a call is for
 //! A handle or an address among the arguments names its machine. Otherwise it is the one that the calling thread
-//! entered last; else that of the context which the thread last made current; else a default machine of the process.
+//! entered last; else that of the context which the thread last made current; else the one that
+//! [all threads entered](Machine::enter_all_threads), if there is one; else a default machine of the process. A thread that a
+//! test starts is on no machine until it enters one: [`check`] fails if such a thread calls the driver.
 //! `cuInit` holds for the process, as it does with a real driver. Contexts are current per thread and machine, and
 //! calls that make something in a context need one, as does the use of a default stream, which is the context's; calls that say
 //! by a handle or an address which one they mean do not.
@@ -35,20 +39,23 @@
 //! captured returns `NOT_SUPPORTED`, and kernels have to be [repeatable](Kernel::repeatable) there. A launch
 //! runs a graph's nodes one after another, in an order that the graph allows, so that branches which use the same memory without
 //! being joined are not found. Which device may use the memory of which is kept and told, and stops
-//! work on mapped memory and kernels on any; fills of another device's memory are let through. When the last retain of a primary context is released, its
-//! objects stay; they can not be used until it is retained again. Host functions and kernels run on a thread that makes a
+//! work on mapped memory and kernels on any; fills of another device's memory are let through. Contexts are primary ones; there is
+//! no `cuCtxCreate`. Host functions and kernels run on a thread that makes a
 //! driver call, so one that waits for what that thread does next never ends.
 
 #![cfg(unix)]
 
 mod alloc;
+mod attribute;
 mod builder;
+mod bytes;
 mod call;
 mod calls;
 mod capture;
 mod check;
 mod checker;
 mod clock;
+mod context;
 mod costs;
 mod current;
 mod device;
@@ -67,6 +74,7 @@ mod machine;
 mod mapping;
 mod memory;
 mod pool;
+mod prefetch;
 mod ranges;
 mod run;
 mod schedule;
@@ -77,6 +85,8 @@ mod stream;
 mod trace;
 mod virtual_memory;
 
+#[doc(hidden)]
+pub use attribute::TestOutcome;
 pub use builder::MachineBuilder;
 pub use check::{MissingOrder, Operation, Violation, ViolationAccess, ViolationKind};
 pub use checker::{Checker, check};
@@ -87,6 +97,31 @@ pub use fail_each::fail_each_call;
 pub use fault::Fault;
 pub use install::{InstallError, driver, install};
 pub use kernel::{Kernel, KernelMemory};
-pub use machine::{Entered, Machine};
+pub use machine::{Entered, EnteredByAll, Machine};
 pub use schedule::Schedule;
 pub use trace::{Leak, LeakKind, TraceEntry};
+
+/// Makes a function a test that [`check`] runs: on a fresh machine under each of several schedules. It takes the machine or nothing, and
+/// returns nothing or a `Result`, of which an error fails the test. Options have the names of [`Checker`]'s methods.
+///
+/// ```
+/// use rmm_sim::{Machine, Schedule};
+///
+/// #[rmm_sim::test]
+/// fn the_pipeline_is_in_order(gpu: &Machine) {
+///     // what the program does
+/// }
+///
+/// #[rmm_sim::test(machine = Machine::builder().devices(2), schedules = [Schedule::Lazy], leaks = false)]
+/// fn two_devices_are_found() -> Result<(), rmm_sys::CuResult> {
+///     let mut count = 0;
+///     // SAFETY: `count` may be written.
+///     unsafe {
+///         rmm_sim::driver().cuInit(0).result()?;
+///         rmm_sim::driver().cuDeviceGetCount(&mut count).result()?;
+///     }
+///     assert_eq!(count, 2);
+///     Ok(())
+/// }
+/// ```
+pub use rmm_sim_macros::test;

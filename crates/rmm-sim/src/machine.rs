@@ -13,7 +13,7 @@ use crate::check::{Operation, Violation};
 use crate::clock::Stalls;
 use crate::current;
 use crate::fault::Fault;
-use crate::memory::{Place, Side};
+use crate::memory::Side;
 use crate::schedule::{Choices, Schedule, Script};
 use crate::session::Session;
 use crate::state::State;
@@ -99,11 +99,53 @@ impl Machine {
     /// If the process has another driver already: it can have only one.
     #[must_use = "the machine is left when the guard is dropped"]
     pub fn enter(&self) -> Entered {
-        if let Err(error) = crate::install() {
-            panic!("{error}");
-        }
+        crate::install::expect_installed();
         current::enter(self);
         Entered { machine: self.clone(), _thread: PhantomData }
+    }
+
+    /// Makes this the calling thread's machine until the thread ends: for the hook that a thread pool runs on each of its threads
+    /// as it starts, such as `on_thread_start` of tokio's runtime or `start_handler` of rayon's.
+    ///
+    /// ```
+    /// let machine = rmm_sim::Machine::new();
+    /// let on_start = { let machine = machine.clone(); move || machine.enter_until_thread_ends() };
+    /// std::thread::spawn(move || {
+    ///     on_start();
+    ///     // SAFETY: `cuInit` takes no pointer.
+    ///     assert!(unsafe { rmm_sim::driver().cuInit(0) }.is_success());
+    /// }).join().unwrap();
+    /// assert_eq!(machine.calls(), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`enter`](Self::enter).
+    pub fn enter_until_thread_ends(&self) {
+        crate::install::expect_installed();
+        current::enter(self);
+    }
+
+    /// Makes this the machine of every thread that is on none, until the guard is dropped: of threads that a program starts, and
+    /// that cannot enter it themselves. One machine at a time is the process's; this waits until no other one is. In a test program that
+    /// runs tests on several threads, tests that enter no machine are on this one meanwhile, too.
+    ///
+    /// ```
+    /// let machine = rmm_sim::Machine::new();
+    /// let here = machine.enter_all_threads();
+    /// // SAFETY: `cuInit` takes no pointer.
+    /// std::thread::spawn(|| assert!(unsafe { rmm_sim::driver().cuInit(0) }.is_success())).join().unwrap();
+    /// assert_eq!(machine.calls(), 1);
+    /// drop(here);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`enter`](Self::enter), and if the calling thread has made all threads enter a machine already: it would wait for itself.
+    #[must_use = "the machine is left when the guard is dropped"]
+    pub fn enter_all_threads(&self) -> EnteredByAll {
+        crate::install::expect_installed();
+        let adopted = current::adopt(self);
+        assert!(adopted, "the calling thread has made all threads enter a machine already");
+        EnteredByAll { _thread: PhantomData }
     }
 
     /// Runs `run` with this as the calling thread's machine.
@@ -118,6 +160,15 @@ impl Machine {
     /// Makes driver calls fail by a rule, from now on and besides the rules given before.
     pub fn fail(&self, fault: Fault) {
         self.lock().faults.rules.push(fault);
+    }
+
+    /// Loses the primary context of a device, as if a kernel that [fails](crate::Kernel::fails) with `code` had just run there. Does nothing
+    /// if there is no such device, or no context to lose.
+    pub fn fail_context(&self, device: usize, code: CuResult) {
+        let mut session = Session::open(self);
+        if session.devices.get(device).is_some_and(|device| device.context_id.is_some()) {
+            session.fail_context(device, code);
+        }
     }
 
     /// Forgets all rules by which calls fail.
@@ -250,31 +301,6 @@ impl Machine {
         }
     }
 
-    /// Reads the bytes at `pointer` as they are now, whatever is queued and whoever may access them.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE` if the range does not lie within one live allocation, or in mappings without a gap.
-    pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
-        let state = self.lock();
-        let place = allocated(&state, pointer, target.len())?;
-        state.load(&place, target);
-        Ok(())
-    }
-
-    /// Writes bytes of device memory at `pointer` now, whatever is queued.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read), and for memory that the host can use: the program may have borrowed it.
-    pub fn write(&self, pointer: CuDevicePtr, source: &[u8]) -> Result<(), CuResult> {
-        let mut state = self.lock();
-        let place = allocated(&state, pointer, source.len())?;
-        if !place.on_device_only() {
-            return Err(CuResult::INVALID_VALUE);
-        }
-        state.store(&place, source);
-        Ok(())
-    }
-
     /// Lets a script decide what runs before each call.
     pub(crate) fn follow(&self, script: Script) {
         let mut state = self.lock();
@@ -295,17 +321,6 @@ impl Machine {
     }
 }
 
-/// A range in an allocation that this machine made.
-fn allocated(state: &State, pointer: CuDevicePtr, bytes: usize) -> Result<Place, CuResult> {
-    let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
-    let place = state.place(address, bytes, Side::Device)?;
-    // What the program registered is its own; nothing says that it is still there.
-    let own = place
-        .allocation
-        .is_some_and(|allocation| allocation.kind != crate::memory::Kind::Registered);
-    if own { Ok(place) } else { Err(CuResult::INVALID_VALUE) }
-}
-
 /// A thread's stay in a [`Machine`]; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Entered {
@@ -317,5 +332,18 @@ pub struct Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         current::leave(&self.machine);
+    }
+}
+
+/// All threads' stay in a [`Machine`]; it ends when this is dropped.
+#[derive(Debug)]
+pub struct EnteredByAll {
+    /// The thread that made it ends it, so that it can tell that it would wait for itself.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for EnteredByAll {
+    fn drop(&mut self) {
+        current::end_adoption();
     }
 }

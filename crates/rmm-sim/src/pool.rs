@@ -97,7 +97,10 @@ impl Pool {
         Self {
             device,
             medium,
-            location: CuMemLocation { kind, id: i32::try_from(device).unwrap_or(i32::MAX) },
+            location: CuMemLocation {
+                kind,
+                id: i32::try_from(device).expect("fewer than 2^31 devices"),
+            },
             decompresses: false,
             sharing: Sharing::Private,
             max_size,
@@ -253,7 +256,12 @@ impl Pool {
 
     /// Gives a block back, freed at `point` (`None`: complete already).
     pub(crate) fn give(&mut self, start: usize, len: usize, freed: Option<Point>) {
-        let Some((&segment, _)) = self.segments.range(..=start).next_back() else { return };
+        let (&segment, &bytes) = self
+            .segments
+            .range(..=start)
+            .next_back()
+            .expect("a segment is there as long as a block of it is handed out");
+        assert!(start + len <= segment + bytes, "a block lies in one segment of its pool");
         self.free.insert(start, Block { len, segment, freed });
     }
 
@@ -276,6 +284,13 @@ impl Pool {
         self.free.insert(start, Block { len, segment: start, freed: None });
         self.reserved += len;
         self.reserved_high = self.reserved_high.max(self.reserved);
+    }
+
+    /// Takes out all segments, whoever holds what of them; returns them as (start, length).
+    pub(crate) fn take_segments(&mut self) -> BTreeMap<usize, usize> {
+        self.free.clear();
+        self.reserved = 0;
+        std::mem::take(&mut self.segments)
     }
 
     /// Takes out wholly free segments, highest first, as long as `keep` bytes stay; returns them as (start, length).

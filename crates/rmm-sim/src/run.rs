@@ -220,7 +220,7 @@ impl Session<'_> {
             Work::Kernel(body) => {
                 let mut memory =
                     KernelMemory::new(self.machine.clone(), device, body.name, body.places);
-                let run = body.run;
+                let (run, fails) = (body.run, body.fails);
                 let outcome = self.unlocked(|| {
                     current::callback(|| catch_unwind(AssertUnwindSafe(|| run.run(&mut memory))))
                 });
@@ -228,6 +228,9 @@ impl Session<'_> {
                     self.checks.report(
                         Violation::new(ViolationKind::KernelPanicked).with_detail(body.name),
                     );
+                }
+                if let Some(code) = fails {
+                    self.fail_context(device, code);
                 }
             }
             work => {

@@ -136,7 +136,7 @@ impl<'a> Session<'a> {
     pub(crate) fn context(&self) -> Result<usize, CuResult> {
         let device = self.context_stacks.get(&self.thread).and_then(|stack| stack.last().copied());
         let device = device.ok_or(CuResult::INVALID_CONTEXT)?;
-        if self.devices[device].retained == 0 {
+        if self.devices[device].context_id.is_none() {
             Err(CuResult::CONTEXT_IS_DESTROYED)
         } else {
             Ok(device)
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
         let slot = handle::decode(context.addr(), self.state_machine(), Kind::Context);
         let device =
             slot.filter(|&slot| slot < self.devices.len()).ok_or(CuResult::INVALID_CONTEXT)?;
-        if self.devices[device].retained == 0 {
+        if self.devices[device].context_id.is_none() {
             Err(CuResult::CONTEXT_IS_DESTROYED)
         } else {
             Ok(device)

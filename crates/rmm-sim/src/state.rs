@@ -16,6 +16,7 @@ use crate::handle::Slots;
 use crate::host::HostMemory;
 use crate::memory::Allocations;
 use crate::pool::{Medium, Pool};
+use crate::prefetch::Prefetches;
 use crate::schedule::{Choices, Schedule};
 use crate::stream::{Order, Streams};
 use crate::trace::TraceEntry;
@@ -36,6 +37,7 @@ pub(crate) struct State {
     pub(crate) devices: Vec<Device>,
     pub(crate) host: HostMemory,
     pub(crate) allocations: Allocations,
+    pub(crate) prefetches: Prefetches,
     pub(crate) virtual_memory: VirtualMemory,
     pub(crate) pools: BTreeMap<u64, Pool>,
     pub(crate) pool_slots: Slots,
@@ -47,8 +49,10 @@ pub(crate) struct State {
     pub(crate) events: HashMap<u64, Event>,
     pub(crate) event_slots: Slots,
     pub(crate) captures: Captures,
-    /// The last key given to an event or pool.
+    /// The last key given to an event, pool or context.
     pub(crate) last_key: u64,
+    /// Whether a reset ends what is no context's, too.
+    pub(crate) reset_ends_all: bool,
     pub(crate) clock: Clock,
 
     /// The devices whose contexts each thread has on its stack, by the thread's number.
@@ -83,6 +87,7 @@ impl State {
             devices,
             host,
             allocations: Allocations::default(),
+            prefetches: Prefetches::default(),
             virtual_memory: VirtualMemory::default(),
             pools: BTreeMap::new(),
             pool_slots: Slots::default(),
@@ -93,6 +98,7 @@ impl State {
             event_slots: Slots::default(),
             captures: Captures::default(),
             last_key: 0,
+            reset_ends_all: false,
             clock: Clock::new(costs),
             context_stacks: HashMap::new(),
             thread_streams: HashMap::new(),

@@ -221,6 +221,32 @@ impl Streams {
         self.bury_if_done(id);
     }
 
+    /// Takes all work of a device's streams away, but for what is running now; its items count as done. Returns the items.
+    pub(crate) fn abandon(&mut self, device: usize) -> Vec<Item> {
+        let mut abandoned = Vec::new();
+        let mut done = Vec::new();
+        for (&id, stream) in self.by_id.iter_mut().filter(|(_, stream)| stream.device == device) {
+            abandoned.extend(stream.queue.drain(..));
+            stream.completed = stream.submitted - u64::from(stream.running);
+            done.push(id);
+        }
+        for id in done {
+            self.bury_if_done(id);
+        }
+        abandoned
+    }
+
+    /// Whether some thread is running work of a device.
+    pub(crate) fn is_running(&self, device: usize) -> bool {
+        self.by_id.values().any(|stream| stream.device == device && stream.running)
+    }
+
+    /// Ends a device's streams, all of whose work is done.
+    pub(crate) fn end_all_of(&mut self, device: usize) {
+        self.by_id.retain(|_, stream| stream.device != device);
+        self.forget_gone(device);
+    }
+
     fn bury_if_done(&mut self, id: u64) {
         if self.get(id).is_some_and(|stream| stream.destroyed && stream.is_drained())
             && let Some(stream) = self.by_id.remove(&id)

@@ -114,7 +114,8 @@ impl VirtualMemory {
 
     /// Maps all of some physical memory at reserved addresses where nothing is mapped.
     pub(crate) fn map(&mut self, start: usize, key: u64) {
-        let Some(physical) = self.physical.get_mut(&key) else { return };
+        let physical = self.physical.get_mut(&key);
+        let physical = physical.expect("what is mapped is held by a handle");
         physical.mappings += 1;
         self.last_mapping += 1;
         let mapped = Mapped {

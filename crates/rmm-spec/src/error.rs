@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why a text describes no stack of resources. Displays as what is wrong, the line, and a mark below the character.
+/// Why a text describes no stack of resources. Displays as what is wrong, the line, and a mark below the character; of a long
+/// line the part around the mark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpecError {
     message: String,
@@ -22,13 +23,23 @@ impl SpecError {
     }
 }
 
+/// Characters of the text that are shown before the mark, and from it on.
+const SHOWN: usize = 200;
+
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { message, text, offset } = self;
-        // One character for one character, so that the mark is where it should be.
-        let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let before = text.get(..*offset).unwrap_or(text).chars().count();
-        write!(f, "{message}\n  {shown}\n  {:before$}^", "")
+        let first = before.saturating_sub(SHOWN);
+        let cut = if first > 0 { "..." } else { "" };
+        let mut rest = text.chars().skip(first);
+        // One character for one character, so that the mark is where it should be.
+        let shown: String =
+            rest.by_ref().take(2 * SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let and_more = if rest.next().is_some() { "..." } else { "" };
+        // `{:width$}` panics for a width of more than 65,535, which this is below.
+        let indent = " ".repeat(cut.len() + before - first);
+        write!(f, "{message}\n  {cut}{shown}{and_more}\n  {indent}^")
     }
 }
 

@@ -20,6 +20,8 @@ use rmm_core::{AnyResource, Error};
 use plan::Plan;
 
 pub use error::SpecError;
+#[doc(hidden)]
+pub use value::bytes_of_unit;
 
 /// The environment variable that [`ResourceSpec::from_environment`] reads.
 pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
@@ -27,7 +29,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// A stack of resources, described by a line of text and not made yet.
 ///
 /// A resource is a name, and in parentheses what it is over and its options: `statistics(pool(cuda, initial=1GiB, max=8GiB))`. Sizes are
-/// whole numbers of bytes, or of `KiB`, `MiB`, `GiB` or `TiB`; `yes` and `no` turn options on and off; text with other characters than letters, digits and
+/// whole numbers of bytes, or of `KiB`, `MiB`, `GiB` or `TiB` (powers of 1,024), or of `kB`, `MB`, `GB` or `TB` (powers of 1,000); `yes` and `no` turn options on and off; text with other characters than letters, digits and
 /// `_-./` is put in double quotes. In names `_` is `-`.
 ///
 /// | over nothing | options |
@@ -38,7 +40,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// | over another | options |
 /// |---|---|
 /// | `pool` | `initial`, `max`, `soft-max`; `preset`: `throughput`, `compact` or `deterministic` |
-/// | `arena` | `size` |
+/// | `arena` | `size`, all of which it takes when it is made: without it half of the device's free memory |
 /// | `fixed-size` | `block`, `blocks`, `max` |
 /// | `binning` | `bins`: powers of two, `18..22` |
 /// | `limiting` | `limit`, which it needs |
@@ -61,10 +63,10 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// let resource = spec.build()?;
 /// assert!(resource.stack().map(SyncResource::name).eq(["statistics", "pool", "cuda"]));
 ///
-/// let error = "statistics(pool(cuda, initial=1GB))".parse::<ResourceSpec>().unwrap_err();
+/// let error = "statistics(pool(cuda, initial=1G))".parse::<ResourceSpec>().unwrap_err();
 /// assert_eq!(error.to_string(), "\
-/// expected a size such as 24GiB, 512MiB or a number of bytes
-///   statistics(pool(cuda, initial=1GB))
+/// expected a size such as 24GiB, 512MB or a number of bytes
+///   statistics(pool(cuda, initial=1G))
 ///                                 ^");
 /// # Ok(())
 /// # }

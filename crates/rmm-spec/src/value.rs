@@ -2,22 +2,35 @@
 
 use std::ops::RangeInclusive;
 
-/// A whole number of bytes, or of the unit behind it.
+/// The bytes of a unit by its name, in any case: `KiB` to `TiB` are powers of 1,024, `kB` to `TB` powers of 1,000, and none is one byte.
+#[doc(hidden)]
+pub fn bytes_of_unit(name: &str) -> Option<usize> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "" => 1,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return None,
+    })
+}
+
+/// A whole number of bytes (`B` or nothing behind it), or of the [unit](bytes_of_unit) behind it.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "kib" => 10,
-        "mib" => 20,
-        "gib" => 30,
-        "tib" => 40,
-        _ => return Err("expected a size such as 24GiB, 512MiB or a number of bytes".to_owned()),
+    let unit = if unit.eq_ignore_ascii_case("b") { "" } else { unit };
+    let Some(unit) = bytes_of_unit(unit) else {
+        return Err("expected a size such as 24GiB, 512MB or a number of bytes".to_owned());
     };
     if digits == 0 {
         return Err("expected a size such as 24GiB".to_owned());
     }
-    let bytes = number.parse().ok().and_then(|number: usize| number.checked_mul(1 << shift));
+    let bytes = number.parse().ok().and_then(|number: usize| number.checked_mul(unit));
     bytes.ok_or_else(|| "the size is too large".to_owned())
 }
 
@@ -50,12 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_binary_units_and_do_not_overflow() {
+    fn sizes_have_binary_or_decimal_units_and_do_not_overflow() {
         let good = [("0", 0), ("4096", 4096), ("7b", 7), ("1KiB", 1 << 10), ("2tib", 2 << 40)];
-        for (text, bytes) in good {
+        let decimal = [("1GB", 1_000_000_000), ("3kb", 3_000), ("2TB", 2_000_000_000_000)];
+        for (text, bytes) in good.into_iter().chain(decimal) {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "GiB", "1GB", "1.5GiB", "-1", "16777216TiB", "99999999999999999999"] {
+        for text in ["", "GiB", "1G", "1.5GiB", "-1", "16777216TiB", "99999999999999999999"] {
             assert!(size(text).is_err(), "{text}");
         }
     }

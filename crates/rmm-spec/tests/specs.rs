@@ -95,7 +95,7 @@ fn errors_point_at_the_character() {
         ("pool(cuda))", "          ^", "expected the end"),
         ("pool(cuda initial=1)", "          ^", "expected `,` or `)`"),
         ("pool(cuda, initial=)", "                   ^", "expected the value of `initial`"),
-        ("pool(cuda, initial=1GB)", "                   ^", "expected a size such as 24GiB"),
+        ("pool(cuda, initial=1XB)", "                   ^", "expected a size such as 24GiB"),
         ("pool(cuda, max=99999999TiB)", "               ^", "the size is too large"),
         ("pool(cuda, maximum=1)", "           ^", "`pool` has the options initial, max, soft-max"),
         ("pool(cuda, max=1, max=2)", "                  ^", "`max` is set twice"),
@@ -167,4 +167,16 @@ proptest! {
             prop_assert!(text.is_char_boundary(error.offset()), "{error}");
         }
     }
+}
+
+#[test]
+fn a_fault_far_into_a_long_text_is_shown_with_what_stands_around_it() {
+    let text = format!("limiting(cuda, limit=\"{}\" ; {})", "9".repeat(70_000), "x".repeat(1_000));
+    let error = text.parse::<ResourceSpec>().unwrap_err();
+    let shown = error.to_string();
+    let [message, line, mark] = shown.lines().collect::<Vec<_>>()[..] else { panic!("{shown}") };
+    assert_eq!(message, "a character that means nothing here");
+    assert_eq!(line.find(';'), mark.find('^'), "{shown}");
+    assert!(line.starts_with("  ...9") && line.ends_with("x..."), "{shown}");
+    assert!(shown.len() < 1_000);
 }

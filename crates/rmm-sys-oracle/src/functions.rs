@@ -11,8 +11,8 @@ use rmm_sys::{
     CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn, CuIpcEventHandle,
     CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAdvise, CuMemAllocationProp,
     CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool,
-    CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData, CuModule, CuPointerAttribute,
-    CuResult, CuStream, CuUuid,
+    CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData, CuMemRangeAttribute, CuModule,
+    CuPointerAttribute, CuResult, CuStream, CuUuid,
 };
 
 use crate::signature::{Signature, agree, layouts_of};

@@ -73,6 +73,7 @@ same_layout! {
     CuMemAllocationType = CUmemAllocationType {}
     CuMemAccessFlags = CUmemAccess_flags {}
     CuMemAdvise = CUmem_advise {}
+    CuMemRangeAttribute = CUmem_range_attribute {}
     CuGraphMemAttribute = CUgraphMem_attribute {}
     CuPointerAttribute = CUpointer_attribute {}
     CuMemoryType = CUmemorytype {}

@@ -119,6 +119,11 @@ same_values! {
         CU_MEM_ADVISE_SET_ACCESSED_BY,
         CU_MEM_ADVISE_UNSET_ACCESSED_BY,
     }
+    enumeration CuMemRangeAttribute = CUmem_range_attribute {
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION,
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE,
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID,
+    }
     enumeration CuGraphMemAttribute = CUgraphMem_attribute {
         CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
         CU_GRAPH_MEM_ATTR_USED_MEM_HIGH,
@@ -135,6 +140,7 @@ same_values! {
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
         CU_POINTER_ATTRIBUTE_RANGE_SIZE,
         CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+        CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE,
     }
     enumeration CuMemoryType = CUmemorytype {
         CU_MEMORYTYPE_HOST,

@@ -182,6 +182,17 @@ integer_kinds! {
         UNSET_ACCESSED_BY = 6 "CU_MEM_ADVISE_UNSET_ACCESSED_BY";
     }
 
+    /// A property of a range of managed memory that `cuMemRangeGetAttribute` tells.
+    CuMemRangeAttribute(c_uint) = "CUmem_range_attribute" {
+        /// `c_int`: the device that all of the range was last asked to be prefetched to, [`CuDevice::CPU`](crate::CuDevice::CPU) for the
+        /// host, or [`CuDevice::INVALID`](crate::CuDevice::INVALID) if there is no such one place.
+        LAST_PREFETCH_LOCATION = 4 "CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION";
+        /// [`CuMemLocationType`]: the kind of that place, since 12.2.
+        LAST_PREFETCH_LOCATION_TYPE = 7 "CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE";
+        /// `c_int`: the number of that place, if it is a device or a NUMA node; since 12.2.
+        LAST_PREFETCH_LOCATION_ID = 8 "CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID";
+    }
+
     /// A count of a device's memory for graphs.
     CuGraphMemAttribute(c_uint) = "CUgraphMem_attribute" {
         /// `u64`: bytes in use by graphs now.
@@ -214,6 +225,8 @@ integer_kinds! {
         RANGE_SIZE = 12 "CU_POINTER_ATTRIBUTE_RANGE_SIZE";
         /// `CuMemPool`: the pool it came from.
         MEMPOOL_HANDLE = 17 "CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE";
+        /// `bool`: whether the decompression engine can use the memory; since 12.8. Zero the place before: drivers need not write more than one byte.
+        IS_HW_DECOMPRESS_CAPABLE = 21 "CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE";
     }
 
     /// Where the memory at an address is.

@@ -82,6 +82,9 @@ impl CuDevice {
     /// The processor, where a call takes a device or the host.
     #[doc(alias = "CU_DEVICE_CPU")]
     pub const CPU: Self = Self(-1);
+    /// No device, where a call tells one.
+    #[doc(alias = "CU_DEVICE_INVALID")]
+    pub const INVALID: Self = Self(-2);
 }
 
 /// An address that a device can use. Not a Rust pointer: the host may not read through it.

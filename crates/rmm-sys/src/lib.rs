@@ -23,6 +23,8 @@ mod results;
 mod symbols;
 mod table;
 mod types;
+#[doc(hidden)]
+pub mod watch;
 
 pub use annotations::{Annotations, Handing};
 pub use constants::*;

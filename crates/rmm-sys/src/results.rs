@@ -66,6 +66,55 @@ impl CuResult {
         if self.is_success() { Ok(()) } else { Err(self) }
     }
 
+    /// Whether a stream capture is the reason, as the codes 900 to 908 say. The answer then tells nothing about the work of a stream: it
+    /// may be running, and the stream may be captured.
+    ///
+    /// ```
+    /// use rmm_sys::CuResult;
+    ///
+    /// assert!(CuResult::STREAM_CAPTURE_UNSUPPORTED.is_capture());
+    /// assert!(CuResult::CAPTURED_EVENT.is_capture());
+    /// assert!(!CuResult::NOT_READY.is_capture());
+    /// ```
+    pub const fn is_capture(self) -> bool {
+        Self::STREAM_CAPTURE_UNSUPPORTED.0 <= self.0
+            && self.0 <= Self::STREAM_CAPTURE_WRONG_THREAD.0
+    }
+
+    /// Whether the error is sticky: the context is lost, runs no work any more, and answers every later call with this code.
+    ///
+    /// These are the codes of which the driver API's reference says that they leave "the process in an inconsistent state and any
+    /// further CUDA work will return the same error", those that say that the context "cannot be used anymore" or is destroyed, and
+    /// [`DEINITIALIZED`](Self::DEINITIALIZED). Every other error leaves open whether work runs.
+    ///
+    /// ```
+    /// use rmm_sys::CuResult;
+    ///
+    /// assert!(CuResult::ILLEGAL_ADDRESS.is_sticky() && CuResult::DEINITIALIZED.is_sticky());
+    /// assert!(!CuResult::INVALID_VALUE.is_sticky() && !CuResult::UNKNOWN.is_sticky());
+    /// assert!(!CuResult::STREAM_CAPTURE_UNSUPPORTED.is_sticky());
+    /// ```
+    pub const fn is_sticky(self) -> bool {
+        matches!(
+            self,
+            Self::DEINITIALIZED
+                | Self::ECC_UNCORRECTABLE
+                | Self::NVLINK_UNCORRECTABLE
+                | Self::CONTAINED
+                | Self::ILLEGAL_ADDRESS
+                | Self::LAUNCH_TIMEOUT
+                | Self::CONTEXT_IS_DESTROYED
+                | Self::ASSERT
+                | Self::HARDWARE_STACK_ERROR
+                | Self::ILLEGAL_INSTRUCTION
+                | Self::MISALIGNED_ADDRESS
+                | Self::INVALID_ADDRESS_SPACE
+                | Self::INVALID_PC
+                | Self::LAUNCH_FAILED
+                | Self::TENSOR_MEMORY_LEAK
+        )
+    }
+
     fn row(self) -> Option<&'static Row> {
         TABLE.binary_search_by_key(&self.0, |row| row.code.0).ok().map(|index| &TABLE[index])
     }

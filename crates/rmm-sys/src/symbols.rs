@@ -38,6 +38,9 @@ macro_rules! driver_symbols {
             required "12.0" cuDeviceCanAccessPeer(can: *mut c_int, device: CuDevice, peer: CuDevice);
             required "12.0" cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice);
             required "12.0" cuDevicePrimaryCtxRelease_v2(device: CuDevice);
+            required "12.0" cuDevicePrimaryCtxReset_v2(device: CuDevice);
+            required "12.0" cuDevicePrimaryCtxGetState(device: CuDevice, flags: *mut c_uint, active: *mut c_int);
+            required "12.0" cuCtxGetId(context: CuContext, id: *mut c_ulonglong);
             required "12.0" cuCtxGetCurrent(context: *mut CuContext);
             required "12.0" cuCtxSetCurrent(context: CuContext);
             required "12.0" cuCtxPushCurrent_v2(context: CuContext);
@@ -60,6 +63,7 @@ macro_rules! driver_symbols {
             required "12.0" cuMemHostUnregister(pointer: *mut c_void);
             required "12.0" cuMemHostGetDevicePointer_v2(device: *mut CuDevicePtr, host: *mut c_void, flags: c_uint);
             required "12.0" cuPointerGetAttribute(data: *mut c_void, attribute: CuPointerAttribute, pointer: CuDevicePtr);
+            required "12.0" cuMemRangeGetAttribute(data: *mut c_void, bytes: usize, attribute: CuMemRangeAttribute, pointer: CuDevicePtr, count: usize);
             optional "12.2" cuMemAdvise_v2(pointer: CuDevicePtr, bytes: usize, advice: CuMemAdvise, location: CuMemLocation);
             optional "12.2" cuMemPrefetchAsync_v2(pointer: CuDevicePtr, bytes: usize, location: CuMemLocation, flags: c_uint, stream: CuStream);
 

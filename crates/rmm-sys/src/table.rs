@@ -7,8 +7,9 @@ use crate::{
     CuDevicePtr, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn,
     CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAdvise,
     CuMemAllocationProp, CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType,
-    CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData, CuModule,
-    CuPointerAttribute, CuResult, CuStream, CuUuid, LoadError, driver_symbols,
+    CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData,
+    CuMemRangeAttribute, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, LoadError,
+    driver_symbols,
 };
 
 /// How a field of [`Driver`] holds a required and an optional function.
@@ -124,7 +125,11 @@ macro_rules! table {
                 /// for what is read or written through them until the call (or the work that it starts) is done.
                 #[expect(non_snake_case, reason = "the driver's own name")]
                 pub unsafe fn $name(&self $(, $argument: $type)*) -> CuResult {
-                    call!($kind (self.$name), $($argument),*)
+                    let code = call!($kind (self.$name), $($argument),*);
+                    if crate::watch::ends_context!($name) {
+                        crate::watch::note_end_of_context();
+                    }
+                    code
                 }
             )*
         }

@@ -3,6 +3,13 @@
 mod adaptors;
 mod caches;
 mod containers;
+mod core;
+mod device;
+mod end;
+mod fresh;
+mod heap;
+mod lost;
+mod streams;
 
 use std::borrow::Cow;
 
@@ -10,14 +17,9 @@ use crate::error::Result;
 
 const ORDER: &str = "crates/rmm-adaptors/src/pool/order.rs";
 const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
-const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
-const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
 const EXTENDING: &str = "crates/rmm-adaptors/src/pool/extend.rs";
-const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
 const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
 const ADDRESSES: &str = "crates/rmm-resources/src/virtual_memory/addresses.rs";
-const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
-const BINS: &str = "crates/rmm-adaptors/src/pool/heap/bins.rs";
 const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
 const RELEASE: &str = "crates/rmm-adaptors/src/pool/release.rs";
 const DIRECTORY: &str = "crates/rmm-adaptors/src/arena/directory.rs";
@@ -75,7 +77,21 @@ impl Mutant {
 
 /// All of them.
 pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
-    [MUTANTS, caches::MUTANTS, adaptors::MUTANTS, containers::MUTANTS].into_iter().flatten()
+    [
+        MUTANTS,
+        heap::MUTANTS,
+        caches::MUTANTS,
+        adaptors::MUTANTS,
+        containers::MUTANTS,
+        core::MUTANTS,
+        device::MUTANTS,
+        end::MUTANTS,
+        fresh::MUTANTS,
+        lost::MUTANTS,
+        streams::MUTANTS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Those of the pool and the base resources, by file.
@@ -97,15 +113,15 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "wait-taken-for-the-newest",
         file: ORDER,
-        original: "frontier[q.index()] = seal.covers.max(frontier[q.index()]);",
-        replacement: "frontier[q.index()] = self.slots[q.index()].open;",
+        original: "frontier.raise(q, seal.covers);",
+        replacement: "frontier.raise(q, self.slots[q.index()].open);",
         breaks: "a wait counts for all that the other stream frees later, too",
     },
     Mutant {
         name: "wait-noted-for-the-wrong-list",
         file: ORDER,
-        original: "frontier[q.index()] = seal.covers.max(frontier[q.index()]);",
-        replacement: "frontier.fill(seal.covers);",
+        original: "frontier.raise(q, seal.covers);",
+        replacement: "(0..).zip(&self.slots).for_each(|(list, _)| frontier.raise(ListId(list), seal.covers));",
         breaks: "a wait for one stream counts as one for all",
     },
     Mutant {
@@ -132,8 +148,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "covered-by-the-others-frontier",
         file: ORDER,
-        original: "self.slots[s.index()].frontier.get(q.index())",
-        replacement: "self.slots[q.index()].frontier.get(s.index())",
+        original: "self.slots[s.index()].frontier.point(q)",
+        replacement: "self.slots[q.index()].frontier.point(s)",
         breaks: "a stream may take what is freed on one that waited for it",
     },
     Mutant {
@@ -174,15 +190,15 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-wait-covers-later-frees",
         file: ORDER,
-        original: "slot.open += 1;\n                slot.open - 1",
-        replacement: "slot.open += 1;\n                slot.open",
+        original: "slot.open += 1;\n                (list, slot.open - 1)",
+        replacement: "slot.open += 1;\n                (list, slot.open)",
         breaks: "what is freed during a wait for the device counts as waited for",
     },
     Mutant {
         name: "new-stream-in-a-used-slot-is-done",
         file: ORDER,
-        original: "Slot { open, done: open - 1, ..slot }",
-        replacement: "Slot { open, done: open, ..slot }",
+        original: "Slot { open, done: open - 1, seals, frontier, ..slot }",
+        replacement: "Slot { open, done: open, seals, frontier, ..slot }",
         breaks: "the first blocks of a stream that gets a former one's place are anybody's",
     },
     Mutant {
@@ -195,8 +211,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "recycled-while-in-use",
         file: ORDER,
-        original: "slot.seals.is_empty() && slot.pins == 0 && ",
-        replacement: "slot.seals.is_empty() && ",
+        original: "if slot.pins > 0 || slot.is_spare {",
+        replacement: "if slot.is_spare {",
         breaks: "the place of a stream with a request under way goes to another",
     },
     Mutant {
@@ -205,69 +221,6 @@ const MUTANTS: &[Mutant] = &[
         original: "self.forget_stream(list);\n        self.slots[list.index()].sealing = Sealing::Never;\n    }\n\n    /// Frees",
         replacement: "self.forget_stream(list);\n    }\n\n    /// Frees",
         breaks: "events are recorded on streams that are gone",
-    },
-    Mutant {
-        name: "merging-takes-the-older-point-after",
-        file: HEAP,
-        original: "self.absorb_after(id);\n            point = point.max(its_point);",
-        replacement: "self.absorb_after(id);\n            point = point.min(its_point);",
-        breaks: "a block merged with the one behind it counts as freed when the older was",
-    },
-    Mutant {
-        name: "merging-takes-the-older-point-before",
-        file: HEAP,
-        original: "self.absorb_after(before);\n            point = point.max(its_point);",
-        replacement: "self.absorb_after(before);\n            point = point.min(its_point);",
-        breaks: "a block merged with the one before it counts as freed when the older was",
-    },
-    Mutant {
-        name: "covered-search-takes-any-point",
-        file: HEAP,
-        original: ".find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered)?;",
-        replacement: ".find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered || point > 0)?;",
-        breaks: "another stream's blocks are taken whether covered or not",
-    },
-    Mutant {
-        name: "pieces-in-use-go-back",
-        file: PIECES,
-        original: "matches!(node.state, State::Free(ListId::CLEAN, _))",
-        replacement: "matches!(node.state, State::Free(..))",
-        breaks: "a piece goes back whose block is not clean",
-    },
-    Mutant {
-        name: "pieces-in-part-go-back",
-        file: PIECES,
-        original: "inside.filter(|&(offset, size)| offset + size <= end)",
-        replacement: "inside.filter(|&(offset, size)| offset + size <= end || size > &0)",
-        breaks: "a piece counts as unused whose end is in use",
-    },
-    Mutant {
-        name: "claims-what-others-use",
-        file: EXTEND,
-        original: "State::Free(list, point) if usable(list, point) => {",
-        replacement: "State::Free(list, point) if usable(list, point) || point > 0 => {",
-        breaks: "a block is extended into memory that another stream still uses",
-    },
-    Mutant {
-        name: "rest-of-a-claim-is-clean",
-        file: EXTEND,
-        original: "if self.is_clean { (ListId::CLEAN, 0) } else { used }",
-        replacement: "if self.is_clean { (ListId::CLEAN, 0) } else { (ListId::CLEAN, used.1 * 0) }",
-        breaks: "what is left of an extended block counts as never used",
-    },
-    Mutant {
-        name: "what-is-coming-uses-the-piece-before",
-        file: PIECES,
-        original: "first.filter(|&(from, size)| from + size > node.offset)",
-        replacement: "first.filter(|&(from, size)| from + size > 0)",
-        breaks: "an unused piece counts as in use because memory is coming behind it",
-    },
-    Mutant {
-        name: "closed-end-asked-for-again",
-        file: EXTEND,
-        original: "let is_at_end = end >= size && extension == Extension::Anywhere;",
-        replacement: "let is_at_end = end >= size;",
-        breaks: "addresses behind a piece that are known to be somebody else's are asked for again",
     },
     Mutant {
         name: "leaving-addresses-are-given-up",
@@ -291,31 +244,10 @@ const MUTANTS: &[Mutant] = &[
         breaks: "a block lies across two reservations",
     },
     Mutant {
-        name: "cleaning-takes-all",
-        file: HEAP,
-        original: ".filter(|&id| self.nodes.get(id).point() <= covered)",
-        replacement: ".filter(|&id| self.nodes.get(id).point() <= covered || covered > 0)",
-        breaks: "once one block of a stream is done all are taken for done",
-    },
-    Mutant {
-        name: "size-class-off-by-one",
-        file: LISTS,
-        original: "if node.size >= size\n",
-        replacement: "if node.size + 256 >= size\n",
-        breaks: "blocks are handed out that are a granule too small",
-    },
-    Mutant {
-        name: "size-class-skips-one",
-        file: BINS,
-        original: "Self(((shift + 1) * SECOND + second).min(BINS - 1))",
-        replacement: "Self((shift * SECOND + second).min(BINS - 1))",
-        breaks: "sizes of two doublings share their bins",
-    },
-    Mutant {
         name: "cleaning-without-completion",
         file: STATE,
-        original: "self.heap.clean(list, self.order.done(list));",
-        replacement: "self.heap.clean(list, self.order.open(list));",
+        original: "self.heap.clean(list, done, most);",
+        replacement: "self.heap.clean(list, self.order.open(list), most);",
         breaks: "blocks go to everybody before the device is done with them",
     },
     Mutant {
@@ -377,8 +309,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "forgets-streams-with-blocks",
         file: SHARED,
-        original: "if state.heap.is_empty(list) && !state.order.is_unsealed(list) {",
-        replacement: "if true {",
+        original: "if state.heap.is_empty(list) {\n                state.order.recycle(list);\n            }\n        }\n    }\n\n    /// Frees",
+        replacement: "if true {\n                state.order.recycle(list);\n            }\n        }\n    }\n\n    /// Frees",
         breaks: "the place of a stream goes to another together with its blocks",
     },
     Mutant {
@@ -419,16 +351,9 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "trim-gives-back-too-much",
         file: SLOW,
-        original: "if state.heap.reserved() - piece.size >= keep {",
-        replacement: "if state.heap.reserved() >= keep {",
+        original: "let goes = reserved - piece.size >= keep;",
+        replacement: "let goes = reserved >= keep;",
         breaks: "trim goes below what is to be kept",
-    },
-    Mutant {
-        name: "end-without-waiting",
-        file: SHARED,
-        original: "let is_done = !may_capture && Device::synchronize_current().is_ok();",
-        replacement: "let is_done = true;",
-        breaks: "the pool gives memory back at its end while streams are at work on it",
     },
     Mutant {
         name: "failed-idle-is-idle",
@@ -489,8 +414,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "driver-pool-allocates-without-waiting",
         file: DRIVER_POOL,
-        original: "&& let Err(error) = stream.synchronize()",
-        replacement: "&& let Err(error) = stream.is_idle()",
+        original: "if let Err(error) = stream.synchronize() {",
+        replacement: "if let Err(error) = stream.is_idle() {",
         breaks: "memory for everybody is usable on the legacy stream only",
     },
     Mutant {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::killer::Killer;
 use crate::error::Result;
 
 /// nextest's exit codes.
@@ -29,7 +30,7 @@ impl Verdict {
             Some(0) => Ok(Self::Survived),
             Some(FAILED) => {
                 let (test, has_ended) =
-                    first_failure(output).unwrap_or_else(|| ("a test".to_owned(), true));
+                    first_failure(output).unwrap_or_else(|| ("unknown".to_owned(), true));
                 let says_so = SAID_BY_CHECKS.iter().any(|words| output.contains(words));
                 let seen_by = match (has_ended, says_so) {
                     (false, _) => "time limit",
@@ -48,6 +49,14 @@ impl Verdict {
 
     pub(super) fn is_killed(&self) -> bool {
         matches!(self, Self::Killed { .. })
+    }
+
+    /// The test that killed it, if nextest named one.
+    pub(super) fn killer(&self) -> Option<Killer> {
+        match self {
+            Self::Killed { test, .. } => Killer::parse(test),
+            Self::Survived | Self::NotBuilt(_) => None,
+        }
     }
 
     /// By which test, and how.

@@ -1,70 +1,32 @@
-//! Which sets of features are tested, and which only compiled.
+//! Which sets of features are compiled, besides none and all, with which the tests run.
 
 use crate::metadata::{Metadata, Package};
 
 /// Beyond this many features, each is checked alone instead of in every combination: 2^n builds help nobody.
 const POWERSET_LIMIT: usize = 3;
 
-/// One set of features of one package.
+/// The sets of features of one package.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Variant {
-    /// For the table.
-    pub(super) name: String,
-    /// The arguments that choose it.
-    pub(super) selection: Vec<String>,
-    /// Whether its tests run, or it is only compiled.
-    pub(super) run_tests: bool,
-    /// Whether the tests of its documentation run by themselves: with all features they run for all packages at once.
-    pub(super) run_doctests: bool,
-    /// Why there is nothing to do.
-    pub(super) skipped: Option<&'static str>,
+pub(super) struct Sets {
+    pub(super) package: String,
+    /// As arguments of `--features`.
+    pub(super) between: Vec<String>,
 }
 
-/// The sets of features of every library that plain commands build.
-pub(super) fn variants(metadata: &Metadata) -> Vec<Variant> {
+/// The sets of every library that has features and that plain commands build.
+pub(super) fn sets(metadata: &Metadata) -> Vec<Sets> {
     metadata
         .members()
         .filter(|package| package.has_library() && metadata.is_default_member(package))
-        .flat_map(variants_of)
+        .filter(|package| package.feature_names().next().is_some())
+        .map(sets_of)
         .collect()
 }
 
-fn variants_of(package: &Package) -> Vec<Variant> {
+fn sets_of(package: &Package) -> Sets {
     let features: Vec<&str> = package.feature_names().collect();
-    let name = &package.name;
-    if features.is_empty() {
-        let skipped = Some("it has no features");
-        return vec![Variant {
-            name: format!("{name}, feature sets"),
-            selection: Vec::new(),
-            run_tests: false,
-            run_doctests: false,
-            skipped,
-        }];
-    }
-    let with = |flags: &[&str]| {
-        ["-p", name].iter().chain(flags).map(|arg| (*arg).to_owned()).collect::<Vec<_>>()
-    };
-    let tested = |what: &str, flag: &str, run_doctests: bool| Variant {
-        name: format!("{name}, {what} features"),
-        selection: with(&[flag]),
-        run_tests: true,
-        run_doctests,
-        skipped: None,
-    };
-    let none = tested("no", "--no-default-features", true);
-    let mut variants = vec![none, tested("all", "--all-features", false)];
-    variants.extend(between_none_and_all(&features).into_iter().map(|set| {
-        let list = set.join(",");
-        Variant {
-            name: format!("{name}, check {list}"),
-            selection: with(&["--no-default-features", "--features", &list]),
-            run_tests: false,
-            run_doctests: false,
-            skipped: None,
-        }
-    }));
-    variants
+    let between = between_none_and_all(&features).iter().map(|set| set.join(",")).collect();
+    Sets { package: package.name.clone(), between }
 }
 
 /// Every combination of a few features, or each of many alone; without the empty set and the full one.
@@ -95,24 +57,23 @@ mod tests {
     }
 
     #[test]
-    fn a_library_without_features_is_skipped() {
-        let variants = variants(&workspace("{}"));
-        assert_eq!(variants.len(), 1);
-        assert_eq!(variants[0].skipped, Some("it has no features"));
+    fn a_library_without_features_has_no_sets() {
+        assert_eq!(sets(&workspace("{}")), []);
     }
 
     #[test]
-    fn none_and_all_are_tested_and_the_rest_is_checked() {
-        let variants = variants(&workspace(r#"{"default":["x"],"x":[],"y":[]}"#));
-        let shown: Vec<_> =
-            variants.iter().map(|v| (v.selection.join(" "), v.run_tests, v.run_doctests)).collect();
-        let expected = [
-            ("-p a --no-default-features", true, true),
-            ("-p a --all-features", true, false),
-            ("-p a --no-default-features --features x", false, false),
-            ("-p a --no-default-features --features y", false, false),
-        ];
-        assert_eq!(shown, expected.map(|(set, tests, docs)| (set.to_owned(), tests, docs)));
+    fn what_lies_between_none_and_all_is_checked() {
+        let sets = sets(&workspace(r#"{"default":[],"x":[],"y":[]}"#));
+        assert_eq!(sets, [Sets { package: "a".into(), between: vec!["x".into(), "y".into()] }]);
+    }
+
+    #[test]
+    fn nothing_is_on_by_default_so_that_a_plain_run_is_one_without_features() {
+        let metadata = Metadata::of_workspace().unwrap();
+        for package in metadata.members() {
+            let default = package.features.get("default");
+            assert!(default.is_none_or(Vec::is_empty), "{}: add a run without it", package.name);
+        }
     }
 
     #[test]

@@ -7,26 +7,26 @@ use std::process::Command;
 use super::doctor::Gpu;
 use crate::error::Result;
 
+// The suite's own list: what it can run on, it is run on.
+#[macro_use]
+#[path = "../../../crates/rmm-conformance/src/list.rs"]
+mod list;
+
+macro_rules! names {
+    ($($name:literal: $variant:ident, $doc:literal,)*) => { &[$($name),*] };
+}
+
 /// The kinds of stream, as the test program knows them.
-pub(super) const STREAMS: [&str; 3] = ["legacy", "per-thread", "non-blocking"];
+pub(super) const STREAMS: &[&str] = every_stream!(names);
 
 /// The resources, as the test program knows them.
-pub(super) const RESOURCES: [&str; 14] = [
-    "pool",
-    "binning",
-    "arena",
-    "cuda-async",
-    "cuda",
-    "virtual",
-    "pool-virtual",
-    "cuda-async-view",
-    "cuda-async-managed",
-    "cuda-async-pinned",
-    "managed",
-    "pinned",
-    "system",
-    "sam-headroom",
-];
+pub(super) const RESOURCES: &[&str] = every_resource!(names);
+
+/// The adaptors. They pass a stream on whatever it is, so that one kind of stream will do.
+pub(super) const ADAPTORS: &[&str] = every_adaptor!(names);
+
+/// The kind of stream that adaptors run on.
+const OF_ADAPTORS: &str = "non-blocking";
 
 /// Stands for the kinds of stream, or the resources, that tests choose themselves.
 const OWN: &str = "its own";
@@ -51,7 +51,7 @@ pub(super) struct Cell {
     pub(super) device: u32,
     /// One of [`STREAMS`], or [`OWN`].
     pub(super) stream: &'static str,
-    /// One of [`RESOURCES`], or [`OWN`].
+    /// One of [`RESOURCES`] or [`ADAPTORS`], or [`OWN`].
     pub(super) resource: &'static str,
 }
 
@@ -101,10 +101,10 @@ pub(super) fn cells(devices: &[u32]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &device in devices {
         cells.push(Cell { device, stream: OWN, resource: OWN });
-        for stream in STREAMS {
-            for resource in RESOURCES {
-                cells.push(Cell { device, stream, resource });
-            }
+        for &stream in STREAMS {
+            let adaptors = if stream == OF_ADAPTORS { ADAPTORS } else { &[] };
+            let resources = RESOURCES.iter().chain(adaptors);
+            cells.extend(resources.map(|&resource| Cell { device, stream, resource }));
         }
     }
     cells
@@ -132,8 +132,20 @@ mod tests {
     #[test]
     fn each_combination_is_a_cell_of_its_own() {
         let cells = cells(&[0, 2]);
-        assert_eq!(cells.len(), 2 * (1 + STREAMS.len() * RESOURCES.len()));
+        assert_eq!(cells.len(), 2 * (1 + STREAMS.len() * RESOURCES.len() + ADAPTORS.len()));
         assert!(cells.iter().enumerate().all(|(index, cell)| !cells[..index].contains(cell)));
+    }
+
+    #[test]
+    fn every_resource_and_every_adaptor_of_the_suite_is_in_a_cell_of_each_device() {
+        let cells = cells(&[0, 2]);
+        assert!(STREAMS.contains(&OF_ADAPTORS));
+        for (device, name) in [0, 2].into_iter().flat_map(|device| {
+            RESOURCES.iter().chain(ADAPTORS).map(move |&resource| (device, resource))
+        }) {
+            let is_in = |cell: &Cell| (cell.device, cell.resource) == (device, name);
+            assert!(cells.iter().any(is_in), "{name} runs on no GPU");
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::scripts::{ONE_GPU, Scripts};
 const NO_DRIVER: &str = r#"echo '{"driver":null,"devices":[]}'; exit 1"#;
 
 /// Runs of the program on one GPU.
-const CELLS: usize = 1 + super::matrix::STREAMS.len() * super::matrix::RESOURCES.len();
+const CELLS: usize = 1
+    + super::matrix::STREAMS.len() * super::matrix::RESOURCES.len()
+    + super::matrix::ADAPTORS.len();
 
 const PASSES: &str =
     "echo 'running 1 test'; echo 'test a ... ok'; echo; echo 'test result: ok. 1 passed'";

@@ -8,7 +8,7 @@ use crate::metadata::{Metadata, Package};
 
 /// The crates that are published, from the bottom up. A crate may depend on crates of the rows before its own.
 const LAYERS: [&[&str]; 7] = [
-    &["rmm-sys"],
+    &["rmm-sys", "rmm-sim-macros"],
     &["rmm-sim", "rmm-core"],
     &["rmm-resources"],
     &["rmm-adaptors"],

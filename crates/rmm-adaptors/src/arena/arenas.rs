@@ -116,6 +116,7 @@ impl Arenas {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
+        self.base.look_after_context()?;
         // Graphs get memory from the global arena, which knows what no work uses.
         let small = if Base::is_captured(stream)? { None } else { Small::of(layout) };
         let (Some(stream), Some(small)) = (stream, small) else {
@@ -192,8 +193,8 @@ impl Arenas {
     ) {
         let is_small = Small::of(layout).is_some();
         // Memory of which that is not known stays allocated, too.
-        if Base::is_captured(stream).unwrap_or(true) {
-            // The global arena knows what to do on a captured stream.
+        if Base::is_captured(stream).unwrap_or(true) || self.base.look_after_context().is_err() {
+            // The global arena knows what to do on a captured stream, and after the end of the context.
             if !is_small || matches!(self.surrender(pointer), Surrendered::Global) {
                 self.base.deallocate(stream, pointer, layout);
             }

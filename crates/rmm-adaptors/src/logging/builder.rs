@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
 
 use rmm_core::Device;
 
 use super::file::{LogFile, named};
-use super::{LOG_HEADER, Log, LoggingResourceAdaptor, Sink};
+use super::sinks::{Sink, Sinks};
+use super::{LOG_HEADER, Log, LoggingResourceAdaptor};
+
+/// Lines between two flushes if nothing else is asked for: about as many as a buffer of a file holds.
+const FLUSH_EVERY: NonZeroU64 = NonZeroU64::new(100).expect("100 is not 0");
 
 /// What a new [`LoggingResourceAdaptor`] should write to, and when.
 ///
@@ -38,7 +41,7 @@ use super::{LOG_HEADER, Log, LoggingResourceAdaptor, Sink};
 pub struct LoggingResourceAdaptorBuilder<U> {
     upstream: U,
     targets: Vec<Target>,
-    auto_flush: bool,
+    flush_every: NonZeroU64,
 }
 
 enum Target {
@@ -49,7 +52,7 @@ enum Target {
 
 impl<U> LoggingResourceAdaptorBuilder<U> {
     pub(super) fn new(upstream: U) -> Self {
-        Self { upstream, targets: Vec::new(), auto_flush: false }
+        Self { upstream, targets: Vec::new(), flush_every: FLUSH_EVERY }
     }
 
     /// Logs to a file, too; it is created or emptied.
@@ -72,29 +75,28 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
         self
     }
 
-    /// Whether each line is written out at once; by default that is left to the writers and [`flush`](LoggingResourceAdaptor::flush).
-    pub fn auto_flush(mut self, flushes: bool) -> Self {
-        self.auto_flush = flushes;
+    /// Whether each line is written out at once, or after [as many as by default](Self::flush_every).
+    pub fn auto_flush(self, flushes: bool) -> Self {
+        self.flush_every(if flushes { NonZeroU64::MIN } else { FLUSH_EVERY })
+    }
+
+    /// How many lines are written out together; 100 by default. This is how many lines are lost if the process is killed.
+    #[doc(alias = "flush_every_n")]
+    pub fn flush_every(mut self, lines: NonZeroU64) -> Self {
+        self.flush_every = lines;
         self
     }
 
-    /// Opens the files and writes the first line.
+    /// Opens the files, and writes the first line out.
     ///
     /// # Errors
     /// If a file can not be created, there is no current device to name one after, or the first line can not be written. What goes wrong
     /// with a file names it, and has the kind that the system's error has.
     pub fn build(self) -> io::Result<LoggingResourceAdaptor<U>> {
-        let Self { upstream, targets, auto_flush } = self;
+        let Self { upstream, targets, flush_every } = self;
         let sinks: io::Result<Vec<Sink>> = targets.into_iter().map(Target::open).collect();
-        let mut sinks = sinks?;
-        for sink in &mut sinks {
-            writeln!(sink, "{LOG_HEADER}")?;
-            if auto_flush {
-                sink.flush()?;
-            }
-        }
-        let log = Log { sinks: Mutex::new(sinks), auto_flush, lost: AtomicU64::new(0) };
-        Ok(LoggingResourceAdaptor::over(upstream, log))
+        let sinks = Sinks::new(sinks?, LOG_HEADER, flush_every.get())?;
+        Ok(LoggingResourceAdaptor::over(upstream, Log(sinks)))
     }
 }
 
@@ -125,10 +127,10 @@ fn of_device(path: &Path, ordinal: usize) -> PathBuf {
 
 impl<U: fmt::Debug> fmt::Debug for LoggingResourceAdaptorBuilder<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { upstream, targets, auto_flush } = self;
+        let Self { upstream, targets, flush_every } = self;
         let mut fields = f.debug_struct("LoggingResourceAdaptorBuilder");
         fields.field("upstream", upstream).field("writers", &targets.len());
-        fields.field("auto_flush", auto_flush).finish()
+        fields.field("flush_every", flush_every).finish()
     }
 }
 

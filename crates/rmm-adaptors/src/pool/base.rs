@@ -103,6 +103,15 @@ impl Base {
         Ok(Owner { list, is_bound: stream.kind() == StreamKind::PerThread })
     }
 
+    /// Looks whether the pool's context still works, if one of the process has ended: one load and a comparison if none has.
+    ///
+    /// # Errors
+    /// If not: then nothing may be handed out any more.
+    #[inline]
+    pub(crate) fn look_after_context(&self) -> Result<(), Error> {
+        if self.shared.is_calm() { Ok(()) } else { self.shared.look_after_context() }
+    }
+
     /// Whether the stream is captured, as the pool asks it.
     ///
     /// # Errors

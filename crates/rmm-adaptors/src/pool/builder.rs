@@ -10,6 +10,7 @@ use super::caches::Cached;
 use super::growth::{Growth, GrowthPolicy, PoolPreset};
 use super::release::ReleasePolicy;
 use super::shared::Shared;
+use crate::sync::fence::Fences;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
 #[derive(Clone, Debug)]
@@ -21,6 +22,7 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     soft_maximum_size: Option<usize>,
     growth: GrowthPolicy,
     check_frees: bool,
+    symmetric_fences: bool,
     preset: PoolPreset,
     release: ReleasePolicy,
 }
@@ -34,6 +36,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             soft_maximum_size: None,
             growth: GrowthPolicy::default(),
             check_frees: cfg!(debug_assertions),
+            symmetric_fences: false,
             preset: PoolPreset::default(),
             release: ReleasePolicy::default(),
         }
@@ -71,6 +74,32 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// it a block of up to 1 MiB that is freed twice may be handed out twice.
     pub fn check_frees(mut self, check: bool) -> Self {
         self.check_frees = check;
+        self
+    }
+
+    /// Whether each use of blocks that a thread keeps at hand runs a full memory fence, some nanoseconds; not by default.
+    ///
+    /// Otherwise it runs none where the operating system can run one on behalf of all threads when it matters (on Linux, by the system call
+    /// `membarrier`). A program that forbids itself this call after it has built a pool, as a sandbox by `seccomp` may, has to set this, or
+    /// the environment variable `RMM_FENCES=symmetric` for all pools and adaptors of the process. Otherwise it is aborted, with a message that
+    /// says so, when a thread first has to take what another keeps at hand: nothing can make up for the fences that were not run.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let pool = builder.symmetric_fences(true).build()?;
+    /// // From here on the program may forbid itself `membarrier`.
+    /// # drop(pool);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn symmetric_fences(mut self, symmetric: bool) -> Self {
+        self.symmetric_fences = symmetric;
         self
     }
 
@@ -138,6 +167,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             preset,
             release,
             check_frees,
+            symmetric_fences,
         } = self;
         let step = match growth {
             GrowthPolicy::FixedStep(0) => {
@@ -183,8 +213,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             block,
         };
         let cached = if preset == PoolPreset::Throughput { cached } else { Cached::Nothing };
+        let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let shared = Arc::new_cyclic(|this| {
-            Shared::new(name, growth, cached, check_frees, context, this.clone())
+            Shared::new(name, growth, cached, fences, check_frees, context, this.clone())
         });
         {
             let mut state = shared.lock();

@@ -11,14 +11,19 @@ mod biased;
 mod cache;
 mod classes;
 mod exact;
+#[cfg(all(test, rmm_loom))]
+mod models;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
 mod thread;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::sync::primitives::atomic::AtomicU64 as OwnerId;
+
 use rmm_core::StreamId;
 
+use crate::sync::fence::Fences;
 use biased::{NextUser, Place, Places};
 use cache::{Cache, Counters};
 pub(super) use cache::{CacheCounts, Put};
@@ -26,10 +31,10 @@ pub(super) use classes::{CLASSES, Class};
 use thread::Me;
 
 /// Places for a stream's first cache: more than there are streams at work, mostly.
-const FIRSTS: usize = 128;
+const FIRSTS: usize = if cfg!(rmm_loom) { 1 } else { 128 };
 /// Threads that have places of their own for further caches, and how many. Threads have the smallest numbers that are unused.
-const THREADS: usize = 32;
-const FURTHERS: usize = 8;
+const THREADS: usize = if cfg!(rmm_loom) { 1 } else { 32 };
+const FURTHERS: usize = if cfg!(rmm_loom) { 1 } else { 8 };
 const PLACES: usize = FIRSTS + THREADS * FURTHERS;
 
 /// What part of the pool's memory one cache may hold: what is in a cache does not merge with its neighbours.
@@ -49,7 +54,7 @@ struct Label {
     /// # Invariant
     /// Changed only by whoever has the cache alone, and empty. A stream that is named here has a list, which is neither recycled
     /// nor retired before this is cleared.
-    owner: AtomicU64,
+    owner: OwnerId,
     /// Calls that would have liked to have the place.
     wanted: AtomicU32,
     /// What the cache takes of the host's memory.
@@ -114,9 +119,9 @@ impl Label {
 }
 
 impl Caches {
-    pub(super) fn new(cached: Cached) -> Self {
+    pub(super) fn new(cached: Cached, fences: Fences) -> Self {
         Self {
-            places: Places::new(Default::default),
+            places: Places::new(fences, Default::default),
             cached,
             odd_blocks: AtomicUsize::new(0),
             most_bytes: AtomicU64::new(0),
@@ -147,8 +152,19 @@ impl Caches {
     /// Uses this thread's cache for the stream, if there is one.
     #[inline]
     fn with<R>(&self, stream: StreamId, act: impl FnOnce(&mut Cache, &Counters) -> R) -> Option<R> {
-        let me = thread::current()?;
-        let [first, further] = Self::places_of(stream, me).map(|index| self.places.at(index));
+        self.with_as(thread::current()?, stream, act)
+    }
+
+    /// As `with`; `me` is the calling thread.
+    #[inline]
+    fn with_as<R>(
+        &self,
+        me: Me,
+        stream: StreamId,
+        act: impl FnOnce(&mut Cache, &Counters) -> R,
+    ) -> Option<R> {
+        let places = self.places.made()?;
+        let [first, further] = Self::places_of(stream, me).map(|index| &places[index]);
         let is_first = first.is_used_by(me) && first.shared().is_of(stream);
         let place = if is_first { first } else { further };
         let label = place.shared();
@@ -233,15 +249,22 @@ impl Caches {
     ///
     /// The stream has a list, and the pool's lock is held.
     #[cold]
-    pub(super) fn claim(&self, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
-        let Some(me) = thread::current() else { return };
+    pub(super) fn claim(&self, stream: StreamId, to: impl FnMut(StreamId, u64)) {
+        if let Some(me) = thread::current() {
+            self.claim_as(me, stream, to);
+        }
+    }
+
+    /// As `claim`; `me` is the calling thread.
+    fn claim_as(&self, me: Me, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
         let places = Self::places_of(stream, me);
-        let label = |index| self.places.at(index).shared();
-        let is_mine = |index| self.places.at(index).is_used_by(me) && label(index).is_of(stream);
+        let mut outside = self.places.outside();
+        let all = outside.places();
+        let label = |index: usize| all[index].shared();
+        let is_mine = |index: usize| all[index].is_used_by(me) && label(index).is_of(stream);
         if places.into_iter().any(is_mine) {
             return;
         }
-        let mut outside = self.places.outside();
         let is_free = |&index: &usize| outside.is_nobodys(index) || label(index).is_nobodys();
         let free = places.into_iter().find(is_free);
         let is_taken_away = || {
@@ -280,11 +303,22 @@ impl Caches {
     ///
     /// The pool's lock is held, so that nobody makes new ones.
     #[cold]
-    pub(super) fn drain(&self, stream: Option<StreamId>, mut to: impl FnMut(StreamId, u64)) {
+    pub(super) fn drain(&self, stream: Option<StreamId>, to: impl FnMut(StreamId, u64)) {
+        self.drain_as(thread::current(), stream, to);
+    }
+
+    /// As `drain`; `me` is the calling thread, if it is not at its end.
+    fn drain_as(
+        &self,
+        me: Option<Me>,
+        stream: Option<StreamId>,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
         let which = |_, label: &Label| {
             !label.is_nobodys() && stream.is_none_or(|stream| label.is_of(stream))
         };
-        self.places.outside().visit(thread::current(), NextUser::Nobody, which, |label, cache| {
+        let Some(mut outside) = self.places.outside_of_made() else { return };
+        outside.visit(me, NextUser::Nobody, which, |label, cache| {
             label.owner.store(NOBODY, Ordering::Relaxed);
             if let Some(cache) = cache {
                 self.empty(label, cache, &mut to);
@@ -294,19 +328,26 @@ impl Caches {
 
     /// Frees the host memory of caches that are nobody's.
     pub(super) fn shrink(&self) {
+        self.shrink_as(thread::current());
+    }
+
+    /// As `shrink`; `me` is the calling thread, if it is not at its end.
+    fn shrink_as(&self, me: Option<Me>) {
         let is_nobodys = |_, label: &Label| label.is_nobodys();
         let free = |label: &Label, cache: &mut Option<_>| {
             *cache = None;
             label.host_bytes.store(0, Ordering::Relaxed);
         };
-        self.places.outside().visit(thread::current(), NextUser::Nobody, is_nobodys, free);
+        let Some(mut outside) = self.places.outside_of_made() else { return };
+        outside.visit(me, NextUser::Nobody, is_nobodys, free);
     }
 
     /// Whether a block of the class with this address is in one of the caches.
     pub(super) fn contain(&self, class: Class, address: u64) -> bool {
         let is_filled = |_, label: &Label| label.counters.bytes() > 0;
         let mut contains = false;
-        self.places.outside().visit(thread::current(), NextUser::Same, is_filled, |_, cache| {
+        let Some(mut outside) = self.places.outside_of_made() else { return false };
+        outside.visit(thread::current(), NextUser::Same, is_filled, |_, cache| {
             contains |= cache.as_deref().is_some_and(|cache| cache.contains(class, address));
         });
         contains

@@ -9,9 +9,9 @@ use std::alloc::Layout;
 use rmm_core::{CaptureScope, CudaStream, DevicePtr, Error, StreamRef};
 use rmm_sys::CuStream;
 
-use super::heap::{Block, ListId, NodeId, Piece};
+use super::heap::{ListId, NodeId};
 use super::shared::Shared;
-use super::state::{Chunk, State};
+use super::state::State;
 
 /// A block that was freed on a captured stream.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl State {
     ) -> Result<NodeId, Error> {
         let mut node = self.heap.take(ListId::CLEAN, size);
         if node.is_none() {
-            self.clean_all();
+            self.clean_some(usize::MAX);
             node = self.heap.take(ListId::CLEAN, size);
         }
         node.ok_or_else(|| {
@@ -60,25 +60,14 @@ impl State {
         })
     }
 
-    /// Keeps a block that was freed on a captured stream.
-    pub(super) fn keep_for_graph(&mut self, pointer: DevicePtr, layout: Layout) {
-        let Some(node) = self.forget_live(pointer) else { return };
+    /// Keeps a block that was freed on a captured stream. Returns its bytes, or `None` if the address is not that of a live block.
+    pub(super) fn keep_for_graph(&mut self, pointer: DevicePtr, layout: Layout) -> Option<u64> {
+        let node = self.forget_live(pointer)?;
+        let bytes = self.heap.block(node).size;
         self.statistics.frees += 1;
-        self.statistics.graph_bytes += self.heap.block(node).size;
+        self.statistics.graph_bytes += bytes;
         self.kept.push(Kept { node, pointer, layout });
-    }
-
-    /// The memory from upstream, without the pieces that hold blocks of graphs or of one of these lists.
-    pub(super) fn chunks_but(&self, lists: &[ListId]) -> Vec<Chunk> {
-        let in_lists = self
-            .heap
-            .blocks()
-            .filter(|block| block.free_in.is_some_and(|list| lists.contains(&list)));
-        let kept = self.kept.iter().map(|kept| self.heap.block(kept.node));
-        let held: Vec<Block> = in_lists.chain(kept).collect();
-        let holds = |piece: &Piece| held.iter().any(|block| piece.overlaps(block));
-        let pieces: Vec<Piece> = self.heap.pieces().filter(|piece| !holds(piece)).collect();
-        pieces.into_iter().filter_map(|piece| self.chunk_of(piece)).collect()
+        Some(bytes)
     }
 }
 
@@ -91,8 +80,8 @@ impl Shared {
         }
         let mut state = self.lock();
         for Kept { node, .. } in kept {
-            let bytes = state.heap.free(node, ListId::CLEAN, 0).unwrap_or(0);
-            state.statistics.graph_bytes -= bytes;
+            let bytes = state.heap.free(node, ListId::CLEAN, 0);
+            state.statistics.graph_bytes -= bytes.expect("what graphs keep is live in the heap");
         }
     }
 
@@ -105,25 +94,5 @@ impl Shared {
         CaptureScope::is_announced()
             // SAFETY: as in `seal_late`; the legacy default stream always exists.
             || streams.any(|stream| unsafe { CudaStream::may_be_capturing_raw(stream) })
-    }
-
-    /// Waits for all streams one by one: the device can not be waited for while one of them is being captured, or at all. Returns the
-    /// lists of blocks that may still be used because their stream could not be reached for a capture. A stream for which
-    /// this fails otherwise is on a device that is lost and works on nothing. The pool's context must be current.
-    #[cold]
-    pub(super) fn wait_for_each(&self, may_capture: bool) -> Vec<ListId> {
-        let mut state = self.lock();
-        let mut unknown = Vec::new();
-        for list in state.order.lists() {
-            let _captured = Self::seal_late(&mut state, list);
-            let waited = state.order.synchronize(list);
-            if may_capture && (waited.is_err() || state.order.is_unsealed(list)) {
-                unknown.push(list);
-            }
-        }
-        if may_capture {
-            unknown.extend(state.lost());
-        }
-        unknown
     }
 }

@@ -202,6 +202,27 @@ mod tests {
     }
 
     #[test]
+    fn batches_that_were_taken_make_room_for_others() {
+        let mut depot = Depot::default();
+        depot.want(class());
+        for point in 0..=MOST_BATCHES as Point {
+            assert!(put(&mut depot, ONE, point, &[1]));
+            assert!(depot.take(class(), |_, _| true).is_some());
+            assert!(depot.is_empty());
+        }
+    }
+
+    #[test]
+    fn there_is_an_end_to_batches() {
+        let mut depot = Depot::default();
+        let kept = (0..2 * MOST_BATCHES).filter(|_| {
+            depot.want(class());
+            depot.put(class(), (ONE, 1), &[1], u64::MAX)
+        });
+        assert_eq!(kept.count(), MOST_BATCHES);
+    }
+
+    #[test]
     fn a_taker_gets_the_oldest_that_it_may_use() {
         let mut depot = Depot::default();
         (0..3).for_each(|_| depot.want(class()));

@@ -1,6 +1,7 @@
 //! Growth where upstream's memory can be extended: a block gets the memory that it lacks, next to free memory that it may have.
 
 use std::alloc::Layout;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::MutexGuard;
 
 use rmm_core::{
@@ -59,6 +60,8 @@ impl Shared {
     /// Adds memory from upstream, and notes whether it can be extended.
     pub(super) fn add_row(&self, state: &mut State, upstream: &dyn SyncResource, row: &Row) {
         let segment = state.add_row(row);
+        state.outlives_context =
+            upstream.as_extendable().is_some_and(ExtendableResource::outlives_context);
         let extendable = self.extendable(upstream);
         let bytes: u64 = row.pieces.iter().sum();
         if extendable.is_some_and(|it| bytes.is_multiple_of(it.page_size() as u64)) {
@@ -107,10 +110,20 @@ impl Shared {
             // upstream's choice may go back.
             let may_be_leaving = others_called || state.others_call();
             let underway = Underway::asking(self, state, request, claim.missing_bytes());
-            let outcome = trace::growing(self.name, claim.missing_bytes(), || {
-                allocate_all(upstream, base, &pieces)
-            });
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                trace::growing(self.name, claim.missing_bytes(), || {
+                    allocate_all(upstream, base, &pieces)
+                })
+            }));
             state = underway.settle();
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                Err(panic) => {
+                    state.give_up(claim, list);
+                    drop(state);
+                    resume_unwind(panic)
+                }
+            };
             let Err((offset, error)) = outcome else {
                 let node = state.meet(&claim, &pieces, size, list);
                 return (state, Ok(node));
@@ -160,12 +173,10 @@ fn allocate_in_pieces(
         .and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok())
         .ok_or_else(|| Error::out_of_memory("pool"))?;
     let base = upstream.allocate_sync(first)?;
+    let made = Made { upstream, blocks: vec![(base, first)] };
     let rest = cut(&[(piece, bytes - piece)], piece);
-    if let Err((_, error)) = allocate_all(upstream, base, &rest) {
-        // SAFETY: allocated just now from this upstream with this layout, and nobody was told of it.
-        unsafe { upstream.deallocate_sync(base, first) };
-        return Err(error);
-    }
+    allocate_all(upstream, base, &rest).map_err(|(_, error)| error)?;
+    made.keep();
     let pieces = std::iter::once(piece).chain(rest.into_iter().map(|(_, bytes)| bytes));
     Ok(Row { base, pieces: pieces.collect() })
 }
@@ -190,7 +201,7 @@ fn allocate_all(
     base: DevicePtr,
     pieces: &[(u64, u64)],
 ) -> Result<(), (u64, Error)> {
-    let mut done = Vec::with_capacity(pieces.len());
+    let mut made = Made { upstream, blocks: Vec::with_capacity(pieces.len()) };
     for &(offset, size) in pieces {
         let base = DevicePtr(base.0 + offset);
         let allocated = usize::try_from(size)
@@ -198,16 +209,35 @@ fn allocate_all(
             .and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok())
             .ok_or_else(|| Error::out_of_memory("pool"))
             .and_then(|layout| upstream.allocate_at(base, layout).map(|()| layout));
-        match allocated {
-            Ok(layout) => done.push((base, layout)),
-            Err(error) => {
-                for (base, layout) in done {
-                    // SAFETY: allocated just now from this upstream with this layout, and nobody was told of it.
-                    unsafe { upstream.deallocate_sync(base, layout) };
-                }
-                return Err((offset, error));
-            }
+        made.blocks.push((base, allocated.map_err(|error| (offset, error))?));
+    }
+    made.keep();
+    Ok(())
+}
+
+/// Blocks that upstream gave for a purpose that needs all of them: dropped before that, they go back.
+struct Made<'u> {
+    upstream: &'u dyn ExtendableResource,
+    /// # Invariant
+    /// Allocated from `upstream`, each with its layout, and known to no one else.
+    blocks: Vec<(DevicePtr, Layout)>,
+}
+
+impl Made<'_> {
+    /// All are there: none goes back.
+    fn keep(mut self) {
+        self.blocks.clear();
+    }
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        for (base, layout) in self.blocks.drain(..) {
+            // A panic of upstream was reported when it began. It must not leave a `Drop`, nor keep the others from going back.
+            let _reported = catch_unwind(AssertUnwindSafe(|| {
+                // SAFETY: the field's invariant, and the block is in the list no more.
+                unsafe { self.upstream.deallocate_sync(base, layout) };
+            }));
         }
     }
-    Ok(())
 }

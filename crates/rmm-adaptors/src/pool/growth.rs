@@ -47,6 +47,9 @@ const LARGEST_EXTENSION: u64 = 256 << 20;
 /// The most bytes that are mapped by one call, and go back by one, in a compact pool.
 const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 
+/// The most bytes that one request to upstream can be for: a layout holds no more.
+const MOST: u64 = isize::MAX as u64;
+
 /// The limits of a pool, and the size of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
@@ -70,7 +73,7 @@ impl Growth {
 
     /// The bytes to ask for when `held` are reserved and `needed` are wanted, or `None` if the limit leaves no room.
     pub(super) fn chunk_size(&self, held: u64, needed: u64, limit: u64) -> Option<u64> {
-        let room = limit.saturating_sub(held) / self.unit() * self.unit();
+        let room = limit.saturating_sub(held).min(MOST) / self.unit() * self.unit();
         if needed > room {
             return None;
         }
@@ -88,7 +91,7 @@ impl Growth {
     /// The bytes to extend memory by, in whole pages, when `held` are reserved and `missing` are wanted, or `None` if the limit leaves
     /// no room. Steps are small: they are as cheap as large ones, and what they add becomes one with the rest.
     pub(super) fn extension(&self, held: u64, missing: u64, limit: u64, page: u64) -> Option<u64> {
-        let room = limit.saturating_sub(held) / page * page;
+        let room = limit.saturating_sub(held).min(MOST) / page * page;
         let missing = missing.checked_next_multiple_of(page).filter(|&missing| missing <= room)?;
         let wanted = match (self.policy, self.preset) {
             (GrowthPolicy::FixedStep(step), _) => missing.checked_next_multiple_of(step as u64),
@@ -125,11 +128,6 @@ impl Growth {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 8 * 3 };
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
-
-    /// What to try after upstream refused `refused` bytes: half, but never less than needed; `None` if it was no more.
-    pub(super) fn smaller(&self, refused: u64, needed: u64) -> Option<u64> {
-        (refused > needed).then(|| needed.max(refused / 2 / self.unit() * self.unit()))
-    }
 }
 
 #[cfg(test)]
@@ -157,7 +155,7 @@ mod tests {
         assert_eq!(growth.chunk_size(1 << 40, 256, u64::MAX), Some(LARGEST_STEP));
         assert_eq!(growth.chunk_size(PAGE, 1024, PAGE + 1024), Some(1024));
         assert_eq!(growth.chunk_size(PAGE, 1280, PAGE + 1024), None);
-        let most = u64::MAX / GRANULE * GRANULE;
+        let most = MOST / GRANULE * GRANULE;
         assert_eq!(growth.chunk_size(0, most, u64::MAX), Some(most));
     }
 
@@ -195,15 +193,12 @@ mod tests {
         let blocks = growth(GrowthPolicy::FixedStep(3000), Some(1000));
         assert_eq!(blocks.chunk_size(0, 1000, u64::MAX), Some(3000));
         assert_eq!(blocks.chunk_size(3000, 1000, 5999), Some(2000));
-        assert_eq!(blocks.smaller(3000, 1000), Some(1000));
-        assert_eq!(blocks.smaller(1000, 1000), None);
     }
 
     #[test]
-    fn smaller_chunks_end_at_the_need() {
-        let growth = growth(GrowthPolicy::Geometric, None);
-        assert_eq!(growth.smaller(1 << 20, 256), Some(1 << 19));
-        assert_eq!(growth.smaller(512, 512), None);
-        assert_eq!(growth.smaller(600 * 256, 512 * 256), Some(512 * 256));
+    fn a_step_is_no_more_than_one_call_can_ask_for() {
+        let all = growth(GrowthPolicy::FixedStep(usize::MAX / 256 * 256), None);
+        let most = (isize::MAX as u64) / GRANULE * GRANULE;
+        assert_eq!(all.chunk_size(0, 256, u64::MAX), Some(most));
     }
 }

@@ -11,22 +11,27 @@
 
 mod bins;
 mod extend;
+mod fuse;
 mod lists;
 mod nodes;
 mod pieces;
 mod place;
+mod runs;
 mod split;
 #[cfg(test)]
 mod tests;
+mod window;
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 pub(super) use bins::GRANULE;
 pub(super) use extend::Claim;
-use lists::FreeList;
+use lists::Lists;
 pub(super) use nodes::{ListId, NodeId, Point, SegmentId};
 use nodes::{Node, Nodes, State};
 pub(super) use pieces::Piece;
+use runs::Runs;
 
 /// A block, to those outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +50,8 @@ struct Segment {
     /// # Invariant
     /// The block at offset 0. It never changes: merging and splitting keep the first of two.
     first: NodeId,
+    /// The block behind which nothing is.
+    last: NodeId,
     /// Start to size. All but the gaps, and what is coming, lies in pieces.
     pieces: BTreeMap<u64, u64>,
     extension: Extension,
@@ -63,10 +70,17 @@ enum Extension {
 #[derive(Debug)]
 pub(crate) struct Heap {
     nodes: Nodes,
-    /// Index: [`ListId`]. The first is the clean list.
-    lists: Vec<FreeList>,
+    lists: Lists,
     /// Index: [`SegmentId`]. A removed segment leaves its place to the next one.
     segments: Vec<Option<Segment>>,
+    /// The places of removed segments.
+    spare_segments: BinaryHeap<Reverse<u32>>,
+    /// Free neighbours in different lists.
+    runs: Runs,
+    /// Where there are gaps: segments and offsets.
+    gaps: BTreeMap<(SegmentId, u64), NodeId>,
+    /// No piece has fewer bytes.
+    smallest_piece: u64,
     reserved: u64,
     live: u64,
     /// Whether space counts more than time.
@@ -77,7 +91,7 @@ impl Node {
     fn point(&self) -> Point {
         match self.state {
             State::Free(_, point) => point,
-            State::Live | State::Gap | State::Coming | State::Unused => 0,
+            State::Live | State::Gap | State::Moving | State::Unused => 0,
         }
     }
 }
@@ -89,8 +103,12 @@ impl Heap {
     pub(super) fn new() -> Self {
         Self {
             nodes: Nodes::default(),
-            lists: vec![FreeList::new()],
+            lists: Lists::new(),
             segments: Vec::new(),
+            spare_segments: BinaryHeap::new(),
+            runs: Runs::new(),
+            gaps: BTreeMap::new(),
+            smallest_piece: u64::MAX,
             reserved: 0,
             live: 0,
             is_thorough: false,
@@ -100,7 +118,7 @@ impl Heap {
     /// Looks longer for a good fit from now on.
     pub(super) fn look_closer(&mut self) {
         self.is_thorough = true;
-        self.lists.iter_mut().for_each(FreeList::look_closer);
+        self.lists.look_closer();
     }
 
     /// Bytes of all segments.
@@ -117,16 +135,20 @@ impl Heap {
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
         let pieces: usize = self.segments.iter().flatten().map(|entry| entry.pieces.len()).sum();
         let segments = self.segments.capacity() * size_of::<Option<Segment>>();
-        let lists = self.lists.capacity() * size_of::<FreeList>();
-        let bins = self.lists.len() as u64 * FreeList::BIN_BYTES;
         // A tree's nodes are a quarter empty or less, mostly.
         let pieces = pieces * size_of::<(u64, u64)>() * 4 / 3;
-        self.nodes.bookkeeping_bytes() + bins + (segments + lists + pieces) as u64
+        let gaps = self.gaps.len() * size_of::<((SegmentId, u64), NodeId)>() * 4 / 3;
+        let spare = self.spare_segments.capacity() * size_of::<u32>();
+        self.nodes.bookkeeping_bytes()
+            + self.lists.bookkeeping_bytes()
+            + self.runs.bookkeeping_bytes()
+            + (segments + pieces + gaps + spare) as u64
     }
 
-    /// Frees host memory that the books do not need now.
-    pub(super) fn shrink(&mut self) {
+    /// Keeps the first `lists` lists, behind which all are empty, and frees host memory that the books do not need now.
+    pub(super) fn shrink_to(&mut self, lists: usize) {
         self.nodes.shrink();
+        self.lists.shrink_to(lists);
     }
 
     /// Bytes free in a list.
@@ -140,16 +162,28 @@ impl Heap {
 
     /// Bytes of the largest free block.
     pub(super) fn largest_free(&self) -> u64 {
-        self.lists.iter().map(|list| list.largest(&self.nodes)).max().unwrap_or(0)
+        self.lists.largest(&self.nodes)
     }
 
     /// Adds an empty list.
     pub(super) fn add_list(&mut self) -> ListId {
-        self.lists.push(FreeList::new());
-        if self.is_thorough {
-            self.look_closer();
-        }
-        ListId(u32::try_from(self.lists.len() - 1).unwrap_or(u32::MAX))
+        self.lists.add()
+    }
+
+    /// The lists that hold blocks, without the clean one.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = ListId> + '_ {
+        self.lists.occupied()
+    }
+
+    /// The next list that holds blocks, without the clean one, from position `next` on: 0 at first, and then what the call before made of
+    /// it. The lists may change meanwhile.
+    pub(super) fn next_occupied(&mut self, next: &mut usize) -> Option<ListId> {
+        self.lists.next_occupied(next)
+    }
+
+    /// Has passes begin with the list at this position.
+    pub(super) fn begin_with(&mut self, position: usize) {
+        self.lists.begin_with(position);
     }
 
     /// Adds a segment: one clean block. It lies in pieces of these sizes.
@@ -160,43 +194,38 @@ impl Heap {
             pieces.insert(size, piece);
             size += piece;
         }
-        let index = self.segments.iter().position(Option::is_none).unwrap_or(self.segments.len());
-        let segment = SegmentId(u32::try_from(index).unwrap_or(u32::MAX));
-        let state = State::Free(ListId::CLEAN, 0);
+        let spare = self.spare_segments.pop().map(|Reverse(index)| SegmentId(index));
+        let segment = spare.unwrap_or_else(|| {
+            self.segments.push(None);
+            let index = u32::try_from(self.segments.len() - 1);
+            SegmentId(index.expect("there are fewer than 2^32 segments"))
+        });
         let first = self.nodes.insert(Node {
             segment,
             offset: 0,
             size,
-            state,
+            state: State::Moving,
             before: None,
             after: None,
             previous: None,
             next: None,
         });
-        self.lists[ListId::CLEAN.index()].insert(&mut self.nodes, first);
-        let entry = Some(Segment { size, first, pieces, extension: Extension::Nowhere });
-        if index == self.segments.len() {
-            self.segments.push(entry);
-        } else {
-            self.segments[index] = entry;
-        }
+        self.segments[segment.index()] =
+            Some(Segment { size, first, last: first, pieces, extension: Extension::Nowhere });
+        self.enlist(first, ListId::CLEAN, 0);
+        let smallest = sizes.iter().copied().min().unwrap_or(u64::MAX);
+        self.smallest_piece = smallest.min(self.smallest_piece);
         self.reserved += size;
         segment
     }
 
-    /// Bytes of the longest run of free neighbours, whichever lists they are in: the most that waiting can make one block of.
-    /// Takes time in the number of all blocks.
-    pub(super) fn longest_free_run(&self) -> u64 {
-        let mut longest = 0;
-        for segment in self.segments.iter().flatten() {
-            let mut run = 0;
-            for id in self.blocks_from(segment.first) {
-                let node = self.nodes.get(id);
-                run = if matches!(node.state, State::Free(..)) { run + node.size } else { 0 };
-                longest = longest.max(run);
-            }
-        }
-        longest
+    /// A segment that exists.
+    fn segment(&self, id: SegmentId) -> &Segment {
+        self.segments[id.index()].as_ref().expect("a segment stays while it has blocks")
+    }
+
+    fn segment_mut(&mut self, id: SegmentId) -> &mut Segment {
+        self.segments[id.index()].as_mut().expect("a segment stays while it has blocks")
     }
 
     /// Takes a block of `size` bytes from a list, whoever freed it: the best fit among a few candidates.
@@ -228,29 +257,49 @@ impl Heap {
         size: u64,
         covered: Point,
     ) -> Option<NodeId> {
-        let id = self.lists[list.index()]
-            .find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered)?;
+        let list = &self.lists[list.index()];
+        if covered < list.oldest() {
+            return None;
+        }
+        let id = list.find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered)?;
         Some(self.make_live(id, size))
     }
 
-    /// The point of the block that [`take`](Self::take) would take.
-    pub(super) fn point_of_fit(&self, list: ListId, size: u64) -> Option<Point> {
+    /// The block that [`take`](Self::take) would take, and its point.
+    pub(super) fn fit(&self, list: ListId, size: u64) -> Option<(NodeId, Point)> {
         let id = self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true)?;
-        Some(self.nodes.get(id).point())
+        Some((id, self.nodes.get(id).point()))
     }
 
-    /// Cuts a free block to `size` bytes and hands it out; what is left stays in its list at its point.
-    fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
-        let Node { size: whole, state, .. } = *self.nodes.get(id);
-        let State::Free(list, _) = state else { return id };
-        self.lists[list.index()].remove(&mut self.nodes, id);
-        if whole > size {
+    /// Cuts a free block to `size` bytes, of which it has at least as many, and hands it out; what is left stays in its list at its
+    /// point.
+    pub(super) fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
+        let (list, point) = self.delist(id);
+        if self.nodes.get(id).size > size {
             let rest = self.split(id, size);
-            self.lists[list.index()].insert(&mut self.nodes, rest);
+            self.enlist(rest, list, point);
         }
         self.nodes.get_mut(id).state = State::Live;
         self.live += size;
         id
+    }
+
+    /// Adds a block that is in no list to one. It stays apart from its neighbours of that list, which there must not be.
+    fn enlist(&mut self, id: NodeId, list: ListId, point: Point) {
+        self.nodes.get_mut(id).state = State::Free(list, point);
+        self.lists.insert(list, &mut self.nodes, id);
+        self.runs.join(&self.nodes, id);
+    }
+
+    /// Takes a free block out of its list. Returns the list, and the block's point there.
+    fn delist(&mut self, id: NodeId) -> (ListId, Point) {
+        let State::Free(list, point) = self.nodes.get(id).state else {
+            unreachable!("only a block that is free is taken out of a list")
+        };
+        self.runs.part(&self.nodes, id);
+        self.lists[list.index()].remove(&mut self.nodes, id);
+        self.nodes.get_mut(id).state = State::Moving;
+        (list, point)
     }
 
     /// Gives a live block back to a list, at a point that is not below those of the list's other blocks. Merges it with
@@ -261,13 +310,13 @@ impl Heap {
             return None;
         }
         let size = node.size;
-        node.state = State::Free(list, point);
+        node.state = State::Moving;
         self.live -= size;
         self.insert_merged(id, list, point);
         Some(size)
     }
 
-    /// Merges a free block that is in no list with its neighbours of `list`, inserts the result and returns it. Points join by
+    /// Merges a block that is in no list with its free neighbours of `list`, inserts the result and returns it. Points join by
     /// maximum: the merged block is usable once both parts are.
     fn insert_merged(&mut self, id: NodeId, list: ListId, point: Point) -> NodeId {
         let Node { before, after, .. } = *self.nodes.get(id);
@@ -276,7 +325,7 @@ impl Heap {
             && let State::Free(its, its_point) = self.nodes.get(after).state
             && its == list
         {
-            self.lists[list.index()].remove(&mut self.nodes, after);
+            self.delist(after);
             self.absorb_after(id);
             point = point.max(its_point);
         }
@@ -284,95 +333,62 @@ impl Heap {
             && let State::Free(its, its_point) = self.nodes.get(before).state
             && its == list
         {
-            self.lists[list.index()].remove(&mut self.nodes, before);
+            self.delist(before);
             self.absorb_after(before);
             point = point.max(its_point);
             id = before;
         }
-        self.nodes.get_mut(id).state = State::Free(list, point);
-        self.lists[list.index()].insert(&mut self.nodes, id);
+        self.enlist(id, list, point);
         id
     }
 
     /// Makes a block swallow the one after it; both are in no list.
     fn absorb_after(&mut self, id: NodeId) {
-        let Some(swallowed) = self.nodes.get(id).after else { return };
+        let Node { segment, after, .. } = *self.nodes.get(id);
+        let swallowed = after.expect("what is absorbed is behind the block");
         let Node { size, after, .. } = *self.nodes.get(swallowed);
         self.nodes.remove(swallowed);
-        if let Some(after) = after {
-            self.nodes.get_mut(after).before = Some(id);
+        match after {
+            Some(after) => self.nodes.get_mut(after).before = Some(id),
+            None => self.segment_mut(segment).last = id,
         }
         let node = self.nodes.get_mut(id);
         node.size += size;
         node.after = after;
     }
 
-    /// Moves the blocks of a list that were freed no later than `covered` to the clean list, merging them there. Takes time
-    /// in the number of the list's blocks.
-    pub(super) fn clean(&mut self, list: ListId, covered: Point) {
-        if list == ListId::CLEAN {
-            return;
+    /// Moves the blocks of a list that were freed no later than `covered` to the clean list, merging them there. Looks at `most` blocks
+    /// at most; returns how many it looked at.
+    pub(super) fn clean(&mut self, list: ListId, covered: Point, most: usize) -> usize {
+        if list == ListId::CLEAN || self.is_clean(list, covered) {
+            return 0;
         }
-        let done: Vec<NodeId> = self.lists[list.index()]
-            .iter(&self.nodes)
-            .filter(|&id| self.nodes.get(id).point() <= covered)
-            .collect();
-        for id in done {
-            self.lists[list.index()].remove(&mut self.nodes, id);
-            self.insert_merged(id, ListId::CLEAN, 0);
-        }
-    }
-
-    /// Takes a block of `size` bytes out of a run of free neighbours in different lists, all of which `usable` accepts: the
-    /// shortest run that is long enough. What is left of the run goes to the list `into` at the point `point`, so that
-    /// nobody takes it for less used than it is. Takes time in the number of all blocks.
-    pub(super) fn fuse(
-        &mut self,
-        size: u64,
-        into: ListId,
-        point: Point,
-        usable: impl Fn(ListId, Point) -> bool,
-    ) -> Option<NodeId> {
-        let mut best: Option<(u64, NodeId)> = None;
-        for segment in self.segments.iter().flatten().filter(|segment| segment.size >= size) {
-            let mut run: Option<(u64, NodeId)> = None;
-            for id in self.blocks_from(segment.first) {
-                let Node { state, size: bytes, after, .. } = *self.nodes.get(id);
-                run = match state {
-                    State::Free(list, freed) if usable(list, freed) => {
-                        Some(run.map_or((bytes, id), |(before, start)| (before + bytes, start)))
-                    }
-                    _ => None,
-                };
-                let ends_here = after.is_none_or(|after| match self.nodes.get(after).state {
-                    State::Free(list, freed) => !usable(list, freed),
-                    State::Live | State::Gap | State::Coming | State::Unused => true,
-                });
-                if let Some((bytes, start)) = run
-                    && ends_here
-                    && bytes >= size
-                    && best.is_none_or(|(known, _)| bytes < known)
-                {
-                    best = Some((bytes, start));
-                }
+        let (mut done, mut looked_at, mut oldest) = (Vec::new(), 0, Point::MAX);
+        let mut blocks = self.lists[list.index()].iter(&self.nodes);
+        for id in blocks.by_ref().take(most) {
+            looked_at += 1;
+            let point = self.nodes.get(id).point();
+            if point <= covered {
+                done.push(id);
+            } else {
+                oldest = oldest.min(point);
             }
         }
-        let (bytes, start) = best?;
-        self.detach(start);
-        while self.nodes.get(start).size < bytes {
-            let Some(after) = self.nodes.get(start).after else { break };
-            self.detach(after);
-            self.absorb_after(start);
+        let is_all = blocks.next().is_none();
+        drop(blocks);
+        for id in done {
+            self.delist(id);
+            self.insert_merged(id, ListId::CLEAN, 0);
         }
-        let fused = self.insert_merged(start, into, point);
-        Some(self.make_live(fused, size))
+        if is_all {
+            self.lists[list.index()].note_oldest(oldest);
+        }
+        looked_at
     }
 
-    /// Takes a free block out of its list.
-    fn detach(&mut self, id: NodeId) {
-        if let State::Free(list, _) = self.nodes.get(id).state {
-            self.lists[list.index()].remove(&mut self.nodes, id);
-        }
+    /// Whether it is known that no block of a list was freed as early as `covered`.
+    pub(super) fn is_clean(&self, list: ListId, covered: Point) -> bool {
+        covered < self.lists[list.index()].oldest()
     }
 
     fn blocks_from(&self, first: NodeId) -> impl Iterator<Item = NodeId> + '_ {
@@ -384,7 +400,7 @@ impl Heap {
         let Node { segment, offset, size, state, .. } = *self.nodes.get(id);
         let free_in = match state {
             State::Free(list, _) => Some(list),
-            State::Live | State::Gap | State::Coming | State::Unused => None,
+            State::Live | State::Gap | State::Moving | State::Unused => None,
         };
         Block { segment, offset, size, free_in }
     }

@@ -10,13 +10,17 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, VecDeque};
+mod frontier;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use rmm_core::{CudaEvent, Error, StreamId};
 use rmm_sys::CuStream;
 
 use super::hash::BuildIdHasher;
 use super::heap::{ListId, Point};
+use frontier::Frontier;
 
 /// Unsealed frees after which a stream is sealed, so that polling finds something and waits are not too coarse.
 const SEAL_FREES: u32 = 64;
@@ -45,7 +49,7 @@ struct Seal {
     event: CudaEvent,
     covers: Point,
     /// What the stream was ordered after when the event was recorded: whoever waits for the event is, too.
-    frontier: Vec<Point>,
+    frontier: Frontier,
 }
 
 /// A stream that memory was allocated or freed on. Its number is that of its list of free blocks.
@@ -61,6 +65,13 @@ struct Slot {
     /// Requests under way whose list this is: it must not become another stream's meanwhile.
     pins: u32,
     sealing: Sealing,
+    /// Whether it is no stream's.
+    ///
+    /// # Invariant
+    /// A spare slot's list is empty, no batch is of it, and it is in `spare_slots`, once.
+    is_spare: bool,
+    /// Whether the stream was asked for since the slot was last looked at.
+    is_recent: bool,
     /// The point that blocks freed now get. Always above that of every seal.
     open: Point,
     /// Every point up to this one is known complete.
@@ -69,8 +80,7 @@ struct Slot {
     unsealed_bytes: u64,
     /// Oldest first.
     seals: VecDeque<Seal>,
-    /// Index: a slot's number. How far into it this stream is ordered.
-    frontier: Vec<Point>,
+    frontier: Frontier,
 }
 
 /// What the pool asked of the driver for the sake of order.
@@ -89,7 +99,12 @@ pub(super) struct Order {
     of_stream: HashMap<StreamId, ListId, BuildIdHasher>,
     /// The stream that asked last: programs ask on the same one over and over.
     last: Option<(StreamId, ListId)>,
-    spare_slots: Vec<ListId>,
+    /// The lowest numbers come first, so that unused slots gather at the end.
+    spare_slots: BinaryHeap<Reverse<u32>>,
+    /// Where the points of slots begin that are made: behind all that slots of the same number had before, which frontiers may still name.
+    first_open: Point,
+    /// The slot that is looked at next for whether its stream is gone.
+    next_swept: usize,
     spare_seals: Vec<Seal>,
     pub(super) counts: OrderCounts,
     /// Whether the driver is asked what is done. Where it is not, only waits tell.
@@ -104,12 +119,14 @@ impl Slot {
             idle_tells,
             pins: 0,
             sealing,
+            is_spare: false,
+            is_recent: false,
             open: 1,
             done: 0,
             unsealed_frees: 0,
             unsealed_bytes: 0,
             seals: VecDeque::new(),
-            frontier: Vec::new(),
+            frontier: Frontier::default(),
         }
     }
 }
@@ -120,7 +137,9 @@ impl Order {
             slots: vec![Slot::new(None, CuStream::NULL, Sealing::Never, false)],
             of_stream: HashMap::default(),
             last: None,
-            spare_slots: Vec::new(),
+            spare_slots: BinaryHeap::new(),
+            first_open: 1,
+            next_swept: 0,
             spare_seals: Vec::new(),
             counts: OrderCounts::default(),
             polls: true,
@@ -129,17 +148,16 @@ impl Order {
 
     /// Host bytes of the books.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        let points = |frontier: &Vec<Point>| frontier.capacity() * size_of::<Point>();
         let seals = |seals: &mut dyn Iterator<Item = &Seal>| -> usize {
-            seals.map(|seal| points(&seal.frontier)).sum()
+            seals.map(|seal| seal.frontier.bookkeeping_bytes()).sum()
         };
         let slot = |slot: &Slot| {
             let queue = slot.seals.capacity() * size_of::<Seal>();
-            queue + seals(&mut slot.seals.iter()) + points(&slot.frontier)
+            queue + seals(&mut slot.seals.iter()) + slot.frontier.bookkeeping_bytes()
         };
         let slots: usize = self.slots.iter().map(slot).sum();
         let slots = slots + self.slots.capacity() * size_of::<Slot>();
-        let spare = self.spare_slots.capacity() * size_of::<ListId>()
+        let spare = self.spare_slots.capacity() * size_of::<u32>()
             + self.spare_seals.capacity() * size_of::<Seal>()
             + seals(&mut self.spare_seals.iter());
         // Seven of eight places are used at most, and each has a byte of its own.
@@ -155,6 +173,7 @@ impl Order {
             return Some(list);
         }
         let list = *self.of_stream.get(&stream)?;
+        self.slots[list.index()].is_recent = true;
         self.last = Some((stream, list));
         Some(list)
     }
@@ -168,22 +187,32 @@ impl Order {
         idle_tells: bool,
     ) -> (ListId, bool) {
         let slot = Slot::new(Some(stream), handle, sealing, idle_tells);
-        let (list, is_new) = if let Some(list) = self.spare_slots.pop() {
+        let (list, is_new) = if let Some(Reverse(number)) = self.spare_slots.pop() {
+            let spare = &mut self.slots[number as usize];
             // Points go on from where they were: nobody's frontier reaches beyond them.
-            let open = self.slots[list.index()].open;
-            self.slots[list.index()] = Slot { open, done: open - 1, ..slot };
-            (list, false)
+            let (open, seals) = (spare.open, std::mem::take(&mut spare.seals));
+            let frontier = std::mem::take(&mut spare.frontier);
+            *spare = Slot { open, done: open - 1, seals, frontier, ..slot };
+            (ListId(number), false)
         } else {
-            self.slots.push(slot);
-            (ListId(u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)), true)
+            (self.push(slot), true)
         };
         self.of_stream.insert(stream, list);
         (list, is_new)
     }
 
-    /// All lists that belong to streams.
-    pub(super) fn lists(&self) -> impl Iterator<Item = ListId> + use<> {
-        (1..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)).map(ListId)
+    /// Adds a slot behind the others.
+    fn push(&mut self, slot: Slot) -> ListId {
+        let open = self.first_open;
+        self.slots.push(Slot { open, done: open - 1, ..slot });
+        let number = u32::try_from(self.slots.len() - 1);
+        ListId(number.expect("a program has fewer than 2^32 streams at a time"))
+    }
+
+    /// The lists of all slots that are in use.
+    pub(super) fn lists(&self) -> impl Iterator<Item = ListId> + '_ {
+        let slots = (0..).zip(&self.slots).skip(1);
+        slots.filter(|(_, slot)| !slot.is_spare).map(|(number, _)| ListId(number))
     }
 
     /// The latest point of list `q` whose blocks may be handed to the owner of list `s`: the rule of the pool.
@@ -191,7 +220,7 @@ impl Order {
         if q == s || q == ListId::CLEAN {
             return Point::MAX;
         }
-        let frontier = self.slots[s.index()].frontier.get(q.index()).copied().unwrap_or(0);
+        let frontier = self.slots[s.index()].frontier.point(q);
         self.slots[q.index()].done.max(frontier)
     }
 
@@ -224,6 +253,8 @@ impl Order {
     /// Undoes one [`pin`](Self::pin).
     pub(super) fn unpin(&mut self, list: ListId) {
         let slot = &mut self.slots[list.index()];
+        debug_assert!(slot.pins > 0, "every unpin is preceded by a pin");
+        // It may be called while a `Drop` runs: a slot that stays pinned only takes some memory.
         slot.pins = slot.pins.saturating_sub(1);
     }
 
@@ -240,14 +271,33 @@ impl Order {
 
     /// A list for blocks that no event can stand for: they are done once the whole device was waited for.
     pub(super) fn add_lost(&mut self) -> ListId {
-        let lost = Slot { pins: 1, ..Slot::new(None, CuStream::NULL, Sealing::Never, false) };
-        self.slots.push(lost);
-        ListId(u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX))
+        self.push(Slot { pins: 1, ..Slot::new(None, CuStream::NULL, Sealing::Never, false) })
     }
 
-    /// How many streams have a slot.
-    pub(super) fn streams(&self) -> usize {
-        self.of_stream.len()
+    /// How many slots are streams', or were and still have to be kept.
+    pub(super) fn slots_in_use(&self) -> usize {
+        self.slots.len() - 1 - self.spare_slots.len()
+    }
+
+    /// Whether the stream has retired, or nobody will be told of its end. All others keep their slots while they live: threads may have
+    /// blocks of them in their caches, and the pool looks whether they are captured before it waits for the device.
+    pub(super) fn may_be_gone(&self, list: ListId) -> bool {
+        match self.slots[list.index()].sealing {
+            Sealing::Never | Sealing::AtFree => true,
+            Sealing::Late | Sealing::Barrier => false,
+        }
+    }
+
+    /// Goes on to the next slot, around and around. Returns its list if the stream [may be gone](Self::may_be_gone), and was not asked for
+    /// since the last time around.
+    pub(super) fn next_to_sweep(&mut self) -> Option<ListId> {
+        let next = self.next_swept + 1;
+        self.next_swept = if next < self.slots.len() { next } else { 1 };
+        let slot = self.slots.get_mut(self.next_swept)?;
+        let was_recent = std::mem::take(&mut slot.is_recent);
+        let is_passed_over = slot.is_spare || was_recent && slot.stream.is_some();
+        let number = u32::try_from(self.next_swept).expect("slots have such numbers");
+        Some(ListId(number)).filter(|&list| !is_passed_over && self.may_be_gone(list))
     }
 
     /// The latest point that a block of the list may have.
@@ -308,13 +358,13 @@ impl Order {
         let joins = newest.is_some();
         let mut seal = match newest.or_else(|| self.spare_seals.pop()) {
             Some(seal) => seal,
-            None => Seal { event: CudaEvent::new()?, covers: 0, frontier: Vec::new() },
+            None => Seal { event: CudaEvent::new()?, covers: 0, frontier: Frontier::default() },
         };
         self.counts.records += 1;
         let recorded = record(&seal.event);
         if recorded.is_ok() {
             seal.covers = slot.open;
-            seal.frontier.clone_from(&slot.frontier);
+            seal.frontier.copy_from(&slot.frontier);
             slot.open += 1;
             slot.unsealed_frees = 0;
             slot.unsealed_bytes = 0;
@@ -348,12 +398,23 @@ impl Order {
     /// Takes a stream's oldest seal for complete, and with it all that the stream was ordered after when it was recorded.
     fn finish_oldest(&mut self, list: ListId) {
         let Some(seal) = self.slots[list.index()].seals.pop_front() else { return };
-        let slot = &mut self.slots[list.index()];
-        slot.done = slot.done.max(seal.covers);
-        for (slot, &point) in self.slots.iter_mut().zip(&seal.frontier) {
+        self.finish_up_to(list, seal.covers);
+        self.finish_frontier(&seal.frontier);
+        self.spare_seals.push(seal);
+    }
+
+    /// Takes all points of a list up to `point` for complete. The list may be gone.
+    fn finish_up_to(&mut self, list: ListId, point: Point) {
+        if let Some(slot) = self.slots.get_mut(list.index()) {
             slot.done = slot.done.max(point);
         }
-        self.spare_seals.push(seal);
+    }
+
+    /// Takes all that a stream was ordered after for complete.
+    fn finish_frontier(&mut self, frontier: &Frontier) {
+        for (list, point) in frontier.iter() {
+            self.finish_up_to(list, point);
+        }
     }
 
     /// Takes everything freed on a list so far for complete, and all that its stream was ordered after: the stream was found
@@ -365,10 +426,10 @@ impl Order {
         slot.unsealed_frees = 0;
         slot.unsealed_bytes = 0;
         self.spare_seals.extend(slot.seals.drain(..));
-        let frontier = std::mem::take(&mut slot.frontier);
-        for (slot, &point) in self.slots.iter_mut().zip(&frontier) {
-            slot.done = slot.done.max(point);
-        }
+        let mut frontier = std::mem::take(&mut slot.frontier);
+        self.finish_frontier(&frontier);
+        // All of it is done, for everybody.
+        frontier.clear();
         self.slots[list.index()].frontier = frontier;
     }
 
@@ -393,14 +454,14 @@ impl Order {
         };
         self.counts.waits += 1;
         wait(&self.slots[q.index()].seals[index].event)?;
-        let lists = self.slots.len();
         let mut frontier = std::mem::take(&mut self.slots[s.index()].frontier);
-        frontier.resize(lists, 0);
         let seal = &self.slots[q.index()].seals[index];
-        for (mine, &theirs) in frontier.iter_mut().zip(&seal.frontier) {
-            *mine = theirs.max(*mine);
-        }
-        frontier[q.index()] = seal.covers.max(frontier[q.index()]);
+        frontier.join(&seal.frontier);
+        frontier.raise(q, seal.covers);
+        // What is done for everybody need not be kept.
+        let slots = &self.slots;
+        frontier
+            .retain(|list, point| slots.get(list.index()).is_some_and(|slot| slot.done < point));
         self.slots[s.index()].frontier = frontier;
         Ok(())
     }
@@ -416,21 +477,23 @@ impl Order {
         }
     }
 
-    /// Closes the current point of every stream, so that what is freed from now on is told apart. Returns the points closed.
-    pub(super) fn cut(&mut self) -> Vec<Point> {
-        self.slots
-            .iter_mut()
-            .map(|slot| {
+    /// Closes the current points of some lists, so that what is freed from now on is told apart. Returns the points closed.
+    pub(super) fn cut(&mut self, lists: impl Iterator<Item = ListId>) -> Vec<(ListId, Point)> {
+        lists
+            .map(|list| {
+                let slot = &mut self.slots[list.index()];
                 slot.open += 1;
-                slot.open - 1
+                (list, slot.open - 1)
             })
             .collect()
     }
 
     /// Takes all points of a [`cut`](Self::cut) for complete: the whole device was waited for after it.
-    pub(super) fn finish_cut(&mut self, cut: &[Point]) {
-        for (slot, &point) in self.slots.iter_mut().zip(cut) {
-            slot.done = slot.done.max(point);
+    pub(super) fn finish_cut(&mut self, cut: &[(ListId, Point)]) {
+        for &(list, point) in cut {
+            self.finish_up_to(list, point);
+            // The stream may be gone meanwhile.
+            let Some(slot) = self.slots.get_mut(list.index()) else { continue };
             while slot.seals.front().is_some_and(|seal| seal.covers <= slot.done) {
                 self.spare_seals.extend(slot.seals.pop_front());
             }
@@ -443,15 +506,40 @@ impl Order {
         self.slots[list.index()].sealing = Sealing::Never;
     }
 
-    /// Frees the slot of a stream that holds nothing: its list is empty, and no event of its is outstanding. A stream that
-    /// comes back gets a new one.
+    /// Frees the slot of a stream that holds nothing: its list is empty, and no block in a cache or a batch is of it. So nobody will ask
+    /// what its events stand for. A stream that comes back gets a new slot.
     pub(super) fn recycle(&mut self, list: ListId) {
         let slot = &self.slots[list.index()];
-        if slot.seals.is_empty() && slot.pins == 0 && !self.spare_slots.contains(&list) {
-            self.forget_stream(list);
-            self.slots[list.index()].sealing = Sealing::Never;
-            self.spare_slots.push(list);
+        if slot.pins > 0 || slot.is_spare {
+            return;
         }
+        self.forget_stream(list);
+        let slot = &mut self.slots[list.index()];
+        slot.sealing = Sealing::Never;
+        slot.is_spare = true;
+        slot.frontier.clear();
+        self.spare_seals.extend(slot.seals.drain(..));
+        self.spare_slots.push(Reverse(list.0));
+    }
+
+    /// Frees host memory that is not needed now. Returns how many slots are left: those behind were spare, and are gone.
+    pub(super) fn shrink(&mut self) -> usize {
+        // The first is never spare.
+        let is_used = self.slots.iter().rposition(|slot| !slot.is_spare);
+        let used = is_used.map_or(0, |last| last + 1);
+        for slot in self.slots.drain(used..) {
+            self.first_open = self.first_open.max(slot.open);
+        }
+        self.spare_slots.retain(|&Reverse(number)| (number as usize) < used);
+        self.spare_seals = Vec::new();
+        for slot in &mut self.slots {
+            slot.seals.shrink_to_fit();
+            slot.frontier.shrink();
+        }
+        self.slots.shrink_to_fit();
+        self.spare_slots.shrink_to_fit();
+        self.of_stream.shrink_to_fit();
+        used
     }
 
     fn forget_stream(&mut self, list: ListId) {

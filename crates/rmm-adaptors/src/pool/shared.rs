@@ -2,14 +2,15 @@
 
 use std::alloc::Layout;
 use std::cell::Cell;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, CaptureScope, Context, CudaStream, Device, DevicePtr,
     Error, RelaxedCapture, RetiringStream, StreamKind, StreamLifetime, StreamRef, StreamWatcher,
-    SyncResource, process_is_exiting,
+    SyncResource,
 };
+use rmm_sys::{CuResult, watch};
 
 use super::caches::{Cached, Caches, Class, Put, Take};
 use super::captured::{asks_captured, is_captured};
@@ -17,12 +18,17 @@ use super::growth::Growth;
 use super::heap::{GRANULE, ListId};
 use super::order::Sealing;
 use super::slow::Request;
-use super::state::State;
+use super::state::{CLEANED_AT_ONCE, State};
 use super::statistics::PoolStatistics;
+use crate::sync::fence::Fences;
 use crate::trace;
 
-/// Streams with a slot above which idle ones are forgotten when a new one comes.
+/// Slots in use above which those of streams that are gone are looked for when a new stream comes.
 const STREAMS_KEPT: usize = 32;
+
+/// How many slots a new stream has looked at. More than one, so that slots are found faster than they are taken; few, so that a new stream
+/// costs the same however many there are.
+const SLOTS_SWEPT: usize = 4;
 
 /// What changes with every use of the lock, apart from what the threads that do without it read: else each would have to fetch
 /// that anew.
@@ -47,6 +53,9 @@ pub(super) struct Shared {
     pub(super) release_is_due: AtomicBool,
     /// Where the memory, and all streams and events of this pool, belong.
     pub(super) context: Context,
+    /// The process's [watch word](rmm_sys::watch) as it is while nothing concerns this pool: as many contexts have ended as when its own
+    /// was last seen to work, and no capture is announced.
+    calm: AtomicU64,
     /// The pool itself, for the streams that it watches.
     this: Weak<Self>,
 }
@@ -56,12 +65,13 @@ impl Shared {
         name: &'static str,
         growth: Growth,
         cached: Cached,
+        fences: Fences,
         checks_frees: bool,
         context: Context,
         this: Weak<Self>,
     ) -> Self {
         Self {
-            caches: Caches::new(cached),
+            caches: Caches::new(cached, fences),
             state: Apart(Mutex::new(State::new())),
             settled: Condvar::new(),
             growth,
@@ -70,6 +80,7 @@ impl Shared {
             checks_frees,
             release_is_due: AtomicBool::new(false),
             context,
+            calm: AtomicU64::new(watch::ends(watch::word())),
             this,
         }
     }
@@ -103,6 +114,31 @@ impl Shared {
         if is_plain { self.caches.class(layout.size() as u64) } else { None }
     }
 
+    /// Whether nothing has happened that concerns every allocator of the process: one load and a comparison.
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        watch::word() == self.calm.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether the pool's context still works, if one has ended since that was last known.
+    ///
+    /// # Errors
+    /// If not: then the pool hands nothing out any more.
+    #[cold]
+    pub(super) fn look_after_context(&self) -> Result<(), Error> {
+        let ends = watch::ends(watch::word());
+        if ends != self.calm.load(Ordering::Relaxed) {
+            self.context.check_works()?;
+            self.calm.store(ends, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether a block of so many bytes is smaller than the class of its layout.
+    fn is_odd(&self, layout: Layout, bytes: u64) -> bool {
+        self.class(layout).is_some_and(|class| class.block_size() > bytes)
+    }
+
     /// Allocates for a stream, or for anybody.
     #[inline]
     pub(super) fn allocate(
@@ -114,7 +150,7 @@ impl Shared {
         let class = self.class(layout);
         let mut taken = Take::NotHere;
         if let (Some(class), Some(stream)) = (class, stream)
-            && !CaptureScope::is_announced()
+            && self.is_calm()
         {
             taken = self.caches.take(stream.id(), class);
             if let Take::Done(address) = taken {
@@ -136,6 +172,9 @@ impl Shared {
         layout: Layout,
         cached: Option<(Class, Take)>,
     ) -> Result<DevicePtr, Error> {
+        if !self.is_calm() {
+            self.look_after_context()?;
+        }
         let needed = self.block_size(layout)?;
         let size = cached.map_or(needed, |(class, _)| class.block_size());
         let allocated = self.allocate_block(upstream, stream, layout, size, cached);
@@ -205,7 +244,7 @@ impl Shared {
         pointer: DevicePtr,
         layout: Layout,
     ) {
-        if CaptureScope::is_announced() && self.keeps_for_graph(stream, pointer, layout) {
+        if !self.is_calm() && self.keeps(stream, pointer, layout) {
             return;
         }
         self.annotator.taken_back(pointer, layout, stream);
@@ -224,6 +263,25 @@ impl Shared {
         self.deallocate_block(stream, pointer, class);
     }
 
+    /// Keeps a block that no one else may have, and says so: one that is freed on a captured stream, or after the end of the context.
+    #[cold]
+    fn keeps(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) -> bool {
+        if let Err(error) = self.look_after_context() {
+            // The memory may have ended with the context, and others may be at its address.
+            let is_there = self.lock().outlives_context;
+            if is_there || error.code() != Some(CuResult::CONTEXT_IS_DESTROYED) {
+                // All work of a context that is lost is over. Another error says nothing of it.
+                let order = stream.filter(|_| !error.is_context_lost());
+                self.annotator.taken_back(pointer, layout, order);
+            }
+            let mut state = self.lock();
+            let lost = state.lost_list();
+            self.take_back(&mut state, pointer, lost, self.class(layout));
+            return true;
+        }
+        CaptureScope::is_announced() && self.keeps_for_graph(stream, pointer, layout)
+    }
+
     /// Keeps a block that is freed on a captured stream, and says so.
     #[cold]
     fn keeps_for_graph(
@@ -234,8 +292,11 @@ impl Shared {
     ) -> bool {
         // Memory of which that is not known stays allocated, too.
         let keeps = asks_captured(stream).unwrap_or(true);
-        if keeps {
-            self.lock().keep_for_graph(pointer, layout);
+        if keeps
+            && let Some(bytes) = self.lock().keep_for_graph(pointer, layout)
+            && self.is_odd(layout, bytes)
+        {
+            self.caches.forget_odd();
         }
         keeps
     }
@@ -340,17 +401,22 @@ impl Shared {
         stream: StreamRef<'_>,
     ) -> Result<ListId, Error> {
         let context = stream.as_stream().context();
-        if context.is_none() && Context::current()? != self.context {
-            return Err(other_device());
+        if context.is_none() {
+            let current = Context::current()?;
+            if current != self.context {
+                return Err(other_context(self.context, current));
+            }
         }
         if let Some(list) = state.order.find(stream.id()) {
             return Ok(list);
         }
-        if context.is_some_and(|context| context != self.context) {
-            return Err(other_device());
+        if let Some(context) = context
+            && context != self.context
+        {
+            return Err(other_context(self.context, context));
         }
-        if state.order.streams() >= STREAMS_KEPT {
-            self.forget_idle(state);
+        if state.order.slots_in_use() >= STREAMS_KEPT {
+            self.sweep(state);
         }
         let sealing = match stream.kind() {
             StreamKind::Owned | StreamKind::Adopted(StreamLifetime::UntilDropped) => Sealing::Late,
@@ -368,16 +434,30 @@ impl Shared {
         Ok(list)
     }
 
-    /// Frees the slots of streams that hold nothing here.
-    fn forget_idle(&self, state: &mut State) {
-        self.drain_caches(state);
-        if let Ok(_context) = self.context.enter() {
-            let _relaxed = RelaxedCapture::enter();
-            Self::poll_others(state, ListId::CLEAN);
+    /// Frees the slots of streams that may be gone and hold nothing here, among the next few, after asking the driver what is done of what
+    /// they freed.
+    #[cold]
+    fn sweep(&self, state: &mut State) {
+        for _ in 0..SLOTS_SWEPT {
+            let Some(list) = state.order.next_to_sweep() else { continue };
+            if !state.heap.is_empty(list)
+                && let Ok(_context) = self.context.enter()
+            {
+                let _relaxed = RelaxedCapture::enter();
+                state.order.poll(list);
+                state.heap.clean(list, state.order.done(list), CLEANED_AT_ONCE);
+            }
+            if state.heap.is_empty(list) {
+                state.order.recycle(list);
+            }
         }
-        state.clean_all();
-        for list in state.order.lists() {
-            if state.heap.is_empty(list) && !state.order.is_unsealed(list) {
+    }
+
+    /// Frees the slots of all streams that may be gone and hold nothing here.
+    fn sweep_all(state: &mut State) {
+        let lists: Vec<ListId> = state.order.lists().collect();
+        for list in lists {
+            if state.order.may_be_gone(list) && state.heap.is_empty(list) {
                 state.order.recycle(list);
             }
         }
@@ -401,7 +481,8 @@ impl Shared {
 
     /// Asks the driver what is done of what others than `list`'s owner freed. The pool's context must be current.
     pub(super) fn poll_others(state: &mut State, list: ListId) {
-        for other in state.order.lists() {
+        let mut next = 0;
+        while let Some(other) = state.heap.next_occupied(&mut next) {
             if other != list {
                 Self::poll(state, other);
             }
@@ -439,36 +520,16 @@ impl Shared {
         self.drain_caches(&mut state);
         self.caches.shrink();
         state.depot.shrink();
-        if !state.order.polls {
+        // The wait would spoil a capture.
+        if !state.order.polls && !Self::may_capture(&state) {
             state = self.wait_for_device(state);
         }
         Self::poll_others(&mut state, ListId::CLEAN);
         state.clean_all();
+        Self::sweep_all(&mut state);
         let bytes = self.give_back_beyond(state, upstream, keep);
         self.lock().shrink();
         bytes
-    }
-
-    /// Gives everything back that is not a graph's: for the pool's end.
-    pub(super) fn close(&self, upstream: &dyn SyncResource) {
-        // At the end of the process the system takes everything back, and the driver may be gone.
-        if process_is_exiting() {
-            return;
-        }
-        // If the context can not be entered the driver or the context is gone. Then the calls below fail and do no harm.
-        let _context = self.context.enter();
-        let _relaxed = RelaxedCapture::enter();
-        self.drain_caches(&mut self.lock());
-        // Whoever freed memory did so in stream order: the device may still be at work on it.
-        // A question that failed says nothing, so it is asked again: what may be a graph's is lost.
-        let ask = || Self::may_capture(&self.lock());
-        let may_capture = ask() && ask();
-        let is_done = !may_capture && Device::synchronize_current().is_ok();
-        let unknown = if is_done { Vec::new() } else { self.wait_for_each(may_capture) };
-        let chunks = self.lock().chunks_but(&unknown);
-        for chunk in chunks {
-            chunk.give_back(upstream);
-        }
     }
 }
 
@@ -503,9 +564,13 @@ fn wait_for_uses(stream: StreamRef<'_>) -> Result<(), Error> {
     Device::synchronize_current()
 }
 
+/// Why a stream of the context `its` is refused by a pool of the context `own`.
 #[cold]
-fn other_device() -> Error {
-    Error::invalid_argument("pool", "the stream belongs to another device than the pool")
+fn other_context(own: Context, its: Context) -> Error {
+    let ended = own.check().and_then(|()| its.check()).err();
+    ended.unwrap_or_else(|| {
+        Error::invalid_argument("pool", "the stream belongs to another device than the pool")
+    })
 }
 
 /// The bytes to take for a layout: whole granules, with room to align beyond them.

@@ -10,7 +10,7 @@ impl State {
     /// What was freed on streams and is not known to be done, the most first.
     pub(super) fn held_by_streams(&self) -> Vec<HeldByStream> {
         let (mut held, mut gone) = (Vec::new(), 0);
-        for list in self.order.lists() {
+        for list in self.heap.occupied() {
             let (stream, bytes) = (self.order.stream(list), self.heap.free_bytes(list));
             if stream.is_none() {
                 gone += bytes;
@@ -60,7 +60,7 @@ impl Shared {
         let could_give_back = heap.idle_bytes() > 0 && self.could_grow_without_idle(state, request);
         if size > self.growth.hard_limit {
             Shortage::Exhausted
-        } else if heap.longest_free_run() >= size || could_give_back && !refused_upstream {
+        } else if heap.has_free_run(size) || could_give_back && !refused_upstream {
             Shortage::Pending
         } else if refused_upstream && room >= size {
             Shortage::Upstream

@@ -3,6 +3,7 @@
 
 use std::alloc::Layout;
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{MutexGuard, PoisonError};
 
 use rmm_core::{
@@ -12,7 +13,7 @@ use rmm_core::{
 use super::extend::Thrift;
 use super::heap::{ListId, NodeId, Point};
 use super::shared::Shared;
-use super::state::{Chunk, State};
+use super::state::{Chunk, State, give_back_all};
 use crate::trace;
 
 #[cfg(all(test, not(rmm_loom)))]
@@ -118,11 +119,19 @@ impl Shared {
         };
         let _relaxed = RelaxedCapture::enter();
         state.statistics.slow_allocations += 1;
-        // The lock is released now and then: the list must stay the stream's.
+        // The lock is released now and then: the list must stay the stream's, until upstream's last call has returned or panicked.
         state.order.pin(request.list);
-        let (mut state, outcome) = self.try_steps(state, request);
-        state.order.unpin(request.list);
-        (state, outcome)
+        let steps = catch_unwind(AssertUnwindSafe(|| self.try_steps(state, request)));
+        match steps {
+            Ok((mut state, outcome)) => {
+                state.order.unpin(request.list);
+                (state, outcome)
+            }
+            Err(panic) => {
+                self.lock().order.unpin(request.list);
+                resume_unwind(panic)
+            }
+        }
     }
 
     fn try_steps<'s>(
@@ -249,13 +258,15 @@ impl Shared {
             Self::poll(&mut state, request.list);
         }
         state.clean_all();
-        let mut chunks = Vec::new();
-        for piece in state.heap.unused_pieces() {
-            if held(&state) <= most {
-                break;
-            }
-            chunks.extend(state.remove_piece(piece));
-        }
+        let mut excess = held(&state) - most;
+        let mut pieces = state.heap.unused_pieces();
+        let enough = pieces.iter().position(|piece| {
+            let is_enough = excess == 0;
+            excess = excess.saturating_sub(piece.size);
+            is_enough
+        });
+        pieces.truncate(enough.unwrap_or(pieces.len()));
+        let chunks = state.remove_pieces(pieces);
         self.give_back_for(request, state, &chunks)
     }
 
@@ -295,10 +306,9 @@ impl Shared {
                     return (state, taken.ok_or(None));
                 }
                 Err(error) if !error.is_out_of_memory() => return (state, Err(Some(error))),
-                Err(error) => match self.growth.smaller(bytes, request.size) {
-                    Some(smaller) => bytes = smaller,
-                    None => return (state, Err(Some(error))),
-                },
+                // Upstream has less than a step: then only what is needed.
+                Err(_) if bytes > request.size => bytes = request.size,
+                Err(error) => return (state, Err(Some(error))),
             }
         }
     }
@@ -311,24 +321,19 @@ impl Shared {
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
             return None;
         }
-        let mut others: Vec<ListId> = state
-            .order
-            .lists()
-            .filter(|&other| other != request.list && !state.heap.is_empty(other))
-            .collect();
+        let mut others: Vec<ListId> =
+            state.heap.occupied().filter(|&other| other != request.list).collect();
         others
             .sort_by_key(|&other| (std::cmp::Reverse(state.heap.free_bytes(other)), other.index()));
         for &other in &others {
-            // The point of a block that fits.
-            if let Some(point) = state.heap.point_of_fit(other, request.size)
+            if let Some((node, point)) = state.heap.fit(other, request.size)
                 && Self::wait_for(state, request.list, stream, other, point)
-                && let Some(node) = state.take_known(request.list, request.size)
             {
-                return Some(node);
+                return Some(state.heap.make_live(node, request.size));
             }
         }
         // A run of neighbours may be long enough, if the stream waits for all of their owners.
-        if !extends && state.heap.longest_free_run() < request.size {
+        if !extends && !state.heap.has_free_run(request.size) {
             return None;
         }
         for &other in &others {
@@ -366,7 +371,7 @@ impl Shared {
         mut state: MutexGuard<'s, State>,
         request: Request<'_>,
     ) -> (MutexGuard<'s, State>, Option<NodeId>) {
-        let can_merge = state.heap.longest_free_run() >= request.size
+        let can_merge = state.heap.has_free_run(request.size)
             || self.could_extend(&state, request, |_, _| true);
         let can_give_back =
             state.heap.idle_bytes() > 0 && self.could_grow_without_idle(&state, request);
@@ -383,7 +388,7 @@ impl Shared {
         &'s self,
         mut state: MutexGuard<'s, State>,
     ) -> MutexGuard<'s, State> {
-        let cut = state.order.cut();
+        let cut = state.cut();
         state.statistics.host_waits += 1;
         drop(state);
         let waited = trace::waiting(self.name, Device::synchronize_current);
@@ -425,10 +430,8 @@ impl Shared {
     /// Whether the block could lie in memory that is added and what others freed, for which there has to be a wait.
     fn extends_by_waiting(&self, state: &State, request: Request<'_>) -> bool {
         let covered = |other, freed| freed <= state.order.covered(request.list, other);
-        let is_waited_for = |other: ListId| {
-            !state.heap.is_empty(other) && !covered(other, state.order.newest(other))
-        };
-        state.order.lists().any(is_waited_for)
+        let is_waited_for = |other: ListId| !covered(other, state.order.newest(other));
+        state.heap.occupied().any(is_waited_for)
             && self.could_extend(state, request, |_, _| true)
             && !self.could_extend(state, request, covered)
     }
@@ -461,8 +464,7 @@ impl Shared {
         if unused.is_empty() || !self.could_grow_without_idle(&state, request) {
             return (state, Err(None));
         }
-        let chunks: Vec<Chunk> =
-            unused.into_iter().filter_map(|piece| state.remove_piece(piece)).collect();
+        let chunks = state.remove_pieces(unused);
         let state = self.give_back_for(request, state, &chunks);
         self.grow(state, request, self.growth.hard_limit)
     }
@@ -474,12 +476,14 @@ impl Shared {
         upstream: &dyn SyncResource,
         keep: u64,
     ) -> u64 {
-        let mut chunks = Vec::new();
-        for piece in state.heap.unused_pieces() {
-            if state.heap.reserved() - piece.size >= keep {
-                chunks.extend(state.remove_piece(piece));
-            }
-        }
+        let mut reserved = state.heap.reserved();
+        let mut pieces = state.heap.unused_pieces();
+        pieces.retain(|piece| {
+            let goes = reserved - piece.size >= keep;
+            reserved -= if goes { piece.size } else { 0 };
+            goes
+        });
+        let chunks = state.remove_pieces(pieces);
         let bytes = chunks.iter().map(|chunk: &Chunk| chunk.layout.size() as u64).sum();
         drop(self.give_back(state, upstream, &chunks, None));
         bytes
@@ -507,9 +511,12 @@ impl Shared {
             return state;
         }
         let underway = Underway::returning(self, state, calls);
-        for chunk in chunks {
-            chunk.give_back(upstream);
+        let given = give_back_all(chunks.iter().copied(), upstream);
+        let state = underway.settle();
+        if let Err(panic) = given {
+            drop(state);
+            resume_unwind(panic);
         }
-        underway.settle()
+        state
     }
 }

@@ -1,16 +1,16 @@
 //! All that a pool's lock protects: the heap, the order of streams, and where segments and live blocks are.
 
 use std::alloc::Layout;
-use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncResource};
 
 use super::caches::Caches;
 use super::captured::Kept;
 use super::depot::{Batch, Depot};
-use super::hash::BuildIdHasher;
 use super::heap::{Claim, Heap, ListId, NodeId, Piece, Point, SegmentId};
+use super::live::LiveBlocks;
 use super::order::Order;
 use super::release::Unreleased;
 use super::statistics::PoolStatistics;
@@ -34,30 +34,26 @@ impl Chunk {
     /// Gives the memory back to the upstream that it came from.
     pub(super) fn give_back(self, upstream: &dyn SyncResource) {
         // SAFETY: the memory came from this upstream with this layout, and is in no heap any more. All use of it has completed:
-        // it was one clean block, or the whole device was waited for, or every stream that it can be waited for.
+        // it was one clean block, or at the pool's end `chunks_to_return` found nothing in it that may be in use.
         unsafe { upstream.deallocate_sync(self.base, self.layout) };
     }
 }
 
-/// An address in halves: with the number of a block it takes 12 bytes and not 16.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Address([u32; 2]);
-
-impl Address {
-    #[expect(clippy::cast_possible_truncation, reason = "both halves are kept")]
-    #[inline]
-    fn of(address: u64) -> Self {
-        Self([(address >> 32) as u32, address as u32])
+/// Gives all of them back, also where upstream panics over one: the first panic's payload is returned.
+pub(super) fn give_back_all(
+    chunks: impl IntoIterator<Item = Chunk>,
+    upstream: &dyn SyncResource,
+) -> Result<(), Panic> {
+    let mut outcome = Ok(());
+    for chunk in chunks {
+        let given = catch_unwind(AssertUnwindSafe(|| chunk.give_back(upstream)));
+        outcome = outcome.and(given);
     }
+    outcome
 }
 
-impl Hash for Address {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self([high, low]) = *self;
-        state.write_u64(u64::from(high) << 32 | u64::from(low));
-    }
-}
+/// What code that panicked said.
+pub(super) type Panic = Box<dyn Any + Send>;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -66,13 +62,15 @@ pub(super) struct State {
     /// Where segments start. Index: [`SegmentId`].
     bases: Vec<DevicePtr>,
     /// By the address that was handed out.
-    live: HashMap<Address, NodeId, BuildIdHasher>,
+    live: LiveBlocks,
     /// Blocks that are handed out, for the heap, and kept by nobody.
     pub(super) depot: Depot,
     /// The list of blocks that no event can stand for, once there was one.
     lost: Option<ListId>,
     /// Blocks that were freed on captured streams. They are live in the heap.
     pub(super) kept: Vec<Kept>,
+    /// Whether the memory from upstream is still there after the context has ended.
+    pub(super) outlives_context: bool,
     /// Bytes that are being asked of upstream at the moment, with the lock released.
     pub(super) pending: u64,
     /// Calls to upstream under way, with the lock released, that give memory back.
@@ -83,16 +81,20 @@ pub(super) struct State {
     pub(super) unreleased: Unreleased,
 }
 
+/// Blocks that one call looks at to clean them: less than a millisecond's work.
+pub(super) const CLEANED_AT_ONCE: usize = 4096;
+
 impl State {
     pub(super) fn new() -> Self {
         Self {
             heap: Heap::new(),
             order: Order::new(),
             bases: Vec::new(),
-            live: HashMap::default(),
+            live: LiveBlocks::new(),
             depot: Depot::default(),
             lost: None,
             kept: Vec::new(),
+            outlives_context: false,
             pending: 0,
             returning: 0,
             settled: 0,
@@ -146,27 +148,26 @@ impl State {
             self.statistics.peak_reserved_bytes.max(self.heap.reserved());
     }
 
-    /// Removes memory that nothing uses, to be given back upstream.
-    pub(super) fn remove_piece(&mut self, piece: Piece) -> Option<Chunk> {
-        let chunk = self.chunk_of(piece)?;
-        if !self.heap.remove_piece(piece) {
-            return None;
-        }
-        self.statistics.upstream_frees += 1;
+    /// Removes memory that nothing uses, to be given back upstream. Pieces of which that is not so any more stay.
+    pub(super) fn remove_pieces(&mut self, pieces: Vec<Piece>) -> Vec<Chunk> {
+        let removed = self.heap.remove_pieces(pieces);
+        self.statistics.upstream_frees += removed.len() as u64;
         self.statistics.reserved_bytes = self.heap.reserved();
-        Some(chunk)
+        removed.into_iter().map(|piece| self.chunk_of(piece)).collect()
     }
 
     /// The call to upstream that a piece came from.
-    pub(super) fn chunk_of(&self, piece: Piece) -> Option<Chunk> {
-        let size = usize::try_from(piece.size).ok()?;
-        let layout = Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok()?;
-        Some(Chunk { base: DevicePtr(self.base(piece.segment).0 + piece.offset), layout })
+    pub(super) fn chunk_of(&self, piece: Piece) -> Chunk {
+        let layout = usize::try_from(piece.size)
+            .ok()
+            .and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok())
+            .expect("it came from a call with this layout");
+        Chunk { base: DevicePtr(self.base(piece.segment).0 + piece.offset), layout }
     }
 
     /// Where a segment starts.
     pub(super) fn base(&self, segment: SegmentId) -> DevicePtr {
-        self.bases.get(segment.index()).copied().unwrap_or(DevicePtr::NULL)
+        self.bases[segment.index()]
     }
 
     /// Takes memory that costs no driver call: the requester's own, clean memory, and what is already known to be free.
@@ -174,7 +175,8 @@ impl State {
         if let Some(node) = self.heap.take_own_or_clean(list, size) {
             return Some(node);
         }
-        for other in self.order.lists() {
+        let mut next = 0;
+        while let Some(other) = self.heap.next_occupied(&mut next) {
             if other != list && self.heap.free_bytes(other) >= size {
                 let covered = self.order.covered(list, other);
                 if let Some(node) = self.heap.take_covered(other, size, covered) {
@@ -220,13 +222,36 @@ impl State {
     }
 
     /// Moves what is known to be done to the clean list, where it merges, and frees the slots of streams that are gone.
+    ///
+    /// Looks at a bounded number of blocks, and at those on which it depends whether pieces are clean. The rest stays where it is until
+    /// a later call: [`take_known_or_fused`](Self::take_known_or_fused) finds it there as well.
     pub(super) fn clean_all(&mut self) {
-        for list in self.order.lists() {
-            self.heap.clean(list, self.order.done(list));
+        self.clean_some(CLEANED_AT_ONCE);
+    }
+
+    /// As [`clean_all`](Self::clean_all), with a number of blocks to look at.
+    pub(super) fn clean_some(&mut self, most: usize) {
+        let (mut most, mut next, mut left) = (most, 0, None);
+        while let Some(list) = self.heap.next_occupied(&mut next) {
+            let done = self.order.done(list);
+            most -= self.heap.clean(list, done, most);
+            if most == 0 && !self.heap.is_clean(list, done) {
+                left.get_or_insert(next - 1);
+            }
             if self.order.stream(list).is_none() && self.heap.is_empty(list) {
                 self.order.recycle(list);
             }
         }
+        if let Some(position) = left {
+            // It goes on there the next time.
+            self.heap.begin_with(position);
+            self.heap.clean_pieces(|list| self.order.done(list));
+        }
+    }
+
+    /// Closes the points of all lists that hold blocks: what is waited for from now on tells nothing of what is freed from now on.
+    pub(super) fn cut(&mut self) -> Vec<(ListId, Point)> {
+        self.order.cut(self.heap.occupied())
     }
 
     /// Hands a block out: notes it as live under its aligned address, which is returned.
@@ -234,7 +259,7 @@ impl State {
         let block = self.heap.block(node);
         let base = self.base(block.segment);
         let address = (base.0 + block.offset).next_multiple_of(alignment);
-        self.live.insert(Address::of(address), node);
+        self.live.insert(DevicePtr(address), node);
         self.statistics.allocations += 1;
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
         self.unreleased.peak = self.unreleased.peak.max(self.heap.live());
@@ -243,12 +268,12 @@ impl State {
 
     /// Whether this is the address of a block that is handed out, or cached.
     pub(super) fn is_live(&self, pointer: DevicePtr) -> bool {
-        self.live.contains_key(&Address::of(pointer.0))
+        self.live.contains(pointer)
     }
 
     /// Ends a block's being handed out, for the books; `None` if the address is not that of a live block.
     pub(super) fn forget_live(&mut self, pointer: DevicePtr) -> Option<NodeId> {
-        let node = self.live.remove(&Address::of(pointer.0));
+        let node = self.live.remove(pointer);
         self.statistics.unknown_frees += u64::from(node.is_none());
         node
     }
@@ -295,8 +320,10 @@ impl State {
     /// The list of blocks that no event can stand for.
     pub(super) fn lost_list(&mut self) -> ListId {
         *self.lost.get_or_insert_with(|| {
-            self.heap.add_list();
-            self.order.add_lost()
+            let made = self.heap.add_list();
+            let lost = self.order.add_lost();
+            debug_assert_eq!(made, lost, "slots and lists are made together");
+            lost
         })
     }
 
@@ -324,20 +351,20 @@ impl State {
 
     /// Host bytes of all tables.
     fn bookkeeping_bytes(&self) -> u64 {
-        // Seven of eight places are used at most, and each has a byte of its own.
-        let live = self.live.capacity().div_ceil(7) * 8 * (size_of::<(Address, NodeId)>() + 1);
         let bases = self.bases.capacity() * size_of::<DevicePtr>();
         let kept = self.kept.capacity() * size_of::<Kept>();
         self.heap.bookkeeping_bytes()
             + self.order.bookkeeping_bytes()
             + self.depot.bookkeeping_bytes()
-            + (live + bases + kept) as u64
+            + self.live.bookkeeping_bytes()
+            + (bases + kept) as u64
     }
 
     /// Frees host memory that the tables do not need now.
     pub(super) fn shrink(&mut self) {
-        self.heap.shrink();
-        self.live.shrink_to_fit();
+        let lists = self.order.shrink();
+        self.heap.shrink_to(lists);
+        self.live.shrink();
         self.kept.shrink_to_fit();
     }
 

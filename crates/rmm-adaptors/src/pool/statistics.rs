@@ -10,9 +10,9 @@ use rmm_core::{Description, DevicePtr, StreamId};
 pub struct PoolStatistics {
     /// Blocks handed out.
     pub allocations: u64,
-    /// Of these, blocks that the thread had at hand, so that no lock was taken.
+    /// Part of `allocations`: blocks that the thread's cache had, so that no lock was taken.
     pub cached_allocations: u64,
-    /// Of all, requests that no block known to be free would serve, so that the pool had to merge, ask, grow or wait.
+    /// Requests that no block known to be free could serve, so that the pool had to merge, poll, grow or wait: also those that it refused.
     pub slow_allocations: u64,
     /// Blocks taken back.
     pub frees: u64,
@@ -22,7 +22,7 @@ pub struct PoolStatistics {
     pub live_bytes: u64,
     /// Bytes of blocks that were freed, and that threads keep at hand.
     pub cached_bytes: u64,
-    /// Of these, bytes that were freed on streams while they were captured, and are kept for the graphs.
+    /// Part of `live_bytes`: bytes that were freed on streams while they were captured, and are kept for the graphs.
     pub graph_bytes: u64,
     /// The most bytes handed out or kept at hand at once.
     pub peak_live_bytes: u64,

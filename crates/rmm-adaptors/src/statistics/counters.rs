@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::fmt;
+
 use rmm_core::Error;
 
 use crate::sync::alone::AloneOrLocked;
@@ -99,8 +101,14 @@ impl Stack {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Counting(AloneOrLocked<Stack>);
+
+impl fmt::Debug for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.top().fmt(f)
+    }
+}
 
 #[inline]
 fn amount(bytes: usize) -> i64 {

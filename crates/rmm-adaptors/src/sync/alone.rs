@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::PoisonError;
 
-use super::fence;
+use super::fence::Fences;
 use super::patience::wait_until;
 use super::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::primitives::{Mutex, UnsafeCell};
@@ -31,6 +31,7 @@ pub(crate) struct Alone<T> {
     user: AtomicU64,
     /// Whether the user may be at the value. Written by that thread alone.
     is_inside: AtomicBool,
+    fences: Fences,
     /// # Invariant
     /// References to it are made by the user while it is inside, and by the one thread that hands it over.
     value: UnsafeCell<T>,
@@ -57,10 +58,10 @@ impl Drop for Inside<'_> {
 
 impl<T: Default> Default for Alone<T> {
     fn default() -> Self {
-        fence::prepare();
         Self {
             user: AtomicU64::new(NOBODY_YET),
             is_inside: AtomicBool::new(false),
+            fences: Fences::of_process(),
             value: UnsafeCell::default(),
             ending: Mutex::default(),
         }
@@ -122,7 +123,7 @@ impl<T> Alone<T> {
         }
         self.is_inside.store(true, Ordering::Relaxed);
         let inside = Inside(&self.is_inside);
-        fence::light();
+        self.fences.light();
         (self.user.load(Ordering::Relaxed) == me).then_some(inside)
     }
 
@@ -134,7 +135,7 @@ impl<T> Alone<T> {
             return;
         }
         self.user.swap(ENDING, Ordering::Relaxed);
-        fence::heavy();
+        self.fences.heavy();
         // Acquire: what the user did is seen.
         wait_until(|| !self.is_inside.load(Ordering::Acquire));
         // SAFETY: nobody is the user from the swap on. Who was has seen so in `go_inside`, or was seen inside above, after the heavy fence,
@@ -235,10 +236,13 @@ mod tests {
 
 #[cfg(all(test, rmm_loom))]
 mod models {
+    use std::sync::atomic::AtomicU64 as AllKnowing;
+
     use loom::sync::Arc;
     use loom::thread;
 
     use super::*;
+    use crate::sync::Tally;
 
     struct Counter {
         alone: Alone<u32>,
@@ -295,5 +299,47 @@ mod models {
     #[test]
     fn three_threads_hand_over_once() {
         adds(&[1, 1, 1]);
+    }
+
+    /// A sum beside the value, as limits have: the one that is alone adds to it without an atomic operation.
+    struct Limit {
+        alone: Alone<u64>,
+        sum: Tally,
+        /// What was counted alone. For loom it is not there, so it orders nothing.
+        alone_sum: AllKnowing,
+    }
+
+    impl Limit {
+        fn add(&self, me: u64) {
+            let add_alone = |count: &mut u64| {
+                *count += 1;
+                self.sum.add_alone(1);
+            };
+            let share = |count: &mut u64| self.alone_sum.store(*count, Ordering::Relaxed);
+            if self.alone.enter_as(|| me, add_alone, share).is_err() {
+                assert!(self.sum.get() >= self.alone_sum.load(Ordering::Relaxed));
+                self.sum.add(1);
+            }
+        }
+    }
+
+    #[test]
+    fn who_finds_a_value_shared_sees_the_sum_beside_it() {
+        let mut model = loom::model::Builder::new();
+        // All would take hours.
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let (alone, sum) = (Alone::default(), Tally::default());
+            let limit = Arc::new(Limit { alone, sum, alone_sum: AllKnowing::new(0) });
+            let others = [2, 3].map(|me| {
+                let limit = Arc::clone(&limit);
+                thread::spawn(move || limit.add(me))
+            });
+            limit.add(1);
+            for other in others {
+                other.join().expect("it does not panic");
+            }
+            assert_eq!(limit.sum.get(), 3);
+        });
     }
 }

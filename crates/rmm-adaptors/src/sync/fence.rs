@@ -1,60 +1,110 @@
-//! A pair of fences of which one costs nothing and the other a call of the system.
+//! A pair of fences of which one costs nothing and the other a system call.
 //!
-//! Where a store of one thread and a load of another must not miss each other both ways, each needs a full fence between its own store
-//! and load. If one of the threads passes there all the time and the other hardly ever, the rare one can make the system run a
-//! full fence on all processors that run this program; the frequent one then only has to keep the compiler from reordering.
+//! Where a store of one thread and a load of another must not miss each other both ways (Dekker's algorithm), each needs a full fence
+//! between its own store and load. If one of the threads passes there all the time and the other hardly ever, the rare one can have the
+//! system run a full fence on all processors that run this program (`membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`); the frequent
+//! one then only has to keep the compiler from reordering. Such a pair is *asymmetric*.
+//!
+//! Once the frequent side has gone without a fence, nothing else the rare side can do makes up for it. So a program that forbids itself
+//! the system call later on, as a sandbox does, has to say so before: by the environment variable `RMM_FENCES=symmetric` for the whole
+//! process, or for a pool when it is built. If it does not, it is aborted at the next heavy fence, with a message.
+//!
+//! For loom both sides are full fences. That is what the system call makes of the light one: the manual promises that it has the effect of
+//! a full fence in each other running thread, and a thread that does not run passes one when it is scheduled. What loom does not see
+//! is whether the system keeps that promise.
 
 #![forbid(unsafe_code)]
 
-pub(crate) use imp::{heavy, light, prepare};
+/// Which fences two sides run. Both sides of a protocol must use the same pair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fences {
+    /// Whether the system runs the light side's fence. Only if it has done so once.
+    is_asymmetric: bool,
+}
 
-#[cfg(all(target_os = "linux", not(rmm_loom)))]
-mod imp {
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
+impl Fences {
+    /// Full fences on both sides: right at any time, and without a system call.
+    pub(crate) const SYMMETRIC: Self = Self { is_asymmetric: false };
 
-    use rustix::thread::{MembarrierCommand, membarrier};
-
-    /// Whether the system runs fences for us. Set once, and before the first that may ask for it: whoever finds it clear runs its own,
-    /// which is right at any time.
-    static IS_ASYMMETRIC: AtomicBool = AtomicBool::new(false);
-
-    /// Has to come before the first [`heavy`], on its thread or one that it has heard of since.
-    pub(crate) fn prepare() {
-        static REGISTERED: OnceLock<()> = OnceLock::new();
-        REGISTERED.get_or_init(|| {
-            // A call shows that it works: later ones have the same outcome.
-            IS_ASYMMETRIC.store(register().is_ok(), Ordering::Relaxed);
-        });
-    }
-
-    /// Tells the system of this process, and runs a first fence.
-    fn register() -> rustix::io::Result<()> {
-        membarrier(MembarrierCommand::RegisterPrivateExpedited)?;
-        membarrier(MembarrierCommand::PrivateExpedited)
+    /// The cheapest that the system and the environment variable `RMM_FENCES` allow.
+    pub(crate) fn of_process() -> Self {
+        Self { is_asymmetric: imp::is_asymmetric() }
     }
 
     /// The frequent side's.
     #[inline]
-    pub(crate) fn light() {
-        if IS_ASYMMETRIC.load(Ordering::Relaxed) {
-            compiler_fence(Ordering::SeqCst);
+    pub(crate) fn light(self) {
+        if self.is_asymmetric {
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         } else {
-            fence(Ordering::SeqCst);
+            imp::full();
         }
     }
 
-    /// The rare side's.
+    /// The rare side's. Aborts the program if the system has run fences for it and no longer does.
     #[cold]
-    pub(crate) fn heavy() {
-        if IS_ASYMMETRIC.load(Ordering::Relaxed) {
-            // It worked before; a program may since have forbidden itself the call. Without it two threads could be at one value.
-            let fenced = membarrier(MembarrierCommand::PrivateExpedited);
-            if fenced.is_err() && register().is_err() {
-                std::process::abort();
-            }
+    pub(crate) fn heavy(self) {
+        if self.is_asymmetric {
+            imp::run_everywhere();
         }
+        imp::full();
+    }
+}
+
+#[cfg(all(target_os = "linux", not(rmm_loom)))]
+mod imp {
+    use std::ffi::OsStr;
+    use std::io::Write as _;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{Ordering, fence};
+
+    use rustix::io::Errno;
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    /// Whether the system runs fences for this process, and the program wants that.
+    pub(super) fn is_asymmetric() -> bool {
+        static IS_ASYMMETRIC: OnceLock<bool> = OnceLock::new();
+        // A call shows that it works: later ones have the same outcome, if the program does not forbid them.
+        let find_out = || !wants_symmetric(std::env::var_os("RMM_FENCES")) && register().is_ok();
+        *IS_ASYMMETRIC.get_or_init(find_out)
+    }
+
+    /// What the environment variable says. A misspelt value gets the fences that are right everywhere.
+    pub(super) fn wants_symmetric(value: Option<impl AsRef<OsStr>>) -> bool {
+        value.is_some_and(|value| !value.as_ref().is_empty() && value.as_ref() != "asymmetric")
+    }
+
+    /// Tells the system of this process, and runs a first fence.
+    fn register() -> Result<(), Errno> {
+        membarrier(MembarrierCommand::RegisterPrivateExpedited)?;
+        membarrier(MembarrierCommand::PrivateExpedited)
+    }
+
+    #[inline]
+    pub(super) fn full() {
         fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn run_everywhere() {
+        let fenced = membarrier(MembarrierCommand::PrivateExpedited);
+        if fenced.is_err()
+            && let Err(error) = register()
+        {
+            abort(error);
+        }
+    }
+
+    /// Without the fence two threads could be at one value.
+    #[cold]
+    fn abort(error: Errno) -> ! {
+        let message = format!(
+            "rmm: the system call membarrier worked when this program started and now fails: {error}.\n\
+             rmm: threads rely on it, so the program is aborted. If the program forbids system calls after its start (a sandbox), set the \
+             environment variable RMM_FENCES=symmetric, or build its pools with symmetric_fences(true)."
+        );
+        // Whether anybody reads it or not, the program cannot go on.
+        let _unread = writeln!(std::io::stderr(), "{message}");
+        std::process::abort();
     }
 }
 
@@ -62,15 +112,27 @@ mod imp {
 mod imp {
     use crate::sync::primitives::atomic::{Ordering, fence};
 
-    pub(crate) fn prepare() {}
+    pub(super) fn is_asymmetric() -> bool {
+        false
+    }
 
     #[inline]
-    pub(crate) fn light() {
+    pub(super) fn full() {
         fence(Ordering::SeqCst);
     }
 
-    #[cold]
-    pub(crate) fn heavy() {
-        fence(Ordering::SeqCst);
+    pub(super) fn run_everywhere() {
+        unreachable!("there are no asymmetric fences here")
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(rmm_loom)))]
+mod tests {
+    use super::imp::wants_symmetric;
+
+    #[test]
+    fn only_a_word_for_asymmetric_fences_leaves_them_on() {
+        assert_eq!([None, Some(""), Some("asymmetric")].map(wants_symmetric), [false; 3]);
+        assert_eq!([Some("symmetric"), Some("symetric")].map(wants_symmetric), [true; 2]);
     }
 }

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::primitives::atomic::{AtomicU64, Ordering};
 
 /// A sum, which says nothing about other memory. Beside an [`Alone`](super::alone::Alone) that says who may call what is only for one that is
 /// alone: those take a load and a store, the others an atomic operation.

@@ -95,11 +95,16 @@ impl fmt::Display for OutstandingAllocation {
     }
 }
 
+/// `1 block`, `2 blocks`.
+fn blocks(number: u64) -> String {
+    format!("{number} block{}", if number == 1 { "" } else { "s" })
+}
+
 impl fmt::Display for TrackingReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in {} blocks", format_bytes(self.bytes()), self.blocks.len())?;
-        for CallSite { place, blocks, bytes } in self.call_sites().into_iter().take(SHOWN) {
-            write!(f, "\n{bytes} B in {blocks} blocks from {place}")?;
+        write!(f, "{} in {}", format_bytes(self.bytes()), blocks(self.blocks.len() as u64))?;
+        for site in self.call_sites().into_iter().take(SHOWN) {
+            write!(f, "\n{} B in {} from {}", site.bytes, blocks(site.blocks), site.place)?;
         }
         for block in self.blocks.iter().take(SHOWN) {
             write!(f, "\n{:#x}: {} B", block.pointer.0, block.layout.size())?;

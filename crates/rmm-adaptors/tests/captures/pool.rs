@@ -2,8 +2,8 @@
 
 use std::sync::MutexGuard;
 
-use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags, SyncResource};
+use rmm_adaptors::{PoolMemoryResource, PoolPreset};
+use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags, StreamRef, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Entered, Fault, LeakKind, Machine, Schedule};
 use rmm_sys::CuResult;
@@ -39,6 +39,23 @@ const FORBIDDEN: &[&str] = &[
     "cuMemFree_v2",
     "cuCtxSynchronize",
 ];
+
+#[test]
+fn to_trim_a_deterministic_pool_spoils_no_capture() {
+    let (machine, _entered) = adversary();
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let pool = builder.preset(PoolPreset::Deterministic).build().expect("a pool");
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(MIB)).unwrap();
+    free(&pool, &stream, block, MIB);
+    let scope = CaptureScope::announce();
+    begin(&stream);
+    assert_eq!(pool.trim(0), 0, "nothing is known to be done");
+    end(&stream);
+    drop(scope);
+    assert!(pool.trim(0) >= MIB as u64, "it waits");
+    machine.assert_no_violations();
+}
 
 #[test]
 fn a_graph_has_its_memory_for_itself() {
@@ -110,6 +127,58 @@ fn a_graph_gets_only_memory_that_nothing_uses() {
     other.synchronize().unwrap();
     assert_eq!(read(&machine, for_graph), 0x0707_0707_0707_0707);
     assert_eq!(read(&machine, block), 0, "the other stream's work need not have run");
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_graph_gets_memory_whose_uses_are_known_to_be_over() {
+    let alone = alone();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).build();
+    let _entered = (machine.enter(), alone);
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let pool = builder.initial_size(12 * MIB).maximum_size(12 * MIB).build().expect("a pool");
+    // Each free on it is marked, and asks what is done of those before.
+    let user = StreamRef::per_thread();
+    let blocks: Vec<_> =
+        (0..6).map(|_| pool.allocate(user, layout(2 * MIB)).expect("a block")).collect();
+    for place in [0, 2, 4] {
+        free(&pool, user, blocks[place], 2 * MIB);
+    }
+    let captured = stream();
+    let _scope = CaptureScope::announce();
+    begin(&captured);
+    let for_graph = pool.allocate(captured.as_ref(), layout(2 * MIB)).expect("a block");
+    let frees = pool.statistics().frees;
+    free(&pool, &captured, for_graph, 2 * MIB);
+    assert_eq!(pool.statistics().frees, frees + 1);
+    drop(end(&captured));
+    machine.assert_no_violations();
+}
+
+/// What the captured stream itself has freed to others is no better: the graph may be launched on any stream.
+#[test]
+fn a_graph_gets_no_block_of_a_batch() {
+    let (machine, _entered) = adversary();
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let pool = builder.initial_size(MIB).check_frees(false).build().expect("a pool");
+    let (captured, other) = (stream(), stream());
+    // More than a cache holds, a thirty-second of the pool.
+    let blocks: Vec<_> =
+        (0..140).map(|_| pool.allocate(captured.as_ref(), layout(256)).unwrap()).collect();
+    for &block in &blocks {
+        write(&machine, &captured, block, 1);
+        free(&pool, &captured, block, 256);
+    }
+    let cached = pool.statistics().cached_bytes;
+    assert!(cached > MIB as u64 / 32, "{cached}: there is no batch");
+    let scope = CaptureScope::announce();
+    begin(&captured);
+    let block = pool.allocate(captured.as_ref(), layout(256)).unwrap();
+    fill(&captured, block, 256);
+    let graph = end(&captured);
+    graph.launch(&other);
+    drop(scope);
+    assert!(!blocks.contains(&block));
     machine.assert_no_violations();
 }
 
@@ -363,4 +432,31 @@ fn a_driver_that_does_not_tell_of_a_capture_makes_no_block_reusable() {
     free(&pool, &user, block, MIB / 2);
     assert_eq!(pool.statistics().graph_bytes, (MIB / 2) as u64);
     assert_ne!(pool.allocate(user.as_ref(), layout(MIB / 2)).unwrap(), block);
+}
+
+#[test]
+fn a_block_smaller_than_its_class_turns_caches_off_only_until_a_graph_has_it() {
+    let (_machine, _entered) = adversary();
+    let size = 33 * 256; // its class is of 34 * 256 bytes
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(2 * MIB);
+    let pool = builder.maximum_size(2 * MIB).build().unwrap();
+    let user = stream();
+    let rest = pool.allocate(user.as_ref(), layout(2 * MIB - size)).unwrap();
+    let odd = pool.allocate(user.as_ref(), layout(size)).unwrap();
+    free(&pool, &user, rest, 2 * MIB - size);
+    let is_cached = || {
+        let block = pool.allocate(user.as_ref(), layout(4096)).unwrap();
+        free(&pool, &user, block, 4096);
+        pool.statistics().cached_bytes == 4096
+    };
+    assert!(!is_cached(), "the size of what is freed is not known without the heap");
+    let scope = CaptureScope::announce();
+    begin(&user);
+    free(&pool, &user, odd, size);
+    drop(end(&user));
+    drop(scope);
+    assert!(is_cached());
+    // SAFETY: the graph is gone, and was never launched.
+    unsafe { pool.release_graph_memory() };
+    assert!(is_cached());
 }

@@ -6,6 +6,8 @@ mod aligned;
 mod alone;
 #[path = "adaptors/callback.rs"]
 mod callback;
+#[path = "adaptors/debug.rs"]
+mod debug;
 #[path = "adaptors/failure_callback.rs"]
 mod failure_callback;
 #[path = "adaptors/fallback.rs"]

@@ -5,11 +5,12 @@ use std::alloc::Layout;
 use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
     AnyResource, DevicePtr, HasProperty, HostAccessible, Introspect, PropertyId, Resource,
-    SyncResource,
+    StreamRef, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
+use crate::adaptors::scripted::Scripted;
 use crate::short::{MIB, Pool, free, layout, stream};
 
 fn adversary() -> Machine {
@@ -69,6 +70,28 @@ fn nothing_reaches_anybody_for_no_bytes() {
     assert_eq!(pointer, DevicePtr::NULL);
     free(&binning, &stream, pointer, 0);
     assert_eq!(machine.calls(), calls);
+}
+
+/// RMM #2403: a request for no bytes was allocated from one resource and freed to another.
+#[test]
+fn no_bytes_are_allocated_from_the_smallest_bin_and_freed_to_it() {
+    let (smallest, larger, upstream) =
+        (Scripted::default(), Scripted::default(), Scripted::default());
+    let binning = BinningMemoryResource::builder_of(upstream.clone());
+    let binning = binning.bin_of(4096, larger.clone()).unwrap();
+    let binning = binning.bin_of(256, smallest.clone()).unwrap().build();
+    let stream = StreamRef::legacy();
+    let pointer = binning.allocate(stream, layout(0)).unwrap();
+    // SAFETY: allocated just now with this layout on this stream.
+    unsafe { binning.deallocate(stream, pointer, layout(0)) };
+    let pointer = binning.allocate_sync(layout(0)).unwrap();
+    // SAFETY: allocated just now with this layout.
+    unsafe { binning.deallocate_sync(pointer, layout(0)) };
+    assert_eq!(smallest.state().asked, [layout(0); 2]);
+    assert_eq!(smallest.state().freed, [(DevicePtr::NULL, layout(0)); 2]);
+    for other in [larger, upstream] {
+        assert!(other.state().asked.is_empty() && other.state().freed.is_empty(), "{other:?}");
+    }
 }
 
 #[test]

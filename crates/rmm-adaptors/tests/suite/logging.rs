@@ -209,7 +209,7 @@ impl Write for Narrow {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Err(io::Error::from(io::ErrorKind::StorageFull))
+        if self.0 == 0 { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
     }
 }
 
@@ -237,17 +237,23 @@ fn a_writer_that_fails_costs_lines_and_no_memory() {
 }
 
 /// Takes the header and panics at all else.
-struct Panicking(bool);
+#[derive(Default)]
+struct Panicking {
+    has_header: bool,
+    is_written_out: bool,
+}
 
 impl Write for Panicking {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        assert!(!self.0, "a writer that panics");
-        self.0 = bytes.ends_with(b"\n");
+        assert!(!self.has_header, "a writer that panics");
+        self.has_header = bytes.ends_with(b"\n");
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        panic!("a writer that panics");
+        assert!(!self.is_written_out, "a writer that panics");
+        self.is_written_out = true;
+        Ok(())
     }
 }
 
@@ -255,7 +261,7 @@ impl Write for Panicking {
 fn a_writer_that_panics_costs_lines_and_no_memory() {
     let machine = Machine::new();
     let _entered = machine.enter();
-    let resource = Logged::to_writer(CudaMemoryResource::new(), Panicking(false)).unwrap();
+    let resource = Logged::to_writer(CudaMemoryResource::new(), Panicking::default()).unwrap();
     let pointer = resource.allocate(StreamRef::legacy(), layout(64)).unwrap();
     free(&resource, StreamRef::legacy(), pointer, 64);
     assert_eq!(resource.lost_lines(), 2);
@@ -271,8 +277,9 @@ fn a_writer_that_fails_costs_the_others_nothing() {
     let (first, last) = (Page::default(), Page::default());
     let resource = Logged::builder(CudaMemoryResource::new())
         .writer(first.clone())
-        .writer(Narrow(39))
-        .writer(Panicking(false))
+        // Room for the header and no line.
+        .writer(Narrow(40))
+        .writer(Panicking::default())
         .writer(last.clone())
         .build()
         .unwrap();
@@ -300,7 +307,7 @@ fn a_file_has_each_line_at_once_if_that_is_wanted() {
         resource.allocate_sync(layout(0)).unwrap();
     }
     let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
-    assert_eq!(read(&lazy), "");
+    assert_eq!(read(&lazy), "Thread,Time,Action,Pointer,Size,Stream\n", "the header at once");
     assert!(read(&eager).ends_with(",allocate,(nil),0,0\n"));
     lazily.flush().unwrap();
     assert!(read(&lazy).ends_with(",allocate,(nil),0,0\n"));
@@ -310,6 +317,63 @@ fn a_file_has_each_line_at_once_if_that_is_wanted() {
     for path in [lazy, eager] {
         std::fs::remove_file(path).unwrap();
     }
+}
+
+#[test]
+fn a_file_has_some_lines_late_and_never_more_than_were_asked_for() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let path = std::env::temp_dir().join(format!("rmm-every-{}.csv", std::process::id()));
+    let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
+    let three = std::num::NonZeroU64::new(3).unwrap();
+    let builder = Logged::builder(CudaMemoryResource::new()).file(&path);
+    let resource = builder.flush_every(three).build().unwrap();
+    let seen: Vec<usize> = (0..7)
+        .map(|_| {
+            resource.allocate_sync(layout(0)).unwrap();
+            lines()
+        })
+        .collect();
+    assert_eq!(seen, [1, 1, 4, 4, 4, 7, 7]);
+    drop(resource);
+    assert_eq!(lines(), 8);
+    let by_default = Logged::create(CudaMemoryResource::new(), &path).unwrap();
+    for _ in 0..100 {
+        by_default.allocate_sync(layout(0)).unwrap();
+    }
+    assert_eq!(lines(), 101);
+    drop(by_default);
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// The current resource of a device is never dropped, and neither is what a container that leaks holds.
+#[cfg(unix)]
+#[test]
+fn a_log_that_is_never_dropped_is_written_out_when_the_process_exits() {
+    const CHILD: &str = "RMM_TEST_LOG_OF_CHILD";
+    if let Some(path) = std::env::var_os(CHILD) {
+        let machine = Machine::new();
+        let _entered = machine.enter();
+        let resource = Logged::create(CudaMemoryResource::new(), &path).unwrap();
+        let resource = Box::leak(Box::new(resource));
+        for _ in 0..3 {
+            resource.allocate_sync(layout(100)).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1, "not yet");
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("rmm-exit-{}.csv", std::process::id()));
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child
+        .args([
+            "--exact",
+            "logging::a_log_that_is_never_dropped_is_written_out_when_the_process_exits",
+        ])
+        .env(CHILD, &path);
+    assert!(child.output().unwrap().status.success());
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!((text.lines().count(), text.matches(",allocate,0x").count()), (4, 3), "{text}");
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
@@ -340,8 +404,7 @@ fn what_goes_wrong_with_a_file_names_it() {
 fn a_file_that_is_full_is_named() {
     let (path, upstream) = ("/dev/full", CudaMemoryResource::new);
     let at_once = Logged::builder(upstream()).file(path).auto_flush(true).build();
-    let later = Logged::create(upstream(), path).expect("nothing is written yet").flush();
-    for error in [at_once.unwrap_err(), later.unwrap_err()] {
+    for error in [at_once.unwrap_err(), Logged::create(upstream(), path).unwrap_err()] {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert!(error.to_string().starts_with("log file /dev/full: No space"), "{error}");
     }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::{GrowthPolicy, LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
-use crate::short::{MIB, free, layout, stream, write};
+use crate::short::{MIB, Pool, free, layout, stream, write};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
@@ -360,15 +360,15 @@ fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
     let _entered = machine.enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
-    let (freed, leaked) = (stream(), stream());
-    let block = pool.allocate(freed.as_ref(), layout(MIB)).unwrap();
-    write(&machine, &freed, block, 1);
-    free(&pool, &freed, block, MIB);
-    let block = pool.allocate(leaked.as_ref(), layout(256)).unwrap();
-    write(&machine, &leaked, block, 2);
+    let (first, second) = (stream(), stream());
+    for stream in [&first, &second] {
+        let block = pool.allocate(stream.as_ref(), layout(MIB / 2)).unwrap();
+        write(&machine, stream, block, 1);
+        free(&pool, stream, block, MIB / 2);
+    }
     let were_idle = Arc::new(Mutex::new(None));
     {
-        let (were_idle, streams) = (Arc::clone(&were_idle), [freed, leaked]);
+        let (were_idle, streams) = (Arc::clone(&were_idle), [first, second]);
         set(&upstream.on_deallocate, move || {
             let idle =
                 streams.each_ref().map(|stream| stream.as_ref().is_idle().expect("a stream"));
@@ -379,4 +379,30 @@ fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
     machine.fail(Fault::nth("cuCtxSynchronize", 1, CuResult::STREAM_CAPTURE_UNSUPPORTED));
     drop(pool);
     assert_eq!(*were_idle.lock().expect("no panic"), Some([true, true]));
+}
+
+#[test]
+fn a_step_that_upstream_refuses_leaves_all_but_the_need() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let upstream = LimitingResourceAdaptor::new(CudaMemoryResource::new(), 6000);
+    let pool = PoolMemoryResource::builder(upstream).build().unwrap();
+    let stream = stream();
+    let blocks =
+        [1000, 4000].map(|bytes| (bytes, pool.allocate(stream.as_ref(), layout(bytes)).unwrap()));
+    assert_eq!(pool.reserved_bytes(), 1024 + 4096);
+    for (bytes, block) in blocks {
+        free(&pool, &stream, block, bytes);
+    }
+}
+
+#[test]
+fn a_step_larger_than_any_layout_refuses_nothing() {
+    let machine = Machine::builder().memory(64 * MIB).build();
+    let _entered = machine.enter();
+    let step = GrowthPolicy::FixedStep(usize::MAX / 256 * 256);
+    let pool = Pool::builder(CudaMemoryResource::new()).growth(step).build().unwrap();
+    let stream = stream();
+    let block = pool.allocate(stream.as_ref(), layout(MIB)).expect("the need alone can be had");
+    free(&pool, &stream, block, MIB);
 }

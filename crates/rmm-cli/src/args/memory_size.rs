@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use rmm_spec::bytes_of_unit;
+
 /// A size of memory in bytes; not 0.
 ///
 /// ```
@@ -22,22 +24,17 @@ impl MemorySize {
 impl FromStr for MemorySize {
     type Err = &'static str;
 
-    /// Takes a whole number, of bytes or of the unit behind it: `KiB`, `MiB`, `GiB` or `TiB`, in any case.
+    /// Takes a whole number, of bytes or of the unit behind it: `KiB`, `MiB`, `GiB` or `TiB`, powers of 1,024, or `kB`, `MB`, `GB` or `TB`, powers of
+    /// 1,000, in any case.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);
-        let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
-            "" => 0,
-            "kib" => 10,
-            "mib" => 20,
-            "gib" => 30,
-            "tib" => 40,
-            _ => return Err("expected a size such as 24GiB, 512MiB or a number of bytes"),
-        };
+        let unit = bytes_of_unit(unit.trim_start())
+            .ok_or("expected a size such as 24GiB, 512MB or a number of bytes")?;
         let number: usize = number.parse().map_err(|_| {
             if digits == 0 { "expected a size such as 24GiB" } else { "the size is too large" }
         })?;
-        match number.checked_mul(1 << shift) {
+        match number.checked_mul(unit) {
             Some(0) => Err("the device needs some memory"),
             Some(bytes) => Ok(Self(bytes)),
             None => Err("the size is too large"),
@@ -57,7 +54,8 @@ mod tests {
         assert_eq!(bytes("512 mib"), Ok(512 << 20));
         assert_eq!(bytes("24GiB"), Ok(24 << 30));
         assert_eq!(bytes("2TiB"), Ok(2 << 40));
-        for wrong in ["", "GiB", "1.5GiB", "-1", "1GB", "1 G", "0", "0MiB"] {
+        assert_eq!(bytes("1GB"), Ok(1_000_000_000));
+        for wrong in ["", "GiB", "1.5GiB", "-1", "1GX", "1 G", "0", "0MiB"] {
             assert!(bytes(wrong).is_err(), "{wrong:?}");
         }
         for much in ["99999999999999999999", "99999999TiB"] {

@@ -35,7 +35,7 @@ fn defaults() {
             check: false,
             memory: None,
             json: None,
-            report: None,
+            html: None,
         }
     );
 }
@@ -54,7 +54,7 @@ fn every_option() {
     assert_eq!(args.threads, Some(ThreadMode::AsRecorded));
     assert_eq!(args.repeat, 1);
     assert_eq!(args.json, Some("o.json".into()));
-    assert_eq!(args.report, Some("o.html".into()));
+    assert_eq!(args.html, Some("o.html".into()));
     assert_eq!(replay("rmm replay a.csv --device sim").device, DeviceChoice::Software);
     assert!(replay("rmm replay a.csv --check").check);
     let args = replay("rmm replay a.csv --check --memory 2GiB");
@@ -99,7 +99,7 @@ fn bad_usage_is_refused() {
         ("rmm replay a.csv --repeat 0", ErrorKind::ValueValidation),
         ("rmm replay a.csv --threads 4", ErrorKind::InvalidValue),
         ("rmm replay a.csv --memory 2GiB", ErrorKind::MissingRequiredArgument),
-        ("rmm replay a.csv --check --memory 2GB", ErrorKind::ValueValidation),
+        ("rmm replay a.csv --check --memory 2XB", ErrorKind::ValueValidation),
         ("rmm record", ErrorKind::InvalidSubcommand),
     ] {
         let error = parse(line).expect_err(line);

@@ -9,8 +9,8 @@ use rmm_sys::{
     CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn, CuIpcEventHandle,
     CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAdvise, CuMemAllocationProp,
     CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation, CuMemPool,
-    CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData, CuModule, CuPointerAttribute,
-    CuResult, CuStream, CuUuid, Driver, driver_symbols,
+    CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData, CuMemRangeAttribute, CuModule,
+    CuPointerAttribute, CuResult, CuStream, CuUuid, Driver, driver_symbols,
 };
 
 static CALLS: AtomicU64 = AtomicU64::new(0);

@@ -17,6 +17,8 @@ const CHUNK: usize = 1 << 14;
 pub(super) struct Observed {
     pub(super) peak_live: u64,
     pub(super) peak_reserved: u64,
+    /// Before the first event.
+    pub(super) initial_reserved: u64,
     pub(super) timeline: Vec<Sample>,
     pub(super) heap_map: Vec<HeapBlock>,
     pub(super) failures: u64,
@@ -44,6 +46,7 @@ fn look_on<S: Subject>(
     let mut observed = Observed::default();
     let mut live = 0;
     let others = subject.reserved_by_others()?;
+    observed.initial_reserved = subject.reserved()?.saturating_sub(others);
     let mut owners: HashMap<u64, u32> = HashMap::new();
     for (index, event) in trace.events.iter().enumerate() {
         let freed = match event.action {

@@ -45,7 +45,14 @@ pub(super) fn read(input: impl Read) -> Result<Builder, Failure> {
             header_seen = true;
             row::check_header(&record)
         };
-        done.map_err(|reason| Failure { line: Some(line), reason })?;
+        if let Err(reason) = done {
+            // What was cut off is the rest of the last line. Where there is nothing before it, the line is all there is to tell of.
+            let is_cut = reader.get_ref().unended_line() == Some(line) && reason.is_of_one_line();
+            if !is_cut || builder.events.is_empty() {
+                return Err(Failure { line: Some(line), reason });
+            }
+            builder.ends_early = true;
+        }
     }
     match (header_seen, builder.events.is_empty()) {
         (false, _) => Err(whole_file(Reason::Empty)),
@@ -94,6 +101,7 @@ pub(super) struct Builder {
     peak_live: u64,
     peak_live_aligned: u64,
     peak_event: usize,
+    ends_early: bool,
 }
 
 /// A live block.
@@ -201,6 +209,7 @@ impl Builder {
             peak_live: self.peak_live,
             peak_live_aligned: self.peak_live_aligned,
             peak_event: self.peak_event,
+            ends_early: self.ends_early,
         }
     }
 }

@@ -122,6 +122,19 @@ pub enum Reason {
     LiveOverflow,
 }
 
+impl Reason {
+    /// Whether it is wrong with the text of a line, whatever stands before it.
+    pub(super) fn is_of_one_line(&self) -> bool {
+        matches!(
+            self,
+            Self::NotUtf8
+                | Self::FieldCount { .. }
+                | Self::Field { .. }
+                | Self::UnknownAction { .. }
+        )
+    }
+}
+
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.path.display())?;

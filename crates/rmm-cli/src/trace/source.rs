@@ -52,11 +52,18 @@ pub(super) struct BoundedLines<R> {
     /// How many of its bytes have been passed through.
     column: usize,
     too_long: bool,
+    /// The last line, if it had no line end.
+    unended_line: Option<u64>,
 }
 
 impl<R: Read> BoundedLines<R> {
     pub(super) fn new(inner: R) -> Self {
-        Self { inner, line: 1, column: 0, too_long: false }
+        Self { inner, line: 1, column: 0, too_long: false, unended_line: None }
+    }
+
+    /// The last line, if the text ends in the middle of it.
+    pub(super) fn unended_line(&self) -> Option<u64> {
+        self.unended_line
     }
 
     fn line_too_long(&self) -> io::Error {
@@ -96,6 +103,7 @@ impl<R: Read> Read for BoundedLines<R> {
         if read == 0 && self.column > 0 && !buffer.is_empty() {
             buffer[0] = b'\n';
             self.column = 0;
+            self.unended_line = Some(self.line);
             self.line += 1;
             return Ok(1);
         }

@@ -15,6 +15,7 @@ fn pool() -> ResourceResult {
         repeats: 5,
         peak_live_bytes: 9_418_272_512,
         peak_reserved_bytes: 9_663_676_416,
+        initial_reserved_bytes: 0,
         reserved_over_live: 1.026_056,
         stream_waits: 0,
         driver_calls: 5,
@@ -63,6 +64,7 @@ fn trace() -> TraceResult {
         threads: 1,
         streams: 2,
         peak_live_bytes: 9_418_272_512,
+        ends_early: false,
         resources: vec![pool(), cuda()],
     }
 }
@@ -88,9 +90,27 @@ gpt2.csv: 58,598 events, 1 thread, 2 streams, peak live 8,982.0 MiB
  cuda       58,598    213,456.7            -         8,982.0             9,216.0           1.026   12,345         58,598          2       1
 ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 cuda: first failure: gpt2.csv:17: out of memory
+1 block (1.0 MiB) still live at the end: leaks, unless the log ends before its program did
 ";
     let found = table::render(&trace());
     assert_eq!(found, expected, "\n{found}");
+}
+
+#[test]
+fn the_table_says_what_its_figures_do_not() {
+    let mut trace = trace();
+    trace.resources.pop();
+    let lines = |trace: &TraceResult| table::render(trace).lines().count();
+    let plain = lines(&trace);
+    trace.ends_early = true;
+    let text = table::render(&trace);
+    assert!(text.contains("\nthe log ends in the middle of a line: "), "{text}");
+    trace.resources[0].resource = "arena(cuda)".to_owned();
+    trace.resources[0].peak_live_bytes = 222 * MIB;
+    trace.resources[0].initial_reserved_bytes = 71_680 * MIB;
+    let text = table::render(&trace);
+    assert!(text.contains("\narena(cuda): took 71,680.0 MiB when it was made"), "{text}");
+    assert_eq!(lines(&trace), plain + 2);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use rmm_core::DevicePtr;
 use rmm_sim::Kernel;
+use rmm_sys::CuResult;
 
 fn bytes(words: u32) -> usize {
     usize::try_from(words).unwrap_or(usize::MAX).saturating_mul(4)
@@ -30,6 +31,10 @@ fn differing(found: &[[u8; 4]], wanted: &[[u8; 4]]) -> usize {
 
 pub(super) fn stall() -> Kernel {
     Kernel::new("stall", |_| ())
+}
+
+pub(super) fn fail() -> Kernel {
+    Kernel::new("fail", |_| ()).fails(CuResult::ILLEGAL_ADDRESS)
 }
 
 pub(super) fn fill(pointer: DevicePtr, words: u32, first_value: u32) -> Kernel {

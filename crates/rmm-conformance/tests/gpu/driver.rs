@@ -2,8 +2,11 @@
 //! answers from a real driver and from the software device.
 //!
 //! What a probe may do on a real device is bounded: only calls whose result is documented, and errors that are; nothing that is
-//! undefined or may harm the context, such as freeing twice or using a handle that was destroyed.
+//! undefined or may harm the context, such as freeing twice or using a handle that was destroyed. A probe that loses or resets the
+//! context runs in a process of its own (`alone.rs`).
 
+#[path = "driver/alone.rs"]
+mod alone;
 #[path = "driver/barriers.rs"]
 mod barriers;
 #[path = "driver/capture_calls.rs"]
@@ -14,6 +17,8 @@ mod contexts;
 mod copies;
 #[path = "driver/events.rs"]
 mod events;
+#[path = "driver/failures.rs"]
+mod failures;
 #[path = "driver/graphs.rs"]
 mod graphs;
 #[path = "driver/memory.rs"]
@@ -30,6 +35,8 @@ mod pool_life;
 mod pool_reuse;
 #[path = "driver/pool_unordered.rs"]
 mod pool_unordered;
+#[path = "driver/prefetches.rs"]
+mod prefetches;
 #[path = "driver/raw.rs"]
 mod raw;
 #[path = "driver/raw_graph.rs"]
@@ -38,6 +45,8 @@ mod raw_graph;
 mod raw_pool;
 #[path = "driver/registered.rs"]
 mod registered;
+#[path = "driver/resets.rs"]
+mod resets;
 #[path = "driver/stall.rs"]
 mod stall;
 #[path = "driver/streams.rs"]

@@ -63,7 +63,12 @@ impl Place {
     /// An event behind all that was enqueued on the stream so far.
     pub(crate) fn end(&self) -> Result<CudaEvent, Error> {
         let _context = self.context.enter()?;
-        // Whatever is put on the legacy stream is behind the default streams of all threads. The event does not delay the host.
+        // Whatever is put on the legacy stream is behind the default streams of all threads: it "synchronizes with all other streams in
+        // the same CUcontext except for non-blocking streams" (CUDA driver API, "Stream synchronization behavior"), and the per-thread
+        // default stream "will synchronize with the legacy stream". This relies on that to hold for work that is pending on the stream
+        // of a thread that has ended, of which the documentation says nothing. The probe
+        // `the_legacy_stream_waits_for_the_stream_of_a_thread_that_has_ended` of `rmm-conformance` asks the driver. The event does not
+        // delay the host.
         self.reachable().unwrap_or(StreamRef::legacy()).record_event()
     }
 

@@ -309,6 +309,49 @@ mod tests {
         assert_eq!(first.collect::<Vec<_>>(), [2], "the mark behind both is kept");
     }
 
+    /// Notes uses on another stream, each at a place of its own, until those of stream `a` are merged.
+    fn note_many(uses: &mut Uses<char, i32>) {
+        for at in 0..=DETAILED {
+            let at = 1000 + 10 * at;
+            uses.note('z', at..at + 1, Write, Lasts::Once, 0);
+        }
+    }
+
+    #[test]
+    fn a_write_that_is_merged_stays_a_write() {
+        let mut uses = Uses::default();
+        for (range, access) in [(0..10, Write), (20..30, Read)] {
+            let number = uses.note('a', range, access, Lasts::Once, 0).expect("it is noted");
+            uses.set_mark(number, 1);
+        }
+        note_many(&mut uses);
+        let waited = uses.conflicting(&(0..10), Read).map(|other| other.stream);
+        assert_eq!(waited.collect::<String>(), "a", "a reader waits for the write");
+    }
+
+    #[test]
+    fn work_that_is_still_to_be_enqueued_is_not_merged_with_other_work() {
+        let mut uses = Uses::default();
+        let first = uses.note('a', 0..1, Write, Lasts::Once, 0).expect("it is noted");
+        let second = uses.note('a', 1..2, Write, Lasts::Once, 0).expect("it is noted");
+        note_many(&mut uses);
+        uses.set_mark(second, 1);
+        uses.set_mark(first, 2);
+        let marks = uses.conflicting(&(0..1), Read).map(|other| other.mark);
+        assert_eq!(marks.max(), Some(2), "the first work comes behind the mark of the second");
+    }
+
+    #[test]
+    fn a_use_that_goes_on_is_not_merged_with_one_that_does_not() {
+        let mut uses = Uses::default();
+        uses.note('a', 0..10, Read, Lasts::On, 7);
+        let once = uses.note('a', 20..30, Read, Lasts::Once, 0).expect("it is noted");
+        note_many(&mut uses);
+        uses.set_mark(once, 1);
+        let marks = uses.conflicting(&(0..10), Write).map(|other| other.mark);
+        assert_eq!(marks.collect::<Vec<_>>(), [7], "it has no mark yet");
+    }
+
     #[test]
     fn streams_of_uses_off_the_list_are_handed_out() {
         let mut uses = Streams::default();

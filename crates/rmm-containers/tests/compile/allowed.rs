@@ -1,7 +1,9 @@
 //! What the refused programs do, in the ways that are sound: compiled, not run.
 
-use rmm_containers::{DeviceScalar, DeviceUVector, PinnedVec};
+use rmm_adaptors::PoolMemoryResource;
+use rmm_containers::{DeviceScalar, DeviceUVector, HostVec, PinnedVec};
 use rmm_core::{CudaStream, Error};
+use rmm_resources::PinnedHostMemoryResource;
 
 static TABLE: [u32; 4] = [1, 2, 3, 4];
 
@@ -31,6 +33,21 @@ fn readers(vector: &DeviceUVector<u32>, a: &CudaStream, b: &CudaStream) -> Resul
     Ok(())
 }
 
+fn owned_and_borrowed_resources(stream: &CudaStream) -> Result<(), Error> {
+    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build()?;
+    let mut of_host = HostVec::<u32, _>::zeroed_in(4, &pool)?;
+    of_host.as_mut_slice()?.fill(7); // no device uses it
+    let mut of_both = HostVec::<u32, _>::zeroed_in(4, pool.clone())?;
+    of_both.device_slice_mut().fill(7, stream)?;
+    std::mem::forget(of_both); // keeps the pool
+    Ok(())
+}
+
 fn main() {
-    let _compiled = (sources as fn(_, _) -> _, halves as fn(_, _) -> _, readers as fn(_, _, _) -> _);
+    let _compiled = (
+        sources as fn(_, _) -> _,
+        halves as fn(_, _) -> _,
+        readers as fn(_, _, _) -> _,
+        owned_and_borrowed_resources as fn(_) -> _,
+    );
 }

@@ -20,17 +20,25 @@ use crate::{DeviceAccessible, HostAccessible, HostDeviceAccessible};
 #[doc(alias = "rmm::device_resource_ref")]
 pub type DeviceResourceRef<'a> = SyncResourceRef<'a, DeviceAccessible>;
 
-/// A borrowed resource whose memory work on the device may use; in stream order. What most functions that allocate take.
+/// A borrowed resource whose memory work on the device may use; in stream order. What RMM's functions that allocate take.
+///
+/// A function that keeps the resource, as one that returns a container or builds a pool does, asks for an owned handle
+/// ([`try_to_owned`](ResourceRef::try_to_owned)):
 ///
 /// ```
-/// use rmm_core::DeviceAsyncResourceRef;
+/// use rmm_adaptors::PoolMemoryResource;
+/// use rmm_core::{AnyResource, DeviceAsyncResourceRef, Error};
 /// use rmm_resources::CudaMemoryResource;
 ///
-/// fn name(resource: DeviceAsyncResourceRef<'_>) -> &'static str {
-///     resource.downcast_ref::<CudaMemoryResource>().map_or("another", |_| "the one")
+/// fn pool_over(resource: DeviceAsyncResourceRef<'_>) -> Result<PoolMemoryResource<AnyResource>, Error> {
+///     PoolMemoryResource::builder(resource.try_to_owned()?).build()
 /// }
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
 /// let resource = CudaMemoryResource::new();
-/// assert_eq!(name(DeviceAsyncResourceRef::new(&resource)), "the one");
+/// let pool = pool_over(DeviceAsyncResourceRef::new(&resource))?;
+/// assert!(pool.upstream().is_equal(&resource));
+/// # Ok::<(), Error>(())
 /// ```
 #[doc(alias = "rmm::device_async_resource_ref")]
 pub type DeviceAsyncResourceRef<'a> = ResourceRef<'a, DeviceAccessible>;

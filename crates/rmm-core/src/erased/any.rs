@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use super::{Exactly, Shared, behind_pointers, delegate_resource, delegate_sync};
+use super::held::Held;
+use super::{Exactly, Shared, delegate_resource, delegate_sync, downcast, is_same};
 use crate::{
     Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible, HostDeviceAccessible,
     Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy, SyncResourceRef,
@@ -59,14 +59,33 @@ pub struct AnyResource<S: PropertySet = DeviceAccessible> {
 
 impl<S: PropertySet> AnyResource<S> {
     /// Takes the resource in: one allocation on the host's heap, or none if it is an `AnyResource` itself.
+    ///
+    /// Of a pointer to a handle (`&'static R`, `Box<R>`, `Arc<R>`, a reference of erased type) it takes in a clone of the handle, so that
+    /// the pointer changes neither what the result equals nor the type that [`downcast_ref`](Self::downcast_ref) finds.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use rmm_core::{AnyResource, DeviceAsyncResourceRef};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// static CUDA: CudaMemoryResource = CudaMemoryResource::new();
+    /// let any: AnyResource = AnyResource::new(CUDA);
+    /// assert_eq!(any, AnyResource::new(&CUDA));
+    /// assert_eq!(any, AnyResource::new(Arc::new(CUDA)));
+    /// assert_eq!(any, AnyResource::new(DeviceAsyncResourceRef::new(&CUDA)));
+    /// ```
     pub fn new<R>(resource: R) -> Self
     where
         R: Resource + PartialEq + 'static,
         S: SatisfiedBy<R>,
     {
-        // An `AnyResource` is itself a resource; wrapping it again would only add a step to every call.
-        let known = behind_pointers::<Shared>(&resource).cloned();
-        Self::from_shared(known.unwrap_or_else(|| Shared(Arc::new(resource))))
+        // What is no pointer is moved, not cloned.
+        let behind = if resource.pointee().is_some() { resource.to_any() } else { None };
+        match behind {
+            Some(known) => Self::from_shared(known.shared),
+            None => Self::from_shared(Shared(Held::new(resource))),
+        }
     }
 
     /// A handle to the same resource: the resource's own clone, taken in.
@@ -91,7 +110,7 @@ impl<S: PropertySet> AnyResource<S> {
         Self::new(resource.clone())
     }
 
-    fn from_shared(shared: Shared) -> Self {
+    pub(super) fn from_shared(shared: Shared) -> Self {
         Self { shared, set: PhantomData }
     }
 
@@ -99,10 +118,10 @@ impl<S: PropertySet> AnyResource<S> {
         self.shared
     }
 
-    /// The resource, if it is of this type.
+    /// The resource, if it is of this type or a pointer to one that is.
     #[doc(alias = "cuda::mr::resource_cast")]
     pub fn downcast_ref<R: 'static>(&self) -> Option<&R> {
-        (*self.shared.0).as_any().downcast_ref()
+        downcast(self.shared.0.as_dyn())
     }
 
     /// The resource, borrowed.
@@ -128,7 +147,7 @@ impl<S: PropertySet> AnyResource<S> {
     /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
-        self.shared.0.equals(other.into().as_any())
+        is_same(&*self.shared.0, other.into().as_erased())
     }
 }
 
@@ -141,7 +160,7 @@ impl<S: PropertySet> Clone for AnyResource<S> {
 impl<S: PropertySet> PartialEq for AnyResource<S> {
     /// Whether memory from one may be freed by the other.
     fn eq(&self, other: &Self) -> bool {
-        self.shared.0.equals((*other.shared.0).as_any())
+        is_same(&*self.shared.0, &*other.shared.0)
     }
 }
 

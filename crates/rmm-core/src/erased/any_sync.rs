@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use super::{Exactly, Shared, SharedSync, behind_pointers, delegate_sync};
+use super::held::Held;
+use super::{Exactly, SharedSync, delegate_sync, downcast, is_same};
 use crate::{
     AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, SyncResource,
@@ -38,20 +38,43 @@ impl<S: PropertySet> AnySyncResource<S> {
         R: SyncResource + PartialEq + 'static,
         S: SatisfiedBy<R>,
     {
-        let ordered =
-            behind_pointers::<Shared>(&resource).map(|Shared(inner)| SharedSync(inner.clone()));
-        let known = ordered.or_else(|| behind_pointers::<SharedSync>(&resource).cloned());
-        Self::from_shared(known.unwrap_or_else(|| SharedSync(Arc::new(resource))))
+        let behind = if resource.pointee().is_some() { resource.to_any_sync() } else { None };
+        match behind {
+            Some(known) => Self::from_shared(known.shared),
+            None => Self::from_shared(SharedSync(Held::new(resource))),
+        }
     }
 
-    fn from_shared(shared: SharedSync) -> Self {
+    /// A handle to the same resource: the resource's own clone, taken in.
+    ///
+    /// ```
+    /// use rmm_core::AnySyncResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let resource = CudaMemoryResource::new();
+    /// let handle: AnySyncResource = AnySyncResource::of(&resource);
+    /// assert!(handle.is_equal(&resource));
+    /// ```
+    pub fn of<R>(resource: &R) -> Self
+    where
+        R: SyncResource + Clone + PartialEq + 'static,
+        S: SatisfiedBy<R>,
+    {
+        Self::new(resource.clone())
+    }
+
+    pub(super) fn from_shared(shared: SharedSync) -> Self {
         Self { shared, set: PhantomData }
     }
 
-    /// The resource, if it is of this type.
+    pub(super) fn into_shared(self) -> SharedSync {
+        self.shared
+    }
+
+    /// The resource, if it is of this type or a pointer to one that is.
     #[doc(alias = "cuda::mr::resource_cast")]
     pub fn downcast_ref<R: 'static>(&self) -> Option<&R> {
-        (*self.shared.0).as_any().downcast_ref()
+        downcast(self.shared.0.as_dyn())
     }
 
     /// The resource, borrowed.
@@ -77,7 +100,7 @@ impl<S: PropertySet> AnySyncResource<S> {
     /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
-        self.shared.0.equals(other.into().as_any())
+        is_same(&*self.shared.0, other.into().as_erased())
     }
 }
 
@@ -90,7 +113,7 @@ impl<S: PropertySet> Clone for AnySyncResource<S> {
 impl<S: PropertySet> PartialEq for AnySyncResource<S> {
     /// Whether memory from one may be freed by the other.
     fn eq(&self, other: &Self) -> bool {
-        self.shared.0.equals((*other.shared.0).as_any())
+        is_same(&*self.shared.0, &*other.shared.0)
     }
 }
 

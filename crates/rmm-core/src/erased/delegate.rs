@@ -3,9 +3,14 @@
 /// Implements `SyncResource` for a type by that of `$target`, an expression of the value `$this`.
 ///
 /// The tail says what the type is and knows: `pointee`, a pointer to `$target`, or `pointee of S`, one that still knows the property
-/// set `S` of it.
+/// set `S` of it; and `handle`, what an owned handle to it is, if not that of `$target`.
 macro_rules! delegate_sync {
     ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, pointee $(of $set:ident)?) => {
+        delegate_sync!(
+            [$($generics)*] $type, |$this| $target, pointee $(of $set)?, handle $target.to_any_sync()
+        );
+    };
+    ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, pointee $(of $set:ident)?, handle $handle:expr) => {
         // SAFETY: every call goes to the one resource inside, which keeps the contract; what else is told of its memory was checked
         // when it was taken in.
         unsafe impl<$($generics)*> $crate::SyncResource for $type {
@@ -46,6 +51,22 @@ macro_rules! delegate_sync {
                 $target.upstream_resource()
             }
 
+            fn other_upstreams(&self) -> Vec<&(dyn $crate::SyncResource + 'static)>
+            where
+                Self: 'static,
+            {
+                let $this = self;
+                $target.other_upstreams()
+            }
+
+            fn to_any_sync(&self) -> Option<$crate::AnySyncResource<()>>
+            where
+                Self: 'static,
+            {
+                let $this = self;
+                $handle
+            }
+
             fn as_extendable(&self) -> Option<&dyn $crate::ExtendableResource> {
                 let $this = self;
                 $target.as_extendable()
@@ -65,6 +86,9 @@ macro_rules! delegate_sync {
 /// Implements `Resource` for a type by that of `$target`.
 macro_rules! delegate_resource {
     ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr) => {
+        delegate_resource!([$($generics)*] $type, |$this| $target, handle $target.to_any());
+    };
+    ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, handle $handle:expr) => {
         // SAFETY: every call goes to the one resource inside, which keeps the contract.
         unsafe impl<$($generics)*> $crate::Resource for $type {
             fn allocate(
@@ -85,6 +109,14 @@ macro_rules! delegate_resource {
                 let $this = self;
                 // SAFETY: the caller's contract is the same.
                 unsafe { $target.deallocate(stream, pointer, layout) }
+            }
+
+            fn to_any(&self) -> Option<$crate::AnyResource<()>>
+            where
+                Self: 'static,
+            {
+                let $this = self;
+                $handle
             }
         }
     };

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{Erased, Exactly, delegate_resource, delegate_sync, innermost};
+use super::{
+    Erased, Exactly, delegate_resource, delegate_sync, downcast, innermost, is_same, not_a_handle,
+};
 use crate::{
-    Contains, DeviceAccessible, Error, HasProperty, HostAccessible, HostDeviceAccessible,
-    Introspect, Property, PropertySet, Resource, SatisfiedBy, SyncResource, SyncResourceRef,
+    AnyResource, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
+    HostDeviceAccessible, Introspect, Property, PropertySet, Resource, SatisfiedBy, SyncResource,
+    SyncResourceRef,
 };
 
 /// A borrowed resource of any type, whose memory has every property in the set `S`. Copying it costs nothing.
@@ -42,7 +45,7 @@ pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible> {
 }
 
 impl<'a, S: PropertySet> ResourceRef<'a, S> {
-    /// Borrows the resource; what is inside, if it is an [`AnyResource`](crate::AnyResource).
+    /// Borrows the resource; what is inside, if it is an [`AnyResource`].
     pub fn new<R>(resource: &'a R) -> Self
     where
         R: Resource + PartialEq + 'static,
@@ -78,14 +81,41 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         Self { resource, set: PhantomData }
     }
 
-    pub(super) fn erased(self) -> &'a dyn Erased {
+    pub(super) fn as_erased(self) -> &'a dyn Erased {
         self.resource
     }
 
-    /// The resource, if it is of this type.
+    /// The resource, if it is of this type or a pointer to one that is.
     #[doc(alias = "cuda::mr::resource_cast")]
     pub fn downcast_ref<R: 'static>(self) -> Option<&'a R> {
-        self.resource.as_any().downcast_ref()
+        downcast(self.resource.as_dyn())
+    }
+
+    /// An owned resource that is the same as this one, if it can be had: for a function that takes a reference and returns a container, or
+    /// builds a pool over the resource.
+    ///
+    /// Every [`AnyResource`] gives one, and so does every resource whose type is a handle
+    /// ([`to_any`](Resource::to_any)): all that this library has, but for adapters that only wrap another.
+    ///
+    /// ```
+    /// use rmm_core::{AnyResource, DeviceAsyncResourceRef, Error};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// fn keep(resource: DeviceAsyncResourceRef<'_>) -> Result<AnyResource, Error> {
+    ///     resource.try_to_owned()
+    /// }
+    /// let resource = CudaMemoryResource::new();
+    /// assert!(keep(DeviceAsyncResourceRef::new(&resource))?.is_equal(&resource));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no handle: the reference may then outlive all
+    /// that it is known to borrow from, so only its owner can give it away.
+    #[doc(alias = "cuda::mr::any_resource")]
+    pub fn try_to_owned(self) -> Result<AnyResource<S>, Error> {
+        let owned = self.resource.to_any().ok_or_else(|| not_a_handle(self.resource))?;
+        Ok(AnyResource::from_shared(owned.into_shared()))
     }
 
     /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
@@ -127,14 +157,14 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
-        self.resource.equals(other.into().as_any())
+        is_same(self.resource, other.into().as_erased())
     }
 }
 
 impl<S: PropertySet> PartialEq for ResourceRef<'_, S> {
     /// Whether memory from one may be freed by the other.
     fn eq(&self, other: &Self) -> bool {
-        self.resource.equals(other.resource.as_any())
+        is_same(self.resource, other.resource)
     }
 }
 

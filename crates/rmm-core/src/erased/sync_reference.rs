@@ -1,13 +1,13 @@
 //! Borrowed resources without stream order.
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{ErasedSync, Exactly, delegate_sync, innermost_sync};
+use super::{ErasedSync, Exactly, delegate_sync, downcast, innermost_sync, is_same, not_a_handle};
 use crate::{
-    Contains, DeviceAccessible, HasProperty, HostAccessible, HostDeviceAccessible, Introspect,
-    Property, PropertySet, ResourceRef, SatisfiedBy, SyncResource,
+    AnySyncResource, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
+    HostDeviceAccessible, Introspect, Property, PropertySet, ResourceRef, SatisfiedBy,
+    SyncResource,
 };
 
 /// A borrowed resource of any type, as [`ResourceRef`], of which only the synchronous calls are known.
@@ -44,14 +44,41 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         Self { resource, set: PhantomData }
     }
 
-    pub(super) fn as_any(self) -> &'a dyn Any {
-        self.resource.as_any()
+    pub(super) fn as_erased(self) -> &'a dyn ErasedSync {
+        self.resource
     }
 
-    /// The resource, if it is of this type.
+    /// The resource, if it is of this type or a pointer to one that is.
     #[doc(alias = "cuda::mr::resource_cast")]
     pub fn downcast_ref<R: 'static>(self) -> Option<&'a R> {
-        self.resource.as_any().downcast_ref()
+        downcast(self.resource.as_dyn())
+    }
+
+    /// An owned resource that is the same as this one, if it can be had: for a function that takes a reference and returns a container, or
+    /// builds a pool over the resource.
+    ///
+    /// Every [`AnySyncResource`] gives one, and so does every resource whose type is a handle
+    /// ([`to_any_sync`](SyncResource::to_any_sync)): all that this library has, but for adapters that only wrap another.
+    ///
+    /// ```
+    /// use rmm_core::{AnySyncResource, DeviceResourceRef, Error};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// fn keep(resource: DeviceResourceRef<'_>) -> Result<AnySyncResource, Error> {
+    ///     resource.try_to_owned()
+    /// }
+    /// let resource = CudaMemoryResource::new();
+    /// assert!(keep(DeviceResourceRef::new(&resource))?.is_equal(&resource));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no handle: the reference may then outlive all
+    /// that it is known to borrow from, so only its owner can give it away.
+    #[doc(alias = "cuda::mr::any_resource")]
+    pub fn try_to_owned(self) -> Result<AnySyncResource<S>, Error> {
+        let owned = self.resource.to_any_sync().ok_or_else(|| not_a_handle(self.resource))?;
+        Ok(AnySyncResource::from_shared(owned.into_shared()))
     }
 
     /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
@@ -97,14 +124,14 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
     /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
-        self.resource.equals(other.into().as_any())
+        is_same(self.resource, other.into().as_erased())
     }
 }
 
 impl<S: PropertySet> PartialEq for SyncResourceRef<'_, S> {
     /// Whether memory from one may be freed by the other.
     fn eq(&self, other: &Self) -> bool {
-        self.resource.equals(other.resource.as_any())
+        is_same(self.resource, other.resource)
     }
 }
 
@@ -126,7 +153,7 @@ where
     T: SatisfiedBy<ResourceRef<'a, S>>,
 {
     fn from(ordered: ResourceRef<'a, S>) -> Self {
-        Self::from_erased(ordered.erased())
+        Self::from_erased(ordered.as_erased())
     }
 }
 

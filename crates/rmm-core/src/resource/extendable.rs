@@ -51,6 +51,12 @@ pub unsafe trait ExtendableResource: SyncResource {
         None
     }
 
+    /// Whether blocks outlive the context that was current when they were allocated, as physical memory does that is mapped: then blocks that
+    /// nothing uses are to be freed also after the context has ended.
+    fn outlives_context(&self) -> bool {
+        false
+    }
+
     /// Allocates memory at exactly this address, as [`allocate_sync`](SyncResource::allocate_sync) does at one of its own choice.
     ///
     /// # Errors

@@ -112,20 +112,25 @@ pub trait Introspect: SyncResource {
         self.has_all::<S>()
     }
 
-    /// The resource of type `T` in the stack that starts here: this one, or the one that it takes its memory from, and so on.
+    /// The first resource of type `T` among this one, its upstream and so on down, and then those that each of them has
+    /// [beside its upstream](SyncResource::other_upstreams), the lowest first.
+    ///
+    /// ```
+    /// use rmm_adaptors::{FallbackMemoryResource, LimitingResourceAdaptor};
+    /// use rmm_core::Introspect;
+    /// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
+    ///
+    /// let limited = LimitingResourceAdaptor::new(CudaMemoryResource::new(), 1 << 20);
+    /// let resource = FallbackMemoryResource::new(limited, ManagedMemoryResource::new());
+    /// assert!(resource.find::<CudaMemoryResource>().is_some());
+    /// assert!(resource.find::<ManagedMemoryResource>().is_some());
+    /// ```
     #[doc(alias = "cuda::mr::resource_cast")]
     fn find<T: 'static>(&self) -> Option<&T>
     where
         Self: 'static,
     {
-        let mut next = Some(self.as_dyn());
-        while let Some(resource) = next {
-            if let Some(found) = resource.as_any().downcast_ref() {
-                return Some(found);
-            }
-            next = resource.pointee().or_else(|| resource.upstream_resource());
-        }
-        None
+        find_below(self.as_dyn())
     }
 
     /// This resource, the one that it takes its memory from, and so on down. Pointers are seen through.
@@ -146,6 +151,18 @@ pub trait Introspect: SyncResource {
 }
 
 impl<R: SyncResource + ?Sized> Introspect for R {}
+
+/// The resource of type `T` in the tree that starts here, depth first.
+fn find_below<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
+    if let Some(found) = resource.as_any().downcast_ref() {
+        return Some(found);
+    }
+    if let Some(inner) = resource.pointee() {
+        return find_below(inner);
+    }
+    let upstream = resource.upstream_resource().and_then(find_below);
+    upstream.or_else(|| resource.other_upstreams().into_iter().find_map(find_below))
+}
 
 /// The resources of a stack, from the top, see [`Introspect::stack`].
 #[derive(Clone, Debug)]

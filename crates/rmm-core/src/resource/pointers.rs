@@ -5,7 +5,7 @@
 use std::alloc::Layout;
 
 use super::{ExtendableResource, Resource, SyncResource};
-use crate::{Claims, DevicePtr, Error, StreamRef};
+use crate::{AnyResource, AnySyncResource, Claims, DevicePtr, Error, StreamRef};
 
 /// Implements both traits for pointers to a resource.
 macro_rules! forward {
@@ -36,6 +36,20 @@ macro_rules! forward {
                 (**self).upstream_resource()
             }
 
+            fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
+            where
+                Self: 'static,
+            {
+                (**self).other_upstreams()
+            }
+
+            fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+            where
+                Self: 'static,
+            {
+                (**self).to_any_sync()
+            }
+
             fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
                 (**self).as_extendable()
             }
@@ -57,6 +71,13 @@ macro_rules! forward {
             unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
                 // SAFETY: the caller's contract is the same.
                 unsafe { (**self).deallocate(stream, pointer, layout) }
+            }
+
+            fn to_any(&self) -> Option<AnyResource<()>>
+            where
+                Self: 'static,
+            {
+                (**self).to_any()
             }
         }
     )*};

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use super::{StreamId, StreamRef};
-use crate::driver::{check, current_driver, driver_for_drop, driver_in_context};
+use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
 use crate::{Context, Error};
 
 pub use foreign::StreamLifetime;
@@ -129,7 +129,7 @@ impl CudaStream {
     #[doc(alias = "cudaStreamCreateWithPriority")]
     pub fn with_flags(flags: StreamFlags, priority: c_int) -> Result<Self, Error> {
         let context = Context::current()?;
-        let driver = current_driver()?;
+        let driver = loaded_driver()?;
         let mut handle = CuStream::NULL;
         // SAFETY: `handle` may be written to.
         let code =
@@ -232,7 +232,7 @@ impl CudaStream {
     /// The handle names a stream that exists now and until this call returns.
     #[doc(alias = "cudaStreamIsCapturing")]
     pub unsafe fn may_be_capturing_raw(handle: CuStream) -> bool {
-        let Ok(driver) = current_driver() else { return true };
+        let Ok(driver) = loaded_driver() else { return true };
         let mut status = CuCaptureStatus::NONE;
         // SAFETY: the stream exists, by the caller's contract, and `status` may be written to.
         let code = unsafe { driver.cuStreamIsCapturing(handle, &raw mut status) };
@@ -292,7 +292,7 @@ impl Drop for Inner {
             let _reported =
                 catch_unwind(AssertUnwindSafe(move || watcher.stream_retires(&retiring)));
         }
-        if self.kind == StreamKind::Owned {
+        if self.kind == StreamKind::Owned && !self.context.is_some_and(Context::has_ended) {
             // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is its last use.
             // A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };

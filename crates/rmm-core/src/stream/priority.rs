@@ -40,7 +40,7 @@ impl StreamRef<'_> {
     /// If the driver refuses.
     #[doc(alias = "cudaStreamGetPriority")]
     pub fn priority(self) -> Result<c_int, Error> {
-        let (driver, _) = driver_in_context()?;
+        let driver = self.driver()?;
         let mut priority = 0;
         // SAFETY: the stream exists while it is borrowed, and `priority` may be written to.
         let code = unsafe { driver.cuStreamGetPriority(self.as_raw(), &raw mut priority) };

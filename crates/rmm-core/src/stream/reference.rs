@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use rmm_sys::CuStream;
+use rmm_sys::{CuStream, Driver};
 
 use super::{CudaStream, StreamId, StreamKind};
 use crate::driver::{check, driver_in_context};
@@ -101,6 +101,41 @@ impl<'a> StreamRef<'a> {
         Device::current()
     }
 
+    /// Whether the stream's context still exists: with it the stream has ended, and the driver may not be called with its handle. The default
+    /// streams are those of whichever context is current.
+    ///
+    /// # Errors
+    /// An error with [`is_context_lost`](Error::is_context_lost) if not.
+    pub fn check_context(self) -> Result<(), Error> {
+        self.stream.context().map_or(Ok(()), Context::check)
+    }
+
+    /// The driver, for a call that names this stream: its context [still exists](Self::check_context), and some context is current.
+    pub(crate) fn driver(self) -> Result<&'static Driver, Error> {
+        self.check_context()?;
+        Ok(driver_in_context()?.0)
+    }
+
+    /// The context that the stream belongs to; for a default stream the current one.
+    ///
+    /// ```
+    /// use rmm_core::{Context, CudaStream, StreamRef};
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let stream = CudaStream::new()?;
+    /// assert_eq!(stream.as_ref().context()?, Context::current()?);
+    /// assert_eq!(StreamRef::legacy().context()?, Context::current()?);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the stream is a default one, and [`Context::current`] fails.
+    #[doc(alias = "cuStreamGetCtx")]
+    pub fn context(self) -> Result<Context, Error> {
+        self.stream.context().map_or_else(Context::current, Ok)
+    }
+
     /// The stream as an owned value: a clone of the [`CudaStream`], which is counted.
     pub fn to_owned(self) -> CudaStream {
         self.stream.clone()
@@ -123,7 +158,7 @@ impl<'a> StreamRef<'a> {
     /// If the driver refuses, or that work has failed.
     #[doc(alias = "cudaStreamSynchronize")]
     pub fn synchronize(self) -> Result<(), Error> {
-        let (driver, _) = driver_in_context()?;
+        let driver = self.driver()?;
         // SAFETY: the stream exists while it is borrowed.
         check("cuStreamSynchronize", unsafe { driver.cuStreamSynchronize(self.as_raw()) })
     }
@@ -135,6 +170,7 @@ impl<'a> StreamRef<'a> {
     #[doc(alias = "cudaStreamQuery")]
     #[doc(alias = "cuda::stream_ref::is_done")]
     pub fn is_idle(self) -> Result<bool, Error> {
+        self.check_context()?;
         // SAFETY: the stream exists while it is borrowed.
         unsafe { CudaStream::is_idle_raw(self.as_raw()) }
     }
@@ -170,7 +206,10 @@ impl<'a> StreamRef<'a> {
     /// If the driver refuses.
     #[doc(alias = "cudaStreamWaitEvent")]
     pub fn wait(self, event: &CudaEvent) -> Result<(), Error> {
-        let (driver, _) = driver_in_context()?;
+        let driver = self.driver()?;
+        if self.stream.context() != Some(event.context()) {
+            event.context().check()?;
+        }
         // SAFETY: the stream exists while it is borrowed, and so does the event.
         check("cuStreamWaitEvent", unsafe {
             driver.cuStreamWaitEvent(self.as_raw(), event.as_raw(), 0)
@@ -221,6 +260,7 @@ impl fmt::Debug for StreamRef<'_> {
         f.debug_struct("StreamRef")
             .field("id", &self.id)
             .field("kind", &self.kind())
-            .finish_non_exhaustive()
+            .field("handle", &self.as_raw())
+            .finish()
     }
 }

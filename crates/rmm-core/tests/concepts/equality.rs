@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_core::{
     AnyResource, AnySyncResource, DeviceAccessible, DeviceAsyncResourceRef, DeviceResourceRef,
-    HostDeviceAccessible, Synchronized,
+    HasProperty, HostAccessible, HostDeviceAccessible, Resource, ResourceRef, SyncResourceRef,
+    Synchronized,
 };
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::{
+    CudaAsyncMemoryResource, CudaMemoryResource, HostMemoryResource, current_device_resource,
+    set_current_device_resource,
+};
 
-use crate::heap::SyncHeap;
+use crate::heap::{Silent, SyncHeap};
 
 #[test]
 fn erased_resources_are_equal_if_type_and_value_are() {
@@ -60,4 +65,144 @@ fn stateful_resources_are_equal_by_identity() {
     let erased: AnyResource = AnyResource::of(&one);
     assert!(erased.is_equal(&one.clone()));
     assert!(!erased.is_equal(&two));
+}
+
+/// Equal both ways round.
+fn assert_equal<T: PartialEq + std::fmt::Debug>(one: &T, other: &T) {
+    assert_eq!(one, other);
+    assert_eq!(other, one);
+}
+
+/// A value that lives as long as the process.
+fn leaked<R>(resource: R) -> &'static R {
+    Box::leak(Box::new(resource))
+}
+
+/// The owned forms that a handle takes behind pointers, each with what it is called.
+fn forms<R>(handle: &R) -> Vec<(&'static str, AnyResource)>
+where
+    R: Resource + HasProperty<DeviceAccessible> + Clone + PartialEq + 'static,
+{
+    let fixed = leaked(handle.clone());
+    let any: &AnyResource = leaked(AnyResource::of(handle));
+    vec![
+        ("&R", AnyResource::new(fixed)),
+        ("&&R", AnyResource::new(leaked(fixed))),
+        ("Box", AnyResource::new(Box::new(handle.clone()))),
+        ("Arc", AnyResource::new(Arc::new(handle.clone()))),
+        ("Box<Arc>", AnyResource::new(Box::new(Arc::new(handle.clone())))),
+        ("reference", AnyResource::new(DeviceAsyncResourceRef::new(fixed))),
+        ("reference to &R", AnyResource::new(DeviceAsyncResourceRef::new(leaked(fixed)))),
+        ("any", AnyResource::new(any.clone())),
+        ("any, borrowed", AnyResource::new(any.as_ref())),
+        ("any, &", AnyResource::new(any)),
+        ("Arc<any>", AnyResource::new(Arc::new(any.clone()))),
+        ("reference in a Box", AnyResource::new(Box::new(any.as_ref()))),
+    ]
+}
+
+/// Whatever form a handle took, it is the same resource.
+fn stays_itself<R>(handle: &R)
+where
+    R: Resource + HasProperty<DeviceAccessible> + Clone + PartialEq + 'static,
+{
+    let own: AnyResource = AnyResource::of(handle);
+    for (form, any) in forms(handle) {
+        assert_equal(&any, &own);
+        assert!(any.is_equal(handle) && any.as_ref().is_equal(handle), "{form}");
+        assert!(any.downcast_ref::<R>() == Some(handle), "{form}");
+        assert!(any.as_ref().downcast_ref::<R>() == Some(handle), "{form}");
+        for (other_form, other) in forms(handle) {
+            assert!(any == other, "{form} and {other_form}");
+        }
+        let sync: AnySyncResource = any.clone().into();
+        assert!(sync.is_equal(&any) && any.is_equal(&sync), "{form}");
+        assert!(sync.downcast_ref::<R>() == Some(handle), "{form}");
+        let again = AnySyncResource::<()>::new(leaked(sync.clone()).as_ref());
+        assert!(again.is_equal(handle), "{form}");
+        assert!(again.downcast_ref::<R>() == Some(handle), "{form}");
+    }
+}
+
+#[test]
+fn a_pointer_changes_neither_equality_nor_type() {
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    stays_itself(&CudaMemoryResource::new());
+    stays_itself(&CudaAsyncMemoryResource::new().expect("the software device has pools"));
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+    stays_itself(&pool);
+    stays_itself(&LimitingResourceAdaptor::new(pool, 1 << 20));
+}
+
+#[test]
+fn different_resources_differ_behind_pointers() {
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+    let (one, other) = (forms(&pool()), forms(&pool()));
+    for (form, any) in &one {
+        assert!(other.iter().all(|(_, other)| any != other), "{form}");
+        assert!(!any.is_equal(&CudaMemoryResource::new()), "{form}");
+    }
+}
+
+#[test]
+fn a_resource_that_is_no_handle_is_itself_behind_pointers() {
+    let heap = SyncHeap::new(0);
+    let fixed = leaked(heap.clone());
+    let own = AnySyncResource::<HostDeviceAccessible>::new(heap.clone());
+    let borrowed = AnySyncResource::new(fixed);
+    let boxed = AnySyncResource::new(Box::new(heap.clone()));
+    let reference = AnySyncResource::new(SyncResourceRef::<HostDeviceAccessible>::new(fixed));
+    for any in [&borrowed, &boxed, &reference] {
+        assert_equal(any, &own);
+        assert!(any.is_equal(&heap));
+        assert!(any.downcast_ref() == Some(&heap));
+        assert!(*any != AnySyncResource::new(SyncHeap::new(0)));
+    }
+    assert_eq!(borrowed, reference, "they point to one object");
+    // What an `AnySyncResource` holds can be owned again, whatever it is.
+    assert_eq!(leaked(own.clone()).as_ref().try_to_owned().expect("it is owned"), own);
+}
+
+#[test]
+fn the_registry_gives_back_what_a_reference_names() {
+    static CUDA: CudaMemoryResource = CudaMemoryResource::new();
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    let pool = leaked(CudaAsyncMemoryResource::new().expect("the software device has pools"));
+    set_current_device_resource(&pool).expect("a device");
+    assert_eq!(current_device_resource().expect("a device").downcast_ref(), Some(pool));
+    let before = set_current_device_resource(&&CUDA).expect("a device");
+    assert!(before.is_equal(pool) && before.downcast_ref() == Some(pool));
+    assert!(current_device_resource().expect("a device").is_equal(&CUDA));
+}
+
+#[test]
+fn a_reference_to_a_handle_can_be_owned() {
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+    let owned = DeviceAsyncResourceRef::new(&pool).try_to_owned().expect("it is a handle");
+    assert!(owned.is_equal(&pool));
+    let owned = DeviceResourceRef::new(&pool).try_to_owned().expect("it is a handle");
+    assert!(owned.is_equal(&pool));
+    let any: AnyResource = AnyResource::new(pool);
+    assert_eq!(any.as_ref().try_to_owned().expect("it is owned already"), any);
+}
+
+#[test]
+fn a_reference_to_no_handle_can_not_be_owned() {
+    let silent = Silent(SyncHeap::new(0));
+    let refused = ResourceRef::<HostAccessible>::new(&silent).try_to_owned().unwrap_err();
+    assert!(refused.is_invalid_argument());
+    assert!(refused.to_string().contains("`silent`"), "{refused}");
+    let refused = SyncResourceRef::<HostAccessible>::new(&silent).try_to_owned().unwrap_err();
+    assert!(refused.is_invalid_argument());
+    // Unless it is borrowed from an owned resource, which is shared then.
+    let any = AnyResource::<HostAccessible>::new(silent.clone());
+    let owned = any.as_ref().try_to_owned().expect("it is shared");
+    assert!(owned == any && owned.downcast_ref() == Some(&silent));
+    assert!(AnyResource::<HostAccessible>::new(HostMemoryResource::new()) != any);
 }

@@ -3,12 +3,13 @@
 use std::alloc::Layout;
 use std::sync::Arc;
 
+use rmm_adaptors::{BinningMemoryResource, FallbackMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
     AnyContext, AnyResource, CudaStream, DevicePtr, Error, HasAllocationAlignment, HasMemoryKind,
     HasResource, Introspect, MemoryKind, MemoryResource, StreamBound, StreamContext, SyncResource,
     allocation_alignment, copy,
 };
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, ManagedMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
 use crate::heap::SyncHeap;
@@ -132,4 +133,21 @@ fn pointers_have_the_kind_of_what_they_point_to() {
     assert_eq!(kind::<Arc<CudaMemoryResource>, AnyContext>(), MemoryKind::Device);
     assert_eq!(kind::<Box<Bound>, StreamContext>(), MemoryKind::Device);
     assert_eq!(kind::<&Bound, AnyContext>(), MemoryKind::Device);
+}
+
+type Second = FallbackMemoryResource<CudaMemoryResource, ManagedMemoryResource>;
+
+#[test]
+fn find_looks_into_bins_and_second_resources() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let cuda = CudaMemoryResource::new();
+    let fallback = FallbackMemoryResource::new(cuda, ManagedMemoryResource::new());
+    assert!(fallback.find::<ManagedMemoryResource>().is_some());
+    let binning = BinningMemoryResource::builder(fallback).bin(4096).expect("a bin").build();
+    let erased: AnyResource = AnyResource::new(binning);
+    let bin = erased.find::<FixedSizeMemoryResource<Second>>().expect("the bin is below");
+    assert_eq!(bin.block_size(), 4096);
+    assert!(erased.as_ref().find::<ManagedMemoryResource>().is_some());
+    assert!(erased.find::<CudaAsyncMemoryResource>().is_none());
 }

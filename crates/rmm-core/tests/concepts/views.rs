@@ -2,11 +2,15 @@
 
 use std::alloc::Layout;
 
+use rmm_core::sys::CuDeviceAttribute;
 use rmm_core::{
     AnyResource, Introspect, MemoryCaps, MemoryKind, ResourceView, StreamBound, SyncResource,
     Synchronized,
 };
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::{
+    CudaAsyncMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
+    SamHeadroomMemoryResource, SystemMemoryResource,
+};
 
 use crate::heap::SyncHeap;
 
@@ -21,7 +25,27 @@ fn a_view_of_an_erased_resource_is_checked_at_run_time() {
     assert_eq!(view.narrow::<DEVICE>().caps(), MemoryCaps::DEVICE_ACCESSIBLE);
     assert_eq!(view.try_property::<MemoryKind>(), Some(MemoryKind::Device));
     assert!(ResourceView::<HOST>::try_new(&device).is_none());
-    assert!(ResourceView::<0>::try_new(&SyncHeap::new(0)).is_none(), "its kind is not known");
+}
+
+#[test]
+fn memory_of_no_kind_is_viewed_by_who_may_use_it() {
+    const BOTH: u32 = HOST | DEVICE;
+    let heap = SyncHeap::new(0);
+    assert_eq!(heap.try_property::<MemoryKind>(), None);
+    assert!(ResourceView::<BOTH>::try_new(&heap).is_some());
+    assert!(ResourceView::<FIXED>::try_new(&heap).is_none(), "nobody says that it stays");
+    let machine = rmm_sim::Machine::builder();
+    let machine = machine.attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).build();
+    let _entered = machine.enter();
+    let system = SystemMemoryResource::new().expect("the device uses memory of the host");
+    let headroom = SamHeadroomMemoryResource::new(1 << 20).expect("as above");
+    for resource in [&system as &dyn SyncResource, &headroom] {
+        assert!(ResourceView::<BOTH>::try_new(resource).is_some());
+    }
+    let device = rmm_core::Device::current().expect("a device");
+    let view = CudaAsyncViewMemoryResource::of_default_pool(device).expect("a pool");
+    assert!(ResourceView::<DEVICE>::try_new(&view).is_some());
+    assert!(ResourceView::<HOST>::try_new(&view).is_none());
 }
 
 #[test]

@@ -165,3 +165,17 @@ fn a_device_that_can_not_be_made_current_changes_nothing() {
         machine.clear_faults();
     }
 }
+
+#[test]
+fn the_driver_can_be_called_at_once() {
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    let driver = rmm_core::current_driver().expect("the software driver");
+    let (mut count, mut free, mut total) = (0, 0, 0);
+    // SAFETY: `count` may be written to.
+    let code = unsafe { driver.cuDeviceGetCount(&raw mut count) };
+    assert!(code.is_success() && count == 1, "{code}");
+    // SAFETY: both may be written to.
+    let code = unsafe { driver.cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+    assert!(code.is_success(), "{code}");
+}

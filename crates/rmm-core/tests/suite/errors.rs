@@ -172,7 +172,7 @@ fn that_there_is_no_driver_is_an_error_of_its_own_and_says_why() {
 #[test]
 fn the_debug_form_tells_everything() {
     let error = Error::driver("cuInit", CuResult::NO_DEVICE).with_layout(layout(8, 8));
-    let debug = format!("{error:?}");
+    let debug = format!("{error:#?}");
     for part in ["Error(", "DriverUnavailable", "cuInit", "layout"] {
         assert!(debug.contains(part), "{part} in {debug}");
     }
@@ -184,4 +184,27 @@ fn an_error_is_one_word_and_may_go_anywhere() {
     goes_anywhere::<Error>();
     assert_eq!(size_of::<Error>(), size_of::<usize>());
     assert_eq!(size_of::<Result<(), Error>>(), size_of::<usize>());
+}
+
+#[test]
+fn a_main_that_returns_an_error_prints_its_line_and_sources() {
+    let refused = "ten".parse::<usize>().unwrap_err();
+    let lower = Error::invalid_argument("upstream", "`ten` is no size").with_source(refused);
+    let error =
+        Error::out_of_memory("pool").with_message("the limit is reached").with_source(lower);
+    let printed = format!("{error:?}");
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "out of memory: pool could not allocate: the limit is reached",
+            "  caused by: invalid argument to upstream: `ten` is no size",
+            "  caused by: invalid digit found in string",
+        ]
+    );
+    let fields = format!("{error:#?}");
+    assert!(
+        fields.contains("kind: OutOfMemory") && fields.contains("origin: \"pool\""),
+        "{fields}"
+    );
 }

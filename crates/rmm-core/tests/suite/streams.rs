@@ -203,3 +203,12 @@ fn a_watcher_that_panics_keeps_nobody_from_being_told() {
     assert_eq!(watchers.map(|watcher| watcher.times.load(Ordering::Relaxed)), [1; 4]);
     assert!(machine.leaks().is_empty(), "the stream is destroyed: {:?}", machine.leaks());
 }
+
+#[test]
+fn a_stream_shows_its_handle() {
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    let stream = CudaStream::new().expect("a stream");
+    let shown = format!("{:?}", stream.as_ref());
+    assert!(shown.contains(&format!("{:?}", stream.as_raw())), "{shown}");
+}

@@ -1,9 +1,10 @@
 //! Which devices may use a pool's memory.
 
-use rmm_core::{Device, Error, check, current_driver};
+use rmm_core::{Device, Error, check};
 use rmm_sys::{CuMemAccessDesc, CuMemAccessFlags};
 
 use super::{DriverPool, on_device};
+use crate::capability::calls_for;
 
 impl DriverPool {
     /// What a device was given leave to do with memory of the pool: all of it, now and later. Managed memory is every device's
@@ -14,7 +15,7 @@ impl DriverPool {
     #[doc(alias = "cudaMemPoolGetAccess")]
     #[doc(alias = "is_accessible_from")]
     pub fn access(&self, device: Device) -> Result<CuMemAccessFlags, Error> {
-        let driver = current_driver()?;
+        let driver = calls_for(None)?;
         let mut flags = CuMemAccessFlags::NONE;
         let mut location = on_device(device);
         // SAFETY: both may be written to, and the pool exists.
@@ -87,7 +88,7 @@ impl DriverPool {
         if devices.is_empty() {
             return Ok(());
         }
-        let driver = current_driver()?;
+        let driver = calls_for(None)?;
         let access: Vec<CuMemAccessDesc> = devices
             .iter()
             .map(|&device| CuMemAccessDesc { location: on_device(device), flags })

@@ -2,10 +2,11 @@
 
 use std::ffi::c_int;
 
-use rmm_core::{Error, check, current_driver};
+use rmm_core::{Error, check};
 use rmm_sys::CuMemPoolAttribute;
 
 use super::DriverPool;
+use crate::capability::calls_for;
 
 bitflags::bitflags! {
     /// When a pool may serve a stream with memory that was freed on another one. New pools do it in every way.
@@ -130,7 +131,7 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses.
     pub fn reuse(&self) -> Result<PoolReuse, Error> {
-        let driver = current_driver()?;
+        let driver = calls_for(None)?;
         let mut reuse = PoolReuse::empty();
         for (flag, attribute) in REUSE {
             let mut value: c_int = 0;
@@ -149,7 +150,7 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses; some flags may be set then.
     pub fn set_reuse(&self, reuse: PoolReuse) -> Result<(), Error> {
-        let driver = current_driver()?;
+        let driver = calls_for(None)?;
         for (flag, attribute) in REUSE {
             let mut value = c_int::from(reuse.contains(flag));
             // SAFETY: the pool exists, and the attribute is a `c_int`, which is what the pointer names.
@@ -163,7 +164,7 @@ impl DriverPool {
 
     /// An attribute that is a number of bytes.
     fn bytes(&self, attribute: CuMemPoolAttribute) -> Result<u64, Error> {
-        let driver = current_driver()?;
+        let driver = calls_for(None)?;
         let mut value = 0u64;
         // SAFETY: the pool exists, and the attributes asked for here are `u64`s, which is what the pointer names.
         let code = unsafe {
@@ -174,7 +175,7 @@ impl DriverPool {
     }
 
     fn set_bytes(&self, attribute: CuMemPoolAttribute, mut value: u64) -> Result<(), Error> {
-        let driver = current_driver()?;
+        let driver = calls_for(None)?;
         // SAFETY: the pool exists, and the attributes set here are `u64`s, which is what the pointer names.
         let code = unsafe {
             driver.cuMemPoolSetAttribute(self.handle, attribute, (&raw mut value).cast())

@@ -1,13 +1,13 @@
 //! What a pool was made with: it can be asked for, and has no setters.
 
-use rmm_core::{Error, check, current_driver};
+use rmm_core::{Error, check};
 use rmm_sys::{
     CuMemAllocationType, CuMemHandleType, CuMemLocation, CuMemLocationType, CuMemPoolAttribute,
 };
 
 use super::DriverPool;
 use crate::ExportHandleTypes;
-use crate::capability::require_driver;
+use crate::capability::{calls_for, require_driver};
 
 impl DriverPool {
     /// What the pool's memory is made of: `PINNED` for memory that stays where it is (on a device too), or `MANAGED`.
@@ -94,7 +94,7 @@ impl DriverPool {
 
     fn fact(&self, attribute: CuMemPoolAttribute) -> Result<u64, Error> {
         require_driver("DriverPool", 13020, "what a pool was made with")?;
-        let driver = current_driver()?;
+        let driver = calls_for(None)?;
         // Wide enough for each of the attributes, of which some are four bytes long.
         let mut value = 0u64;
         // SAFETY: the pool exists, and the pointer names eight bytes, which is as much as any attribute has.

@@ -44,6 +44,13 @@ macro_rules! pool_resource {
                 unsafe { self.pool.deallocate_sync(pointer, layout) }
             }
 
+            fn to_any_sync(&self) -> Option<rmm_core::AnySyncResource<()>>
+            where
+                Self: 'static,
+            {
+                Some(rmm_core::AnySyncResource::of(self))
+            }
+
             fn name(&self) -> &'static str {
                 Self::NAME
             }
@@ -72,6 +79,13 @@ macro_rules! pool_resource {
             ) {
                 // SAFETY: the caller's contract.
                 unsafe { self.pool.deallocate(stream, pointer, layout) }
+            }
+
+            fn to_any(&self) -> Option<rmm_core::AnyResource<()>>
+            where
+                Self: 'static,
+            {
+                Some(rmm_core::AnyResource::of(self))
             }
         }
     };

@@ -81,7 +81,7 @@ impl ImportedPool {
         let code =
             unsafe { driver.cuMemPoolImportFromShareableHandle(&raw mut pool, handle, kind, 0) };
         check("cuMemPoolImportFromShareableHandle", code)?;
-        Ok(Self(DriverPool { handle: pool, is_owned: true }))
+        Ok(Self(DriverPool::owned(pool, false)))
     }
 
     /// The pool, to let devices use it: at first, only the one that it is on may.

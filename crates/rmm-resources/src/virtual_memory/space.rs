@@ -3,11 +3,12 @@
 use std::alloc::Layout;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rmm_core::{DevicePtr, Error, check, driver_for_drop, driver_in_context};
+use rmm_core::{DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_drop};
 use rmm_sys::{CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocation, Driver};
 
 use super::addresses::Addresses;
 use super::{VirtualMemoryResource, VirtualMemoryStatistics};
+use crate::capability::{calls_for, wrong_device};
 
 /// The addresses of a resource. Given back, with all that is mapped there, when this is dropped.
 pub(super) struct Space {
@@ -88,11 +89,27 @@ impl Space {
         layout.size().checked_next_multiple_of(self.page).filter(|&bytes| bytes <= self.memory)
     }
 
+    /// Whether one device alone may use the memory.
+    pub(super) fn is_of_one_device(&self) -> bool {
+        self.access.len() == 1
+    }
+
+    /// Refuses a stream of a device that was given no access.
+    pub(super) fn check_device(&self, stream: StreamRef<'_>) -> Result<(), Error> {
+        let device = stream.device()?;
+        let is_given = |access: &CuMemAccessDesc| access.location.id == device.as_raw().0;
+        if self.access.iter().any(is_given) {
+            return Ok(());
+        }
+        Err(wrong_device(VirtualMemoryResource::NAME, device, "build it with `accessible_from`"))
+    }
+
     /// Maps memory of its own for a block.
     pub(super) fn allocate(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
         let none = || Error::out_of_memory(VirtualMemoryResource::NAME);
         let bytes = self.block_size(layout).ok_or_else(none)?;
-        let (driver, _) = driver_in_context()?;
+        let calls = calls_for(None)?;
+        let driver = &*calls;
         let start = match place {
             Place::At(start) => {
                 if !self.books().addresses.take_at(start.0, bytes as u64) {
@@ -136,7 +153,7 @@ impl Space {
         books.reserved.push((start, step));
         books.addresses.add(start.0, step as u64);
         let taken = books.addresses.take(bytes as u64);
-        Ok(DevicePtr(taken.unwrap_or(start.0)))
+        Ok(DevicePtr(taken.expect("as many addresses were added just now, in one piece")))
     }
 
     /// Maps new memory at addresses that were taken. With an error it is told whether nothing is mapped there.
@@ -173,7 +190,10 @@ impl Space {
     /// # Safety
     /// The block was allocated here with this layout and is not freed already; every use of it has completed.
     pub(super) unsafe fn free(&self, driver: &Driver, start: DevicePtr, layout: Layout) {
-        let Some(bytes) = self.block_size(layout) else { return };
+        let Some(bytes) = self.block_size(layout) else {
+            debug_assert!(false, "no block of this layout was ever allocated: {layout:?}");
+            return;
+        };
         let is_unmapped = self.release(driver, Stuck::Mapping(start, bytes));
         let mut books = self.books();
         books.blocks -= 1;
@@ -187,6 +207,7 @@ impl Space {
 impl Drop for Space {
     fn drop(&mut self) {
         let Some(driver) = driver_for_drop() else { return };
+        let _relaxed = RelaxedCapture::enter();
         let books = self.books.get_mut().unwrap_or_else(PoisonError::into_inner);
         for stuck in books.stuck.drain(..) {
             let _nobody_left_to_try = stuck.release(driver);

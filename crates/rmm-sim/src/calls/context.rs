@@ -1,6 +1,6 @@
 //! Contexts: one primary context for each device, and a stack of current ones for each thread.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_ulonglong};
 
 use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult};
 
@@ -13,7 +13,7 @@ driver_calls! {
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) by [] |session| {
         context.required()?;
         let device = session.device(device.0)?;
-        session.devices[device].retained += 1;
+        session.retain_context(device)?;
         context.put(session.context_handle(device))
     }
 
@@ -21,12 +21,41 @@ driver_calls! {
         let device = session.device(device.0)?;
         match session.devices[device].retained {
             0 => return Err(CuResult::INVALID_CONTEXT),
-            1 => session.drain(Some(device)),
+            1 => {
+                session.drain(Some(device));
+                session.end_context(device, "cuDevicePrimaryCtxRelease_v2");
+            }
             _ => {}
         }
         let retained = &mut session.devices[device].retained;
-        *retained = retained.saturating_sub(1);
+        // Another thread may have released it while the work was waited for.
+        *retained = retained.checked_sub(1).ok_or(CuResult::INVALID_CONTEXT)?;
         Ok(())
+    }
+
+    fn cuDevicePrimaryCtxReset_v2(device: CuDevice) by [] |session| {
+        let device = session.device(device.0)?;
+        session.end_context(device, "cuDevicePrimaryCtxReset_v2");
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxGetState(device: CuDevice, flags: *mut c_uint, active: *mut c_int) by [] |session| {
+        let device = session.device(device.0)?;
+        // Nobody can set other flags here.
+        flags.put(0)?;
+        active.put(c_int::from(session.devices[device].context_id.is_some()))
+    }
+
+    fn cuCtxGetId(context: CuContext, id: *mut c_ulonglong) by [context] |session| {
+        let device = if context.is_null() {
+            // As an H200 was seen to do: the current context's failure is told, that of a named one is not.
+            let current = session.context()?;
+            session.failure_of(current)?;
+            current
+        } else {
+            session.context_of(context)?
+        };
+        id.put(session.devices[device].context_id.ok_or(CuResult::CONTEXT_IS_DESTROYED)?)
     }
 
     fn cuCtxGetCurrent(context: *mut CuContext) by [] |session| {
@@ -63,7 +92,7 @@ driver_calls! {
 
     fn cuCtxGetDevice(device: *mut CuDevice) by [] |session| {
         let ordinal = session.context()?;
-        device.put(CuDevice(c_int::try_from(ordinal).unwrap_or(c_int::MAX)))
+        device.put(CuDevice(c_int::try_from(ordinal).expect("fewer than 2^31 devices")))
     }
 
     fn cuCtxSynchronize() by [] |session| {

@@ -24,7 +24,7 @@ driver_calls! {
     }
 
     fn cuDeviceGetCount(count: *mut c_int) by [] |session| {
-        count.put(c_int::try_from(session.devices.len()).unwrap_or(c_int::MAX))
+        count.put(c_int::try_from(session.devices.len()).expect("fewer than 2^31 devices"))
     }
 
     fn cuDeviceGet(device: *mut CuDevice, ordinal: c_int) by [] |session| {
@@ -42,7 +42,7 @@ driver_calls! {
         let device = session.device(device.0)?;
         let mut bytes = *b"rmm-sim MMMMDDDD";
         bytes[8..12].copy_from_slice(&session.state_machine().to_be_bytes());
-        bytes[12..].copy_from_slice(&u32::try_from(device).unwrap_or(u32::MAX).to_be_bytes());
+        bytes[12..].copy_from_slice(&u32::try_from(device).expect("fewer than 2^32 devices").to_be_bytes());
         uuid.put(CuUuid { bytes })
     }
 

@@ -3,14 +3,16 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use rmm_sys::{
-    CuContext, CuDevicePtr, CuMemAdvise, CuMemLocation, CuMemLocationType, CuMemPool, CuMemoryType,
-    CuPointerAttribute, CuResult, CuStream, MEM_ATTACH_GLOBAL, MEM_ATTACH_HOST,
+    CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuMemAdvise, CuMemLocation,
+    CuMemLocationType, CuMemPool, CuMemRangeAttribute, CuMemoryType, CuPointerAttribute, CuResult,
+    CuStream, MEM_ATTACH_GLOBAL, MEM_ATTACH_HOST,
 };
 
 use crate::call::{address, driver_calls, pointer};
 use crate::current;
-use crate::memory::{Kind, Side};
+use crate::memory::{Allocation, Kind, Side};
 use crate::session::Session;
+use crate::state::State;
 use crate::stream::Work;
 
 impl Session<'_> {
@@ -33,6 +35,23 @@ impl Session<'_> {
             | CuMemLocationType::HOST_NUMA_CURRENT => Ok(()),
             _ => Err(CuResult::INVALID_VALUE),
         }
+    }
+}
+
+impl State {
+    /// Whether the decompression engine of an allocation's device, if it has one, can use the memory: that of `cuMemAlloc` and pinned
+    /// memory as it is, that of pools if they were made so.
+    fn decompresses(&self, allocation: &Allocation) -> bool {
+        let attribute = CuDeviceAttribute::MEM_DECOMPRESS_ALGORITHM_MASK;
+        let has_engine = self.devices[allocation.device].attribute(attribute).unwrap_or(0) != 0;
+        let is_fit = match allocation.kind {
+            Kind::Device | Kind::Pinned => true,
+            Kind::Pool(key, _) | Kind::Imported { pool: key, .. } => {
+                self.pools.get(&key).is_some_and(|pool| pool.decompresses)
+            }
+            Kind::Managed | Kind::Registered | Kind::Mapped => false,
+        };
+        has_engine && is_fit
     }
 }
 
@@ -148,7 +167,7 @@ driver_calls! {
             }
             CuPointerAttribute::DEVICE_ORDINAL => {
                 // SAFETY: this attribute is a `c_int`.
-                unsafe { data.put_as(c_int::try_from(allocation.device).unwrap_or(c_int::MAX)) }
+                unsafe { data.put_as(c_int::try_from(allocation.device).expect("fewer than 2^31 devices")) }
             }
             CuPointerAttribute::RANGE_START_ADDR => {
                 // SAFETY: this attribute is a `CuDevicePtr`.
@@ -165,6 +184,10 @@ driver_calls! {
                 };
                 // SAFETY: as above.
                 unsafe { data.put_as(session.pool_handle(key)) }
+            }
+            CuPointerAttribute::IS_HW_DECOMPRESS_CAPABLE if session.driver_version >= 12080 => {
+                // SAFETY: this attribute is a `bool`.
+                unsafe { data.put_as(session.decompresses(&allocation)) }
             }
             _ => Err(CuResult::INVALID_VALUE),
         }
@@ -186,6 +209,41 @@ driver_calls! {
         session.check_managed(start, bytes, location)?;
         let stream = session.stream(stream)?;
         session.enqueue(stream, Work::Mark("prefetch"))?;
+        // What a graph prefetches is not asked for until it is launched.
+        if !session.captures.has(stream) {
+            let start = address(start);
+            session.prefetches.note(&(start..start + bytes), location);
+        }
         Ok(())
+    }
+
+    fn cuMemRangeGetAttribute(data: *mut c_void, bytes: usize, attribute: CuMemRangeAttribute, start: CuDevicePtr, count: usize)
+        by [start] |session|
+    {
+        data.required()?;
+        // Every attribute here is a number of four bytes.
+        if bytes != size_of::<c_int>() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let host = CuMemLocation { kind: CuMemLocationType::HOST, id: 0 };
+        session.check_managed(start, count, host)?;
+        let start = address(start);
+        let found = session.prefetches.location_of(&(start..start + count));
+        let location = found.unwrap_or(CuMemLocation { kind: CuMemLocationType::INVALID, id: CuDevice::INVALID.0 });
+        let told = match attribute {
+            CuMemRangeAttribute::LAST_PREFETCH_LOCATION => match location.kind {
+                CuMemLocationType::DEVICE => location.id,
+                CuMemLocationType::INVALID => CuDevice::INVALID.0,
+                _ => CuDevice::CPU.0,
+            },
+            CuMemRangeAttribute::LAST_PREFETCH_LOCATION_TYPE if session.driver_version >= 12020 => {
+                // SAFETY: this attribute is a `CuMemLocationType`, and the place has four bytes.
+                return unsafe { data.put_as(location.kind) };
+            }
+            CuMemRangeAttribute::LAST_PREFETCH_LOCATION_ID if session.driver_version >= 12020 => location.id,
+            _ => return Err(CuResult::INVALID_VALUE),
+        };
+        // SAFETY: these attributes are a `c_int`, and the place has four bytes.
+        unsafe { data.put_as::<c_int>(told) }
     }
 }

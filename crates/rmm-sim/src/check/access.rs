@@ -183,6 +183,19 @@ impl State {
         self.checks.remember_free(range, access);
     }
 
+    /// A range is gone with its context: nothing is at work on it, and its parts are nobody's.
+    pub(crate) fn check_ended(&mut self, range: &Range<usize>, by: &'static str) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let root = self.root_of(range.start);
+        let access = self.access_after(Operation::TakeBack, by, None);
+        // Who holds a part of it loses it, and is told when it is used.
+        self.checks.handed.end_within(root, range).unwrap_or_default();
+        self.checks.shadow.clear(range);
+        self.checks.remember_free(range.clone(), access);
+    }
+
     /// Something names memory that is not allocated: freed, or never there.
     pub(crate) fn check_bad_range(&mut self, what: &'static str, address: usize, bytes: usize) {
         if !self.checks.is_on() || address == 0 {

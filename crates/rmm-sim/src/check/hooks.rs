@@ -25,7 +25,7 @@ fn hear(handing: Handing, out: bool) {
     let start = address(handing.pointer);
     let stream = handing.stream.map(|stream| Hint::Handle(stream.addr()));
     let hints = [Hint::Address(start), stream.unwrap_or(Hint::Address(start))];
-    let machine = current::machine_for(&hints);
+    let machine = current::machine_for("an annotation", &hints);
     let mut session = Session::open(&machine);
     if !session.checks.is_on() {
         return;
@@ -49,7 +49,7 @@ fn hear(handing: Handing, out: bool) {
 
 impl State {
     /// The start of what a range is a part of; ordinary memory of the host is a whole of its own.
-    fn root_of(&self, start: usize) -> usize {
+    pub(super) fn root_of(&self, start: usize) -> usize {
         let allocation = self.allocations.containing(start).map(|allocation| allocation.start);
         let reserved = || self.virtual_memory.reservation_of(start).map(|reserved| reserved.start);
         let handed = || self.checks.handed.root_of(start);
@@ -82,7 +82,17 @@ impl State {
         self.note_handing(range, &access);
     }
 
+    /// Whether memory went with its context, and nobody has had it since: who holds a part of it may still give that back.
+    fn went_with_its_context(&self, address: usize) -> bool {
+        let by_context = |access: &Arc<Access>| crate::context::ends_contexts(access.what);
+        self.allocation_at(address).is_none()
+            && self.checks.freed_by(address).is_some_and(by_context)
+    }
+
     fn taken_back(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
+        if self.went_with_its_context(range.start) {
+            return;
+        }
         let root = self.root_of(range.start);
         let access = self.access_after(Operation::TakeBack, handing.name, stream);
         let taken = self.checks.handed.take_back(root, handing.owner, range, Arc::clone(&access));

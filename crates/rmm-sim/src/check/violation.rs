@@ -5,6 +5,7 @@ use std::backtrace::Backtrace;
 use std::fmt;
 use std::sync::Arc;
 
+use super::call_site;
 use crate::event::Point;
 
 /// Which rule was broken.
@@ -253,7 +254,11 @@ impl fmt::Display for Violation {
         }
         for (name, access) in [("first", &self.first), ("second", &self.second)] {
             if let Some(backtrace) = access.as_ref().and_then(|access| access.backtrace.as_ref()) {
-                write!(f, "\n{name} access:\n{backtrace}")?;
+                write!(
+                    f,
+                    "\n    the {name} access was asked for at{}",
+                    call_site::told(backtrace)
+                )?;
             }
         }
         Ok(())

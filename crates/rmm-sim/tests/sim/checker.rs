@@ -15,7 +15,7 @@ fn report(check: impl FnOnce()) -> String {
     *payload.downcast::<String>().expect("a report is a text")
 }
 
-fn make_current() {
+pub(crate) fn make_current() {
     let mut context = CuContext::NULL;
     ok!(cuInit(0));
     ok!(cuDevicePrimaryCtxRetain(&raw mut context, CuDevice(0)));
@@ -28,7 +28,7 @@ fn write(machine: &Machine, stream: rmm_sys::CuStream, memory: CuDevicePtr) {
 }
 
 /// Two streams write the same memory, in order or not.
-fn two_writers(machine: &Machine, in_order: bool) {
+pub(crate) fn two_writers(machine: &Machine, in_order: bool) {
     make_current();
     let (a, b, done, memory) = (stream(), stream(), event(), alloc(MIB));
     write(machine, a, memory);
@@ -52,7 +52,96 @@ fn a_right_program_passes() {
 fn a_violation_is_told_once_with_all_its_schedules() {
     let report = report(|| rmm_sim::check(|machine| two_writers(machine, false)));
     assert_eq!(report.matches("race: 1048576 bytes at d0+0x0").count(), 1, "{report}");
-    assert!(report.contains("with Schedule::Eager, Schedule::Lazy, Schedule::Seeded("), "{report}");
+    assert!(report.contains("under all 10 schedules:"), "{report}");
+}
+
+/// A race on a thread that the program starts.
+fn race_elsewhere(machine: &Machine, enters: bool) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _here = enters.then(|| machine.enter());
+            two_writers(machine, false);
+        });
+    });
+}
+
+#[test]
+fn calls_of_threads_that_are_on_no_machine_fail_a_check() {
+    let schedules = [Schedule::Lazy];
+    let told = report(|| {
+        Checker::new().schedules(schedules).run(|_| {
+            std::thread::spawn(make_current).join().expect("it has a machine of its own");
+        });
+    });
+    assert!(told.contains("not checked: 2 driver calls, the first cuInit"), "{told}");
+    let told = report(|| {
+        Checker::new().schedules(schedules).run(|machine| race_elsewhere(machine, true));
+    });
+    assert!(told.contains("race: 1048576 bytes"), "{told}");
+}
+
+#[test]
+fn threads_that_cannot_enter_a_machine_are_on_that_of_all_threads() {
+    let checker = Checker::new().schedules([Schedule::Lazy]).enter_all_threads(true);
+    let told = report(|| checker.run(|machine| race_elsewhere(machine, false)));
+    assert!(told.contains("race: 1048576 bytes") && !told.contains("not checked"), "{told}");
+    checker.run(|machine| {
+        std::thread::spawn(make_current).join().expect("the driver is there");
+        assert_eq!(machine.calls(), 3);
+    });
+}
+
+#[test]
+fn a_thread_that_starts_in_a_pool_enters_for_as_long_as_it_lives() {
+    Checker::new().schedules([Schedule::Lazy]).run(|machine| {
+        let on_start = || machine.enter_until_thread_ends();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                on_start();
+                make_current();
+            });
+        });
+        assert_eq!(machine.calls(), 3);
+    });
+}
+
+#[test]
+fn all_threads_are_on_one_machine_at_a_time() {
+    let (first, second) = (Machine::new(), Machine::new());
+    let of_first = first.enter_all_threads();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _of_second = second.enter_all_threads();
+            ok!(cuInit(0));
+        });
+        // It waits for this, if it has come so far.
+        std::thread::yield_now();
+        assert_eq!(second.calls(), 0);
+        drop(of_first);
+    });
+    assert_eq!((first.calls(), second.calls()), (0, 1));
+    let here = first.enter_all_threads();
+    let twice = catch_unwind(AssertUnwindSafe(|| second.enter_all_threads()));
+    assert!(twice.is_err(), "it would wait for itself");
+    drop(here);
+}
+
+#[test]
+fn a_program_that_calls_no_driver_is_told_so() {
+    let told = report(|| rmm_sim::check(|_| ()));
+    assert!(told.contains("nothing was checked: the program made no driver call"), "{told}");
+}
+
+#[test]
+fn a_violation_is_told_with_the_places_in_the_program() {
+    let report = report(|| rmm_sim::check(|machine| two_writers(machine, false)));
+    // Each access was asked for by `write`, which `two_writers` called.
+    let sites = report.lines().filter(|line| line.contains("tests/sim/checker.rs:"));
+    assert!(sites.count() >= 4, "{report}");
+    assert!(report.contains("the second access was asked for at\n"), "{report}");
+    // Nothing of the device, the runtime or the test runner.
+    assert!(!report.contains("src/") && !report.contains("call_once"), "{report}");
+    assert!(report.lines().count() < 20, "{report}");
 }
 
 #[test]
@@ -91,7 +180,7 @@ fn work_that_is_left_queued_is_run_and_judged() {
             machine.launch(rmm_sys::CuStream::NULL, kernel).expect("the device has that stream");
         });
     });
-    assert!(report.contains("Schedule::Lazy"), "{report}");
+    assert!(report.contains("under all 10 schedules:\n  kernel panicked: broken"), "{report}");
 }
 
 #[test]

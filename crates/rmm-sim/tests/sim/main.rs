@@ -4,9 +4,11 @@
 #[macro_use]
 mod common;
 
+mod attribute;
 mod capture;
 mod checker;
 mod checks;
+mod contexts;
 mod copies;
 mod events;
 mod faults;
@@ -18,6 +20,7 @@ mod peers;
 mod pool_devices;
 mod pool_sharing;
 mod pools;
+mod prefetches;
 mod streams;
 mod threads;
 mod times;

@@ -220,6 +220,21 @@ fn what_can_not_be_freed_is_refused() {
 }
 
 #[test]
+fn memory_that_the_host_can_use_is_not_read_by_safe_code() {
+    let (machine, _here) = start(Schedule::Eager);
+    let page = pinned(16);
+    // SAFETY: pinned memory of 16 bytes, which nothing else uses.
+    let own = unsafe { std::slice::from_raw_parts_mut(page, 16) };
+    let at = CuDevicePtr(page.addr() as u64);
+    assert_eq!(machine.read(at, &mut [0]), Err(CuResult::INVALID_VALUE));
+    own[0] = 7;
+    let mut found = [0];
+    // SAFETY: `own` is not used from here on.
+    assert_eq!(unsafe { machine.read_shared(at, &mut found) }, Ok(()));
+    assert_eq!(found, [7]);
+}
+
+#[test]
 fn registered_memory_is_the_programs_own() {
     let (machine, _here) = start(Schedule::Eager);
     let mut memory = vec![0_u8; 4096];
@@ -230,6 +245,8 @@ fn registered_memory_is_the_programs_own() {
     ok!(cuMemHostGetDevicePointer_v2(&raw mut device, start, 0));
     assert_eq!(device.0, start.addr() as u64);
     assert_eq!(machine.read(device, &mut [0]), Err(CuResult::INVALID_VALUE));
+    // SAFETY: nobody borrows the memory.
+    assert_eq!(unsafe { machine.read_shared(device, &mut [0]) }, Err(CuResult::INVALID_VALUE));
     ok!(cuMemHostUnregister(start));
     assert_eq!(cu!(cuMemHostUnregister(start)), CuResult::HOST_MEMORY_NOT_REGISTERED);
 }

@@ -60,6 +60,7 @@ fn c_type(rust: &str) -> &'static str {
         | "CuCaptureMode"
         | "CuGraphMemAttribute"
         | "CuMemAdvise"
+        | "CuMemRangeAttribute"
         | "CuMemAllocationType"
         | "CuMemGranularity"
         | "CuMemHandleType"

@@ -12,6 +12,7 @@ const FALLBACK: &str = "crates/rmm-adaptors/src/fallback.rs";
 const LIMITING: &str = "crates/rmm-adaptors/src/limiting.rs";
 const LINE: &str = "crates/rmm-adaptors/src/logging/line.rs";
 const LOGGING: &str = "crates/rmm-adaptors/src/logging.rs";
+const SINKS: &str = "crates/rmm-adaptors/src/logging/sinks.rs";
 const PREFETCH: &str = "crates/rmm-adaptors/src/prefetch.rs";
 const TAG: &str = "crates/rmm-adaptors/src/tagged/tag.rs";
 const TAGGED: &str = "crates/rmm-adaptors/src/tagged.rs";
@@ -155,7 +156,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "failure-callback-for-any-error",
         file: FAILURE_CALLBACK,
-        original: "while error.kind() == self.kind && ",
+        original: "while self.kinds.contains(&error.kind()) && ",
         replacement: "while ",
         breaks: "the function is asked about errors that it can do nothing about",
     },
@@ -231,9 +232,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "log-lets-a-panic-out",
-        file: LOGGING,
-        original: "            let written = catch_unwind(AssertUnwindSafe(|| {\n                sink.write_all(line.as_bytes())?;\n                if self.auto_flush { sink.flush() } else { Ok(()) }\n            }));\n",
-        replacement: "            let mut write = || {\n                sink.write_all(line.as_bytes())?;\n                if self.auto_flush { sink.flush() } else { Ok(()) }\n            };\n            let written = std::thread::Result::<io::Result<()>>::Ok(write());\n",
+        file: SINKS,
+        original: "            let written = catch_unwind(AssertUnwindSafe(|| {\n                sink.write_all(line)?;\n                if flushes { sink.flush() } else { Ok(()) }\n            }));\n",
+        replacement: "            let mut write = || {\n                sink.write_all(line)?;\n                if flushes { sink.flush() } else { Ok(()) }\n            };\n            let written = std::thread::Result::<io::Result<()>>::Ok(write());\n",
         breaks: "a writer's panic takes memory along",
     },
     Mutant {
@@ -249,5 +250,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "line.hexadecimal(pointer.0, \"(nil)\")",
         replacement: "line.hexadecimal(pointer.0, \"0x0\")",
         breaks: "a log is not RMM's",
+    },
+    Mutant {
+        name: "log-lost-at-exit",
+        file: SINKS,
+        original: "            log.flush_unless_locked();\n",
+        replacement: "            drop(log);\n",
+        breaks: "the last lines of a log that is never dropped are lost",
+    },
+    Mutant {
+        name: "log-header-late",
+        file: SINKS,
+        original: "            sink.flush()?;\n        }\n        let state",
+        replacement: "        }\n        let state",
+        breaks: "a log without lines has no header",
+    },
+    Mutant {
+        name: "failure-callback-forgets-kinds",
+        file: FAILURE_CALLBACK,
+        original: "        self.kinds.extend(kinds);\n",
+        replacement: "        self.kinds = kinds.into_iter().collect();\n",
+        breaks: "a second call replaces the kinds of the first",
     },
 ];

@@ -6,6 +6,9 @@ const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
 const ALONE: &str = "crates/rmm-adaptors/src/sync/alone.rs";
 const BIASED: &str = "crates/rmm-adaptors/src/pool/caches/biased.rs";
+const FENCE: &str = "crates/rmm-adaptors/src/sync/fence.rs";
+const PATIENCE: &str = "crates/rmm-adaptors/src/sync/patience.rs";
+const BUILDER: &str = "crates/rmm-adaptors/src/pool/builder.rs";
 const THREAD: &str = "crates/rmm-adaptors/src/pool/caches/thread.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
 
@@ -65,14 +68,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-fence-of-the-user",
         file: BIASED,
-        original: "        fence::light();\n",
+        original: "        self.fences.light();\n",
         replacement: "",
         breaks: "a user and one from outside miss each other both ways",
     },
     Mutant {
         name: "no-fence-from-outside",
         file: BIASED,
-        original: "            fence::heavy();\n",
+        original: "            self.fences.heavy();\n",
         replacement: "",
         breaks: "a user and one from outside miss each other both ways",
     },
@@ -128,14 +131,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-fence-of-one-alone",
         file: ALONE,
-        original: "        fence::light();\n",
+        original: "        self.fences.light();\n",
         replacement: "",
         breaks: "the one that is alone and a second thread miss each other both ways",
     },
     Mutant {
         name: "no-fence-of-the-second",
         file: ALONE,
-        original: "        fence::heavy();\n",
+        original: "        self.fences.heavy();\n",
         replacement: "",
         breaks: "the one that is alone and a second thread miss each other both ways",
     },
@@ -145,5 +148,75 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "wait_until(|| !self.is_inside.load(Ordering::Acquire));",
         replacement: "wait_until(|| !self.is_inside.load(Ordering::Acquire) || true);",
         breaks: "a value is handed over while somebody is at it",
+    },
+    Mutant {
+        name: "aborted-without-a-word",
+        file: FENCE,
+        original: "            abort(error);\n",
+        replacement: "            let _untold = (error, abort);\n            std::process::abort();\n",
+        breaks: "a program that forbids a system call ends and says nothing",
+    },
+    Mutant {
+        name: "fences-of-the-process-not-asked-for",
+        file: FENCE,
+        original: "!wants_symmetric(std::env::var_os(\"RMM_FENCES\")) && register().is_ok()",
+        replacement: "!wants_symmetric(None::<&OsStr>) && register().is_ok()",
+        breaks: "a program that asks for full fences is aborted in its sandbox",
+    },
+    Mutant {
+        name: "fences-of-the-pool-not-asked-for",
+        file: BUILDER,
+        original: "let fences = if symmetric_fences {",
+        replacement: "let fences = if symmetric_fences && initial_size == usize::MAX {",
+        breaks: "a pool that asks for full fences aborts its program in a sandbox",
+    },
+    Mutant {
+        name: "waits-never-sleep",
+        file: PATIENCE,
+        original: "Pause::Sleep(time.min(LONGEST_SLEEP))",
+        replacement: "if time > LONGEST_SLEEP { Pause::Yield } else { Pause::Yield }",
+        breaks: "a thread that waits for one that is stopped takes a processor for as long",
+    },
+    Mutant {
+        name: "no-fence-of-one-at-its-end",
+        file: BIASED,
+        original: "me.is_none_or(|me| me.id() != id)",
+        replacement: "me.is_some_and(|me| me.id() != id)",
+        breaks: "a thread that is ending and empties a cache misses its user",
+    },
+    Mutant {
+        name: "next-thread-begins-unseen",
+        file: THREAD,
+        original: "thread.id.store(self.last_id, Ordering::Release);",
+        replacement: "thread.id.store(self.last_id, Ordering::Relaxed);",
+        breaks: "what an ended thread did in its cache is not seen once its record is another thread's",
+    },
+    Mutant {
+        name: "shared-unseen-by-who-finds-it",
+        file: ALONE,
+        original: "let user = self.user.load(Ordering::Acquire);",
+        replacement: "let user = self.user.load(Ordering::Relaxed);",
+        breaks: "who finds a value shared misses what was counted beside it",
+    },
+    Mutant {
+        name: "shared-unseen-by-who-comes-later",
+        file: ALONE,
+        original: "self.user.store(SHARED, Ordering::Release);",
+        replacement: "self.user.store(SHARED, Ordering::Relaxed);",
+        breaks: "who finds a value shared misses what was counted beside it",
+    },
+    Mutant {
+        name: "batch-not-noted",
+        file: REFILL,
+        original: "is_due |= state.order.note_free(list, class.block_size());",
+        replacement: "is_due |= class.block_size() == 0;",
+        breaks: "nothing marks the end of the uses of what a stream left for others",
+    },
+    Mutant {
+        name: "batch-serves-a-capture",
+        file: REFILL,
+        original: " || CaptureScope::is_announced() {",
+        replacement: " || false && CaptureScope::is_announced() {",
+        breaks: "a graph uses memory that its stream alone may have",
     },
 ];

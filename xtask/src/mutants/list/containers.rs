@@ -3,11 +3,19 @@
 use super::Mutant;
 
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
+const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
 const MEMORY: &str = "crates/rmm-containers/src/memory.rs";
 const ORDER: &str = "crates/rmm-containers/src/order.rs";
 const USES: &str = "crates/rmm-containers/src/order/uses.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "spare-event-of-another-device",
+        file: ORDER,
+        original: "if event.context() == context && event.record(stream).is_ok() =>",
+        replacement: "if event.record(stream).is_ok() =>",
+        breaks: "an event marks a stream of another device than its own",
+    },
     Mutant {
         name: "container-home-not-awaited",
         file: ORDER,
@@ -32,8 +40,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "container-frees-in-use",
         file: BLOCK,
-        original: "            Ok(_) => self.order.settle_anyhow(),",
-        replacement: "            Ok(_) => true,",
+        original: "                Some(Ok(_)) => self.home_exists() && self.order.settle_anyhow(),",
+        replacement: "                Some(Ok(_)) => true,",
         breaks: "a container is freed while other streams use it",
     },
     Mutant {
@@ -91,5 +99,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "self.lasts == Lasts::On || !self.stream.is_captured()",
         replacement: "!self.stream.is_captured()",
         breaks: "a use that goes on after a capture is nobody's to wait for",
+    },
+    Mutant {
+        name: "container-lost-ends-its-resource",
+        file: BLOCK,
+        original: "see `resource`.\n                return;",
+        replacement: "see `resource`.\n                unsafe { ManuallyDrop::drop(&mut self.resource) };\n                return;",
+        breaks: "the resource of a container that is lost ends, and gives the memory back under work",
+    },
+    Mutant {
+        name: "container-copy-done-by-error",
+        file: MEMORY,
+        original: "                Ok(is_idle) => !is_idle,\n                Err(error) => !is_lost(&error),",
+        replacement: "                Ok(is_idle) => !is_idle,\n                Err(_) => false,",
+        breaks: "a copy from or to borrowed memory of the host is taken for done because the driver answers with an error",
+    },
+    Mutant {
+        name: "container-device-work-in-borrowed-memory",
+        file: HOST_VEC,
+        original: "    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,",
+        replacement: "    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible>,",
+        breaks: "a vector of the host that is forgotten lets its borrowed resource end under a device's work",
     },
 ];

@@ -5,10 +5,10 @@
 //! user's costs nothing, the other's a call of the system.
 
 use std::fmt;
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 
 use super::thread::{Id, Me, NOBODY, Thread};
-use crate::sync::fence;
+use crate::sync::fence::Fences;
 use crate::sync::patience::wait_until;
 use crate::sync::primitives::atomic::{AtomicU64, Ordering};
 use crate::sync::primitives::{Mutex, MutexGuard, UnsafeCell};
@@ -21,6 +21,7 @@ pub(super) struct Place<S, T> {
     /// # Invariant
     /// Written only by the one [`Outside`] of its [`Places`].
     user: AtomicU64,
+    fences: Fences,
     shared: S,
     /// # Invariant
     /// References to it are made only in `enter`, by the user, and in [`Outside::visit`], while nobody is the user and the last one is not
@@ -28,19 +29,23 @@ pub(super) struct Place<S, T> {
     value: UnsafeCell<T>,
 }
 
-/// Some places.
+/// Some places, which are made when they are needed for the first time.
 pub(super) struct Places<S, T, const N: usize> {
-    places: Box<[Place<S, T>]>,
-    /// The users, by place.
-    outside: Mutex<Box<[Option<&'static Thread>]>>,
+    /// Made with `outside` locked.
+    all: OnceLock<Box<[Place<S, T>; N]>>,
+    make: fn() -> (S, T),
+    fences: Fences,
+    /// The users, by place; none until there are places.
+    outside: Mutex<Vec<Option<&'static Thread>>>,
 }
 
 /// The right to use the values as somebody else than their users. Only one at a time has it.
 pub(super) struct Outside<'a, S, T, const N: usize> {
-    places: &'a [Place<S, T>],
+    places: &'a [Place<S, T>; N],
+    fences: Fences,
     /// # Invariant
     /// Index: a place's number. If the place's user is not [`NOBODY`], it is or was this one.
-    users: MutexGuard<'a, Box<[Option<&'static Thread>]>>,
+    users: MutexGuard<'a, Vec<Option<&'static Thread>>>,
 }
 
 /// Who is a place's user from now on.
@@ -94,7 +99,7 @@ impl<S, T> Place<S, T> {
         }
         thread.is_inside.store(true, Ordering::Relaxed);
         let inside = Inside(thread);
-        fence::light();
+        self.fences.light();
         // Acquire: what was done from outside before this thread became the user is seen.
         if self.user.load(Ordering::Acquire) != me.id() {
             return None;
@@ -111,39 +116,61 @@ impl<S, T> Place<S, T> {
 
 impl<S, T, const N: usize> Places<S, T, N> {
     /// Places without users.
-    pub(super) fn new(make: impl Fn() -> (S, T)) -> Self {
-        fence::prepare();
-        let place = |_| {
-            let (shared, value) = make();
-            Place { user: AtomicU64::new(NOBODY), shared, value: UnsafeCell::new(value) }
-        };
-        Self { places: (0..N).map(place).collect(), outside: Mutex::new(Box::new([None; N])) }
+    pub(super) fn new(fences: Fences, make: fn() -> (S, T)) -> Self {
+        Self { all: OnceLock::new(), make, fences, outside: Mutex::new(Vec::new()) }
     }
 
-    /// The place with this number, below `N`.
+    /// The places, if there are any yet.
     #[inline]
-    pub(super) fn at(&self, number: usize) -> &Place<S, T> {
-        &self.places[number]
+    pub(super) fn made(&self) -> Option<&[Place<S, T>; N]> {
+        self.all.get().map(|places| &**places)
     }
 
     /// Bytes that all of them take.
     pub(super) fn bytes(&self) -> u64 {
-        (size_of_val(&*self.places) + N * size_of::<Option<&Thread>>()) as u64
+        let bytes = |places| size_of_val(places) + N * size_of::<Option<&Thread>>();
+        self.made().map_or(0, bytes) as u64
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Place<S, T>> {
-        self.places.iter()
+        self.made().into_iter().flatten()
     }
 
-    /// The right to use values that are others'. The user of none may be the calling thread and inside.
+    fn make(&self) -> Vec<Place<S, T>> {
+        let place = |_| {
+            let (shared, value) = (self.make)();
+            let (user, value) = (AtomicU64::new(NOBODY), UnsafeCell::new(value));
+            Place { user, fences: self.fences, shared, value }
+        };
+        (0..N).map(place).collect()
+    }
+
+    /// The right to use values that are others', of places that are made now if there are none. The user of none may be the calling thread
+    /// and inside.
     #[cold]
     pub(super) fn outside(&self) -> Outside<'_, S, T, N> {
-        let users = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
-        Outside { places: &self.places, users }
+        let mut users = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = self.all.get_or_init(|| {
+            let Ok(places) = self.make().try_into() else { unreachable!("there are N of them") };
+            places
+        });
+        users.resize(N, None);
+        Outside { places, fences: self.fences, users }
+    }
+
+    /// As [`outside`](Self::outside), if there are places.
+    #[cold]
+    pub(super) fn outside_of_made(&self) -> Option<Outside<'_, S, T, N>> {
+        self.made().map(|_| self.outside())
     }
 }
 
-impl<S, T, const N: usize> Outside<'_, S, T, N> {
+impl<'a, S, T, const N: usize> Outside<'a, S, T, N> {
+    /// All places.
+    pub(super) fn places(&self) -> &'a [Place<S, T>; N] {
+        self.places
+    }
+
     /// The thread that may be at the value of a place, with its id.
     fn user(&self, index: usize) -> Option<(&'static Thread, Id)> {
         let id = self.places[index].user.load(Ordering::Relaxed);
@@ -176,9 +203,9 @@ impl<S, T, const N: usize> Outside<'_, S, T, N> {
             }
         }
         if are_others {
-            fence::heavy();
+            self.fences.heavy();
         }
-        for ((former, place), user) in former.iter().zip(self.places).zip(&mut *self.users) {
+        for ((former, place), user) in former.iter().zip(self.places).zip(self.users.iter_mut()) {
             let Some(former) = *former else { continue };
             if let Some((thread, _)) = former {
                 // Acquire: what the thread did is seen.
@@ -208,7 +235,7 @@ impl<S: fmt::Debug, T> fmt::Debug for Place<S, T> {
 
 impl<S: fmt::Debug, T, const N: usize> fmt::Debug for Places<S, T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.places).finish()
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 
@@ -217,13 +244,14 @@ mod models {
     use loom::sync::Arc;
     use loom::thread::{self, yield_now};
 
+    use super::super::thread::Threads;
     use super::*;
 
     type Two = Places<(), u32, 2>;
 
     /// Places, and two threads: this one, and another that is the user.
     fn used() -> (Arc<Two>, [&'static Thread; 2]) {
-        let places = Arc::new(Two::new(|| ((), 0)));
+        let places = Arc::new(Two::new(Fences::of_process(), || ((), 0)));
         let threads = [1, 2].map(|number| Thread::leak(number, number as Id));
         let user = NextUser::Is(Me::new(threads[1]));
         places.outside().visit(None, user, |_, ()| true, |(), _| {});
@@ -231,7 +259,8 @@ mod models {
     }
 
     fn add(places: &Two, number: usize, me: Me) -> u32 {
-        u32::from(places.at(number).enter(me, |value| *value += 1).is_some())
+        let place = places.made().map(|places| &places[number]);
+        u32::from(place.and_then(|place| place.enter(me, |value| *value += 1)).is_some())
     }
 
     fn take_over(places: &Two, me: Me) {
@@ -317,11 +346,61 @@ mod models {
         });
     }
 
+    /// As the first, but the one from outside is at its end, and has no id to be told apart by.
+    #[test]
+    fn one_at_its_end_and_a_user_are_never_in_together() {
+        loom::model(|| {
+            let (places, [here, there]) = used();
+            let user = thread::spawn({
+                let places = Arc::clone(&places);
+                move || add(&places, 0, Me::new(there)) + add(&places, 0, Me::new(there))
+            });
+            let take = |(): &(), value: &mut u32| *value += 1;
+            places.outside().visit(None, NextUser::Nobody, |_, ()| true, take);
+            let theirs = user.join().expect("it does not panic");
+            assert_eq!(total(&places, Me::new(here)), 2 + theirs);
+        });
+    }
+
+    /// The user ends, and its record may be the next thread's before anybody looks: then that is how its end is seen.
+    #[test]
+    fn what_an_ended_user_did_is_seen_in_the_next_thread_s_id() {
+        loom::model(|| {
+            let places = Arc::new(Two::new(Fences::of_process(), || ((), 0)));
+            let threads = Arc::new(Mutex::new(Threads::none()));
+            let make = |threads: &Mutex<Threads>| threads.lock().expect("no thread panics").make();
+            let (here, there) = (make(&threads), make(&threads));
+            let user = NextUser::Is(Me::new(there));
+            places.outside().visit(None, user, |_, ()| true, |(), _| {});
+            let user = thread::spawn({
+                let (places, threads) = (Arc::clone(&places), Arc::clone(&threads));
+                move || {
+                    let me = Me::new(there);
+                    assert_eq!(add(&places, 0, me), 1, "its place is not taken before its end");
+                    let mut threads = threads.lock().expect("no thread panics");
+                    threads.end(there);
+                    threads.make();
+                }
+            });
+            let me = Me::new(here);
+            let mut outside = places.outside();
+            while !outside.is_nobodys(0) {
+                yield_now();
+            }
+            let mut value = 0;
+            let look = |(): &(), its: &mut u32| value += *its;
+            outside.visit(Some(me), NextUser::Is(me), |index, ()| index == 0, look);
+            assert_eq!(value, 1);
+            drop(outside);
+            user.join().expect("it does not panic");
+        });
+    }
+
     /// Both take the place from each other, and enter it if they can.
     #[test]
     fn users_that_take_turns_see_what_the_other_did() {
         loom::model(|| {
-            let places = Arc::new(Two::new(|| ((), 0)));
+            let places = Arc::new(Two::new(Fences::of_process(), || ((), 0)));
             let [here, there] = [1, 2].map(|number| Thread::leak(number, number as Id));
             let other = thread::spawn({
                 let places = Arc::clone(&places);

@@ -10,7 +10,7 @@ use super::*;
 const SIZE: u64 = 4096;
 
 fn caches() -> Caches {
-    let caches = Caches::new(Cached::Small);
+    let caches = Caches::new(Cached::Small, Fences::of_process());
     caches.fit(1 << 30);
     caches
 }
@@ -62,6 +62,18 @@ fn a_stream_gets_only_what_was_freed_on_it() {
     assert_eq!(taken(&caches, ids[0], class()), None);
     assert!(!caches.contain(class(), 1));
     assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 1 }));
+}
+
+#[test]
+fn caches_take_no_host_memory_before_the_first() {
+    let (caches, ids) = (caches(), ids(1));
+    assert_eq!(caches.take(ids[0], class()), Take::NotHere);
+    assert_eq!(drain(&caches, None), []);
+    caches.shrink();
+    assert!(!caches.contain(class(), 1));
+    assert_eq!(caches.bookkeeping_bytes(), 0);
+    claim(&caches, ids[0]);
+    assert!(caches.bookkeeping_bytes() > 0);
 }
 
 #[test]

@@ -40,14 +40,13 @@ pub(super) struct Me {
 struct End(Cell<Option<&'static Thread>>);
 
 /// All that there are, and those whose threads have ended.
-struct Threads {
+pub(super) struct Threads {
     count: usize,
     unused: Vec<&'static Thread>,
     last_id: Id,
 }
 
-static THREADS: Mutex<Threads> =
-    Mutex::new(Threads { count: 0, unused: Vec::new(), last_id: NOBODY });
+static THREADS: Mutex<Threads> = Mutex::new(Threads::none());
 
 thread_local! {
     /// `None` until it is asked for, and again at the thread's end.
@@ -95,8 +94,7 @@ impl Drop for End {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
             ME.set(None);
-            thread.end();
-            threads().unused.push(thread);
+            threads().end(thread);
         }
     }
 }
@@ -123,7 +121,18 @@ fn threads() -> std::sync::MutexGuard<'static, Threads> {
 }
 
 impl Threads {
-    fn make(&mut self) -> &'static Thread {
+    pub(super) const fn none() -> Self {
+        Self { count: 0, unused: Vec::new(), last_id: NOBODY }
+    }
+
+    /// Takes the record of a thread back. To be called by the thread itself, as the last.
+    pub(super) fn end(&mut self, thread: &'static Thread) {
+        thread.end();
+        self.unused.push(thread);
+    }
+
+    /// A record for a new thread.
+    pub(super) fn make(&mut self) -> &'static Thread {
         self.last_id += 1;
         // The smallest number, so that numbers stay near those of the threads that there are.
         let smallest = (0..self.unused.len()).min_by_key(|&index| self.unused[index].number);

@@ -26,11 +26,11 @@ impl Bin {
         let granules = size / GRANULE;
         let Some(shift) = granules.checked_ilog2().and_then(|log| log.checked_sub(SECOND_BITS))
         else {
-            return Self(u32::try_from(granules).unwrap_or(0));
+            return Self(u32::try_from(granules).expect("fewer than 32 granules"));
         };
-        // The highest six bits without the leading one: below 32, so the conversion holds.
-        let second =
-            u32::try_from((granules >> shift) & u64::from(SECOND - 1)).unwrap_or(SECOND - 1);
+        // The highest six bits without the leading one.
+        let second = u32::try_from((granules >> shift) & u64::from(SECOND - 1))
+            .expect("five bits of the number");
         Self(((shift + 1) * SECOND + second).min(BINS - 1))
     }
 
@@ -82,11 +82,6 @@ impl BinMap {
         }
         let first = above.trailing_zeros();
         Some(Bin(first * SECOND + self.second[first as usize].trailing_zeros()))
-    }
-
-    /// The lowest bin that is not empty.
-    pub(super) fn lowest(&self) -> Option<Bin> {
-        self.at_or_above(Bin(0))
     }
 
     /// The highest bin that is not empty.

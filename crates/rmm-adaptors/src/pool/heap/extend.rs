@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+use super::fuse::UsableRun;
 use super::nodes::{ListId, Node, NodeId, Point, SegmentId, State};
-use super::{Extension, Heap};
+use super::window::{Part, Window, best_window};
+use super::{Extension, Heap, Segment};
 
 /// A place for a block, parts of which have no memory yet. Nobody else gets any part of it.
 #[derive(Debug)]
@@ -38,19 +40,11 @@ impl Claim {
 
 /// Where a block could be.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct Place {
     segment: SegmentId,
-    start: u64,
-    end: u64,
-    missing: u64,
-}
-
-/// A free block or a gap in a run of them.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    offset: u64,
-    size: u64,
-    is_gap: bool,
+    window: Window,
+    /// A block in which the window starts, or one before that; the segment's last if it starts behind that.
+    from: NodeId,
 }
 
 /// What a segment can be extended by at most: an end that is never reached.
@@ -64,6 +58,7 @@ impl Heap {
 
     /// Notes that there is no memory to be had at an offset of a segment.
     pub(crate) fn close_at(&mut self, segment: SegmentId, offset: u64) {
+        // What was claimed there was given up, and may have been all of it.
         let Some(Some(entry)) = self.segments.get(segment.index()) else { return };
         let is_end = offset >= entry.size && entry.extension == Extension::Anywhere;
         let extension = if is_end { Extension::InGaps } else { Extension::Nowhere };
@@ -71,31 +66,30 @@ impl Heap {
     }
 
     fn set_extension(&mut self, segment: SegmentId, extension: Extension) {
-        if let Some(Some(entry)) = self.segments.get_mut(segment.index()) {
-            entry.extension = extension;
-        }
+        self.segment_mut(segment).extension = extension;
     }
 
     /// Claims a place for a block of `size` bytes in a segment that can be extended: the one that takes the least memory to be added,
-    /// in whole pages, of those whose free blocks `usable` accepts. Takes time in the number of all blocks.
+    /// in whole pages, of those whose free blocks `usable` accepts. Takes time in the number of segments, and of the blocks around gaps
+    /// and ends and in runs that are long enough.
     pub(crate) fn claim(
         &mut self,
         size: u64,
         page: u64,
         usable: impl Fn(ListId, Point) -> bool,
     ) -> Option<Claim> {
-        let window = self.best_place(size, page, usable)?;
-        Some(self.take_window(window))
+        let place = self.best_place(size, page, usable)?;
+        Some(self.take_place(place))
     }
 
-    /// The bytes that [`claim`](Self::claim) would have to add. Takes time in the number of all blocks.
+    /// The bytes that [`claim`](Self::claim) would have to add. Takes as much time.
     pub(crate) fn least_missing(
         &self,
         size: u64,
         page: u64,
         usable: impl Fn(ListId, Point) -> bool,
     ) -> Option<u64> {
-        self.best_place(size, page, usable).map(|window| window.missing)
+        self.best_place(size, page, usable).map(|place| place.window.missing)
     }
 
     fn best_place(
@@ -103,55 +97,126 @@ impl Heap {
         size: u64,
         page: u64,
         usable: impl Fn(ListId, Point) -> bool,
-    ) -> Option<Window> {
-        let mut best: Option<Window> = None;
+    ) -> Option<Place> {
+        if let Some(place) = self.place_without_gaps(size, &usable) {
+            return Some(place);
+        }
+        let mut best: Option<Place> = None;
         let mut run = Vec::new();
         for (index, segment) in (0..).zip(&self.segments) {
             let Some(segment) = segment else { continue };
             if segment.extension == Extension::Nowhere {
                 continue;
             }
-            let mut consider = |run: &mut Vec<Part>| {
-                let window = best_window(run, size, page);
-                if let Some((start, end, missing)) = window
-                    && best.is_none_or(|best| missing < best.missing)
+            let id = SegmentId(index);
+            let has_open_end =
+                segment.extension == Extension::Anywhere && segment.size.is_multiple_of(page);
+            let gaps =
+                self.gaps.range((id, 0)..=(id, u64::MAX)).map(|(&(_, offset), &gap)| (offset, gap));
+            let end = has_open_end.then_some((segment.size, segment.last));
+            // Up to here the gaps have been in a run.
+            let mut seen = 0;
+            for (offset, near) in gaps.chain(end) {
+                if offset < seen {
+                    continue;
+                }
+                let from = self.start_of_run(near, size, &usable);
+                seen = self.run_from(from, offset, size, &usable, &mut run);
+                if seen == segment.size && has_open_end {
+                    run.push(Part { offset: segment.size, size: BEYOND, is_gap: true });
+                    seen += BEYOND;
+                }
+                if let Some(window) = best_window(&run, size, page)
+                    && best.is_none_or(|best| window.missing < best.window.missing)
                 {
-                    best = Some(Window { segment: SegmentId(index), start, end, missing });
-                }
-                run.clear();
-            };
-            for id in self.blocks_from(segment.first) {
-                let &Node { offset, size, state, .. } = self.nodes.get(id);
-                match state {
-                    State::Gap => run.push(Part { offset, size, is_gap: true }),
-                    State::Free(list, point) if usable(list, point) => {
-                        run.push(Part { offset, size, is_gap: false });
-                    }
-                    _ => consider(&mut run),
+                    best = Some(Place { segment: id, window, from });
                 }
             }
-            if segment.extension == Extension::Anywhere && segment.size.is_multiple_of(page) {
-                run.push(Part { offset: segment.size, size: BEYOND, is_gap: true });
-            }
-            consider(&mut run);
         }
         best
     }
 
-    /// Makes one block that is coming of a window.
-    fn take_window(&mut self, window: Window) -> Claim {
-        let Window { segment, start, end, .. } = window;
+    /// A place that lacks nothing, in a segment that can be extended.
+    fn place_without_gaps(
+        &self,
+        size: u64,
+        usable: impl Fn(ListId, Point) -> bool,
+    ) -> Option<Place> {
+        let block = self.find_usable(size, &usable);
+        let block = block.map(|first| UsableRun { first, bytes: self.nodes.get(first).size });
+        let run = block.or_else(|| self.shortest_usable_run(size, usable))?;
+        let Node { segment, offset, .. } = *self.nodes.get(run.first);
+        let window = Window { start: offset, end: offset + run.bytes, missing: 0 };
+        Some(Place { segment, window, from: run.first })
+    }
+
+    /// Whether a block may be a part of a window.
+    fn part_of(&self, id: NodeId, usable: impl Fn(ListId, Point) -> bool) -> Option<Part> {
+        let Node { offset, size, state, .. } = *self.nodes.get(id);
+        let part = |is_gap| Some(Part { offset, size, is_gap });
+        match state {
+            State::Gap => part(true),
+            State::Free(list, point) if usable(list, point) => part(false),
+            _ => None,
+        }
+    }
+
+    /// Where the run of usable blocks and gaps starts that `near` is in or behind, or less far away: no window with what is behind
+    /// `near` in it starts `size` bytes before that.
+    fn start_of_run(
+        &self,
+        near: NodeId,
+        size: u64,
+        usable: impl Fn(ListId, Point) -> bool,
+    ) -> NodeId {
+        let mut start = near;
+        if self.part_of(near, &usable).is_none() {
+            return start;
+        }
+        let mut bytes = 0;
+        while let Some(before) = self.nodes.get(start).before
+            && bytes < size
+            && let Some(part) = self.part_of(before, &usable)
+        {
+            start = before;
+            bytes += part.size;
+        }
+        start
+    }
+
+    /// Collects the run that starts with a block, up to `size` bytes behind its last gap and behind `offset`. Returns where it ends.
+    fn run_from(
+        &self,
+        from: NodeId,
+        offset: u64,
+        size: u64,
+        usable: impl Fn(ListId, Point) -> bool,
+        run: &mut Vec<Part>,
+    ) -> u64 {
+        run.clear();
+        let (mut end, mut far) = (offset, offset.saturating_add(size));
+        for part in self.blocks_from(from).map_while(|id| self.part_of(id, &usable)) {
+            if part.offset >= far {
+                break;
+            }
+            end = part.offset + part.size;
+            if part.is_gap {
+                far = end.saturating_add(size);
+            }
+            run.push(part);
+        }
+        end
+    }
+
+    /// Makes one block that is coming of a place.
+    fn take_place(&mut self, place: Place) -> Claim {
+        let Place { segment, window: Window { start, end, .. }, from } = place;
         let (mut missing, mut is_clean) = (Vec::new(), true);
         let mut claimed: Option<NodeId> = None;
-        let (first, size, extension) = match &self.segments[segment.index()] {
-            Some(entry) => (Some(entry.first), entry.size, entry.extension),
-            None => (None, 0, Extension::Nowhere),
-        };
-        let mut next = first;
-        let mut last = None;
+        let &Segment { size, extension, .. } = self.segment(segment);
+        let mut next = Some(from);
         while let Some(id) = next {
             let &Node { offset, size, state, .. } = self.nodes.get(id);
-            last = Some(id);
             next = self.nodes.get(id).after;
             if offset + size <= start {
                 continue;
@@ -161,75 +226,70 @@ impl Heap {
             }
             // Only gaps are cut: a free block is in the window with all of it.
             if offset < start {
-                next = Some(self.split(id, start - offset));
+                let rest = self.split(id, start - offset);
+                self.gaps.insert((segment, start), rest);
+                next = Some(rest);
                 continue;
             }
             if offset + size > end {
-                next = Some(self.split(id, end - offset));
+                let rest = self.split(id, end - offset);
+                self.gaps.insert((segment, end), rest);
+                next = Some(rest);
             }
             if state == State::Gap {
+                self.gaps.remove(&(segment, offset));
+                self.nodes.get_mut(id).state = State::Moving;
                 missing.push((offset, self.nodes.get(id).size));
-            }
-            if let State::Free(list, _) = state {
+            } else {
+                let (list, _) = self.delist(id);
                 is_clean &= list == ListId::CLEAN;
             }
-            self.detach(id);
-            self.nodes.get_mut(id).state = State::Coming;
             match claimed {
-                Some(claimed) => {
-                    self.absorb_after(claimed);
-                    last = Some(claimed);
-                }
+                Some(claimed) => self.absorb_after(claimed),
                 None => claimed = Some(id),
             }
         }
         let is_at_end = end >= size && extension == Extension::Anywhere;
         if end > size {
             missing.push((size, end - size));
-            claimed = Some(self.append(segment, claimed.or(last), claimed.is_some(), end - size));
+            claimed = Some(self.append(segment, claimed, end - size));
         }
-        let node = claimed.or(last).or(first).expect("a window is of a segment, which has a block");
+        let node = claimed.expect("a window is not empty");
         Claim { node, segment, missing, is_at_end, is_clean }
     }
 
     /// Adds bytes at a segment's end: to the claimed last block, or as a block of its own.
-    fn append(
-        &mut self,
-        segment: SegmentId,
-        last: Option<NodeId>,
-        is_claimed: bool,
-        bytes: u64,
-    ) -> NodeId {
-        let offset = self.segments[segment.index()].as_ref().map_or(0, |entry| entry.size);
-        if let Some(entry) = &mut self.segments[segment.index()] {
-            entry.size += bytes;
-        }
-        if let Some(last) = last.filter(|_| is_claimed) {
-            self.nodes.get_mut(last).size += bytes;
-            return last;
+    fn append(&mut self, segment: SegmentId, claimed: Option<NodeId>, bytes: u64) -> NodeId {
+        let entry = self.segment_mut(segment);
+        let (offset, last) = (entry.size, entry.last);
+        entry.size += bytes;
+        if let Some(claimed) = claimed {
+            debug_assert_eq!(claimed, last, "a window that reaches beyond the end is one with it");
+            self.nodes.get_mut(claimed).size += bytes;
+            return claimed;
         }
         let id = self.nodes.insert(Node {
             segment,
             offset,
             size: bytes,
-            state: State::Coming,
-            before: last,
+            state: State::Moving,
+            before: Some(last),
             after: None,
             previous: None,
             next: None,
         });
-        if let Some(last) = last {
-            self.nodes.get_mut(last).after = Some(id);
-        }
+        self.nodes.get_mut(last).after = Some(id);
+        self.segment_mut(segment).last = id;
         id
     }
 
     /// Lets a claim at its segment's end reach further, by whole pages.
     pub(crate) fn widen(&mut self, claim: &mut Claim, bytes: u64) {
-        let Some(entry) = &mut self.segments[claim.segment.index()] else { return };
+        // Others may have extended the segment since the claim.
         if self.nodes.get(claim.node).after.is_some() || bytes == 0 {
             return;
         }
+        let entry = self.segment_mut(claim.segment);
         let end = entry.size;
         entry.size += bytes;
         self.nodes.get_mut(claim.node).size += bytes;
@@ -249,9 +309,9 @@ impl Heap {
         rest: (ListId, Point),
     ) -> NodeId {
         let (into, point) = claim.place_of_rest(rest);
-        if let Some(entry) = &mut self.segments[claim.segment.index()] {
-            entry.pieces.extend(pieces.iter().copied());
-        }
+        self.segment_mut(claim.segment).pieces.extend(pieces.iter().copied());
+        let smallest = pieces.iter().map(|&(_, bytes)| bytes).min().unwrap_or(u64::MAX);
+        self.smallest_piece = smallest.min(self.smallest_piece);
         self.reserved += claim.missing_bytes();
         let Node { offset, size: whole, .. } = *self.nodes.get(claim.node);
         let is_last = |&&(start, bytes): &&(u64, u64)| start + bytes == offset + whole;
@@ -277,7 +337,7 @@ impl Heap {
         let (into, point) = claim.place_of_rest((into, point));
         let mut rest = Some(claim.node);
         for (offset, bytes) in claim.missing {
-            let Some(id) = rest else { return };
+            let id = rest.expect("what is missing lies in the claim");
             let before = offset - self.nodes.get(id).offset;
             let gap = if before > 0 {
                 let gap = self.split(id, before);
@@ -293,45 +353,4 @@ impl Heap {
             self.insert_merged(id, into, point);
         }
     }
-}
-
-/// The place in a run of free blocks and gaps for a block of `size` bytes that takes the least memory to be added: its start, end and
-/// the bytes missing in it. It has each free block with all of it or not at all, and of gaps whole pages.
-fn best_window(run: &[Part], size: u64, page: u64) -> Option<(u64, u64, u64)> {
-    let mut best: Option<(u64, u64, u64)> = None;
-    let mut consider = |start, end, missing| {
-        if best.is_none_or(|(_, _, least)| missing < least) {
-            best = Some((start, end, missing));
-        }
-    };
-    for (index, first) in run.iter().enumerate() {
-        // From the start of a part upwards.
-        let (mut covered, mut missing) = (0_u64, 0);
-        for part in &run[index..] {
-            let taken = needed_of(part, size - covered, page);
-            missing += if part.is_gap { taken } else { 0 };
-            covered += taken;
-            if covered >= size {
-                consider(first.offset, part.offset + taken, missing);
-                break;
-            }
-        }
-        // From the end of a free block downwards.
-        let (mut covered, mut missing) = (0_u64, 0);
-        for part in run[..=index].iter().rev().take_while(|_| !first.is_gap) {
-            let taken = needed_of(part, size - covered, page);
-            missing += if part.is_gap { taken } else { 0 };
-            covered += taken;
-            if covered >= size {
-                consider(part.offset + part.size - taken, first.offset + first.size, missing);
-                break;
-            }
-        }
-    }
-    best
-}
-
-/// How much of a part is taken when so much is still needed.
-fn needed_of(part: &Part, needed: u64, page: u64) -> u64 {
-    if part.is_gap { needed.next_multiple_of(page).min(part.size) } else { part.size }
 }

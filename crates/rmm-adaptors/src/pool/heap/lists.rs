@@ -1,43 +1,209 @@
-//! The free blocks of one stream (or the clean ones), by size.
+//! Free lists: the free blocks of one stream (or the clean ones), by size.
 
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::ops::{Index, IndexMut};
+
 use super::bins::{Bin, BinMap};
-use super::nodes::{NodeId, Nodes, Point};
+use super::nodes::{ListId, NodeId, Nodes, Point};
 
 /// How many blocks of a bin are looked at for a good fit. Four come within 1% of an exact best fit on recorded programs.
 const LOOK_AT: usize = 4;
 /// The same where space counts more than time.
 const LOOK_CLOSER_AT: usize = 16;
 
-/// Free blocks by size, each bin a doubly linked list.
+/// The bins of a free list, each a doubly linked list.
+#[derive(Debug)]
+struct Bins {
+    map: BinMap,
+    heads: [Option<NodeId>; BinMap::BINS],
+}
+
+/// Free blocks by size.
 #[derive(Debug)]
 pub(super) struct FreeList {
-    map: BinMap,
-    heads: Box<[Option<NodeId>]>,
+    /// Made for the first block, as they take kilobytes and many streams never free any: `None` if there are no blocks.
+    bins: Option<Box<Bins>>,
     bytes: u64,
     blocks: usize,
+    /// No block has an earlier point.
+    oldest: Point,
+    largest: Cell<Largest>,
     /// How many blocks of a bin are looked at.
+    look_at: usize,
+    /// Whether [`Lists`] has it among the occupied ones.
+    is_listed: bool,
+}
+
+/// What is known of the largest block.
+#[derive(Clone, Copy, Debug)]
+struct Largest {
+    /// No block has more bytes.
+    size: u64,
+    /// Blocks that have as many. If none has, the largest is to be looked for.
+    count: usize,
+}
+
+impl Largest {
+    const NONE: Self = Self { size: 0, count: 0 };
+}
+
+/// All free lists, by number, and which of them hold blocks.
+#[derive(Debug)]
+pub(super) struct Lists {
+    /// Index: [`ListId`]. The first is the clean list.
+    all: Vec<FreeList>,
+    /// The lists that hold blocks, so that no search has to pass those that do not. A list that has become empty stays until the
+    /// next pass.
+    ///
+    /// # Invariant
+    /// A list is in here once if it [is listed](FreeList::is_listed), and else not at all. Every list that holds blocks is
+    /// listed, but for the clean one, which never is.
+    occupied: Vec<ListId>,
+    /// How many blocks of a bin new lists look at.
     look_at: usize,
 }
 
-impl FreeList {
-    /// Host bytes of a list's bins.
-    pub(super) const BIN_BYTES: u64 = (BinMap::BINS * size_of::<Option<NodeId>>()) as u64;
+impl Bins {
+    fn new() -> Box<Self> {
+        Box::new(Self { map: BinMap::new(), heads: [None; BinMap::BINS] })
+    }
 
+    /// The bins that hold blocks, from one on.
+    fn from(&self, bin: Bin) -> impl Iterator<Item = Bin> + '_ {
+        let next = |&bin: &Bin| BinMap::next(bin).and_then(|bin| self.map.at_or_above(bin));
+        std::iter::successors(self.map.at_or_above(bin), next)
+    }
+
+    fn iter<'a>(&self, nodes: &'a Nodes, bin: Bin) -> impl Iterator<Item = NodeId> + 'a {
+        std::iter::successors(self.heads[bin.index()], |&id| nodes.get(id).next)
+    }
+}
+
+impl Lists {
+    /// The clean list alone.
     pub(super) fn new() -> Self {
-        Self {
-            map: BinMap::new(),
-            heads: vec![None; BinMap::BINS].into(),
-            bytes: 0,
-            blocks: 0,
-            look_at: LOOK_AT,
-        }
+        Self { all: vec![FreeList::new(LOOK_AT)], occupied: Vec::new(), look_at: LOOK_AT }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Adds an empty list.
+    pub(super) fn add(&mut self) -> ListId {
+        self.all.push(FreeList::new(self.look_at));
+        let index = u32::try_from(self.all.len() - 1);
+        ListId(index.expect("a program has fewer than 2^32 streams at a time"))
     }
 
     /// Looks at more blocks from now on.
     pub(super) fn look_closer(&mut self) {
         self.look_at = LOOK_CLOSER_AT;
+        self.all.iter_mut().for_each(|list| list.look_at = LOOK_CLOSER_AT);
+    }
+
+    /// Puts a free block into a list.
+    pub(super) fn insert(&mut self, list: ListId, nodes: &mut Nodes, id: NodeId) {
+        let its = &mut self.all[list.index()];
+        if !its.is_listed && list != ListId::CLEAN {
+            its.is_listed = true;
+            self.occupied.push(list);
+        }
+        its.insert(nodes, id);
+    }
+
+    /// The lists that hold blocks, without the clean one.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = ListId> + '_ {
+        self.occupied.iter().copied().filter(|list| !self.all[list.index()].is_empty())
+    }
+
+    /// The lists that hold blocks, and the clean one.
+    pub(super) fn with_blocks(&self) -> impl Iterator<Item = (ListId, &FreeList)> + '_ {
+        let lists = std::iter::once(ListId::CLEAN).chain(self.occupied());
+        lists.map(|list| (list, &self.all[list.index()]))
+    }
+
+    /// Has passes begin with the list at this position, of those that hold blocks.
+    pub(super) fn begin_with(&mut self, position: usize) {
+        self.occupied.rotate_left(position);
+    }
+
+    /// The first list that holds blocks from position `next` on, which becomes the position after it. Passing through all of them takes
+    /// amortised time in their number.
+    pub(super) fn next_occupied(&mut self, next: &mut usize) -> Option<ListId> {
+        while let Some(&list) = self.occupied.get(*next) {
+            let its = &mut self.all[list.index()];
+            if !its.is_empty() {
+                *next += 1;
+                return Some(list);
+            }
+            its.is_listed = false;
+            self.occupied.swap_remove(*next);
+        }
+        None
+    }
+
+    /// Bytes of the largest free block.
+    pub(super) fn largest(&self, nodes: &Nodes) -> u64 {
+        let lists = self.occupied().chain([ListId::CLEAN]);
+        lists.map(|list| self[list.index()].largest(nodes)).max().unwrap_or(0)
+    }
+
+    /// Keeps the first `count` lists, behind which all are empty, and frees host memory that they do not need now.
+    pub(super) fn shrink_to(&mut self, count: usize) {
+        let mut next = 0;
+        while self.next_occupied(&mut next).is_some() {}
+        debug_assert!(
+            self.occupied.iter().all(|list| list.index() < count),
+            "blocks would be lost"
+        );
+        self.all.truncate(count);
+        self.all.iter_mut().filter(|list| list.is_empty()).for_each(|list| list.bins = None);
+        self.all.shrink_to_fit();
+        self.occupied.shrink_to_fit();
+    }
+
+    /// Host bytes of the lists and their bins.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        let with_bins = self.all.iter().filter(|list| list.bins.is_some()).count();
+        let lists = self.all.capacity() * size_of::<FreeList>();
+        let occupied = self.occupied.capacity() * size_of::<ListId>();
+        (lists + occupied + with_bins * size_of::<Bins>()) as u64
+    }
+}
+
+impl Index<usize> for Lists {
+    type Output = FreeList;
+
+    #[inline]
+    fn index(&self, number: usize) -> &FreeList {
+        &self.all[number]
+    }
+}
+
+impl IndexMut<usize> for Lists {
+    #[inline]
+    fn index_mut(&mut self, number: usize) -> &mut FreeList {
+        &mut self.all[number]
+    }
+}
+
+impl FreeList {
+    fn new(look_at: usize) -> Self {
+        let largest = Cell::new(Largest::NONE);
+        Self {
+            bins: None,
+            bytes: 0,
+            blocks: 0,
+            oldest: Point::MAX,
+            largest,
+            look_at,
+            is_listed: false,
+        }
     }
 
     /// Bytes of all blocks together.
@@ -49,16 +215,39 @@ impl FreeList {
         self.blocks == 0
     }
 
-    pub(super) fn insert(&mut self, nodes: &mut Nodes, id: NodeId) {
+    /// A point that no block's is earlier than.
+    pub(super) fn oldest(&self) -> Point {
+        self.oldest
+    }
+
+    /// Notes a point that no block's is earlier than.
+    pub(super) fn note_oldest(&mut self, oldest: Point) {
+        self.oldest = oldest;
+    }
+
+    /// Bytes that no block has more than.
+    pub(super) fn largest_bound(&self) -> u64 {
+        self.largest.get().size
+    }
+
+    fn insert(&mut self, nodes: &mut Nodes, id: NodeId) {
         let size = nodes.get(id).size;
+        self.oldest = self.oldest.min(nodes.get(id).point());
+        let largest = self.largest.get_mut();
+        if size > largest.size {
+            *largest = Largest { size, count: 1 };
+        } else if size == largest.size {
+            largest.count += 1;
+        }
         let bin = Bin::of(size);
-        let head = self.heads[bin.index()].replace(id);
+        let bins = self.bins.get_or_insert_with(Bins::new);
+        let head = bins.heads[bin.index()].replace(id);
         let node = nodes.get_mut(id);
         node.previous = None;
         node.next = head;
         match head {
             Some(head) => nodes.get_mut(head).previous = Some(id),
-            None => self.map.set(bin),
+            None => bins.map.set(bin),
         }
         self.bytes += size;
         self.blocks += 1;
@@ -74,13 +263,22 @@ impl FreeList {
             nodes.get_mut(previous).next = next;
         } else {
             let bin = Bin::of(size);
-            self.heads[bin.index()] = next;
+            let bins = self.bins.as_mut().expect("a list that holds a block has bins");
+            bins.heads[bin.index()] = next;
             if next.is_none() {
-                self.map.clear(bin);
+                bins.map.clear(bin);
             }
         }
         self.bytes -= size;
         self.blocks -= 1;
+        let largest = self.largest.get_mut();
+        if size == largest.size {
+            largest.count -= 1;
+        }
+        if self.blocks == 0 {
+            self.oldest = Point::MAX;
+            *largest = Largest::NONE;
+        }
     }
 
     /// The smallest block of at least `size` bytes among the first few of each bin that `usable` accepts, going up through
@@ -92,11 +290,12 @@ impl FreeList {
         bins: usize,
         usable: impl Fn(Point) -> bool,
     ) -> Option<NodeId> {
+        let all = self.bins.as_deref()?;
         let mut from = Some(Bin::of(size));
         for _ in 0..bins {
-            let bin = self.map.at_or_above(from?)?;
+            let bin = all.map.at_or_above(from?)?;
             let mut best: Option<(u64, NodeId)> = None;
-            for id in self.iter_bin(nodes, bin).take(self.look_at) {
+            for id in all.iter(nodes, bin).take(self.look_at) {
                 let node = nodes.get(id);
                 if node.size >= size
                     && best.is_none_or(|(known, _)| node.size < known)
@@ -113,20 +312,124 @@ impl FreeList {
         None
     }
 
-    fn iter_bin<'a>(&self, nodes: &'a Nodes, bin: Bin) -> impl Iterator<Item = NodeId> + 'a {
-        std::iter::successors(self.heads[bin.index()], |&id| nodes.get(id).next)
+    /// The smallest block of at least `size` bytes that `usable` accepts. Takes time in the number of blocks that are as large, if
+    /// none is usable.
+    pub(super) fn find_smallest(
+        &self,
+        nodes: &Nodes,
+        size: u64,
+        usable: impl Fn(Point) -> bool,
+    ) -> Option<NodeId> {
+        let bins = self.bins.as_deref().filter(|_| size <= self.largest_bound())?;
+        bins.from(Bin::of(size)).find_map(|bin| {
+            let mut best: Option<(u64, NodeId)> = None;
+            for id in bins.iter(nodes, bin) {
+                let node = nodes.get(id);
+                let better = size..best.map_or(u64::MAX, |(known, _)| known);
+                if better.contains(&{ node.size }) && usable(node.point()) {
+                    best = Some((node.size, id));
+                    if node.size == size {
+                        break;
+                    }
+                }
+            }
+            best.map(|(_, id)| id)
+        })
     }
 
     /// All blocks, the smallest bins first. Takes time in their number and no more.
     pub(super) fn iter<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = NodeId> + 'a {
-        let next = |&bin: &Bin| BinMap::next(bin).and_then(|bin| self.map.at_or_above(bin));
-        let bins = std::iter::successors(self.map.lowest(), next);
-        bins.flat_map(|bin| self.iter_bin(nodes, bin))
+        self.iter_from(nodes, 0)
     }
 
-    /// The largest block's bytes.
-    pub(super) fn largest(&self, nodes: &Nodes) -> u64 {
-        let Some(bin) = self.map.highest() else { return 0 };
-        self.iter_bin(nodes, bin).map(|id| nodes.get(id).size).max().unwrap_or(0)
+    /// All blocks of at least `size` bytes, and a few that are little smaller. Takes time in their number and no more.
+    pub(super) fn iter_from<'a>(
+        &'a self,
+        nodes: &'a Nodes,
+        size: u64,
+    ) -> impl Iterator<Item = NodeId> + 'a {
+        let bins = self.bins.iter();
+        bins.flat_map(move |bins| bins.from(Bin::of(size)).flat_map(|bin| bins.iter(nodes, bin)))
+    }
+
+    /// The largest block's bytes. Takes time only if the largest block was taken since it was asked: in the number of those in the
+    /// highest bin.
+    fn largest(&self, nodes: &Nodes) -> u64 {
+        let known = self.largest.get();
+        if known.count > 0 {
+            return known.size;
+        }
+        let Some(bins) = &self.bins else { return 0 };
+        let Some(bin) = bins.map.highest() else { return 0 };
+        let mut largest = Largest::NONE;
+        for size in bins.iter(nodes, bin).map(|id| nodes.get(id).size) {
+            match size.cmp(&largest.size) {
+                Ordering::Less => {}
+                Ordering::Equal => largest.count += 1,
+                Ordering::Greater => largest = Largest { size, count: 1 },
+            }
+        }
+        self.largest.set(largest);
+        largest.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::nodes::{Node, SegmentId, State};
+    use super::*;
+
+    const ONE: ListId = ListId(1);
+    const OTHER: ListId = ListId(2);
+
+    fn three_lists() -> (Lists, Nodes) {
+        let mut lists = Lists::new();
+        assert_eq!([lists.add(), lists.add()], [ONE, OTHER]);
+        (lists, Nodes::default())
+    }
+
+    fn insert(lists: &mut Lists, nodes: &mut Nodes, list: ListId) -> NodeId {
+        let (segment, state) = (SegmentId(0), State::Free(list, 1));
+        let [before, after, previous, next] = [None; 4];
+        let node = Node { segment, offset: 0, size: 256, state, before, after, previous, next };
+        let id = nodes.insert(node);
+        lists.insert(list, nodes, id);
+        id
+    }
+
+    fn pass(lists: &mut Lists) -> Vec<ListId> {
+        let mut next = 0;
+        std::iter::from_fn(|| lists.next_occupied(&mut next)).collect()
+    }
+
+    #[test]
+    fn a_pass_goes_to_lists_that_hold_blocks_and_to_none_twice() {
+        let (mut lists, mut nodes) = three_lists();
+        insert(&mut lists, &mut nodes, ListId::CLEAN);
+        let first = insert(&mut lists, &mut nodes, OTHER);
+        insert(&mut lists, &mut nodes, ONE);
+        assert_eq!(pass(&mut lists), [OTHER, ONE]);
+        lists[OTHER.index()].remove(&mut nodes, first);
+        assert_eq!(lists.occupied().collect::<Vec<_>>(), [ONE]);
+        lists.insert(OTHER, &mut nodes, first);
+        assert_eq!(pass(&mut lists), [OTHER, ONE], "it was empty between two passes");
+        lists[OTHER.index()].remove(&mut nodes, first);
+        assert_eq!(pass(&mut lists), [ONE]);
+        lists.insert(OTHER, &mut nodes, first);
+        assert_eq!(pass(&mut lists), [ONE, OTHER]);
+    }
+
+    #[test]
+    fn empty_lists_take_little_host_memory() {
+        let (mut lists, mut nodes) = three_lists();
+        let empty = lists.bookkeeping_bytes();
+        assert!(empty < 1 << 10, "{empty}");
+        let id = insert(&mut lists, &mut nodes, OTHER);
+        assert!(lists.bookkeeping_bytes() > empty + 4096);
+        lists[OTHER.index()].remove(&mut nodes, id);
+        lists.shrink_to(2);
+        assert!(lists.bookkeeping_bytes() < empty);
+        assert_eq!(lists.add(), OTHER);
+        assert_eq!(pass(&mut lists), []);
     }
 }

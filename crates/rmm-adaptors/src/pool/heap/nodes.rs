@@ -52,8 +52,8 @@ pub(super) enum State {
     Live,
     /// Without memory.
     Gap,
-    /// Being handed out, once memory has come for all of it.
-    Coming,
+    /// On its way from one state to another: what is claimed stays so until memory has come for all of it.
+    Moving,
     /// In this list, freed at this point.
     Free(ListId, Point),
     /// Not a block at the moment: the record waits to be used again.
@@ -111,6 +111,11 @@ impl Nodes {
         let node = &mut self.nodes[id.index()];
         node.state = State::Unused;
         node.next = self.unused.replace(id);
+    }
+
+    /// How many records there are, used or not.
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Host bytes of all records.

@@ -4,7 +4,8 @@
 
 use std::cmp::Reverse;
 
-use super::nodes::{ListId, NodeId, SegmentId, State};
+use super::nodes::{ListId, Node, NodeId, SegmentId, State};
+use super::runs::free_neighbours;
 use super::{Block, Extension, Heap};
 
 /// Memory that was taken in one go, and goes back in one.
@@ -13,17 +14,8 @@ pub(crate) struct Piece {
     pub(crate) segment: SegmentId,
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    /// A block that it may lie in, to look at first.
+    /// The block that it lies in, if it was found to lie in a clean one; else the segment's first.
     near: NodeId,
-}
-
-impl Piece {
-    /// Whether a part of the block lies in the piece.
-    pub(crate) fn overlaps(&self, block: &Block) -> bool {
-        self.segment == block.segment
-            && block.offset < self.offset + self.size
-            && self.offset < block.offset + block.size
-    }
 }
 
 impl Heap {
@@ -38,18 +30,36 @@ impl Heap {
         })
     }
 
+    /// The pieces in which no block lies, in whole or in part, that `stays` accepts, by segment and offset. Takes time in the number of
+    /// blocks and pieces.
+    pub(crate) fn pieces_without(&self, stays: impl Fn(&Block) -> bool) -> Vec<Piece> {
+        let mut staying = self.blocks().filter(stays).peekable();
+        // Both are in the same order, and a block that ends before a piece ends before all that follow.
+        let is_before = |block: &Block, piece: &Piece| {
+            (block.segment, block.offset + block.size) <= (piece.segment, piece.offset)
+        };
+        let mut pieces = Vec::new();
+        for piece in self.pieces() {
+            while staying.next_if(|block| is_before(block, &piece)).is_some() {}
+            let end = (piece.segment, piece.offset + piece.size);
+            if staying.peek().is_none_or(|block| (block.segment, block.offset) >= end) {
+                pieces.push(piece);
+            }
+        }
+        pieces
+    }
+
     /// The pieces that lie in clean blocks: the largest first, and of these the ones in the smallest blocks, of which least can be
-    /// made. Takes time in the number of clean blocks and of pieces in them.
+    /// made. Takes time in the number of clean blocks that may hold a piece and of pieces in them.
     pub(crate) fn unused_pieces(&self) -> Vec<Piece> {
         let mut unused = Vec::new();
-        for id in self.lists[ListId::CLEAN.index()].iter(&self.nodes) {
-            let node = self.nodes.get(id);
-            let Some(segment) = &self.segments[node.segment.index()] else { continue };
-            let end = node.offset + node.size;
-            let inside = segment.pieces.range(node.offset..end);
-            for (&offset, &size) in inside.filter(|&(offset, size)| offset + size <= end) {
-                unused.push((node.size, Piece { segment: node.segment, offset, size, near: id }));
-            }
+        for id in self.lists[ListId::CLEAN.index()].iter_from(&self.nodes, self.smallest_piece) {
+            let Node { segment, offset, size, .. } = *self.nodes.get(id);
+            unused.extend(
+                self.pieces_in(segment, offset, offset + size).map(|(offset, piece)| {
+                    (size, Piece { segment, offset, size: piece, near: id })
+                }),
+            );
         }
         unused.sort_by_key(|&(block, Piece { segment, offset, size, .. })| {
             (Reverse(size), block, segment, Reverse(offset))
@@ -57,98 +67,113 @@ impl Heap {
         unused.into_iter().map(|(_, piece)| piece).collect()
     }
 
-    /// Takes a piece out, if it lies in a clean block; says whether it does.
-    pub(crate) fn remove_piece(&mut self, piece: Piece) -> bool {
-        let Piece { segment, offset, size, near } = piece;
-        let Some(entry) = self.segments.get(segment.index()).and_then(Option::as_ref) else {
+    /// The pieces that lie in a range of a segment with all of theirs: offsets and bytes.
+    fn pieces_in(
+        &self,
+        segment: SegmentId,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let inside = self.segment(segment).pieces.range(start..end);
+        let inside = inside.filter(move |&(offset, size)| offset + size <= end);
+        inside.map(|(&offset, &size)| (offset, size))
+    }
+
+    /// Takes pieces out that lie in clean blocks, all of which were found at once. Returns those that still do: memory may have been
+    /// used meanwhile.
+    pub(crate) fn remove_pieces(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
+        // From the end of a block downwards: what is left of it below keeps its record.
+        pieces.sort_by_key(|&Piece { segment, offset, .. }| Reverse((segment, offset)));
+        pieces.retain(|&piece| self.remove_piece(piece));
+        pieces
+    }
+
+    /// Takes a piece out, if it lies in the clean block that it was found in; says whether it does.
+    fn remove_piece(&mut self, piece: Piece) -> bool {
+        let Piece { segment, offset, size, near: id } = piece;
+        let Some(Some(entry)) = self.segments.get(segment.index()) else { return false };
+        let node = self.nodes.get(id);
+        let holds = matches!(node.state, State::Free(ListId::CLEAN, _))
+            && node.segment == segment
+            && node.offset <= offset
+            && offset + size <= node.offset + node.size;
+        if !holds || entry.pieces.get(&offset) != Some(&size) {
             return false;
-        };
-        let is_one = entry.pieces.get(&offset) == Some(&size);
-        let holds = |&id: &NodeId| {
-            let node = self.nodes.get(id);
-            matches!(node.state, State::Free(ListId::CLEAN, _))
-                && node.segment == segment
-                && node.offset <= offset
-                && offset + size <= node.offset + node.size
-        };
-        let clean = self.lists[ListId::CLEAN.index()].iter(&self.nodes);
-        let Some(id) = std::iter::once(near).chain(clean).find(|id| is_one && holds(id)) else {
-            return false;
-        };
-        self.lists[ListId::CLEAN.index()].remove(&mut self.nodes, id);
-        let before = offset - self.nodes.get(id).offset;
+        }
+        let before = offset - node.offset;
+        self.delist(id);
         let id = if before > 0 {
             let rest = self.split(id, before);
-            self.lists[ListId::CLEAN.index()].insert(&mut self.nodes, id);
+            self.enlist(id, ListId::CLEAN, 0);
             rest
         } else {
             id
         };
         if self.nodes.get(id).size > size {
             let rest = self.split(id, size);
-            self.lists[ListId::CLEAN.index()].insert(&mut self.nodes, rest);
+            self.enlist(rest, ListId::CLEAN, 0);
         }
-        if let Some(entry) = &mut self.segments[segment.index()] {
-            entry.pieces.remove(&offset);
-        }
+        self.segment_mut(segment).pieces.remove(&offset);
         self.reserved -= size;
+        if self.reserved == 0 {
+            self.smallest_piece = u64::MAX;
+        }
         self.leave_gap(id);
         true
     }
 
     /// Makes a gap of a block that is in no list. A segment does not end with one: its end moves down, until nothing is left.
     pub(super) fn leave_gap(&mut self, id: NodeId) {
-        self.nodes.get_mut(id).state = State::Gap;
-        let is_gap =
-            |heap: &Self, id: NodeId| matches!(heap.nodes.get(id).state, State::Gap).then_some(id);
+        let Node { segment, before, after, .. } = *self.nodes.get(id);
+        let is_gap = |heap: &Self, id: &NodeId| matches!(heap.nodes.get(*id).state, State::Gap);
         let mut id = id;
-        if self.nodes.get(id).after.is_some_and(|after| is_gap(self, after).is_some()) {
+        if let Some(after) = after.filter(|after| is_gap(self, after)) {
+            self.gaps.remove(&(segment, self.nodes.get(after).offset));
             self.absorb_after(id);
         }
-        if let Some(before) = self.nodes.get(id).before.and_then(|before| is_gap(self, before)) {
+        if let Some(before) = before.filter(|before| is_gap(self, before)) {
+            self.gaps.remove(&(segment, self.nodes.get(before).offset));
             self.absorb_after(before);
             id = before;
         }
-        let node = *self.nodes.get(id);
-        if node.after.is_some() {
+        let Node { offset, before, after, .. } = *self.nodes.get(id);
+        if after.is_some() {
+            self.nodes.get_mut(id).state = State::Gap;
+            self.gaps.insert((segment, offset), id);
             return;
         }
         self.nodes.remove(id);
-        let entry = &mut self.segments[node.segment.index()];
-        if let Some(before) = node.before {
+        if let Some(before) = before {
             self.nodes.get_mut(before).after = None;
-            if let Some(segment) = entry {
-                segment.size = node.offset;
-                if segment.extension == Extension::InGaps {
-                    segment.extension = Extension::Anywhere;
-                }
+            let entry = self.segment_mut(segment);
+            (entry.size, entry.last) = (offset, before);
+            if entry.extension == Extension::InGaps {
+                entry.extension = Extension::Anywhere;
             }
         } else {
-            *entry = None;
+            self.segments[segment.index()] = None;
+            self.spare_segments.push(Reverse(segment.0));
         }
     }
 
-    /// Bytes of the pieces that no live block lies in, whether what freed them is done or not. Takes time in the number of all
-    /// blocks.
+    /// Bytes of the pieces that no live block lies in, whether what freed them is done or not. Takes time in the number of the free
+    /// blocks, and of the runs of such, that may hold a piece, and of pieces in them.
     pub(crate) fn idle_bytes(&self) -> u64 {
-        let mut idle = self.reserved;
-        for segment in self.segments.iter().flatten() {
-            let mut counted = 0;
-            for id in self.blocks_from(segment.first) {
-                let node = self.nodes.get(id);
-                if matches!(node.state, State::Live | State::Coming) {
-                    let end = node.offset + node.size;
-                    // What is coming may start where no piece is.
-                    let first = segment.pieces.range(..=node.offset).next_back();
-                    let first = first.filter(|&(from, size)| from + size > node.offset);
-                    let from = first.map_or(node.offset, |(&from, _)| from).max(counted);
-                    if from < end {
-                        idle -= segment.pieces.range(from..end).map(|(_, size)| size).sum::<u64>();
-                        counted = end;
-                    }
-                }
-            }
-        }
-        idle
+        let least = self.smallest_piece;
+        let bytes_in = |segment, start, bytes| -> u64 {
+            self.pieces_in(segment, start, start + bytes).map(|(_, size)| size).sum()
+        };
+        let lists = self.lists.with_blocks();
+        let alone = lists.flat_map(|(_, list)| list.iter_from(&self.nodes, least));
+        let alone = alone.filter(|&id| free_neighbours(&self.nodes, id) == (None, None));
+        let in_blocks = alone.map(|id| {
+            let Node { segment, offset, size, .. } = *self.nodes.get(id);
+            bytes_in(segment, offset, size)
+        });
+        let in_runs = self.runs_at_least(least).map(|(bytes, run)| {
+            let Node { segment, offset, .. } = *self.nodes.get(run.first);
+            bytes_in(segment, offset, bytes)
+        });
+        in_blocks.chain(in_runs).sum()
     }
 }

@@ -21,8 +21,9 @@ impl Heap {
             previous: None,
             next: None,
         });
-        if let Some(after) = after {
-            self.nodes.get_mut(after).before = Some(rest);
+        match after {
+            Some(after) => self.nodes.get_mut(after).before = Some(rest),
+            None => self.segment_mut(segment).last = rest,
         }
         let node = self.nodes.get_mut(id);
         node.size = size;

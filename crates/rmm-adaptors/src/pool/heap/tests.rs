@@ -4,6 +4,9 @@ use proptest::prelude::*;
 
 use super::{Block, Claim, GRANULE, Heap, ListId, NodeId, Piece, Point};
 
+mod scans;
+mod stale;
+
 #[derive(Clone, Debug)]
 enum Op {
     AddSegment { granules: u64 },
@@ -11,6 +14,7 @@ enum Op {
     TakeCovered { list: u32, granules: u64, covered: Point },
     Free { which: usize, list: u32 },
     Clean { list: u32, covered: Point },
+    CleanPieces { covered: Point },
     Fuse { list: u32, granules: u64, covered: Point },
     RemoveUnused,
     RemovePiece { which: usize },
@@ -46,6 +50,7 @@ fn op(lists: u32) -> impl Strategy<Value = Op> {
             .prop_map(|(list, granules, covered)| Op::TakeCovered { list, granules, covered }),
         6 => (any::<usize>(), 0..lists).prop_map(|(which, list)| Op::Free { which, list }),
         1 => (1..lists, 0u64..60).prop_map(|(list, covered)| Op::Clean { list, covered }),
+        1 => (0u64..60).prop_map(|covered| Op::CleanPieces { covered }),
         1 => (0..lists, size, 0u64..60).prop_map(|(list, granules, covered)| Op::Fuse { list, granules, covered }),
         1 => Just(Op::RemoveUnused),
         2 => any::<usize>().prop_map(|which| Op::RemovePiece { which }),
@@ -92,8 +97,14 @@ fn check(heap: &Heap, live: &[(NodeId, Block)], claimed: &[Claimed]) {
     assert_eq!(reserved, heap.pieces().map(|piece| piece.size).sum::<u64>());
     let is_idle = |piece: &Piece| {
         let used = blocks.iter().filter(|block| block.free_in.is_none()).chain(&places);
-        !used.into_iter().any(|block| piece.overlaps(block))
+        !used.into_iter().any(|block| overlap(piece, block))
     };
+    let is_live = |block: &Block| block.free_in.is_none();
+    let without: Vec<Piece> = heap
+        .pieces()
+        .filter(|piece| !blocks.iter().any(|block| is_live(block) && overlap(piece, block)))
+        .collect();
+    assert_eq!(heap.pieces_without(is_live), without);
     let idle: u64 = heap.pieces().filter(is_idle).map(|piece| piece.size).sum();
     assert_eq!(heap.idle_bytes(), idle);
     assert_eq!(live_bytes, heap.live());
@@ -112,12 +123,24 @@ fn check(heap: &Heap, live: &[(NodeId, Block)], claimed: &[Claimed]) {
     let largest =
         blocks.iter().filter(|block| block.free_in.is_some()).map(|block| block.size).max();
     assert_eq!(heap.largest_free(), largest.unwrap_or(0));
+    scans::check(heap);
+}
+
+fn overlap(piece: &Piece, block: &Block) -> bool {
+    piece.segment == block.segment
+        && block.offset < piece.offset + piece.size
+        && piece.offset < block.offset + block.size
 }
 
 fn remove_all(heap: &mut Heap) {
-    for piece in heap.unused_pieces() {
-        assert!(heap.remove_piece(piece));
-    }
+    let unused = heap.unused_pieces();
+    let count = unused.len();
+    assert_eq!(heap.remove_pieces(unused).len(), count);
+}
+
+/// Takes a piece out; says whether that was possible.
+fn remove(heap: &mut Heap, piece: Piece) -> bool {
+    !heap.remove_pieces(vec![piece]).is_empty()
 }
 
 /// Claims a place.
@@ -128,8 +151,11 @@ fn claim(
     claimed: &[Claimed],
 ) -> Option<Claim> {
     let reserved = heap.reserved();
+    let least = scans::least_missing(heap, size, &usable);
+    assert_eq!(heap.least_missing(size, PAGE, &usable), least);
     let mut claim = heap.claim(size, PAGE, usable)?;
     let missing = claim.missing_bytes();
+    assert_eq!(Some(missing), least);
     assert!(missing <= size.next_multiple_of(PAGE));
     if claim.is_at_end {
         heap.widen(&mut claim, more);
@@ -194,8 +220,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_program_keeps_the_heap_whole(ops in proptest::collection::vec(op(4), 1..120)) {
+    fn any_program_keeps_the_heap_whole(
+        ops in proptest::collection::vec(op(4), 1..120),
+        is_indexed in any::<bool>(),
+    ) {
         let mut heap = Heap::new();
+        if is_indexed {
+            heap.runs.from = 0;
+        }
         for _ in 1..4 {
             heap.add_list();
         }
@@ -225,13 +257,20 @@ proptest! {
                     None
                 }
                 Op::Clean { list, covered } => {
-                    heap.clean(ListId(list), covered);
+                    heap.clean(ListId(list), covered, usize::MAX);
+                    None
+                }
+                Op::CleanPieces { covered } => {
+                    scans::check_pieces(&mut heap, covered);
                     None
                 }
                 Op::Fuse { list, granules, covered } => {
                     let usable = |its: ListId, freed| its.0 == list || its == ListId::CLEAN || freed <= covered;
                     let into_point = if list == 0 { 0 } else { point };
-                    heap.fuse(granules * GRANULE, ListId(list), into_point, usable).map(|n| (n, granules))
+                    let fits = scans::longest_usable_run(&heap, usable) >= granules * GRANULE;
+                    let fused = heap.fuse(granules * GRANULE, ListId(list), into_point, usable);
+                    assert_eq!(fused.is_some(), fits, "no run is overlooked");
+                    fused.map(|n| (n, granules))
                 }
                 Op::RemoveUnused => {
                     remove_all(&mut heap);
@@ -241,8 +280,8 @@ proptest! {
                     let unused = heap.unused_pieces();
                     if !unused.is_empty() {
                         let piece = unused[which % unused.len()];
-                        assert!(heap.remove_piece(piece));
-                        assert!(!heap.remove_piece(piece), "removed twice");
+                        assert!(remove(&mut heap, piece));
+                        assert!(!remove(&mut heap, piece), "removed twice");
                     }
                     None
                 }
@@ -278,7 +317,7 @@ proptest! {
             heap.free(node, ListId(1), 1000);
         }
         for list in 1..4 {
-            heap.clean(ListId(list), 1000);
+            heap.clean(ListId(list), 1000, usize::MAX);
         }
         check(&heap, &live, &[]);
         remove_all(&mut heap);
@@ -328,7 +367,7 @@ fn a_block_is_not_taken_before_its_point_is_covered() {
     let node = heap.take(ListId::CLEAN, 10 * GRANULE).unwrap();
     heap.free(node, list, 7);
     assert_eq!(heap.take_covered(list, GRANULE, 6), None);
-    assert_eq!(heap.point_of_fit(list, GRANULE), Some(7));
+    assert_eq!(heap.fit(list, GRANULE).map(|(_, point)| point), Some(7));
     let node = heap.take_covered(list, GRANULE, 7).unwrap();
     assert_eq!(heap.block(node).size, GRANULE);
     // What is left keeps its point.
@@ -406,12 +445,10 @@ fn gaps_are_filled_from_either_side() {
                 heap.free(node, ListId::CLEAN, 0);
             }
         }
-        for piece in heap.unused_pieces() {
-            // One free page stays, in the middle of the gap.
-            if piece.offset != 4 * PAGE {
-                assert!(heap.remove_piece(piece));
-            }
-        }
+        // One free page stays, in the middle of the gap.
+        let mut pieces = heap.unused_pieces();
+        pieces.retain(|piece| piece.offset != 4 * PAGE);
+        heap.remove_pieces(pieces);
         let reserved = heap.reserved();
         grow(&mut heap, 2 * PAGE);
         assert_eq!(heap.reserved(), reserved + PAGE);
@@ -462,14 +499,34 @@ fn what_others_may_still_use_is_no_part_of_a_claim() {
 }
 
 #[test]
+fn a_widened_claim_gives_back_as_clean_only_what_is_new() {
+    let mut heap = extendable(1);
+    let other = heap.add_list();
+    heap.take(ListId::CLEAN, PAGE).unwrap();
+    let place = (ListId::CLEAN, 0);
+    let [gap, used] =
+        [0, 1].map(|_| extend(&mut heap, PAGE, place, |_, _| true, Outcome::Comes).unwrap());
+    heap.free(gap, ListId::CLEAN, 0);
+    remove_all(&mut heap);
+    heap.free(used, other, 7);
+    // The gap, most of the used page behind it, and a page more at the end.
+    let size = PAGE + PAGE / 2;
+    let claim = claim(&mut heap, (size, PAGE), |_, _| true, &[]).unwrap();
+    assert_eq!(claim.missing, [(PAGE, PAGE), (3 * PAGE, PAGE)]);
+    settle(&mut heap, (claim, other, size), 7, Outcome::Comes).unwrap();
+    assert_eq!(heap.free_bytes(ListId::CLEAN), PAGE, "the page that is new");
+    assert_eq!(heap.free_bytes(other), PAGE / 2, "the rest of the used page");
+}
+
+#[test]
 fn a_piece_that_was_used_meanwhile_stays() {
     let mut heap = extendable(1);
     let other = heap.add_list();
     let piece = heap.unused_pieces()[0];
     let node = heap.take(ListId::CLEAN, PAGE).unwrap();
-    assert!(!heap.remove_piece(piece), "it is live");
+    assert!(!remove(&mut heap, piece), "it is live");
     heap.free(node, other, 7);
-    assert!(!heap.remove_piece(piece), "work may still use it");
-    heap.clean(other, 7);
-    assert!(heap.remove_piece(piece));
+    assert!(!remove(&mut heap, piece), "work may still use it");
+    heap.clean(other, 7, usize::MAX);
+    assert!(remove(&mut heap, piece));
 }

@@ -61,7 +61,7 @@ fn a_callback_that_says_no_and_errors_of_other_kinds_end_it() {
     assert_eq!(upstream.state().errors.len(), 1);
 
     let resource = FailureCallbackResourceAdaptor::builder(upstream.clone())
-        .on(ErrorKind::Unsupported)
+        .on([ErrorKind::Unsupported])
         .build(|failure| {
             assert!(failure.error.is_unsupported());
             true
@@ -69,4 +69,34 @@ fn a_callback_that_says_no_and_errors_of_other_kinds_end_it() {
     assert!(resource.allocate_sync(layout(1)).unwrap_err().is_out_of_memory());
     upstream.state().errors.push(Error::unsupported("scripted", "not now"));
     resource.allocate_sync(layout(1)).unwrap();
+}
+
+#[test]
+fn a_callback_is_called_for_every_kind_that_was_named_in_one_call_or_several() {
+    let upstream = Scripted::default();
+    let retries = |builder: rmm_adaptors::FailureCallbackResourceAdaptorBuilder<Scripted>| {
+        let resource = builder.max_retries(1).build(|_| true);
+        let is_tried_again = |error: Error| {
+            upstream.state().errors.push(error);
+            match resource.allocate_sync(layout(1)) {
+                Ok(block) => {
+                    free_sync(&resource, block, layout(1));
+                    true
+                }
+                Err(_) => false,
+            }
+        };
+        [
+            Error::out_of_memory("scripted"),
+            Error::unsupported("scripted", "not now"),
+            Error::invalid_argument("scripted", "never"),
+        ]
+        .map(is_tried_again)
+    };
+    let builder = || FailureCallbackResourceAdaptor::builder(upstream.clone());
+    assert_eq!(retries(builder()), [true, false, false]);
+    let both = [ErrorKind::OutOfMemory, ErrorKind::Unsupported];
+    assert_eq!(retries(builder().on(both)), [true, true, false]);
+    assert_eq!(retries(builder().on([both[0]]).on([both[1]])), [true, true, false]);
+    assert_eq!(retries(builder().on([both[1]])), [false, true, false]);
 }

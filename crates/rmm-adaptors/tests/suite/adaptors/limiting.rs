@@ -112,3 +112,23 @@ fn upstream_never_has_more_than_the_limit_out() {
     assert_eq!(seen.load(Ordering::Relaxed), 256);
     assert_eq!(limited.allocated_bytes(), 0);
 }
+
+/// RMM #1791: the pool's error hid why the upstream had refused.
+#[test]
+fn a_pool_that_can_not_grow_names_the_limit_that_its_upstream_refused_it_for() {
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    let limited = LimitingResourceAdaptor::new(rmm_resources::CudaMemoryResource::new(), 1 << 20);
+    let pool = rmm_adaptors::PoolMemoryResource::builder(limited).build().unwrap();
+    let stream = rmm_core::CudaStream::new().unwrap();
+    for error in [
+        pool.allocate_sync(layout(2 << 20)).unwrap_err(),
+        rmm_core::Resource::allocate(&pool, stream.as_ref(), layout(2 << 20)).unwrap_err(),
+    ] {
+        assert_eq!((error.origin(), error.requested()), ("pool", Some(2 << 20)));
+        let source = std::error::Error::source(&error).expect("what the upstream said");
+        let source = source.downcast_ref::<rmm_core::Error>().expect("the upstream's own error");
+        assert_eq!(source.origin(), "limiting");
+        assert!(source.to_string().contains("of the limit of 1.0 MiB"), "{source}");
+    }
+}

@@ -1,5 +1,7 @@
 //! What the legacy default stream waits for without being told to, and what waits for it.
 
+use rmm_conformance::Failure;
+
 use super::raw::{Event, Memory, Stream, driver};
 use super::stall::Stall;
 use super::{waits, works};
@@ -104,6 +106,44 @@ fn non_blocking_streams_and_the_legacy_stream_do_not_wait_for_each_other() {
         works("the wait for the non-blocking stream", own.synchronize())?;
         memory.holds(1)?;
         other.holds(2)
+    });
+}
+
+#[test]
+fn the_legacy_stream_waits_for_the_stream_of_a_thread_that_has_ended() {
+    // "The legacy default stream is an implicit stream which synchronizes with all other streams in the same CUcontext except for
+    // non-blocking streams" (CUDA driver API, "Stream synchronization behavior"): nothing is said of the end of the thread whose
+    // per-thread default stream one of these is. Containers rely on it: `rmm-containers/src/order/place.rs`.
+    in_every_environment(|environment| {
+        let (memory, later) = (Memory::words()?, Memory::words()?);
+        let (busy, gate) = (Stream::non_blocking()?, Event::new()?);
+        let stall = Stall::on(environment.handle(), &busy)?;
+        works("the record on the busy stream", gate.record(&busy))?;
+        let handle = environment.handle();
+        std::thread::scope(|scope| {
+            let run = || -> Result<_, Failure> {
+                let _current = handle.make_current()?;
+                rmm_core::driver_in_context()?;
+                works("the wait of the thread's stream", Stream::PER_THREAD.wait_for(&gate))?;
+                works("the work of the thread", Stream::PER_THREAD.fill(&memory, 1))?;
+                Ok(())
+            };
+            scope.spawn(run).join().map_err(|_| Failure::new("the thread panicked"))?
+        })?;
+        works("the work on the legacy stream", Stream::LEGACY.fill(&later, 2))?;
+        let event = Event::new()?;
+        works("the record on the legacy stream", event.record(&Stream::LEGACY))?;
+        let own = Stream::non_blocking()?;
+        works("the wait for the event", own.wait_for(&event))?;
+        works("the work behind it", own.fill(&memory, 3))?;
+        waits("the query of the legacy stream", Stream::LEGACY.query())?;
+        waits("the query of the event", event.query())?;
+        waits("the query of the stream behind the event", own.query())?;
+        stall.release()?;
+        works("the wait for the legacy stream", Stream::LEGACY.synchronize())?;
+        works("the wait for the stream behind the event", own.synchronize())?;
+        memory.holds(3)?;
+        later.holds(2)
     });
 }
 

@@ -3,7 +3,6 @@
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
 use rmm_conformance::{Failure, Outcome};
-use rmm_core::current_driver;
 use rmm_sys::{
     CuContext, CuDevicePtr, CuEvent, CuResult, CuStream, Driver, EVENT_DISABLE_TIMING,
     STREAM_DEFAULT, STREAM_NON_BLOCKING,
@@ -11,7 +10,7 @@ use rmm_sys::{
 
 /// The driver, which the place has opened. It makes no context current, so that threads without one can be looked at.
 pub(super) fn driver() -> &'static Driver {
-    current_driver().expect("the place has opened the driver")
+    Driver::get().expect("the place has opened the driver")
 }
 
 /// A stream, destroyed when this is dropped unless it is a default one.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{PoisonError, Weak};
 
 use super::{CudaStream, Inner, StreamKind, StreamLifetime};
-use crate::{CudaEvent, Error, StreamId};
+use crate::{Context, CudaEvent, Error, StreamId};
 
 /// Somebody who must act before a stream is destroyed: a pool that holds memory freed on it.
 ///
@@ -77,6 +77,7 @@ impl<'a> RetiringStream<'a> {
                 "the stream's owner may have destroyed it",
             ));
         }
+        self.inner.context.map_or(Ok(()), Context::check)?;
         // SAFETY: as below.
         if unsafe { CudaStream::may_be_capturing_raw(self.inner.handle) } {
             return Err(Error::unsupported(

@@ -1,0 +1,158 @@
+//! The writers of a log, and the list of all logs that are written out when the process exits.
+
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::thread;
+
+pub(super) type Sink = Box<dyn Write + Send>;
+
+/// Every log that may have lines to write out. Lock order: not taken while that of a log is held.
+static LOGS: Mutex<Vec<Weak<Sinks>>> = Mutex::new(Vec::new());
+
+/// Whether exit handlers run: no one writes out what is logged after them.
+static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// How often the exit handler tries to lock a log that another thread, which may never run again, has locked.
+const TRIES: usize = 1000;
+
+/// The writers of one log.
+pub(super) struct Sinks {
+    state: Mutex<State>,
+    /// Lines between two flushes.
+    flush_every: u64,
+    lost: AtomicU64,
+}
+
+struct State {
+    sinks: Vec<Sink>,
+    /// Lines since the last flush.
+    unflushed: u64,
+}
+
+impl Sinks {
+    /// Writes the first line, and writes it out.
+    pub(super) fn new(
+        mut sinks: Vec<Sink>,
+        header: &str,
+        flush_every: u64,
+    ) -> io::Result<Arc<Self>> {
+        for sink in &mut sinks {
+            writeln!(sink, "{header}")?;
+            sink.flush()?;
+        }
+        let state = Mutex::new(State { sinks, unflushed: 0 });
+        let sinks = Arc::new(Self { state, flush_every, lost: AtomicU64::new(0) });
+        let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+        logs.retain(|log| log.strong_count() > 0);
+        logs.push(Arc::downgrade(&sinks));
+        drop(logs);
+        flush_at_exit();
+        Ok(sinks)
+    }
+
+    /// Writes a line to every writer.
+    pub(super) fn write(&self, line: &[u8]) {
+        let mut state = self.lock();
+        let State { sinks, unflushed } = &mut *state;
+        *unflushed += 1;
+        let flushes = *unflushed >= self.flush_every || EXITING.load(Ordering::Relaxed);
+        for sink in sinks {
+            // A writer's panic ends here too: on its way out it would take the memory along, and it would leave the `Drop` that frees.
+            let written = catch_unwind(AssertUnwindSafe(|| {
+                sink.write_all(line)?;
+                if flushes { sink.flush() } else { Ok(()) }
+            }));
+            if !matches!(written, Ok(Ok(()))) {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if flushes {
+            *unflushed = 0;
+        }
+    }
+
+    /// Writes out what is buffered.
+    pub(super) fn flush(&self) -> io::Result<()> {
+        self.lock().flush()
+    }
+
+    pub(super) fn lost_lines(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().sinks.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`flush`](Self::flush), but never waits long.
+    fn flush_unless_locked(&self) {
+        for _ in 0..TRIES {
+            let mut state = match self.state.try_lock() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(state)) => state.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    thread::yield_now();
+                    continue;
+                }
+            };
+            state.flush_quietly();
+            return;
+        }
+    }
+}
+
+impl State {
+    fn flush(&mut self) -> io::Result<()> {
+        self.unflushed = 0;
+        self.sinks.iter_mut().map(Write::flush).fold(Ok(()), io::Result::and)
+    }
+
+    /// Where no one is left to hear of an error or a panic.
+    fn flush_quietly(&mut self) {
+        for sink in &mut self.sinks {
+            let _unheard = catch_unwind(AssertUnwindSafe(|| sink.flush()));
+        }
+    }
+}
+
+impl Drop for Sinks {
+    fn drop(&mut self) {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).flush_quietly();
+    }
+}
+
+/// Has all logs written out when the process exits.
+#[cfg(unix)]
+fn flush_at_exit() {
+    use std::ffi::c_int;
+    use std::sync::Once;
+
+    // As C11 declares it, 7.22.4.2.
+    unsafe extern "C" {
+        fn atexit(handler: extern "C" fn()) -> c_int;
+    }
+
+    extern "C" fn flush_all() {
+        EXITING.store(true, Ordering::Relaxed);
+        // A thread that holds this lock is making a log, which is flushed by then.
+        let Ok(logs) = LOGS.try_lock() else { return };
+        for log in logs.iter().filter_map(Weak::upgrade) {
+            log.flush_unless_locked();
+        }
+    }
+
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler is a function without arguments that neither unwinds nor ends the process.
+        let _without_it_the_last_lines_are_lost = unsafe { atexit(flush_all) };
+    });
+}
+
+#[cfg(not(unix))]
+fn flush_at_exit() {}

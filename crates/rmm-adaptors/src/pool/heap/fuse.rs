@@ -1,0 +1,183 @@
+//! Blocks that no bounded search finds: anywhere in a list, and across the lists of several streams.
+
+#![forbid(unsafe_code)]
+
+use super::lists::FreeList;
+use super::nodes::{ListId, Node, NodeId, Point, State};
+use super::runs::{Run, Start, free_neighbours};
+use super::{Heap, Segment};
+
+/// Neighbours of which all may be used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UsableRun {
+    pub(super) first: NodeId,
+    pub(super) bytes: u64,
+}
+
+impl Heap {
+    /// Bytes of the longest run of free neighbours, whichever lists they are in: the most that waiting can make one block of.
+    /// Takes time in the number of runs of two or more, and of lists; without the index in the number of all blocks.
+    pub(in crate::pool) fn longest_free_run(&self) -> u64 {
+        let longest = self.runs_at_least(0).map(|(bytes, _)| bytes).max();
+        self.largest_free().max(longest.unwrap_or(0))
+    }
+
+    /// The runs of two or more free neighbours of at least `size` bytes in all, by address, with their bytes: from the index, or by a
+    /// walk over all blocks where it is not kept.
+    pub(super) fn runs_at_least(&self, size: u64) -> impl Iterator<Item = (u64, Run)> + '_ {
+        let is_kept = self.runs.is_kept();
+        let indexed = is_kept.then(|| self.runs.at_least(size)).into_iter().flatten();
+        let walked = (!is_kept).then(|| self.walk_runs()).into_iter().flatten();
+        let walked = walked.map(|((_, start), run)| (run.end - start, run));
+        indexed.chain(walked.filter(move |&(bytes, _)| bytes >= size))
+    }
+
+    /// All runs of two or more free neighbours, by a walk over all blocks.
+    fn walk_runs(&self) -> impl Iterator<Item = (Start, Run)> + '_ {
+        let of_segment = move |segment: &Segment| {
+            let mut next = Some(segment.first);
+            std::iter::from_fn(move || self.next_run(&mut next))
+        };
+        self.segments.iter().flatten().flat_map(of_segment)
+    }
+
+    /// The first run from a block on; `next` is then the block behind it.
+    fn next_run(&self, next: &mut Option<NodeId>) -> Option<(Start, Run)> {
+        loop {
+            let first = (*next)?;
+            let Node { segment, offset, state, after, .. } = *self.nodes.get(first);
+            *next = after;
+            if !matches!(state, State::Free(..)) {
+                continue;
+            }
+            let mut end = None;
+            while let Some(id) = *next {
+                let Node { offset, size, state, after, .. } = *self.nodes.get(id);
+                *next = after;
+                if !matches!(state, State::Free(..)) {
+                    break;
+                }
+                end = Some(offset + size);
+            }
+            if let Some(end) = end {
+                return Some(((segment, offset), Run { first, end }));
+            }
+        }
+    }
+
+    /// Has the index of runs kept from now on, if there are many blocks.
+    fn index_runs(&mut self) {
+        if !self.runs.is_kept() && self.nodes.count() >= self.runs.from {
+            let runs: Vec<(Start, Run)> = self.walk_runs().collect();
+            self.runs.make(self.nodes.count(), runs);
+        }
+        self.runs.note_question();
+    }
+
+    /// Whether there is a run of `size` bytes of free neighbours, whichever lists they are in.
+    pub(in crate::pool) fn has_free_run(&self, size: u64) -> bool {
+        self.largest_free() >= size || self.runs_at_least(size).next().is_some()
+    }
+
+    /// Takes a block of `size` bytes that `usable` accepts, wherever it is: a free block, or else a run of free neighbours in
+    /// different lists, the shortest that is long enough. What is left of a run goes to the list `into` at the point `point`, so that
+    /// nobody takes it for less used than it is.
+    ///
+    /// If `usable` accepts a point of a list it accepts all earlier ones. Takes time in the number of the blocks that are large
+    /// enough and of those in runs that are long enough.
+    pub(in crate::pool) fn fuse(
+        &mut self,
+        size: u64,
+        into: ListId,
+        point: Point,
+        usable: impl Fn(ListId, Point) -> bool,
+    ) -> Option<NodeId> {
+        if let Some(id) = self.find_usable(size, &usable) {
+            return Some(self.make_live(id, size));
+        }
+        self.index_runs();
+        let UsableRun { first, bytes } = self.shortest_usable_run(size, usable)?;
+        self.delist(first);
+        while self.nodes.get(first).size < bytes {
+            let after = self.nodes.get(first).after;
+            self.delist(after.expect("a run has blocks up to its end"));
+            self.absorb_after(first);
+        }
+        let fused = self.insert_merged(first, into, point);
+        Some(self.make_live(fused, size))
+    }
+
+    /// The smallest block of at least `size` bytes that `usable` accepts, of all free ones.
+    pub(super) fn find_usable(
+        &self,
+        size: u64,
+        usable: impl Fn(ListId, Point) -> bool,
+    ) -> Option<NodeId> {
+        let in_list = |(id, list): (ListId, &FreeList)| {
+            // Most lists are passed by without a look at their blocks.
+            let is_worth_it = size <= list.largest_bound() && usable(id, list.oldest());
+            is_worth_it.then(|| list.find_smallest(&self.nodes, size, |point| usable(id, point)))?
+        };
+        let found = self.lists.with_blocks().filter_map(in_list);
+        found.min_by_key(|&id| self.nodes.get(id).size)
+    }
+
+    /// The shortest run of free neighbours of at least `size` bytes all of which `usable` accepts.
+    pub(super) fn shortest_usable_run(
+        &self,
+        size: u64,
+        usable: impl Fn(ListId, Point) -> bool,
+    ) -> Option<UsableRun> {
+        let mut best: Option<UsableRun> = None;
+        let mut consider = |run: Option<UsableRun>| {
+            best = best
+                .into_iter()
+                .chain(run.filter(|run| run.bytes >= size))
+                .min_by_key(|run| run.bytes);
+        };
+        for (_, run) in self.runs_at_least(size) {
+            let mut usable_run: Option<UsableRun> = None;
+            for id in self.blocks_from(run.first) {
+                let Node { state, size: bytes, .. } = *self.nodes.get(id);
+                let State::Free(list, freed) = state else { break };
+                if usable(list, freed) {
+                    usable_run.get_or_insert(UsableRun { first: id, bytes: 0 }).bytes += bytes;
+                } else {
+                    consider(usable_run.take());
+                }
+            }
+            consider(usable_run);
+        }
+        best
+    }
+
+    /// Moves the blocks to the clean list that were freed no later than `done` says for their list and on which it depends whether a
+    /// whole piece is clean: those that could hold one, and those of runs that could.
+    pub(in crate::pool) fn clean_pieces(&mut self, done: impl Fn(ListId) -> Point) {
+        let least = self.smallest_piece;
+        let is_done = |list: ListId, point: Point| list != ListId::CLEAN && point <= done(list);
+        let mut ids: Vec<NodeId> = Vec::new();
+        for (index, list) in self.lists.with_blocks() {
+            if index != ListId::CLEAN && list.oldest() <= done(index) {
+                // Those in runs come below.
+                ids.extend(list.iter_from(&self.nodes, least).filter(|&id| {
+                    let node = self.nodes.get(id);
+                    let is_alone = free_neighbours(&self.nodes, id) == (None, None);
+                    node.size >= least && is_alone && is_done(index, node.point())
+                }));
+            }
+        }
+        for (_, run) in self.runs_at_least(least) {
+            for id in self.blocks_from(run.first) {
+                let State::Free(list, point) = self.nodes.get(id).state else { break };
+                if is_done(list, point) {
+                    ids.push(id);
+                }
+            }
+        }
+        for id in ids {
+            self.delist(id);
+            self.insert_merged(id, ListId::CLEAN, 0);
+        }
+    }
+}

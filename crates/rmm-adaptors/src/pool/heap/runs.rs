@@ -1,0 +1,215 @@
+//! An index of the runs of free neighbours: what several streams have freed side by side.
+//!
+//! Free neighbours of one list are one block, so that a run of several has at least two lists. Only such runs are indexed, by
+//! where they start: a block with no free neighbour is in its list alone and costs nothing here.
+//!
+//! ```text
+//!   | live | a | b | a | live | a | live | b | clean |      a, b: free in these streams' lists
+//!          '---run---'                   '---run---'
+//! ```
+//!
+//! To keep the index costs more than a walk over the blocks of a small heap, and is of use only to requests that no free list serves. So
+//! it is made when such a request comes to a heap of many blocks, and dropped when as many blocks have changed since the last one as
+//! there were when it was made: then a walk is cheaper than all those changes.
+//!
+//! # Invariant
+//! While the index is kept, `[start, end)` is in it if and only if it is a maximal range of a segment that consists of two or more free
+//! blocks.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use super::bins::{Bin, BinMap};
+use super::nodes::{NodeId, Nodes, SegmentId, State};
+
+/// Neighbours that are all free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Run {
+    pub(super) first: NodeId,
+    pub(super) end: u64,
+}
+
+/// Where a run starts.
+pub(super) type Start = (SegmentId, u64);
+
+/// Blocks of a heap from which on the index pays.
+const INDEXED_FROM: usize = 1 << 14;
+
+#[derive(Debug)]
+pub(super) struct Runs {
+    /// Blocks of a heap from which on the index is made.
+    pub(super) from: usize,
+    is_kept: bool,
+    /// Changes of the index that are left to it until it is dropped.
+    patience: usize,
+    /// What `patience` begins with at each question.
+    lifetime: usize,
+    by_start: BTreeMap<Start, Run>,
+    /// How many runs have a size of the bin. Index: [`Bin`]. Empty until there was a run.
+    of_bin: Vec<u32>,
+    /// The bins of which there are runs.
+    map: BinMap,
+}
+
+impl Runs {
+    pub(super) fn new() -> Self {
+        Self {
+            from: INDEXED_FROM,
+            is_kept: false,
+            patience: 0,
+            lifetime: 0,
+            by_start: BTreeMap::new(),
+            of_bin: Vec::new(),
+            map: BinMap::new(),
+        }
+    }
+
+    /// Whether the index is kept at the moment.
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Makes the index of all runs of a heap with so many `blocks`.
+    pub(super) fn make(&mut self, blocks: usize, runs: impl IntoIterator<Item = (Start, Run)>) {
+        debug_assert!(!self.is_kept, "it is made once");
+        (self.is_kept, self.lifetime) = (true, blocks);
+        for (start, run) in runs {
+            self.insert(start, run);
+        }
+    }
+
+    /// Notes that the index was of use.
+    pub(super) fn note_question(&mut self) {
+        self.patience = self.lifetime;
+    }
+
+    /// Counts a change, and drops the index if there were many since it was last of use. Says whether it is kept.
+    #[inline]
+    fn goes_on(&mut self) -> bool {
+        if self.is_kept && self.patience == 0 {
+            self.is_kept = false;
+            self.by_start.clear();
+            self.of_bin.fill(0);
+            self.map = BinMap::new();
+        }
+        self.patience = self.patience.saturating_sub(1);
+        self.is_kept
+    }
+
+    /// Host bytes of the index.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        // A tree's nodes are a quarter empty or less, mostly.
+        let runs = self.by_start.len() * size_of::<(Start, Run)>() * 4 / 3;
+        (runs + self.of_bin.capacity() * size_of::<u32>()) as u64
+    }
+
+    /// The free neighbours of a block, if the index is kept and there is one.
+    #[inline]
+    fn run_beside(&mut self, nodes: &Nodes, id: NodeId) -> Option<Neighbours> {
+        self.goes_on().then(|| free_neighbours(nodes, id)).filter(|&beside| beside != (None, None))
+    }
+
+    /// Notes that a block has become free. Takes time in the logarithm of the number of runs, and none if no neighbour is free.
+    #[inline]
+    pub(super) fn join(&mut self, nodes: &Nodes, id: NodeId) {
+        if let Some(beside) = self.run_beside(nodes, id) {
+            self.join_with(nodes, id, beside);
+        }
+    }
+
+    fn join_with(&mut self, nodes: &Nodes, id: NodeId, (before, after): Neighbours) {
+        let node = nodes.get(id);
+        let (mut start, mut end, mut first) = (node.offset, node.offset + node.size, id);
+        if let Some(before) = before {
+            (start, first) = (nodes.get(before).offset, before);
+            if free_neighbours(nodes, before).0.is_some() {
+                let (known, run) = self.run_of(node.segment, start);
+                self.remove((node.segment, known), run.end);
+                (start, first) = (known, run.first);
+            }
+        }
+        if let Some(after) = after {
+            let next = nodes.get(after);
+            end = next.offset + next.size;
+            if free_neighbours(nodes, after).1.is_some() {
+                let (known, run) = self.run_of(node.segment, next.offset);
+                self.remove((node.segment, known), run.end);
+                end = run.end;
+            }
+        }
+        self.insert((node.segment, start), Run { first, end });
+    }
+
+    /// Notes that a block is free no more. Takes time in the logarithm of the number of runs, and none if no neighbour is free.
+    #[inline]
+    pub(super) fn part(&mut self, nodes: &Nodes, id: NodeId) {
+        if let Some(beside) = self.run_beside(nodes, id) {
+            self.part_from(nodes, id, beside);
+        }
+    }
+
+    fn part_from(&mut self, nodes: &Nodes, id: NodeId, (before, after): Neighbours) {
+        let node = nodes.get(id);
+        let (start, run) = self.run_of(node.segment, node.offset);
+        self.remove((node.segment, start), run.end);
+        // A block that is left alone is no run.
+        if before.is_some_and(|before| nodes.get(before).offset > start) {
+            self.insert((node.segment, start), Run { first: run.first, end: node.offset });
+        }
+        if let Some(after) = after {
+            let next = nodes.get(after);
+            if next.offset + next.size < run.end {
+                self.insert((node.segment, next.offset), Run { first: after, end: run.end });
+            }
+        }
+    }
+
+    /// The run that an offset lies in, and where it starts.
+    fn run_of(&self, segment: SegmentId, offset: u64) -> (u64, Run) {
+        let (&(_, start), &run) = self
+            .by_start
+            .range(..=(segment, offset))
+            .next_back()
+            .expect("two free neighbours are in a run, and every run is indexed");
+        (start, run)
+    }
+
+    fn insert(&mut self, start: Start, run: Run) {
+        let bin = Bin::of(run.end - start.1);
+        self.of_bin.resize(BinMap::BINS, 0);
+        self.of_bin[bin.index()] += 1;
+        self.map.set(bin);
+        self.by_start.insert(start, run);
+    }
+
+    fn remove(&mut self, start: Start, end: u64) {
+        let bin = Bin::of(end - start.1);
+        self.of_bin[bin.index()] -= 1;
+        if self.of_bin[bin.index()] == 0 {
+            self.map.clear(bin);
+        }
+        self.by_start.remove(&start);
+    }
+
+    /// The runs of at least `size` bytes, by address, with their bytes. Takes time in the number of runs, and none if all are much
+    /// smaller.
+    pub(super) fn at_least(&self, size: u64) -> impl Iterator<Item = (u64, Run)> + '_ {
+        let is_any = self.map.at_or_above(Bin::of(size)).is_some();
+        let runs = is_any.then_some(&self.by_start).into_iter().flatten();
+        runs.map(|(start, &run)| (run.end - start.1, run)).filter(move |&(bytes, _)| bytes >= size)
+    }
+}
+
+/// The blocks before and after one, those of them that are free.
+pub(super) type Neighbours = (Option<NodeId>, Option<NodeId>);
+
+/// The neighbours of a block that are free.
+#[inline]
+pub(super) fn free_neighbours(nodes: &Nodes, id: NodeId) -> Neighbours {
+    let node = nodes.get(id);
+    let is_free = |&id: &NodeId| matches!(nodes.get(id).state, State::Free(..));
+    // The fields of a packed record are copied before they are used.
+    let (before, after) = (node.before, node.after);
+    (before.filter(is_free), after.filter(is_free))
+}

@@ -1,0 +1,87 @@
+//! The end of a suballocator while a stream may be captured: the device cannot be waited for, so memory that may be in use stays.
+
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use rmm_adaptors::{ArenaMemoryResource, FixedSizeMemoryResource, PoolMemoryResource};
+use rmm_core::{CaptureScope, Device, Resource, StreamRef};
+use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
+use rmm_sim::{Entered, Kernel, Machine, Schedule, ViolationKind};
+
+use crate::graphs::{alone, begin};
+use crate::short::{MIB, free, layout, stream};
+
+fn adversary() -> (Machine, (Entered, MutexGuard<'static, ()>)) {
+    let alone = alone();
+    let machine = Machine::builder().memory(256 * MIB).schedule(Schedule::Timed).build();
+    let entered = machine.enter();
+    (machine, (entered, alone))
+}
+
+/// Leaves a block under work that goes on for long, and drops the resource while a capture is announced.
+fn drop_under_work(machine: &Machine, resource: impl Resource) {
+    let user = stream();
+    let block = resource.allocate(user.as_ref(), layout(4096)).expect("memory");
+    let kernel = Kernel::new("slow", |_| ()).writes(block, 4096).lasts(Duration::from_secs(1000));
+    // SAFETY: no part of the program reads or writes the memory.
+    unsafe { machine.launch_on_shared(user.as_raw(), kernel) }.expect("a launch");
+    let scope = CaptureScope::announce();
+    drop(resource);
+    drop(scope);
+    machine.assert_no_violations();
+    user.synchronize().expect("the work is done");
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_block_that_was_never_freed_keeps_its_memory_when_its_pool_ends() {
+    let (machine, _entered) = adversary();
+    let pinned = PinnedHostMemoryResource::new();
+    drop_under_work(&machine, PoolMemoryResource::builder(pinned).build().unwrap());
+    let virtual_memory = VirtualMemoryResource::new().unwrap();
+    drop_under_work(&machine, PoolMemoryResource::builder(virtual_memory).build().unwrap());
+}
+
+#[test]
+fn a_block_that_was_never_freed_keeps_its_memory_when_its_arena_ends() {
+    let (machine, _entered) = adversary();
+    let pinned = PinnedHostMemoryResource::new();
+    let arena = ArenaMemoryResource::builder(pinned).arena_size(8 * MIB).build().unwrap();
+    drop_under_work(&machine, arena);
+}
+
+#[test]
+fn a_block_that_was_never_freed_keeps_its_memory_when_its_fixed_size_resource_ends() {
+    let (machine, _entered) = adversary();
+    let pinned = PinnedHostMemoryResource::new();
+    drop_under_work(&machine, FixedSizeMemoryResource::builder(pinned).build().unwrap());
+}
+
+#[test]
+fn a_pool_that_ends_during_a_capture_it_does_not_know_of_takes_nothing_away() {
+    let (machine, _entered) = adversary();
+    let upstream = VirtualMemoryResource::new().unwrap();
+    let arena = ArenaMemoryResource::builder(upstream).arena_size(16 * MIB).build().unwrap();
+    std::thread::scope(|scope| {
+        let (arena, machine) = (&arena, &machine);
+        scope.spawn(move || {
+            let _entered = machine.enter();
+            let _current = Device::new(0).and_then(Device::make_current).expect("a device");
+            let own = StreamRef::per_thread();
+            let block = arena.allocate(own, layout(64 << 10)).expect("memory");
+            let kernel = Kernel::new("slow", |_| ()).writes(block, 64 << 10);
+            machine
+                .launch(own.as_raw(), kernel.lasts(Duration::from_secs(1000)))
+                .expect("a launch");
+            // In its stream's order, which nothing can mark once the thread has ended.
+            free(arena, own, block, 64 << 10);
+        });
+    });
+    let captured = stream();
+    begin(&captured);
+    drop(arena);
+    // To wait for the device spoils a capture that no one told it of; it is then refused, and proves nothing.
+    let of_memory = |kind: &ViolationKind| *kind != ViolationKind::CaptureUnsafe;
+    let found: Vec<_> = machine.violations().into_iter().filter(|it| of_memory(&it.kind)).collect();
+    assert!(found.is_empty(), "{found:?}");
+}

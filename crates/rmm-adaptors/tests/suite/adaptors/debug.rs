@@ -1,0 +1,40 @@
+//! What `Debug` and reports show a person.
+
+use rmm_adaptors::{
+    AlignedResourceAdaptor, FallbackMemoryResource, LimitingResourceAdaptor,
+    StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
+    TrackingResourceAdaptor,
+};
+use rmm_core::SyncResource;
+
+use super::scripted::{Scripted, free_sync};
+use crate::short::layout;
+
+/// What stands at the bottom without telling of its own lock.
+#[test]
+fn adaptors_show_their_figures_and_not_their_locks() {
+    let below = || LimitingResourceAdaptor::new((), 4096);
+    for shown in [
+        format!("{:?}", below()),
+        format!("{:?}", AlignedResourceAdaptor::new(below(), 4096).unwrap()),
+        format!("{:?}", FallbackMemoryResource::new(below(), below())),
+        format!("{:?}", StatisticsResourceAdaptor::new(below())),
+        format!("{:?}", TaggedResourceAdaptor::new(below())),
+        format!("{:?}", ThreadSafeResourceAdaptor::new(below())),
+        format!("{:?}", TrackingResourceAdaptor::new(below())),
+    ] {
+        assert!(shown.contains("limit: 4096"), "{shown}");
+        for lock in ["Alone", "Mutex", "Tally", "Atomic", "poisoned", "is_shared"] {
+            assert!(!shown.contains(lock), "{lock}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn one_block_is_no_blocks() {
+    let tracked = TrackingResourceAdaptor::builder(Scripted::default()).on_finding(|_| ());
+    let block = tracked.allocate_sync(layout(64)).unwrap();
+    assert!(tracked.report().to_string().starts_with("64 B in 1 block\n"), "{}", tracked.report());
+    free_sync(&tracked, block, layout(64));
+    assert!(tracked.report().to_string().starts_with("0 B in 0 blocks"), "{}", tracked.report());
+}

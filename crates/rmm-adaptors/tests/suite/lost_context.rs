@@ -1,0 +1,135 @@
+//! Suballocators whose device is reset, or whose context is lost to a kernel that failed: they say so, hand nothing of the old context
+//! out, free nothing of the next one's, and new ones work.
+
+use rmm_adaptors::{
+    ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
+};
+use rmm_core::{Device, DevicePtr, Resource, StreamRef};
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_sim::{Kernel, Machine, Schedule};
+use rmm_sys::CuResult;
+
+use crate::short::{MIB, free, keep_busy, layout, stream};
+
+fn machine() -> Machine {
+    Machine::builder().memory(256 * MIB).schedule(Schedule::Lazy).build()
+}
+
+fn reset() {
+    let device = Device::new(0).expect("a device").as_raw();
+    // SAFETY: what this test does afterwards is what the library promises to bear.
+    let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(device) };
+    assert_eq!(code, CuResult::SUCCESS);
+}
+
+/// Makes the next context; it stays current.
+fn start_anew() -> rmm_core::DeviceGuard {
+    Device::new(0).and_then(Device::make_current).expect("a device")
+}
+
+/// A block in use, one freed on each of some streams, small and large, in caches and not.
+fn use_it(resource: &impl Resource, streams: &[StreamRef<'_>]) -> DevicePtr {
+    for &stream in streams {
+        for bytes in [4096, 4096, 3 * MIB / 2] {
+            let block = resource.allocate(stream, layout(bytes)).expect("memory");
+            free(resource, stream, block, bytes);
+        }
+    }
+    resource.allocate(streams[0], layout(4096)).expect("memory")
+}
+
+fn assert_lost(resource: &impl Resource, stream: StreamRef<'_>) {
+    for bytes in [4096, 3 * MIB / 2] {
+        let error = resource.allocate(stream, layout(bytes)).expect_err("its context is gone");
+        assert!(error.is_context_lost(), "{error}");
+    }
+    let error = resource.allocate_sync(layout(4096)).expect_err("its context is gone");
+    assert!(error.is_context_lost(), "{error}");
+}
+
+/// Resets the device under a resource, with and without a next context, and sees that the next one's memory stays.
+fn outlives_a_reset<R: Resource + Clone>(make: impl Fn() -> R) {
+    let machine = machine();
+    let _entered = machine.enter();
+    let resource = make();
+    let (own, busy) = (stream(), stream());
+    let live = use_it(&resource, &[own.as_ref(), busy.as_ref(), StreamRef::legacy()]);
+    keep_busy(&machine, &busy);
+    reset();
+    assert_lost(&resource, own.as_ref());
+    assert_lost(&resource, StreamRef::legacy());
+    let next = start_anew();
+    assert_lost(&resource, own.as_ref());
+    assert_lost(&resource, StreamRef::legacy());
+    let (new, new_stream) = (make(), stream());
+    let error = new.allocate(own.as_ref(), layout(MIB)).expect_err("a stream that is gone");
+    assert!(error.is_context_lost(), "{error}");
+    assert_lost(&resource, new_stream.as_ref());
+    let theirs = new.allocate(new_stream.as_ref(), layout(3 * MIB / 2)).expect("it is new");
+    let in_use = machine.memory_in_use(0);
+    free(&resource, &own, live, 4096);
+    drop((own, busy, resource));
+    assert!(machine.memory_in_use(0) <= in_use, "nothing was taken");
+    let kernel = Kernel::new("use", |_| ()).writes(theirs, 3 * MIB / 2);
+    machine.launch(new_stream.as_raw(), kernel).expect("its memory is there");
+    free(&new, &new_stream, theirs, 3 * MIB / 2);
+    drop((new, new_stream, next));
+    machine.assert_no_violations();
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+#[test]
+fn a_pool_outlives_a_reset_of_its_device() {
+    outlives_a_reset(|| PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap());
+}
+
+#[test]
+fn a_pool_over_virtual_memory_returns_it_after_a_reset() {
+    outlives_a_reset(|| {
+        PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap()).build().unwrap()
+    });
+}
+
+#[test]
+fn an_arena_outlives_a_reset_of_its_device() {
+    outlives_a_reset(|| {
+        let upstream = CudaMemoryResource::new();
+        ArenaMemoryResource::builder(upstream).arena_size(32 * MIB).build().unwrap()
+    });
+}
+
+#[test]
+fn a_fixed_size_resource_outlives_a_reset_of_its_device() {
+    outlives_a_reset(|| {
+        let upstream = CudaMemoryResource::new();
+        FixedSizeMemoryResource::builder(upstream).block_size(2 * MIB).blocks(8).build().unwrap()
+    });
+}
+
+#[test]
+fn a_binning_resource_outlives_a_reset_of_its_device() {
+    outlives_a_reset(|| {
+        let upstream = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
+        BinningMemoryResource::builder(upstream).bins_of_powers(12..=14).unwrap().build()
+    });
+}
+
+#[test]
+fn a_pool_says_that_a_kernel_has_failed() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
+    let own = stream();
+    let live = use_it(&pool, &[own.as_ref(), StreamRef::legacy()]);
+    let kernel = Kernel::new("bad", |_| ()).fails(CuResult::ILLEGAL_ADDRESS);
+    machine.launch(own.as_raw(), kernel).unwrap();
+    let error = own.synchronize().unwrap_err();
+    assert!(error.is_context_lost(), "{error}");
+    assert_lost(&pool, own.as_ref());
+    assert_lost(&pool, StreamRef::legacy());
+    free(&pool, &own, live, 4096);
+    assert_eq!(pool.trim(0), 0);
+    assert_eq!(pool.statistics().live_bytes, 0);
+    drop((pool, own));
+    machine.assert_no_violations();
+}

@@ -1,0 +1,125 @@
+//! What threads keep at hand of a pool: what is counted of it, and where a block goes that does not fit.
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Machine, Schedule};
+
+use crate::short::{MIB, Pool, free, layout, stream};
+
+const SMALL: usize = 256;
+const LARGE: usize = 2 * MIB;
+
+fn machine() -> Machine {
+    Machine::builder().memory(1 << 30).schedule(Schedule::Eager).build()
+}
+
+/// A pool of so much memory and no more.
+fn pool(bytes: usize) -> Pool {
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
+    builder.initial_size(bytes).maximum_size(bytes).build().expect("a pool")
+}
+
+fn allocate(pool: &Pool, stream: &CudaStream, count: usize, bytes: usize) -> Vec<DevicePtr> {
+    let block = |_| pool.allocate(stream.as_ref(), layout(bytes)).expect("a block");
+    (0..count).map(block).collect()
+}
+
+fn free_all(pool: &Pool, stream: &CudaStream, blocks: Vec<DevicePtr>, bytes: usize) {
+    for block in blocks {
+        free(pool, stream, block, bytes);
+    }
+}
+
+#[test]
+fn blocks_that_are_kept_at_hand_before_they_are_asked_for_are_not_counted() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let pool = pool(64 * MIB);
+    allocate(&pool, &stream(), 100, SMALL);
+    let statistics = pool.statistics();
+    assert!(statistics.cached_allocations > 0, "some were at hand");
+    assert_eq!((statistics.allocations, statistics.live_bytes), (100, 100 * SMALL as u64));
+}
+
+#[test]
+fn a_large_block_that_has_to_leave_a_cache_is_free() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let pool = pool(256 * MIB);
+    let user = stream();
+    let blocks = allocate(&pool, &user, 6, LARGE);
+    free_all(&pool, &user, blocks, LARGE);
+    let statistics = pool.statistics();
+    assert_eq!((statistics.live_bytes, statistics.cached_bytes), (0, 4 * LARGE as u64));
+}
+
+#[test]
+fn a_large_block_that_has_to_leave_the_cache_of_a_thread_that_has_ended_is_free() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let pool = pool(256 * MIB);
+    let user = stream();
+    let on_a_thread = |work: &(dyn Fn() -> Vec<DevicePtr> + Sync)| -> Vec<DevicePtr> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let _entered = machine.enter();
+                work()
+            });
+            thread.join().expect("it does not panic")
+        })
+    };
+    let left = on_a_thread(&|| {
+        let mut blocks = allocate(&pool, &user, 5, LARGE);
+        let left = blocks.split_off(4);
+        free_all(&pool, &user, blocks, LARGE);
+        left
+    });
+    on_a_thread(&|| {
+        free_all(&pool, &user, left.clone(), LARGE);
+        Vec::new()
+    });
+    let statistics = pool.statistics();
+    assert_eq!((statistics.live_bytes, statistics.cached_bytes), (0, 4 * LARGE as u64));
+}
+
+/// A stream that has more blocks than its cache holds, some of which are kept for others and are known to be done.
+fn give(pool: &Pool, bytes: usize) -> CudaStream {
+    let giver = stream();
+    let blocks = allocate(pool, &giver, 1200, bytes);
+    free_all(pool, &giver, blocks, bytes);
+    giver
+}
+
+#[test]
+fn blocks_of_a_batch_that_do_not_fit_into_a_cache_are_free() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let pool = pool(4 * MIB); // a cache holds 512 small blocks
+    let taker = stream();
+    // It lacks small blocks, and has its cache full of others.
+    let mut held = allocate(&pool, &taker, 12, SMALL).len();
+    let others = allocate(&pool, &taker, 300, 4 * SMALL);
+    let _giver = give(&pool, SMALL);
+    for block in others {
+        free(&pool, &taker, block, 4 * SMALL);
+        held += allocate(&pool, &taker, 2, SMALL).len();
+    }
+    assert_eq!(pool.statistics().live_bytes, (held * SMALL) as u64);
+}
+
+#[test]
+fn the_legacy_stream_keeps_nothing_at_hand_that_others_gave_it() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let pool = pool(4 * MIB);
+    let lacks = stream();
+    allocate(&pool, &lacks, 12, SMALL);
+    let _giver = give(&pool, SMALL);
+    for _ in 0..3 {
+        let block = pool.allocate(StreamRef::legacy(), layout(SMALL)).expect("a block");
+        let before = pool.statistics().events_recorded;
+        free(&pool, StreamRef::legacy(), block, SMALL);
+        assert_eq!(pool.statistics().events_recorded, before + 1, "it stands between two uses");
+    }
+}

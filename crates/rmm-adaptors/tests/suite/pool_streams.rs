@@ -1,0 +1,177 @@
+//! Many streams, and streams that come and go: what they cost the others, and what is left of them.
+
+use std::time::Duration;
+
+use rmm_adaptors::{PoolMemoryResource, PoolPreset};
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamLifetime, SyncResource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Kernel, Machine, Schedule};
+
+use crate::short::{MIB, Pool, free, layout, stream};
+
+const BYTES: usize = 4096;
+
+/// A machine that looks for no races, so that a thousand streams take it no time.
+fn machine(schedule: Schedule) -> Machine {
+    Machine::builder().memory(1 << 30).schedule(schedule).checks(false).build()
+}
+
+fn pool(preset: PoolPreset) -> Pool {
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).preset(preset);
+    // As in a program that is not being debugged: else each free looks into all caches.
+    builder.initial_size(256 * MIB).check_frees(false).build().expect("a pool")
+}
+
+/// Allocates a block and frees it.
+fn pair(pool: &Pool, stream: &CudaStream) {
+    let block = pool.allocate(stream.as_ref(), layout(BYTES)).expect("a block");
+    free(pool, stream, block, BYTES);
+}
+
+/// A pair on each stream.
+fn pairs(pool: &Pool, streams: &[CudaStream]) {
+    for stream in streams {
+        pair(pool, stream);
+    }
+}
+
+/// Enqueues work that does not end in the test's time.
+fn keep_busy_for_long(machine: &Machine, stream: &CudaStream) {
+    let work = Kernel::new("long", |_| {}).lasts(Duration::from_secs(1000));
+    machine.launch(stream.as_raw(), work).expect("a launch");
+}
+
+/// Enqueues a write to the block that does not end in the test's time.
+fn write_for_long(machine: &Machine, stream: &CudaStream, block: DevicePtr) {
+    let work = Kernel::new("write", |_| {}).writes(block, 8).lasts(Duration::from_secs(1000));
+    machine.launch(stream.as_raw(), work).expect("a launch");
+}
+
+#[test]
+fn workers_keep_their_caches_while_streams_come_and_go() {
+    for workers in [28, 34, 96] {
+        let machine = machine(Schedule::Eager);
+        let _entered = machine.enter();
+        let pool = pool(PoolPreset::Throughput);
+        let workers: Vec<_> = (0..workers).map(|_| stream()).collect();
+        pairs(&pool, &workers);
+        let (before, calls) = (pool.statistics(), machine.calls());
+        let rounds = 100;
+        for _ in 0..rounds {
+            pair(&pool, &stream());
+            pairs(&pool, &workers);
+        }
+        let (after, calls) = (pool.statistics(), machine.calls() - calls);
+        let cached = after.cached_allocations - before.cached_allocations;
+        let all = after.allocations - before.allocations;
+        let count = workers.len();
+        assert!(cached * 100 >= all * 95, "{count} workers: {cached} of {all} from caches");
+        assert!(calls <= rounds * 20, "{count} workers: {calls} calls to the driver");
+    }
+}
+
+#[test]
+fn a_new_stream_costs_as_much_however_many_are_busy() {
+    let machine = machine(Schedule::Timed);
+    let _entered = machine.enter();
+    let pool = pool(PoolPreset::Throughput);
+    let mut streams = Vec::new();
+    for _ in 0..256 {
+        let stream = stream();
+        keep_busy_for_long(&machine, &stream);
+        let calls = machine.calls();
+        pair(&pool, &stream);
+        let calls = machine.calls() - calls;
+        assert!(calls <= 16, "{calls} calls beside {} streams", streams.len());
+        streams.push(stream);
+    }
+}
+
+#[test]
+fn streams_that_come_and_go_share_a_few_places() {
+    for lifetime in [StreamLifetime::UntilDropped, StreamLifetime::Unknown] {
+        let machine = machine(Schedule::Eager);
+        let _entered = machine.enter();
+        let pool = pool(PoolPreset::Throughput);
+        let books = |streams: usize| {
+            for _ in 0..streams {
+                let stream = stream();
+                // SAFETY: `stream` outlives it.
+                let adopted = unsafe { CudaStream::adopt(stream.as_raw(), lifetime) };
+                pair(&pool, &adopted.expect("it exists"));
+            }
+            pool.statistics().bookkeeping_bytes
+        };
+        let (few, many) = (books(200), books(800));
+        assert!(many <= few, "{few} bytes after 200 streams, and {many} after 1,000");
+    }
+}
+
+#[test]
+fn a_pool_takes_little_host_memory_before_its_first_use() {
+    let machine = machine(Schedule::Eager);
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+    let unused = pool.statistics().bookkeeping_bytes;
+    assert!(unused < 1024, "{unused}");
+}
+
+#[test]
+fn trim_returns_the_bookkeeping_of_streams() {
+    for preset in [PoolPreset::Throughput, PoolPreset::Deterministic] {
+        let machine = machine(Schedule::Timed);
+        let _entered = machine.enter();
+        let pool = pool(preset);
+        pair(&pool, &stream());
+        pool.trim(u64::MAX);
+        let before = pool.statistics().bookkeeping_bytes;
+        let mut streams: Vec<_> = (0..1000).map(|_| stream()).collect();
+        pairs(&pool, &streams);
+        let most = pool.statistics().bookkeeping_bytes;
+        assert!(most > before + (1 << 20), "{most} with {preset:?}");
+        pool.trim(u64::MAX);
+        let idle = pool.statistics().bookkeeping_bytes;
+        assert!(idle <= before + 1000 * 512, "{before} before, {idle} when they are idle");
+        pairs(&pool, &streams);
+        streams.clear();
+        pool.trim(u64::MAX);
+        let gone = pool.statistics().bookkeeping_bytes;
+        assert!(gone <= before + 512, "{before} before, {gone} when they are gone");
+        pair(&pool, &stream());
+    }
+}
+
+/// A stream is noted as being ordered after another one, which goes away for good. Who is given its number next is not that one.
+#[test]
+fn a_wait_for_a_stream_that_is_gone_says_nothing_of_the_next() {
+    const SIZE: usize = 2 * MIB;
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Timed).build();
+    let _entered = machine.enter();
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let pool = builder.maximum_size(3 * SIZE).initial_size(3 * SIZE).build().expect("a pool");
+    let allocate = |stream: &CudaStream| pool.allocate(stream.as_ref(), layout(SIZE)).unwrap();
+    let spare = pool.allocate_sync(layout(SIZE)).expect("a block");
+    let (waiting, gone) = (stream(), stream());
+    let (own, passed) = (allocate(&waiting), allocate(&gone));
+    write_for_long(&machine, &gone, passed);
+    free(&pool, &gone, passed, SIZE);
+    assert_eq!(allocate(&waiting), passed, "all else is taken");
+    assert_eq!(pool.statistics().stream_waits, 1);
+    drop(gone);
+    // What it has freed and is not done with keeps the stream that waited known to the pool.
+    write_for_long(&machine, &waiting, own);
+    free(&pool, &waiting, own, SIZE);
+    pool.trim(u64::MAX);
+    // SAFETY: allocated with this layout, and not used.
+    unsafe { pool.deallocate_sync(spare, layout(SIZE)) };
+    let next = stream();
+    let theirs = allocate(&next);
+    assert_eq!(theirs, spare);
+    write_for_long(&machine, &next, theirs);
+    free(&pool, &next, theirs, SIZE);
+    assert_eq!(allocate(&waiting), own);
+    let block = allocate(&waiting);
+    write_for_long(&machine, &waiting, block);
+    assert_eq!((block, pool.statistics().stream_waits), (theirs, 2));
+    machine.assert_no_violations();
+}

@@ -1,0 +1,68 @@
+//! What a wait for a stream tells of others: that it is behind what that stream had waited for, and nothing else.
+
+use std::time::Duration;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{CudaStream, DevicePtr, Resource};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::{Kernel, Machine, Schedule};
+
+use crate::short::{MIB, Pool, free, layout, stream};
+
+/// A pool of so much memory and no more.
+fn pool(bytes: usize) -> Pool {
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    builder.initial_size(bytes).maximum_size(bytes).build().expect("a pool")
+}
+
+/// Allocates a block and enqueues a write to it that does not end in the test's time.
+fn use_block(machine: &Machine, pool: &Pool, stream: &CudaStream, bytes: usize) -> DevicePtr {
+    let block = pool.allocate(stream.as_ref(), layout(bytes)).expect("a block");
+    let work = Kernel::new("write", |_| {}).writes(block, 8).lasts(Duration::from_secs(1000));
+    machine.launch(stream.as_raw(), work).expect("a launch");
+    block
+}
+
+#[test]
+fn who_waits_for_a_stream_need_not_wait_for_what_that_one_waited_for() {
+    let machine = Machine::builder().schedule(Schedule::Timed).build();
+    let _entered = machine.enter();
+    let pool = pool(6 * MIB);
+    let [first, second, third] = [(); 3].map(|()| stream());
+    let block = use_block(&machine, &pool, &first, 6 * MIB);
+    free(&pool, &first, block, 6 * MIB);
+    let block = use_block(&machine, &pool, &second, 4 * MIB);
+    free(&pool, &second, block, 4 * MIB);
+    use_block(&machine, &pool, &third, 4 * MIB);
+    assert_eq!(pool.statistics().stream_waits, 2);
+    use_block(&machine, &pool, &third, 2 * MIB);
+    let statistics = pool.statistics();
+    assert_eq!((statistics.stream_waits, statistics.host_waits), (2, 0), "it is behind the first");
+    machine.run_all();
+    machine.assert_no_violations();
+}
+
+#[test]
+fn what_a_stream_that_is_gone_had_waited_for_is_not_taken_for_waited_for_by_others() {
+    let machine = Machine::builder().schedule(Schedule::Timed).build();
+    let _entered = machine.enter();
+    let pool = pool(10 * MIB);
+    let [first, other, third, last] = [(); 4].map(|()| stream());
+    let others = use_block(&machine, &pool, &other, 4 * MIB);
+    let block = use_block(&machine, &pool, &first, 6 * MIB);
+    free(&pool, &first, block, 6 * MIB);
+    // It waits for the first stream, is waited for itself, and goes with nothing left in the pool.
+    let gone = stream();
+    let block = use_block(&machine, &pool, &gone, 4 * MIB);
+    free(&pool, &gone, block, 4 * MIB);
+    use_block(&machine, &pool, &third, 4 * MIB);
+    drop(gone);
+    // The other stream knows nothing of the first, nor does who waits for it.
+    free(&pool, &other, others, 4 * MIB);
+    use_block(&machine, &pool, &last, 4 * MIB);
+    assert_eq!(pool.statistics().stream_waits, 3);
+    use_block(&machine, &pool, &last, 2 * MIB);
+    assert_eq!(pool.statistics().stream_waits, 4);
+    machine.run_all();
+    machine.assert_no_violations();
+}

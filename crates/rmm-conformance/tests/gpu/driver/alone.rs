@@ -1,0 +1,57 @@
+//! Probes that spoil the context of their process, each in a process of its own.
+
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, exit};
+
+use rmm_conformance::{Environment, Outcome, Place};
+use rmm_core::driver_in_context;
+
+/// Set for the child.
+const CHILD: &str = "RMM_TEST_ALONE";
+
+/// Runs a probe in every place that the environment chooses, in a child process. `test` is the path of the calling test.
+#[track_caller]
+pub(super) fn in_a_process_of_its_own(test: &str, probe: impl Fn(&Environment) -> Outcome) {
+    if std::env::var(CHILD).is_ok_and(|child| child == test) {
+        // Not by returning: what would be dropped then may be of a context that is gone.
+        let ran = catch_unwind(AssertUnwindSafe(|| run(probe)));
+        exit(i32::from(!matches!(ran, Ok(true))));
+    }
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--test-threads=1", "--nocapture"])
+        .env(CHILD, test)
+        .output()
+        .expect("it starts");
+    let (out, told) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {out}{told}", output.status);
+    assert!(!out.contains("running 0 tests"), "{test} is the path of no test");
+    // For who reads the output of a run on a device.
+    let _unseen = write!(std::io::stderr(), "{told}");
+}
+
+/// Leaves what is of a context that is gone: its end would call the driver, with handles and addresses that may be others' now.
+pub(super) fn leave<T>(gone: T) {
+    let _left = ManuallyDrop::new(gone);
+}
+
+/// Whether the probe passed in every place.
+fn run(probe: impl Fn(&Environment) -> Outcome) -> bool {
+    let places = Place::selected().unwrap_or_else(|failure| panic!("{failure}"));
+    let mut passed = true;
+    for place in places {
+        let probed = Environment::open(place).and_then(|environment| {
+            driver_in_context()?;
+            let outcome = probe(&environment);
+            leave(environment);
+            outcome
+        });
+        if let Err(failure) = probed {
+            let _unseen = writeln!(std::io::stderr(), "{place:?}: {failure}");
+            passed = false;
+        }
+    }
+    passed
+}

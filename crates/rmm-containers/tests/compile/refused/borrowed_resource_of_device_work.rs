@@ -1,0 +1,19 @@
+//! A pool ends under the work of a device, since the vector that would wait for that work only borrows the pool and is forgotten.
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_containers::HostVec;
+use rmm_core::{CudaStream, Error};
+use rmm_resources::PinnedHostMemoryResource;
+
+fn forgotten(stream: &CudaStream) -> Result<(), Error> {
+    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build()?;
+    let mut vector = HostVec::<u32, _>::zeroed_in(1024, &pool)?;
+    vector.device_slice_mut().fill(7, stream)?;
+    std::mem::forget(vector);
+    drop(pool);
+    Ok(())
+}
+
+fn main() {
+    let _compiled = forgotten as fn(_) -> _;
+}

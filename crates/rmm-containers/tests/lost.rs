@@ -1,0 +1,215 @@
+//! Memory that is lost, since a container can not tell when its uses end: nobody gets it back under work that still runs.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_containers::{DeviceUVector, HostVec, PinnedVec};
+use rmm_core::sys::{CuCaptureMode, CuGraph, CuResult};
+use rmm_core::{
+    Claims, CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, Property,
+    StreamFlags, StreamRef, SyncResource, current_driver,
+};
+use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
+use rmm_sim::{Fault, Kernel, Machine, Schedule};
+
+fn lazy() -> Machine {
+    Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).build()
+}
+
+fn stream() -> CudaStream {
+    CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
+}
+
+fn begin_capture(stream: &CudaStream) {
+    let driver = current_driver().expect("the software driver");
+    let mode = CuCaptureMode::RELAXED;
+    // SAFETY: the stream lives.
+    let begun = unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), mode) };
+    assert_eq!(begun, CuResult::SUCCESS);
+}
+
+fn end_capture(stream: &CudaStream) {
+    let driver = current_driver().expect("the software driver");
+    let mut graph = CuGraph::NULL;
+    // SAFETY: the stream lives, and the graph may be written to.
+    let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
+    assert_eq!(ended, CuResult::SUCCESS);
+    // SAFETY: the graph is not used again.
+    assert_eq!(unsafe { driver.cuGraphDestroy(graph) }, CuResult::SUCCESS);
+}
+
+/// A vector is used on a stream whose capture begins before the vector, and then the last other handle to its pool, are dropped.
+fn lose_a_vector<U>(upstream: U)
+where
+    U: SyncResource + HasProperty<DeviceAccessible> + 'static,
+{
+    let machine = lazy();
+    let _entered = machine.enter();
+    let [home, other] = [stream(), stream()];
+    let pool = PoolMemoryResource::builder(CountedEnd(upstream)).build().expect("a pool");
+    let mut vector = DeviceUVector::<u8>::uninit(1 << 20, &home, &pool).expect("a vector");
+    let used = vector.use_on_mut(&other).expect("an address");
+    let (pointer, bytes) = (used.as_ptr(), used.bytes());
+    let kernel = Kernel::new("slow", move |memory| {
+        memory.write(pointer, &vec![7; bytes]).expect("the memory is there");
+    });
+    machine.launch(other.as_raw(), kernel.writes(pointer, bytes)).expect("a launch");
+    drop(used);
+    begin_capture(&other);
+    drop(vector);
+    drop(pool);
+    assert_eq!(ENDS.get(), 0, "the pool lasts for as long as memory of it is used");
+    end_capture(&other);
+    other.synchronize().expect("the kernel runs");
+    machine.assert_no_violations();
+}
+
+thread_local! {
+    /// How many upstreams have ended.
+    static ENDS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A resource whose end is counted.
+#[derive(Debug)]
+struct CountedEnd<U>(U);
+
+impl<U> Drop for CountedEnd<U> {
+    fn drop(&mut self) {
+        ENDS.set(ENDS.get() + 1);
+    }
+}
+
+// SAFETY: every call goes to the resource inside, which keeps the contract.
+unsafe impl<U: SyncResource> SyncResource for CountedEnd<U> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.0.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.0.deallocate_sync(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn properties(&self, claims: &mut Claims<'_>) {
+        self.0.properties(claims);
+    }
+}
+
+// SAFETY: the memory is that of the resource inside.
+unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P> for CountedEnd<U> {}
+
+#[test]
+fn a_lost_vector_keeps_its_pool() {
+    lose_a_vector(CudaMemoryResource::new());
+    lose_a_vector(VirtualMemoryResource::new().expect("a resource"));
+}
+
+#[test]
+fn a_freed_vector_lets_its_pool_end() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CountedEnd(CudaMemoryResource::new())).build().unwrap();
+    let vectors = [1 << 20, 0].map(|len| DeviceUVector::<u8>::uninit(len, &stream(), &pool));
+    drop(pool);
+    assert_eq!(ENDS.get(), 0);
+    drop(vectors);
+    assert_eq!(ENDS.get(), 1);
+    assert_eq!(machine.leaks().len(), 0);
+}
+
+#[test]
+fn a_forgotten_vector_of_the_host_keeps_its_pool() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let stream = stream();
+    let pool = PoolMemoryResource::builder(CountedEnd(PinnedHostMemoryResource::new()));
+    let pool = pool.build().expect("a pool");
+    let mut vector = HostVec::<u32, _>::zeroed_in(1 << 10, pool).expect("a vector");
+    vector.device_slice_mut().fill(7, &stream).expect("it is enqueued");
+    let _forgotten = ManuallyDrop::new(vector);
+    stream.synchronize().expect("the device writes");
+    assert_eq!(ENDS.get(), 0);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_copy_is_done_when_its_call_returns_whatever_the_driver_answers() {
+    for code in [CuResult::UNKNOWN, CuResult::INVALID_VALUE, CuResult::STREAM_CAPTURE_INVALIDATED] {
+        let machine = lazy();
+        let _entered = machine.enter();
+        let stream = stream();
+        let vector = DeviceUVector::from_slice(&[7u8; 1 << 10], &stream).expect("a vector");
+        // The driver copies to pinned memory when the stream comes to it.
+        let mut pinned = PinnedVec::zeroed(1 << 10).expect("a vector");
+        let target = pinned.as_mut_slice().expect("no use");
+        for call in ["cuStreamSynchronize", "cuStreamQuery"] {
+            machine.fail(Fault::nth(call, 1, code));
+        }
+        let _refused_or_not = vector.copy_to_slice(target, &stream);
+        machine.clear_faults();
+        assert!(stream.as_ref().is_idle().expect("an answer"), "{code}: the copy may still run");
+    }
+}
+
+/// Blocks that a pool has handed out and not got back.
+fn blocks_out<U: SyncResource>(pool: &PoolMemoryResource<U>) -> u64 {
+    let statistics = pool.statistics();
+    statistics.allocations - statistics.frees
+}
+
+#[test]
+fn a_vector_of_the_host_that_can_not_be_waited_for_is_lost() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let stream = stream();
+    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
+    let mut vector = HostVec::<u32, _>::zeroed_in(1 << 10, pool.clone()).expect("a vector");
+    vector.device_slice_mut().fill(7, &stream).expect("it is enqueued");
+    for call in ["cuEventSynchronize", "cuStreamSynchronize"] {
+        machine.fail(Fault::from_nth(call, 1, CuResult::UNKNOWN));
+    }
+    drop(vector);
+    machine.clear_faults();
+    assert_eq!(blocks_out(&pool), 1, "the device may still write");
+}
+
+#[test]
+fn memory_of_another_thread_s_stream_that_can_not_be_waited_for_is_lost() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
+    let vector = std::thread::scope(|scope| {
+        let made = scope.spawn(|| {
+            let _entered = machine.enter();
+            let own = StreamRef::per_thread();
+            let mut vector = DeviceUVector::<u32>::uninit(4, own, &pool).expect("a vector");
+            vector.fill(7).expect("it is enqueued");
+            vector
+        });
+        made.join().expect("it does not panic")
+    });
+    machine.fail(Fault::from_nth("cuEventRecord", 1, CuResult::UNKNOWN));
+    drop(vector);
+    machine.clear_faults();
+    assert_eq!(blocks_out(&pool), 1, "the other thread's stream may still write");
+}
+
+#[test]
+fn memory_of_a_default_stream_that_can_not_be_named_is_lost() {
+    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
+    let mut vector = DeviceUVector::<u32>::uninit(4, StreamRef::legacy(), &pool).unwrap();
+    vector.fill(7).expect("it is enqueued");
+    let _second_is_current = Device::new(1).and_then(Device::make_current).unwrap();
+    machine.fail(Fault::nth("cuCtxPushCurrent_v2", 1, CuResult::UNKNOWN));
+    drop(vector);
+    machine.clear_faults();
+    assert_eq!(blocks_out(&pool), 1, "here the default stream is another device's");
+}

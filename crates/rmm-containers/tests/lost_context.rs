@@ -1,0 +1,120 @@
+//! Containers whose device is reset: they say so, free nothing of the next context, and new ones work.
+
+use rmm_adaptors::PoolMemoryResource;
+use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
+use rmm_core::{CudaStream, Device, DeviceResource};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
+use rmm_sim::{Kernel, Leak, Machine, Schedule};
+use rmm_sys::CuResult;
+
+fn reset() {
+    let device = Device::new(0).expect("a device").as_raw();
+    // SAFETY: what this test does afterwards is what the library promises to bear.
+    let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(device) };
+    assert_eq!(code, CuResult::SUCCESS);
+}
+
+const HOST: [u32; 1024] = [7; 1024];
+
+/// Returns what is left at the end.
+fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let resource = make();
+    let (own, other) = (
+        CudaStream::new().expect("the device works"),
+        CudaStream::new().expect("the device works"),
+    );
+    let mut vector =
+        DeviceUVector::from_slice_in(&HOST, &own, &resource).expect("the device works");
+    let buffer = DeviceBuffer::uninit(4096, &own, &resource).expect("the device works");
+    let mut pinned = PinnedVec::<u32>::zeroed(1024).expect("the device works");
+    pinned.device_slice_mut().copy_from(vector.as_slice(), &other).expect("the device works");
+    reset();
+    assert!(vector.to_vec(&own).expect_err("the context is gone").is_context_lost());
+    let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
+    assert!(vector.to_vec(&own).expect_err("the context is gone").is_context_lost());
+    assert!(vector.resize(5000).expect_err("the context is gone").is_context_lost());
+    let (new, stream) = (make(), CudaStream::new().expect("the device works"));
+    // At the addresses of the old ones, wherever that can be.
+    let next = DeviceUVector::from_slice_in(&HOST, &stream, &new).expect("the device works");
+    let next_pinned = PinnedVec::from_slice(&HOST).expect("the device works");
+    drop((vector, buffer, pinned, resource, own, other));
+    assert_eq!(next.to_vec(&stream).expect("the device works"), HOST);
+    assert_eq!(next_pinned.as_slice().expect("the device works"), HOST);
+    drop((next, next_pinned, new, stream));
+    machine.assert_no_violations();
+    machine.leaks()
+}
+
+#[test]
+fn a_container_that_is_at_home_on_another_device_outlives_a_reset() {
+    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let (cuda, own) = (CudaMemoryResource::new(), CudaStream::new().expect("the device works"));
+    let of_second = {
+        let second = Device::new(1).and_then(Device::make_current);
+        let _current = second.expect("the device works");
+        CudaStream::new().expect("the device works")
+    };
+    let mut vector = DeviceUVector::from_slice_in(&HOST, &own, &cuda).expect("the device works");
+    // This stream goes on after the reset, and tells nothing of the memory.
+    vector.set_stream(&of_second).expect("the device works");
+    reset();
+    let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
+    let stream = CudaStream::new().expect("the device works");
+    let next = DeviceUVector::from_slice_in(&HOST, &stream, &cuda).expect("the device works");
+    assert_eq!(next.as_ptr(), vector.as_ptr(), "the driver hands the address out again");
+    drop(vector);
+    assert_eq!(next.to_vec(&stream).expect("it is still there"), HOST);
+    drop(next);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_container_whose_home_is_gone_is_not_freed_under_work_that_home_waited_for() {
+    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let first = Device::new(1).and_then(Device::make_current).expect("the device works");
+    let own = CudaStream::new().expect("the device works");
+    let resource = VirtualMemoryResource::new().expect("the device works");
+    let mut vector = DeviceUVector::<u32>::uninit(1024, &own, &resource).expect("it works");
+    let used = vector.use_on_mut(&own).expect("the device works");
+    let slow = Kernel::new("slow", |_| ()).writes(used.as_ptr(), used.bytes());
+    machine.launch(own.as_raw(), slow).expect("it is enqueued");
+    let of_other = {
+        let _current = Device::new(0).and_then(Device::make_current).expect("the device works");
+        CudaStream::new().expect("the device works")
+    };
+    vector.set_stream(&of_other).expect("it waits for the kernel");
+    reset();
+    drop(vector);
+    // The kernel may run still, for all that anybody has waited for.
+    assert_eq!(resource.statistics().blocks, 1);
+    own.synchronize().expect("the device works");
+    machine.assert_no_violations();
+    drop(first);
+}
+
+#[test]
+fn containers_of_plain_device_memory_outlive_a_reset() {
+    assert!(outlive_a_reset(CudaMemoryResource::new).is_empty());
+}
+
+#[test]
+fn containers_of_a_driver_pool_outlive_a_reset() {
+    let left = outlive_a_reset(|| CudaAsyncMemoryResource::new().unwrap());
+    // The driver's pools outlive a reset. What is in one can be freed only in the order of a stream, and those are gone.
+    assert!(left.iter().all(|leak| leak.what.contains("Pool")), "{left:?}");
+}
+
+#[test]
+fn containers_in_a_pool_outlive_a_reset() {
+    let make = || PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
+    assert!(outlive_a_reset(make).is_empty());
+}
+
+#[test]
+fn containers_of_virtual_memory_outlive_a_reset() {
+    assert!(outlive_a_reset(|| VirtualMemoryResource::new().unwrap()).is_empty());
+}

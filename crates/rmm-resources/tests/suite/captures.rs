@@ -1,0 +1,95 @@
+//! Resources beside streams that are being captured into graphs: nothing is spoilt, announced or not.
+
+use rmm_core::{CudaStream, ErrorKind, Resource, SyncResource, copy, current_driver};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemoryResource};
+use rmm_sys::{CuCaptureMode, CuGraph, CuResult};
+
+use crate::every::for_each;
+use crate::short::{MIB, layout, lazy, stream};
+
+/// Captures what `work` does into a graph that nobody launches.
+fn captured(stream: &CudaStream, work: impl FnOnce()) {
+    let driver = current_driver().expect("the software driver");
+    let mode = CuCaptureMode::GLOBAL;
+    // SAFETY: the stream lives.
+    let begun = unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), mode) };
+    assert_eq!(begun, CuResult::SUCCESS);
+    work();
+    let mut graph = CuGraph::NULL;
+    // SAFETY: the stream lives, and the graph may be written to.
+    let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
+    assert_eq!(ended, CuResult::SUCCESS, "the capture is spoilt");
+    // SAFETY: the graph is not used again.
+    assert_eq!(unsafe { driver.cuGraphDestroy(graph) }, CuResult::SUCCESS);
+}
+
+#[test]
+fn no_resource_spoils_a_capture_elsewhere() {
+    for_each(|name, _, resource| {
+        let (one, other) = (stream(), stream());
+        captured(&one, || {
+            let block = resource.allocate(other.as_ref(), layout(MIB, 256));
+            let block = block.unwrap_or_else(|error| panic!("{name}: {error}"));
+            // SAFETY: allocated above with this layout on this stream.
+            unsafe { resource.deallocate(other.as_ref(), block, layout(MIB, 256)) };
+            let block = resource.allocate_sync(layout(MIB, 256));
+            let block = block.unwrap_or_else(|error| panic!("{name}: {error}"));
+            // SAFETY: allocated above with this layout, and not used.
+            unsafe { resource.deallocate_sync(block, layout(MIB, 256)) };
+        });
+    });
+}
+
+#[test]
+fn a_resource_may_end_during_a_capture() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let stream = stream();
+    captured(&stream, || {
+        let pool = CudaAsyncMemoryResource::builder().initial_size(MIB).build().expect("a pool");
+        pool.trim(0).expect("it is trimmed");
+        drop(pool);
+        drop(rmm_resources::VirtualMemoryResource::new().expect("a resource"));
+    });
+}
+
+#[test]
+fn a_pool_serves_synchronous_calls_while_the_legacy_stream_is_blocked() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let pool = CudaAsyncMemoryResource::new().expect("a pool");
+    let blocking = CudaStream::new().expect("a stream");
+    captured(&blocking, || {
+        let block = pool.allocate_sync(layout(MIB, 256)).expect("another stream serves it");
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { pool.deallocate_sync(block, layout(MIB, 256)) };
+    });
+    drop(pool);
+    let per_thread = CudaStream::per_thread();
+    let pool = CudaAsyncMemoryResource::new().expect("a pool");
+    captured(&per_thread, || {
+        let refused = pool.allocate_sync(layout(MIB, 256)).expect_err("no stream can serve it");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    });
+}
+
+#[test]
+fn what_is_freed_on_a_captured_stream_stays_the_graph_s() {
+    let (cuda, pinned) = (CudaMemoryResource::new(), PinnedHostMemoryResource::new());
+    for resource in [&cuda as &dyn Resource, &pinned] {
+        let machine = lazy().build();
+        let _entered = machine.enter();
+        let stream = stream();
+        let block = resource.allocate(stream.as_ref(), layout(MIB, 256)).expect("memory");
+        captured(&stream, || {
+            // SAFETY: the block has so many bytes, and is the stream's.
+            unsafe { copy::fill(block, 7, MIB, stream.as_ref()) }.expect("it is captured");
+            // SAFETY: allocated above with this layout; its only stream is this one.
+            unsafe { resource.deallocate(stream.as_ref(), block, layout(MIB, 256)) };
+        });
+        // SAFETY: the block has so many bytes, and is the stream's, as in a launch of the graph.
+        unsafe { copy::fill(block, 7, MIB, stream.as_ref()) }.expect("the memory is there");
+        stream.synchronize().expect("the memory is there");
+        machine.assert_no_violations();
+    }
+}

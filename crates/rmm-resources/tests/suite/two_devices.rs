@@ -1,0 +1,92 @@
+//! Machines of two devices: memory is of the device that its stream is of, whichever is current.
+
+use rmm_core::{CudaStream, Device, DevicePtr, ErrorKind, Resource, StreamRef, current_driver};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, VirtualMemoryResource,
+};
+use rmm_sim::Machine;
+use rmm_sys::CuPointerAttribute;
+
+use crate::short::{MIB, layout, lazy, stream};
+
+fn two_devices() -> Machine {
+    lazy().devices(2).build()
+}
+
+/// A stream of the second device, which is not current afterwards.
+fn stream_of_second() -> CudaStream {
+    let _current = Device::new(1).expect("a device").make_current().expect("it is made current");
+    stream()
+}
+
+/// The number of the device that a block is on.
+fn device_of(pointer: DevicePtr) -> i32 {
+    let driver = current_driver().expect("the software driver");
+    let (mut ordinal, attribute) = (-1_i32, CuPointerAttribute::DEVICE_ORDINAL);
+    // SAFETY: this attribute is a `c_int`, which may be written to.
+    let code =
+        unsafe { driver.cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, pointer) };
+    assert!(code.is_success(), "{code}");
+    ordinal
+}
+
+/// Allocates and frees a block, and tells the device that it was on.
+fn device_of_block(resource: &dyn Resource, stream: StreamRef<'_>) -> i32 {
+    let block = resource.allocate(stream, layout(MIB, 256)).expect("memory");
+    let device = device_of(block);
+    // SAFETY: allocated above with this layout on this stream.
+    unsafe { resource.deallocate(stream, block, layout(MIB, 256)) };
+    device
+}
+
+#[test]
+fn memory_is_of_the_device_of_its_stream() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let (first, second) = (stream(), stream_of_second());
+    let cuda = CudaMemoryResource::new();
+    assert_eq!(device_of_block(&cuda, second.as_ref()), 1, "while device 0 is current");
+    assert_eq!(Device::current().expect("a device").ordinal(), 0, "it is current still");
+    let _current = Device::new(1).expect("a device").make_current().expect("it is made current");
+    assert_eq!(device_of_block(&cuda, first.as_ref()), 0, "while device 1 is current");
+    assert_eq!(device_of_block(&cuda, StreamRef::legacy()), 1, "the current device's stream");
+}
+
+#[test]
+fn a_resource_of_another_device_refuses_a_stream() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let (first, second) = (stream(), stream_of_second());
+    let pool = CudaAsyncMemoryResource::new().expect("a pool");
+    let view = CudaAsyncViewMemoryResource::of_default_pool(Device::new(0).expect("a device"));
+    let view = view.expect("a pool");
+    let mapped = VirtualMemoryResource::new().expect("a resource");
+    for resource in [&pool as &dyn Resource, &view, &mapped] {
+        let refused = resource.allocate(second.as_ref(), layout(MIB, 256));
+        let refused = refused.expect_err("the memory is of the other device");
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert!(refused.to_string().contains("the stream is of device 1"), "{refused}");
+        assert_eq!(device_of_block(resource, first.as_ref()), 0);
+    }
+    // To be given access is enough.
+    let devices = [Device::new(1).expect("a device")];
+    pool.pool().grant_access(&devices).expect("they are peers");
+    assert_eq!(device_of_block(&pool, second.as_ref()), 0);
+    let shared = VirtualMemoryResource::builder().accessible_from(devices[0]).build();
+    assert_eq!(device_of_block(&shared.expect("a resource"), second.as_ref()), 0);
+}
+
+#[test]
+fn memory_of_every_device_is_served_on_every_stream() {
+    let machine = two_devices();
+    let _entered = machine.enter();
+    let second = stream_of_second();
+    let managed = CudaAsyncManagedMemoryResource::new().expect("a pool");
+    let pinned = CudaAsyncPinnedMemoryResource::new().expect("a pool");
+    let (plain, locked) = (ManagedMemoryResource::new(), PinnedHostMemoryResource::new());
+    for resource in [&managed as &dyn Resource, &pinned, &plain, &locked] {
+        device_of_block(resource, second.as_ref());
+    }
+}

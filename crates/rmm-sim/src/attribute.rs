@@ -1,0 +1,25 @@
+//! What a test that is marked with `#[rmm_sim::test]` may return.
+#![forbid(unsafe_code)]
+
+use std::fmt::Debug;
+
+/// What a marked test returns: nothing, or a `Result` of which an error fails the test.
+#[doc(hidden)]
+pub trait TestOutcome {
+    /// # Panics
+    /// If the test returned an error.
+    fn expect_success(self);
+}
+
+impl TestOutcome for () {
+    fn expect_success(self) {}
+}
+
+impl<E: Debug> TestOutcome for Result<(), E> {
+    #[track_caller]
+    fn expect_success(self) {
+        if let Err(error) = self {
+            panic!("the test returned {error:?}");
+        }
+    }
+}

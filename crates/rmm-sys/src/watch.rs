@@ -1,0 +1,91 @@
+//! One word that every allocator of the process can compare on its fast path: it changes when something happens that concerns all of
+//! them, and that none could see for itself without a driver call.
+//!
+//! ```text
+//! bits 32..64  how often the end or the loss of a context was noticed
+//! bits  0..32  announcements that live now (streams may be under capture)
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One more noticed end of a context, in the word's upper half.
+const END: u64 = 1 << 32;
+
+static WORD: AtomicU64 = AtomicU64::new(0);
+
+/// The word as it is now.
+#[inline]
+pub fn word() -> u64 {
+    // Relaxed: a thread that is told of an event by another is ordered after it by whatever told it.
+    WORD.load(Ordering::Relaxed)
+}
+
+/// The part of the word that counts ends of contexts.
+#[inline]
+pub fn ends(word: u64) -> u64 {
+    word & !(END - 1)
+}
+
+/// The part of the word that counts announcements.
+#[inline]
+pub fn announcements(word: u64) -> u64 {
+    word & (END - 1)
+}
+
+/// Adds an announcement.
+pub fn announce() {
+    WORD.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Takes an announcement back.
+pub fn withdraw() {
+    WORD.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Notes that a context may have ended.
+#[cold]
+pub fn note_end_of_context() {
+    WORD.fetch_add(END, Ordering::Relaxed);
+}
+
+/// Whether a driver function ends a context.
+macro_rules! ends_context {
+    (cuDevicePrimaryCtxReset_v2) => {
+        true
+    };
+    (cuDevicePrimaryCtxRelease_v2) => {
+        true
+    };
+    ($other:ident) => {
+        false
+    };
+}
+pub(crate) use ends_context;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_end_contexts_are_known_by_name() {
+        let ends = [
+            ends_context!(cuDevicePrimaryCtxReset_v2),
+            ends_context!(cuDevicePrimaryCtxReset_v3),
+            ends_context!(cuInit),
+        ];
+        assert_eq!(ends, [true, false, false]);
+        let ending = ["cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2"];
+        let known = crate::SYMBOLS.iter().filter(|(name, ..)| ending.contains(name));
+        assert_eq!(known.count(), 2, "both are in the table");
+    }
+
+    #[test]
+    fn the_halves_of_the_word_do_not_disturb_each_other() {
+        let before = word();
+        announce();
+        note_end_of_context();
+        assert!(announcements(word()) > 0 && ends(word()) > ends(before));
+        withdraw();
+        assert_eq!(announcements(word()), announcements(before));
+    }
+}

@@ -1,0 +1,71 @@
+//! Mutants of the concepts, and of what knows a stream's device.
+
+use super::Mutant;
+
+const ANY: &str = "crates/rmm-core/src/erased/any.rs";
+const BUFFER: &str = "crates/rmm-containers/src/buffer.rs";
+const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
+const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
+const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
+const ERASED: &str = "crates/rmm-core/src/erased.rs";
+const INTROSPECT: &str = "crates/rmm-core/src/resource/introspect.rs";
+const VIEW: &str = "crates/rmm-core/src/resource_view.rs";
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "erased-keeps-the-pointer",
+        file: ANY,
+        original: "        let behind = if resource.pointee().is_some() { resource.to_any() } else { None };",
+        replacement: "        let behind: Option<AnyResource<()>> = None;",
+        breaks: "a resource that is erased behind a pointer is another one",
+    },
+    Mutant {
+        name: "erased-compares-one-way",
+        file: ERASED,
+        original: "        || other.equals(first.as_any())\n",
+        replacement: "",
+        breaks: "a pointer to a resource does not equal the resource, though the resource equals it",
+    },
+    Mutant {
+        name: "find-passes-bins-by",
+        file: INTROSPECT,
+        original: "    upstream.or_else(|| resource.other_upstreams().into_iter().find_map(find_below))",
+        replacement: "    upstream",
+        breaks: "a resource in a bin, or behind a full one, is not found",
+    },
+    Mutant {
+        name: "base-memory-of-the-current-device",
+        file: CAPABILITY,
+        original: "    let context = stream.and_then(|stream| stream.as_stream().context());",
+        replacement: "    let context = stream.and(None::<Context>);",
+        breaks: "a stream of another device gets memory of the current one",
+    },
+    Mutant {
+        name: "driver-pool-serves-every-device",
+        file: DRIVER_POOL,
+        original: "        if is_refused {",
+        replacement: "        if is_refused && false {",
+        breaks: "a stream gets memory that its device cannot use",
+    },
+    Mutant {
+        name: "cuda-frees-what-a-graph-uses",
+        file: CUDA,
+        original: "        if layout.size() > 0 && !may_be_captured(stream) && is_over() {",
+        replacement: "        let _ = may_be_captured;\n        if layout.size() > 0 && is_over() {",
+        breaks: "memory that is freed in a capture goes back though the graph uses it",
+    },
+    Mutant {
+        name: "container-on-the-current-device",
+        file: BUFFER,
+        original: "        let context = stream.context()?;",
+        replacement: "        let context = Context::current()?;",
+        breaks: "a container's context is not that of its stream",
+    },
+    Mutant {
+        name: "view-of-no-kind-promises-all",
+        file: VIEW,
+        original: "        let caps = kind.map_or_else(|| resource.accessibility(), MemoryKind::caps);",
+        replacement: "        let caps = kind.map_or(MemoryCaps::all(), MemoryKind::caps);",
+        breaks: "a view promises what nobody says of the memory",
+    },
+];

@@ -1,0 +1,112 @@
+//! Mutants of the end of a pool, and of what upstream's panics and refusals leave behind.
+
+use super::Mutant;
+
+const CLOSE: &str = "crates/rmm-adaptors/src/pool/close.rs";
+const CAPTURED: &str = "crates/rmm-adaptors/src/pool/captured.rs";
+const EXTENDING: &str = "crates/rmm-adaptors/src/pool/extend.rs";
+const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
+const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
+const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
+const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "trim-waits-during-a-capture",
+        file: SHARED,
+        original: "if !state.order.polls && !Self::may_capture(&state) {",
+        replacement: "if !state.order.polls {",
+        breaks: "to trim a deterministic pool spoils captures",
+    },
+    Mutant {
+        name: "end-without-waiting",
+        file: CLOSE,
+        original: "if ask_again(Device::synchronize_current).is_ok() {",
+        replacement: "if ask_again(Device::synchronize_current).is_ok() || true {",
+        breaks: "the pool returns memory at its end although the wait for the device has failed",
+    },
+    Mutant {
+        name: "end-returns-live-blocks",
+        file: CLOSE,
+        original: "block.free_in.is_none_or(|list| unknown.contains(&list))",
+        replacement: "block.free_in.is_some_and(|list| unknown.contains(&list))",
+        breaks: "memory with a block that is handed out goes back at the pool's end",
+    },
+    Mutant {
+        name: "end-forgets-the-lost",
+        file: CLOSE,
+        original: "        unknown.extend(state.lost());\n",
+        replacement: "",
+        breaks: "blocks that no event stands for go back while their streams are at work",
+    },
+    Mutant {
+        name: "end-asks-once",
+        file: CLOSE,
+        original: "ask_again(Device::synchronize_current)",
+        replacement: "Device::synchronize_current()",
+        breaks: "a wait that fails once leaves memory allocated for good",
+    },
+    Mutant {
+        name: "end-takes-unsealed-for-done",
+        file: CLOSE,
+        original: "waited.is_err() || state.order.is_unsealed(list)",
+        replacement: "waited.is_err()",
+        breaks: "what a captured stream freed goes back without an event",
+    },
+    Mutant {
+        name: "a-piece-is-judged-by-its-first-block",
+        file: PIECES,
+        original: "(block.segment, block.offset + block.size) <= (piece.segment, piece.offset)",
+        replacement: "(block.segment, block.offset) <= (piece.segment, piece.offset)",
+        breaks: "a piece goes back with a block that began before it",
+    },
+    Mutant {
+        name: "kept-odd-block-counts-for-ever",
+        file: SHARED,
+        original: "&& self.is_odd(layout, bytes)",
+        replacement: "&& self.is_odd(layout, bytes) && false",
+        breaks: "a block smaller than its class that a graph keeps turns the caches off for good",
+    },
+    Mutant {
+        name: "kept-block-is-not-counted-out",
+        file: CAPTURED,
+        original: "self.statistics.graph_bytes += bytes;",
+        replacement: "self.statistics.graph_bytes += bytes / 2;",
+        breaks: "the bytes that graphs keep are wrong",
+    },
+    Mutant {
+        name: "a-panic-ends-the-returns",
+        file: STATE,
+        original: "        outcome = outcome.and(given);",
+        replacement: "        outcome = outcome.and(given);\n        if outcome.is_err() {\n            break;\n        }",
+        breaks: "a panic of upstream over one piece loses the others",
+    },
+    Mutant {
+        name: "a-panic-keeps-the-claim",
+        file: EXTENDING,
+        original: "                    state.give_up(claim, list);\n                    drop(state);",
+        replacement: "                    drop(state);",
+        breaks: "a panic of upstream leaves its place claimed for good",
+    },
+    Mutant {
+        name: "a-panic-loses-what-was-made",
+        file: EXTENDING,
+        original: "for (base, layout) in self.blocks.drain(..) {",
+        replacement: "for (base, layout) in self.blocks.drain(..).take(0) {",
+        breaks: "pages that were mapped before a failure stay mapped",
+    },
+    Mutant {
+        name: "a-refused-step-is-halved",
+        file: SLOW,
+        original: "Err(_) if bytes > request.size => bytes = request.size,",
+        replacement: "Err(_) if bytes > request.size => {\n                    bytes = request.size.max(bytes / 2 / 256 * 256);\n                }",
+        breaks: "after a refusal the pool takes more than the need, and leaves nothing for the next request",
+    },
+    Mutant {
+        name: "a-panic-keeps-the-pin",
+        file: SLOW,
+        original: "self.lock().order.unpin(request.list);",
+        replacement: "let _pinned = request.list;",
+        breaks: "a panic of upstream keeps a stream's place for good",
+    },
+];

@@ -1,0 +1,127 @@
+//! Mutants of the pool's heap: which block is free, and where a size goes.
+
+use super::Mutant;
+
+const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
+const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
+const WINDOW: &str = "crates/rmm-adaptors/src/pool/heap/window.rs";
+const FUSE: &str = "crates/rmm-adaptors/src/pool/heap/fuse.rs";
+const RUNS: &str = "crates/rmm-adaptors/src/pool/heap/runs.rs";
+const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
+const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
+const BINS: &str = "crates/rmm-adaptors/src/pool/heap/bins.rs";
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "merging-takes-the-older-point-after",
+        file: HEAP,
+        original: "self.absorb_after(id);\n            point = point.max(its_point);",
+        replacement: "self.absorb_after(id);\n            point = point.min(its_point);",
+        breaks: "a block merged with the one behind it counts as freed when the older was",
+    },
+    Mutant {
+        name: "merging-takes-the-older-point-before",
+        file: HEAP,
+        original: "self.absorb_after(before);\n            point = point.max(its_point);",
+        replacement: "self.absorb_after(before);\n            point = point.min(its_point);",
+        breaks: "a block merged with the one before it counts as freed when the older was",
+    },
+    Mutant {
+        name: "covered-search-takes-any-point",
+        file: HEAP,
+        original: ".find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered)?;",
+        replacement: ".find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered || point > 0)?;",
+        breaks: "another stream's blocks are taken whether covered or not",
+    },
+    Mutant {
+        name: "pieces-in-use-go-back",
+        file: PIECES,
+        original: "matches!(node.state, State::Free(ListId::CLEAN, _))",
+        replacement: "matches!(node.state, State::Free(..))",
+        breaks: "a piece goes back whose block is not clean",
+    },
+    Mutant {
+        name: "pieces-in-part-go-back",
+        file: PIECES,
+        original: "inside.filter(move |&(offset, size)| offset + size <= end)",
+        replacement: "inside.filter(move |&(offset, size)| offset + size <= end || size > &0)",
+        breaks: "a piece counts as unused whose end is in use",
+    },
+    Mutant {
+        name: "claims-what-others-use",
+        file: EXTEND,
+        original: "State::Free(list, point) if usable(list, point) => part",
+        replacement: "State::Free(list, point) if usable(list, point) || point > 0 => part",
+        breaks: "a block is extended into memory that another stream still uses",
+    },
+    Mutant {
+        name: "rest-of-a-claim-is-clean",
+        file: EXTEND,
+        original: "if self.is_clean { (ListId::CLEAN, 0) } else { used }",
+        replacement: "if self.is_clean { (ListId::CLEAN, 0) } else { (ListId::CLEAN, used.1 * 0) }",
+        breaks: "what is left of an extended block counts as never used",
+    },
+    Mutant {
+        name: "used-part-of-a-claim-is-clean",
+        file: EXTEND,
+        original: "let used = start.saturating_sub(offset).max(size);",
+        replacement: "let used = size;",
+        breaks: "memory that a stream may still use goes to others as new, since it lies before new memory",
+    },
+    Mutant {
+        name: "window-counts-gaps-it-has-left",
+        file: WINDOW,
+        original: "self.bytes -= part.size;\n        self.missing -= part.missing(part.size);",
+        replacement: "self.bytes -= part.size;",
+        breaks: "a pool extends its memory where more is missing than elsewhere",
+    },
+    Mutant {
+        name: "closed-end-asked-for-again",
+        file: EXTEND,
+        original: "let is_at_end = end >= size && extension == Extension::Anywhere;",
+        replacement: "let is_at_end = end >= size;",
+        breaks: "addresses behind a piece that are known to be somebody else's are asked for again",
+    },
+    Mutant {
+        name: "cleaning-takes-all",
+        file: HEAP,
+        original: "if point <= covered {",
+        replacement: "if point <= covered || covered > 0 {",
+        breaks: "once one block of a stream is done all are taken for done",
+    },
+    Mutant {
+        name: "size-class-off-by-one",
+        file: LISTS,
+        original: "if node.size >= size\n",
+        replacement: "if node.size + 256 >= size\n",
+        breaks: "blocks are handed out that are a granule too small",
+    },
+    Mutant {
+        name: "size-class-skips-one",
+        file: BINS,
+        original: "Self(((shift + 1) * SECOND + second).min(BINS - 1))",
+        replacement: "Self((shift * SECOND + second).min(BINS - 1))",
+        breaks: "sizes of two doublings share their bins",
+    },
+    Mutant {
+        name: "pieces-cleaned-without-completion",
+        file: FUSE,
+        original: "list != ListId::CLEAN && point <= done(list);",
+        replacement: "list != ListId::CLEAN && (point <= done(list) || point > 0);",
+        breaks: "pieces that work may still use go back upstream",
+    },
+    Mutant {
+        name: "run-of-one-block-is-indexed",
+        file: RUNS,
+        original: "if next.offset + next.size < run.end {",
+        replacement: "if next.offset + next.size <= run.end {",
+        breaks: "the index of runs of free neighbours does not agree with the blocks",
+    },
+    Mutant {
+        name: "oldest-block-of-a-list-is-forgotten",
+        file: LISTS,
+        original: "self.oldest = self.oldest.min(nodes.get(id).point());",
+        replacement: "self.oldest = nodes.get(id).point();",
+        breaks: "a search passes by a list that has what it looks for",
+    },
+];

@@ -1,0 +1,123 @@
+//! Mutants of what becomes of a context that is reset or lost.
+
+use super::Mutant;
+
+const ARENAS: &str = "crates/rmm-adaptors/src/arena/arenas.rs";
+const BLOCK: &str = "crates/rmm-containers/src/block.rs";
+const CLOSE: &str = "crates/rmm-adaptors/src/pool/close.rs";
+const CONTEXT: &str = "crates/rmm-core/src/context.rs";
+const DRIVER: &str = "crates/rmm-core/src/driver.rs";
+const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
+const EVENT: &str = "crates/rmm-core/src/event.rs";
+const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
+const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
+const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
+const TABLE: &str = "crates/rmm-sys/src/watch.rs";
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "home-that-is-gone-is-in-order",
+        file: BLOCK,
+        original: "Some(Ok(_)) => self.home_exists() && self.order.settle_anyhow(),",
+        replacement: "Some(Ok(_)) => self.order.settle_anyhow(),",
+        breaks: "memory is freed under work that a stream waited for which has ended with its device",
+    },
+    Mutant {
+        name: "home-elsewhere-tells-of-a-dead-context",
+        file: BLOCK,
+        original: "if self.stream().context() == Some(self.order.context()) {",
+        replacement: "if !self.needs_context() {",
+        breaks: "memory of the next context is freed by an old container at home on another device",
+    },
+    Mutant {
+        name: "vector-of-a-dead-context-is-freed",
+        file: HOST_VEC,
+        original: "if self.order.wait_on_host(Access::Write).is_ok() && !self.order.context_has_ended() {",
+        replacement: "if self.order.wait_on_host(Access::Write).is_ok() {",
+        breaks: "the end of an old pinned vector frees one of the next context",
+    },
+    Mutant {
+        name: "free-on-a-stream-of-a-dead-context",
+        file: DRIVER_POOL,
+        original: "            && exists().is_ok()\n",
+        replacement: "            && (exists().is_ok() || true)\n",
+        breaks: "memory is freed in the order of a stream that may be another's by now",
+    },
+    Mutant {
+        name: "context-is-its-handle",
+        file: CONTEXT,
+        original: "Ok(id) if id == self.id => Ok(()),",
+        replacement: "Ok(_) => Ok(()),",
+        breaks: "a context that was reset is taken for the next one of its handle",
+    },
+    Mutant {
+        name: "lost-context-works",
+        file: CONTEXT,
+        original: "id_of(loaded_driver()?, CuContext::NULL).map(|_its_own| ())",
+        replacement: "Ok(())",
+        breaks: "a context in which a kernel has failed is taken for one that works",
+    },
+    Mutant {
+        name: "loss-is-not-noted",
+        file: DRIVER,
+        original: "if code.is_sticky() {",
+        replacement: "if code.is_sticky() && false {",
+        breaks: "allocators go on with a context in which a kernel has failed",
+    },
+    Mutant {
+        name: "reset-is-not-noted",
+        file: TABLE,
+        original: "(cuDevicePrimaryCtxReset_v2) => {\n        true",
+        replacement: "(cuDevicePrimaryCtxReset_v2) => {\n        false",
+        breaks: "a reset through the table leaves caches as they are",
+    },
+    Mutant {
+        name: "event-of-a-dead-context-is-destroyed",
+        file: EVENT,
+        original: "            && !self.context.has_ended()\n",
+        replacement: "",
+        breaks: "the end of an old event destroys one of the next context",
+    },
+    Mutant {
+        name: "stream-of-a-dead-context-is-destroyed",
+        file: OWNED,
+        original: "if self.kind == StreamKind::Owned && !self.context.is_some_and(Context::has_ended) {",
+        replacement: "if self.kind == StreamKind::Owned {",
+        breaks: "the end of an old stream destroys one of the next context",
+    },
+    Mutant {
+        name: "pool-does-not-look-after-its-context",
+        file: SHARED,
+        original: "if ends != self.calm.load(Ordering::Relaxed) {",
+        replacement: "if ends != self.calm.load(Ordering::Relaxed) && false {",
+        breaks: "a pool hands out memory of a context that was reset",
+    },
+    Mutant {
+        name: "free-of-a-dead-context-is-ordinary",
+        file: SHARED,
+        original: "if let Err(error) = self.look_after_context() {",
+        replacement: "if let Err(error) = Ok::<(), Error>(()) {",
+        breaks: "what is freed after a reset goes to a stream that is gone",
+    },
+    Mutant {
+        name: "arena-does-not-look-after-its-context",
+        file: ARENAS,
+        original: "        self.base.look_after_context()?;\n",
+        replacement: "",
+        breaks: "an arena hands out memory of a context that was reset",
+    },
+    Mutant {
+        name: "virtual-memory-ends-with-its-context",
+        file: CLOSE,
+        original: "error.is_context_lost() && self.lock().outlives_context",
+        replacement: "error.is_context_lost() && false",
+        breaks: "a pool over virtual memory keeps it after a reset, for good",
+    },
+    Mutant {
+        name: "memory-of-a-dead-context-goes-back",
+        file: CLOSE,
+        original: "error.is_context_lost() && self.lock().outlives_context",
+        replacement: "error.is_context_lost()",
+        breaks: "addresses of a context that was reset are freed, although they are another's by now",
+    },
+];

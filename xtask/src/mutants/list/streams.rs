@@ -1,0 +1,36 @@
+//! Mutants of what a pool knows of its streams when there are many, or when they come and go.
+
+use super::{Mutant, ORDER, SHARED};
+
+const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "points-begin-anew",
+        file: ORDER,
+        original: "self.first_open = self.first_open.max(slot.open);",
+        replacement: "self.first_open = self.first_open.max(1);",
+        breaks: "a wait for a stream that is gone counts as one for the stream that gets its number",
+    },
+    Mutant {
+        name: "living-streams-are-forgotten",
+        file: ORDER,
+        original: "Sealing::Late | Sealing::Barrier => false,\n        }\n    }\n\n    /// Goes on",
+        replacement: "Sealing::Late | Sealing::Barrier => true,\n        }\n    }\n\n    /// Goes on",
+        breaks: "a stream that is captured is not looked at before the device is waited for, and blocks in its caches are nobody's",
+    },
+    Mutant {
+        name: "slots-of-streams-that-are-gone-stay",
+        file: SHARED,
+        original: "            self.sweep(state);\n",
+        replacement: "",
+        breaks: "each stream takes host memory for good, and keeps what it freed from the others",
+    },
+    Mutant {
+        name: "lists-that-were-empty-once-are-passed-over",
+        file: LISTS,
+        original: "            its.is_listed = false;\n",
+        replacement: "",
+        breaks: "what a stream frees is found by no other",
+    },
+];
