@@ -48,7 +48,7 @@ struct Segment {
     /// Where its last block ends. That block is no gap.
     size: u64,
     /// # Invariant
-    /// The block at offset 0. It never changes: merging and splitting keep the first of two.
+    /// The block at offset 0.
     first: NodeId,
     /// The block behind which nothing is.
     last: NodeId,
@@ -271,17 +271,39 @@ impl Heap {
         Some((id, self.nodes.get(id).point()))
     }
 
-    /// Cuts a free block to `size` bytes, of which it has at least as many, and hands it out; what is left stays in its list at its
-    /// point.
+    /// Hands out the first `size` bytes of a free block, which has at least as many. What is left of it stays in its list at its point,
+    /// and mostly where it is there.
     pub(super) fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
-        let (list, point) = self.delist(id);
-        if self.nodes.get(id).size > size {
-            let rest = self.split(id, size);
-            self.enlist(rest, list, point);
-        }
-        self.nodes.get_mut(id).state = State::Live;
+        let Node { segment, offset, size: whole, state, before, .. } = *self.nodes.get(id);
+        let State::Free(list, _) = state else {
+            unreachable!("only a block that is free is taken out of a list")
+        };
         self.live += size;
-        id
+        if whole == size {
+            self.unlink(id, list);
+            self.nodes.get_mut(id).state = State::Live;
+            return id;
+        }
+        self.runs.part(&self.nodes, id);
+        self.lists[list.index()].resize(&mut self.nodes, id, whole - size);
+        let (after, state) = (Some(id), State::Live);
+        let [previous, next] = [None; 2];
+        let taken = Node { segment, offset, size, state, before, after, previous, next };
+        let taken = self.nodes.insert(taken);
+        let rest = self.nodes.get_mut(id);
+        rest.offset = offset + size;
+        rest.before = Some(taken);
+        self.set_after(before, segment, taken);
+        self.runs.join(&self.nodes, id);
+        taken
+    }
+
+    /// Has `id` be what comes behind `before`, or the first block of the segment.
+    fn set_after(&mut self, before: Option<NodeId>, segment: SegmentId, id: NodeId) {
+        match before {
+            Some(before) => self.nodes.get_mut(before).after = Some(id),
+            None => self.segment_mut(segment).first = id,
+        }
     }
 
     /// Adds a block that is in no list to one. It stays apart from its neighbours of that list, which there must not be.
@@ -296,10 +318,15 @@ impl Heap {
         let State::Free(list, point) = self.nodes.get(id).state else {
             unreachable!("only a block that is free is taken out of a list")
         };
-        self.runs.part(&self.nodes, id);
-        self.lists[list.index()].remove(&mut self.nodes, id);
+        self.unlink(id, list);
         self.nodes.get_mut(id).state = State::Moving;
         (list, point)
+    }
+
+    /// Takes a free block out of its list, for the caller to say what it is from now on.
+    fn unlink(&mut self, id: NodeId, list: ListId) {
+        self.runs.part(&self.nodes, id);
+        self.lists[list.index()].remove(&mut self.nodes, id);
     }
 
     /// Gives a live block back to a list, at a point that is not below those of the list's other blocks. Merges it with
@@ -316,45 +343,68 @@ impl Heap {
         Some(size)
     }
 
-    /// Merges a block that is in no list with its free neighbours of `list`, inserts the result and returns it. Points join by
-    /// maximum: the merged block is usable once both parts are.
+    /// Merges a block that is in no list with its free neighbours of `list`, and returns the result, which is in it. Points join by
+    /// maximum: the merged block is usable once both parts are. A neighbour mostly stays where it is in the list.
     fn insert_merged(&mut self, id: NodeId, list: ListId, point: Point) -> NodeId {
-        let Node { before, after, .. } = *self.nodes.get(id);
-        let (mut id, mut point) = (id, point);
-        if let Some(after) = after
-            && let State::Free(its, its_point) = self.nodes.get(after).state
-            && its == list
-        {
-            self.delist(after);
-            self.absorb_after(id);
-            point = point.max(its_point);
-        }
-        if let Some(before) = before
-            && let State::Free(its, its_point) = self.nodes.get(before).state
-            && its == list
-        {
-            self.delist(before);
-            self.absorb_after(before);
-            point = point.max(its_point);
-            id = before;
-        }
-        self.enlist(id, list, point);
-        id
+        let Node { segment, offset, size, before, after, .. } = *self.nodes.get(id);
+        let free_at = |nodes: &Nodes, neighbour: Option<NodeId>| {
+            let neighbour = neighbour?;
+            let state = nodes.get(neighbour).state;
+            let State::Free(its, point) = state else { return None };
+            (its == list).then_some((neighbour, point))
+        };
+        let below = free_at(&self.nodes, before);
+        let above = free_at(&self.nodes, after);
+        let (kept, whole, point) = match (below, above) {
+            (None, None) => {
+                self.enlist(id, list, point);
+                return id;
+            }
+            (None, Some((above, freed))) => {
+                self.runs.part(&self.nodes, above);
+                self.nodes.remove(id);
+                let node = self.nodes.get_mut(above);
+                (node.before, node.offset) = (before, offset);
+                let whole = size + node.size;
+                self.set_after(before, segment, above);
+                (above, whole, point.max(freed))
+            }
+            (Some((below, freed)), above) => {
+                let mut point = point.max(freed);
+                if let Some((above, freed)) = above {
+                    self.unlink(above, list);
+                    self.absorb_after(id);
+                    point = point.max(freed);
+                }
+                self.runs.part(&self.nodes, below);
+                let whole = self.nodes.get(below).size + self.remove_after(below);
+                (below, whole, point)
+            }
+        };
+        self.lists[list.index()].resize(&mut self.nodes, kept, whole);
+        self.nodes.get_mut(kept).state = State::Free(list, point);
+        self.runs.join(&self.nodes, kept);
+        kept
     }
 
     /// Makes a block swallow the one after it; both are in no list.
     fn absorb_after(&mut self, id: NodeId) {
+        let size = self.remove_after(id);
+        self.nodes.get_mut(id).size += size;
+    }
+
+    /// Removes the record of the block after one, and returns its bytes. It is in no list, and the caller says whose its memory is.
+    fn remove_after(&mut self, id: NodeId) -> u64 {
         let Node { segment, after, .. } = *self.nodes.get(id);
-        let swallowed = after.expect("what is absorbed is behind the block");
-        let Node { size, after, .. } = *self.nodes.get(swallowed);
-        self.nodes.remove(swallowed);
+        let removed = after.expect("what is absorbed is behind the block");
+        let Node { size, after, .. } = *self.nodes.get(removed);
+        self.nodes.remove(removed);
+        self.nodes.get_mut(id).after = after;
         match after {
             Some(after) => self.nodes.get_mut(after).before = Some(id),
             None => self.segment_mut(segment).last = id,
         }
-        let node = self.nodes.get_mut(id);
-        node.size += size;
-        node.after = after;
+        size
     }
 
     /// Moves the blocks of a list that were freed no later than `covered` to the clean list, merging them there. Looks at `most` blocks

@@ -38,7 +38,7 @@ type Shard = HashMap<Address, NodeId, BuildIdHasher>;
 /// A power of two.
 const SHARDS: usize = 64;
 /// Blocks from which on there are so many shards.
-const SHARDED_FROM: usize = 8192;
+const SHARDED_FROM: usize = 1 << 15;
 /// The bits of a hash that name the shard: tables use the lowest ones, and the seven highest.
 const SHARD_BITS_FROM: u32 = 48;
 
@@ -69,8 +69,10 @@ impl LiveBlocks {
     /// Makes room where there are no shards yet, or too few.
     #[cold]
     fn grow(&mut self) {
-        let count = if self.shards.is_empty() { 1 } else { SHARDS };
-        let shards = (0..count).map(|_| Shard::default()).collect();
+        let (count, blocks_each) =
+            if self.shards.is_empty() { (1, 0) } else { (SHARDS, SHARDED_FROM / SHARDS) };
+        let shard = |_| Shard::with_capacity_and_hasher(blocks_each, BuildIdHasher::default());
+        let shards = (0..count).map(shard).collect();
         let blocks = std::mem::replace(&mut self.shards, shards);
         for (address, node) in blocks.into_iter().flatten() {
             let shard = self.shard(address);

@@ -70,8 +70,6 @@ struct Slot {
     /// # Invariant
     /// A spare slot's list is empty, no batch is of it, and it is in `spare_slots`, once.
     is_spare: bool,
-    /// Whether the stream was asked for since the slot was last looked at.
-    is_recent: bool,
     /// The point that blocks freed now get. Always above that of every seal.
     open: Point,
     /// Every point up to this one is known complete.
@@ -81,6 +79,14 @@ struct Slot {
     /// Oldest first.
     seals: VecDeque<Seal>,
     frontier: Frontier,
+}
+
+/// What is known of a stream by its number alone.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    list: ListId,
+    /// Whether it was asked for since its slot was last looked at.
+    is_recent: bool,
 }
 
 /// What the pool asked of the driver for the sake of order.
@@ -96,7 +102,7 @@ pub(super) struct OrderCounts {
 pub(super) struct Order {
     /// Index: a list's number. The first stands for the clean list and is no stream's.
     slots: Vec<Slot>,
-    of_stream: HashMap<StreamId, ListId, BuildIdHasher>,
+    of_stream: HashMap<StreamId, Known, BuildIdHasher>,
     /// The stream that asked last: programs ask on the same one over and over.
     last: Option<(StreamId, ListId)>,
     /// The lowest numbers come first, so that unused slots gather at the end.
@@ -120,7 +126,6 @@ impl Slot {
             pins: 0,
             sealing,
             is_spare: false,
-            is_recent: false,
             open: 1,
             done: 0,
             unsealed_frees: 0,
@@ -162,20 +167,21 @@ impl Order {
             + seals(&mut self.spare_seals.iter());
         // Seven of eight places are used at most, and each has a byte of its own.
         let places = self.of_stream.capacity().div_ceil(7) * 8;
-        (slots + spare + places * (size_of::<(StreamId, ListId)>() + 1)) as u64
+        (slots + spare + places * (size_of::<(StreamId, Known)>() + 1)) as u64
     }
 
     /// The list of a stream that is known already.
+    #[inline]
     pub(super) fn find(&mut self, stream: StreamId) -> Option<ListId> {
         if let Some((last, list)) = self.last
             && last == stream
         {
             return Some(list);
         }
-        let list = *self.of_stream.get(&stream)?;
-        self.slots[list.index()].is_recent = true;
-        self.last = Some((stream, list));
-        Some(list)
+        let known = self.of_stream.get_mut(&stream)?;
+        known.is_recent = true;
+        self.last = Some((stream, known.list));
+        Some(known.list)
     }
 
     /// A slot for a stream, and whether its list is new and has to be made.
@@ -197,7 +203,7 @@ impl Order {
         } else {
             (self.push(slot), true)
         };
-        self.of_stream.insert(stream, list);
+        self.of_stream.insert(stream, Known { list, is_recent: false });
         (list, is_new)
     }
 
@@ -293,9 +299,10 @@ impl Order {
     pub(super) fn next_to_sweep(&mut self) -> Option<ListId> {
         let next = self.next_swept + 1;
         self.next_swept = if next < self.slots.len() { next } else { 1 };
-        let slot = self.slots.get_mut(self.next_swept)?;
-        let was_recent = std::mem::take(&mut slot.is_recent);
-        let is_passed_over = slot.is_spare || was_recent && slot.stream.is_some();
+        let slot = self.slots.get(self.next_swept)?;
+        let known = slot.stream.and_then(|stream| self.of_stream.get_mut(&stream));
+        let was_recent = known.is_some_and(|known| std::mem::take(&mut known.is_recent));
+        let is_passed_over = slot.is_spare || was_recent;
         let number = u32::try_from(self.next_swept).expect("slots have such numbers");
         Some(ListId(number)).filter(|&list| !is_passed_over && self.may_be_gone(list))
     }

@@ -328,7 +328,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "largest-that-left-counts",
         file: LISTS,
-        original: "largest.count -= 1;",
+        original: "self.count -= 1;",
         replacement: "",
         breaks: "a block that was taken counts as the largest free one",
     },

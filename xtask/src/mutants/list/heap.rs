@@ -15,16 +15,37 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "merging-takes-the-older-point-after",
         file: HEAP,
-        original: "self.absorb_after(id);\n            point = point.max(its_point);",
-        replacement: "self.absorb_after(id);\n            point = point.min(its_point);",
+        original: "(above, whole, point.max(freed))",
+        replacement: "(above, whole, point.min(freed))",
         breaks: "a block merged with the one behind it counts as freed when the older was",
     },
     Mutant {
         name: "merging-takes-the-older-point-before",
         file: HEAP,
-        original: "self.absorb_after(before);\n            point = point.max(its_point);",
-        replacement: "self.absorb_after(before);\n            point = point.min(its_point);",
+        original: "let mut point = point.max(freed);",
+        replacement: "let mut point = point.min(freed);",
         breaks: "a block merged with the one before it counts as freed when the older was",
+    },
+    Mutant {
+        name: "merging-with-both-forgets-one-point",
+        file: HEAP,
+        original: "self.absorb_after(id);\n                    point = point.max(freed);",
+        replacement: "self.absorb_after(id);\n                    point = point.min(freed);",
+        breaks: "a block merged with both neighbours counts as freed when the one behind was not yet",
+    },
+    Mutant {
+        name: "first-block-of-a-segment-is-forgotten",
+        file: HEAP,
+        original: "None => self.segment_mut(segment).first = id,",
+        replacement: "None => _ = self.segment_mut(segment),",
+        breaks: "a segment begins with a record that another block uses",
+    },
+    Mutant {
+        name: "resized-block-stays-in-its-bin",
+        file: LISTS,
+        original: "if from != to {",
+        replacement: "if from > to {",
+        breaks: "a block that has grown is not found as what it is",
     },
     Mutant {
         name: "covered-search-takes-any-point",
@@ -120,8 +141,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "oldest-block-of-a-list-is-forgotten",
         file: LISTS,
-        original: "self.oldest = self.oldest.min(nodes.get(id).point());",
-        replacement: "self.oldest = nodes.get(id).point();",
+        original: "self.oldest = self.oldest.min(point);",
+        replacement: "self.oldest = point;",
         breaks: "a search passes by a list that has what it looks for",
     },
 ];

@@ -48,6 +48,23 @@ struct Largest {
 
 impl Largest {
     const NONE: Self = Self { size: 0, count: 0 };
+
+    /// A block of this size has come.
+    #[inline]
+    fn add(&mut self, size: u64) {
+        if size >= self.size {
+            let count = if size == self.size { self.count + 1 } else { 1 };
+            *self = Self { size, count };
+        }
+    }
+
+    /// A block of this size has gone.
+    #[inline]
+    fn remove(&mut self, size: u64) {
+        if size == self.size {
+            self.count -= 1;
+        }
+    }
 }
 
 /// All free lists, by number, and which of them hold blocks.
@@ -75,6 +92,43 @@ impl Bins {
     fn from(&self, bin: Bin) -> impl Iterator<Item = Bin> + '_ {
         let next = |&bin: &Bin| BinMap::next(bin).and_then(|bin| self.map.at_or_above(bin));
         std::iter::successors(self.map.at_or_above(bin), next)
+    }
+
+    #[expect(
+        clippy::inline_always,
+        reason = "a move from bin to bin is one with both, in a call that most requests make"
+    )]
+    #[inline(always)]
+    fn insert(&mut self, nodes: &mut Nodes, bin: Bin, id: NodeId) {
+        let head = self.heads[bin.index()].replace(id);
+        let node = nodes.get_mut(id);
+        node.previous = None;
+        node.next = head;
+        match head {
+            Some(head) => nodes.get_mut(head).previous = Some(id),
+            None => self.map.set(bin),
+        }
+    }
+
+    #[expect(
+        clippy::inline_always,
+        reason = "a move from bin to bin is one with both, in a call that most requests make"
+    )]
+    #[inline(always)]
+    fn remove(&mut self, nodes: &mut Nodes, bin: Bin, id: NodeId) {
+        let node = nodes.get_mut(id);
+        let (previous, next) = (node.previous.take(), node.next.take());
+        if let Some(next) = next {
+            nodes.get_mut(next).previous = previous;
+        }
+        if let Some(previous) = previous {
+            nodes.get_mut(previous).next = next;
+        } else {
+            self.heads[bin.index()] = next;
+            if next.is_none() {
+                self.map.clear(bin);
+            }
+        }
     }
 
     fn iter<'a>(&self, nodes: &'a Nodes, bin: Bin) -> impl Iterator<Item = NodeId> + 'a {
@@ -231,54 +285,46 @@ impl FreeList {
     }
 
     fn insert(&mut self, nodes: &mut Nodes, id: NodeId) {
-        let size = nodes.get(id).size;
-        self.oldest = self.oldest.min(nodes.get(id).point());
-        let largest = self.largest.get_mut();
-        if size > largest.size {
-            *largest = Largest { size, count: 1 };
-        } else if size == largest.size {
-            largest.count += 1;
-        }
-        let bin = Bin::of(size);
-        let bins = self.bins.get_or_insert_with(Bins::new);
-        let head = bins.heads[bin.index()].replace(id);
-        let node = nodes.get_mut(id);
-        node.previous = None;
-        node.next = head;
-        match head {
-            Some(head) => nodes.get_mut(head).previous = Some(id),
-            None => bins.map.set(bin),
-        }
+        let node = nodes.get(id);
+        let (size, point) = (node.size, node.point());
+        self.bins.get_or_insert_with(Bins::new).insert(nodes, Bin::of(size), id);
+        self.oldest = self.oldest.min(point);
+        self.largest.get_mut().add(size);
         self.bytes += size;
         self.blocks += 1;
     }
 
     pub(super) fn remove(&mut self, nodes: &mut Nodes, id: NodeId) {
-        let node = nodes.get_mut(id);
-        let (size, previous, next) = (node.size, node.previous.take(), node.next.take());
-        if let Some(next) = next {
-            nodes.get_mut(next).previous = previous;
-        }
-        if let Some(previous) = previous {
-            nodes.get_mut(previous).next = next;
-        } else {
-            let bin = Bin::of(size);
-            let bins = self.bins.as_mut().expect("a list that holds a block has bins");
-            bins.heads[bin.index()] = next;
-            if next.is_none() {
-                bins.map.clear(bin);
-            }
-        }
+        let size = nodes.get(id).size;
+        self.bins_of_blocks().remove(nodes, Bin::of(size), id);
         self.bytes -= size;
         self.blocks -= 1;
-        let largest = self.largest.get_mut();
-        if size == largest.size {
-            largest.count -= 1;
-        }
         if self.blocks == 0 {
             self.oldest = Point::MAX;
-            *largest = Largest::NONE;
+            self.largest.set(Largest::NONE);
+        } else {
+            self.largest.get_mut().remove(size);
         }
+    }
+
+    /// Gives a block of the list another size. It stays where it is in its bin, if it stays in the bin.
+    pub(super) fn resize(&mut self, nodes: &mut Nodes, id: NodeId, size: u64) {
+        let known = nodes.get(id).size;
+        let (from, to) = (Bin::of(known), Bin::of(size));
+        if from != to {
+            let bins = self.bins_of_blocks();
+            bins.remove(nodes, from, id);
+            bins.insert(nodes, to, id);
+        }
+        nodes.get_mut(id).size = size;
+        self.bytes = self.bytes - known + size;
+        let largest = self.largest.get_mut();
+        largest.remove(known);
+        largest.add(size);
+    }
+
+    fn bins_of_blocks(&mut self) -> &mut Bins {
+        self.bins.as_mut().expect("a list that holds a block has bins")
     }
 
     /// The smallest block of at least `size` bytes among the first few of each bin that `usable` accepts, going up through

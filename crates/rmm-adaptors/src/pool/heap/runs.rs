@@ -85,15 +85,15 @@ impl Runs {
     }
 
     /// Counts a change, and drops the index if there were many since it was last of use. Says whether it is kept.
-    #[inline]
     fn goes_on(&mut self) -> bool {
-        if self.is_kept && self.patience == 0 {
+        if let Some(left) = self.patience.checked_sub(1) {
+            self.patience = left;
+        } else {
             self.is_kept = false;
             self.by_start.clear();
             self.of_bin.fill(0);
             self.map = BinMap::new();
         }
-        self.patience = self.patience.saturating_sub(1);
         self.is_kept
     }
 
@@ -104,8 +104,7 @@ impl Runs {
         (runs + self.of_bin.capacity() * size_of::<u32>()) as u64
     }
 
-    /// The free neighbours of a block, if the index is kept and there is one.
-    #[inline]
+    /// The free neighbours of a block whose change the index follows, if there is one.
     fn run_beside(&mut self, nodes: &Nodes, id: NodeId) -> Option<Neighbours> {
         self.goes_on().then(|| free_neighbours(nodes, id)).filter(|&beside| beside != (None, None))
     }
@@ -113,6 +112,13 @@ impl Runs {
     /// Notes that a block has become free. Takes time in the logarithm of the number of runs, and none if no neighbour is free.
     #[inline]
     pub(super) fn join(&mut self, nodes: &Nodes, id: NodeId) {
+        if self.is_kept {
+            self.join_neighbours(nodes, id);
+        }
+    }
+
+    #[inline(never)]
+    fn join_neighbours(&mut self, nodes: &Nodes, id: NodeId) {
         if let Some(beside) = self.run_beside(nodes, id) {
             self.join_with(nodes, id, beside);
         }
@@ -144,6 +150,13 @@ impl Runs {
     /// Notes that a block is free no more. Takes time in the logarithm of the number of runs, and none if no neighbour is free.
     #[inline]
     pub(super) fn part(&mut self, nodes: &Nodes, id: NodeId) {
+        if self.is_kept {
+            self.part_neighbours(nodes, id);
+        }
+    }
+
+    #[inline(never)]
+    fn part_neighbours(&mut self, nodes: &Nodes, id: NodeId) {
         if let Some(beside) = self.run_beside(nodes, id) {
             self.part_from(nodes, id, beside);
         }

@@ -376,15 +376,17 @@ fn a_block_is_not_taken_before_its_point_is_covered() {
 
 #[test]
 fn merged_blocks_take_the_later_point() {
-    let mut heap = Heap::new();
-    let list = heap.add_list();
-    heap.add_segment(&[2 * GRANULE]);
-    let first = heap.take(ListId::CLEAN, GRANULE).unwrap();
-    let second = heap.take(ListId::CLEAN, GRANULE).unwrap();
-    heap.free(second, list, 3);
-    heap.free(first, list, 5);
-    assert_eq!(heap.take_covered(list, 2 * GRANULE, 4), None);
-    assert!(heap.take_covered(list, 2 * GRANULE, 5).is_some());
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut heap = Heap::new();
+        let list = heap.add_list();
+        heap.add_segment(&[3 * GRANULE]);
+        let nodes: Vec<_> = (0..3).map(|_| heap.take(ListId::CLEAN, GRANULE).unwrap()).collect();
+        for (node, point) in order.into_iter().zip([3, 4, 5]) {
+            heap.free(nodes[node], list, point);
+        }
+        assert_eq!(heap.take_covered(list, 3 * GRANULE, 4), None, "{order:?}");
+        assert!(heap.take_covered(list, 3 * GRANULE, 5).is_some(), "{order:?}");
+    }
 }
 
 #[test]
