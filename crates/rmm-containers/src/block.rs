@@ -114,7 +114,7 @@ impl Drop for Block {
                 // If the driver is gone there is nothing to wait for or to free. Otherwise an address and a stream's handle say
                 // themselves where they belong.
                 Some(Err(error)) => {
-                    !is_gone(error) && !self.needs_context() && self.order.settle_anyhow()
+                    !is_gone(error) && !self.needs_context() && self.order.settle_on_host()
                 }
                 Some(Ok(_)) => self.home_exists() && self.order.settle_anyhow(),
             };

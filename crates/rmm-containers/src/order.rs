@@ -259,15 +259,24 @@ impl Order {
 
     /// Has the home stream wait for all uses. It is the calling thread's if it is the per-thread default stream.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
-        self.home().cloned().map_or(Ok(()), |home| self.move_home(home.as_ref()))
+        let _context = self.context.enter()?;
+        self.settle_here()
     }
 
-    /// As [`settle`](Self::settle), for those who can not report an error: where the stream can not wait the host does. Whether the
-    /// home stream is behind all uses; it is not if one is on a stream that is being captured, for which nobody can wait.
+    /// As [`settle`](Self::settle), where the context of the memory is current.
+    fn settle_here(&mut self) -> Result<(), Error> {
+        self.home().cloned().map_or(Ok(()), |home| self.move_home_here(home.as_ref()))
+    }
+
+    /// As [`settle`](Self::settle), where the context of the memory is current, for those who can not report an error: where the stream
+    /// can not wait the host does. Whether the home stream is behind all uses; it is not if one is on a stream that is being captured,
+    /// for which nobody can wait.
     pub(crate) fn settle_anyhow(&mut self) -> bool {
-        if self.settle().is_ok() {
-            return true;
-        }
+        self.settle_here().is_ok() || self.settle_on_host()
+    }
+
+    /// As [`settle_anyhow`](Self::settle_anyhow), whatever context is current: the host waits for all uses.
+    pub(crate) fn settle_on_host(&mut self) -> bool {
         let _relaxed = RelaxedCapture::enter();
         let home_is_done = self.home.as_ref().is_none_or(|home| {
             // What is done there is in order with what is freed there, and a wait would spoil the capture.
@@ -283,6 +292,11 @@ impl Order {
     /// `Unsupported` if a capture stands between the stream and one of them; whatever the driver reports.
     pub(crate) fn move_home(&mut self, stream: StreamRef<'_>) -> Result<(), Error> {
         let _context = self.context.enter()?;
+        self.move_home_here(stream)
+    }
+
+    /// As [`move_home`](Self::move_home), where the context of the memory is current.
+    fn move_home_here(&mut self, stream: StreamRef<'_>) -> Result<(), Error> {
         let stays = self.is_home(stream, self.context);
         let settled = self.with_uses(|noted| {
             if stays && noted.as_ref().is_none_or(|uses| uses.is_empty()) {

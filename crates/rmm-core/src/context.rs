@@ -53,20 +53,34 @@ impl Context {
     }
 
     /// Makes the context current on this thread until the guard is dropped, which restores what was current before. Costs
-    /// two short driver calls if it is current already. A thread that had none has none afterwards: no other context is made for it.
+    /// a short driver call if it is current already. A thread that had none has none afterwards: no other context is made for it.
     ///
     /// # Errors
     /// If the driver refuses, or the context [has ended](Self::check).
     #[doc(alias = "cuCtxPushCurrent")]
     pub fn enter(self) -> Result<ContextGuard, Error> {
-        self.check()?;
         let driver = loaded_driver()?;
+        if self.is_current(driver) {
+            return Ok(ContextGuard { pushed: false, thread_bound: PhantomData });
+        }
+        self.check()?;
+        // In a context that is lost, calls fail that name none.
         if context_of_thread(driver)? == self.handle {
             return Ok(ContextGuard { pushed: false, thread_bound: PhantomData });
         }
         // SAFETY: the context exists, since the driver told its id above.
         check("cuCtxPushCurrent_v2", unsafe { driver.cuCtxPushCurrent_v2(self.handle) })?;
         Ok(ContextGuard { pushed: true, thread_bound: PhantomData })
+    }
+
+    /// Whether the context still exists and is current on this thread, by one short driver call. It may be so as well if the answer is no:
+    /// [`check`](Self::check) knows.
+    pub(crate) fn is_current(self, driver: &Driver) -> bool {
+        let mut id = 0;
+        // SAFETY: `id` may be written to.
+        let code = unsafe { driver.cuCtxGetId(CuContext::NULL, &raw mut id) };
+        // No two contexts of a process have the same, one after another either.
+        code == CuResult::SUCCESS && id == self.id
     }
 
     /// Whether the context still exists.

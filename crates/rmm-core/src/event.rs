@@ -80,17 +80,20 @@ impl CudaEvent {
     /// # Safety
     /// The handle names a stream that exists now and until this call returns.
     pub unsafe fn record_raw(&self, stream: CuStream) -> Result<(), Error> {
-        let (driver, current) = driver_in_context()?;
-        self.context.check()?;
-        // The handles of the default streams mean those of the current context. Other handles name their context themselves,
-        // and the driver refuses a stream and an event that do not belong together.
-        if matches!(stream, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD)
-            && current != self.context.as_raw()
-        {
-            return Err(Error::invalid_argument(
-                "CudaEvent::record",
-                "another device than the event's is current",
-            ));
+        let driver = loaded_driver()?;
+        if !self.context.is_current(driver) {
+            let (_, current) = driver_in_context()?;
+            self.context.check()?;
+            // The handles of the default streams mean those of the current context. Other handles name their context themselves,
+            // and the driver refuses a stream and an event that do not belong together.
+            if matches!(stream, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD)
+                && current != self.context.as_raw()
+            {
+                return Err(Error::invalid_argument(
+                    "CudaEvent::record",
+                    "another device than the event's is current",
+                ));
+            }
         }
         // SAFETY: `self.handle` is an event of ours; the stream exists, by the caller's contract.
         check("cuEventRecord", unsafe { driver.cuEventRecord(self.handle, stream) })

@@ -11,8 +11,8 @@ use std::alloc::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
-    Context, DevicePtr, Error, RelaxedCapture, StreamRef, check, current_driver, driver_for_drop,
-    driver_in_context,
+    Context, DevicePtr, Error, RelaxedCapture, StreamRef, ask_again, check, current_driver,
+    driver_for_drop, driver_in_context,
 };
 use rmm_sys::{
     CuMemAccessFlags, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool,
@@ -214,10 +214,8 @@ impl DriverPool {
             return;
         }
         // After a reset of the device the stream's handle may be another stream's. A question that fails for another reason is asked again.
-        let check = || stream.check_context();
-        let exists = || check().or_else(|it| if it.is_context_lost() { Err(it) } else { check() });
         if let Some(driver) = calls_for_freeing()
-            && exists().is_ok()
+            && ask_again(|| stream.check_context()).is_ok()
         {
             // SAFETY: by the caller's contract the memory came from this pool and is not freed yet, and all uses are ordered
             // before this place on the stream.

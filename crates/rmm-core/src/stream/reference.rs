@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use rmm_sys::{CuStream, Driver};
 
 use super::{CudaStream, StreamId, StreamKind};
-use crate::driver::{check, driver_in_context};
+use crate::driver::{check, driver_in_context, loaded_driver};
 use crate::{Context, CudaEvent, Device, Error, TimedEvent};
 
 /// A stream, borrowed: what resources and containers take. Copying costs nothing and calls nothing.
@@ -112,8 +112,12 @@ impl<'a> StreamRef<'a> {
 
     /// The driver, for a call that names this stream: its context [still exists](Self::check_context), and some context is current.
     pub(crate) fn driver(self) -> Result<&'static Driver, Error> {
-        self.check_context()?;
-        Ok(driver_in_context()?.0)
+        let driver = loaded_driver()?;
+        if !self.stream.context().is_some_and(|context| context.is_current(driver)) {
+            self.check_context()?;
+            driver_in_context()?;
+        }
+        Ok(driver)
     }
 
     /// The context that the stream belongs to; for a default stream the current one.

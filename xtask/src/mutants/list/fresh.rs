@@ -482,8 +482,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "container-frees-on-a-default-stream-elsewhere",
         file: BLOCK,
-        original: "!is_gone(error) && !self.needs_context() && self.order.settle_anyhow()",
-        replacement: "!is_gone(error) && self.order.settle_anyhow()",
+        original: "!is_gone(error) && !self.needs_context() && self.order.settle_on_host()",
+        replacement: "!is_gone(error) && self.order.settle_on_host()",
         breaks: "memory goes back on the default stream of another device",
     },
     Mutant {

@@ -39,8 +39,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "free-on-a-stream-of-a-dead-context",
         file: DRIVER_POOL,
-        original: "            && exists().is_ok()\n",
-        replacement: "            && (exists().is_ok() || true)\n",
+        original: "            && ask_again(|| stream.check_context()).is_ok()\n",
+        replacement: "            && (ask_again(|| stream.check_context()).is_ok() || true)\n",
         breaks: "memory is freed in the order of a stream that may be another's by now",
     },
     Mutant {
@@ -119,5 +119,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "error.is_context_lost() && self.lock().outlives_context",
         replacement: "error.is_context_lost()",
         breaks: "addresses of a context that was reset are freed, although they are another's by now",
+    },
+    Mutant {
+        name: "whatever-is-current-is-the-context",
+        file: CONTEXT,
+        original: "code == CuResult::SUCCESS && id == self.id",
+        replacement: "code == CuResult::SUCCESS && id != 0",
+        breaks: "another context than the one that is entered stays current",
     },
 ];
