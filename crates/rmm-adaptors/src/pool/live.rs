@@ -38,7 +38,7 @@ type Shard = HashMap<Address, NodeId, BuildIdHasher>;
 /// A power of two.
 const SHARDS: usize = 64;
 /// Blocks from which on there are so many shards.
-const SHARDED_FROM: usize = 1 << 15;
+const SHARDED_FROM: usize = (1 << 14) / 8 * 7;
 /// The bits of a hash that name the shard: tables use the lowest ones, and the seven highest.
 const SHARD_BITS_FROM: u32 = 48;
 
