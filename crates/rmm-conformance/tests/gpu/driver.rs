@@ -51,6 +51,8 @@ mod resets;
 mod stall;
 #[path = "driver/streams.rs"]
 mod streams;
+#[path = "driver/survivors.rs"]
+mod survivors;
 #[path = "driver/virtual_memory.rs"]
 mod virtual_memory;
 #[path = "driver/whole_context.rs"]
