@@ -81,12 +81,22 @@ pub(super) struct Node {
 /// All records. Freed records are used again, so a steady program needs no host memory.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    nodes: Vec<Node>,
+    /// The first [`FIRST`] records, in one place.
+    first: Vec<Node>,
+    /// The others, so many in each. None of them ever moves: to move a million takes longer than a call may.
+    ///
+    /// # Invariant
+    /// Empty while `first` has room. All but the last have [`CHUNK`] records, and the last at least one.
+    further: Vec<Vec<Node>>,
     /// The first record that waits to be used again; each links to the next.
     unused: Option<NodeId>,
 }
 
-/// A part of the records by which they grow: doubling would waste more memory than it saves time.
+/// Records that are moved when their number grows: few enough for that to be a short call, and all that most programs need.
+const FIRST: usize = 1 << 14;
+/// Records in each of the further pieces.
+const CHUNK: usize = 1 << 12;
+/// A part of the first records by which they grow: doubling would waste more memory than it saves time.
 const GROWTH: usize = 16;
 /// The fewest by which they grow.
 const LEAST_GROWTH: usize = 256;
@@ -94,53 +104,152 @@ const LEAST_GROWTH: usize = 256;
 impl Nodes {
     pub(super) fn insert(&mut self, node: Node) -> NodeId {
         if let Some(id) = self.unused {
-            self.unused = self.nodes[id.index()].next;
-            self.nodes[id.index()] = node;
+            self.unused = self.get(id).next;
+            *self.get_mut(id) = node;
             return id;
         }
-        let id = NodeId::at(self.nodes.len())
-            .expect("2^32 records are more than any host's memory holds");
-        if self.nodes.len() == self.nodes.capacity() {
-            self.nodes.reserve_exact((self.nodes.len() / GROWTH).max(LEAST_GROWTH));
-        }
-        self.nodes.push(node);
+        let id =
+            NodeId::at(self.count()).expect("2^32 records are more than any host's memory holds");
+        self.push(node);
         id
     }
 
+    fn push(&mut self, node: Node) {
+        if self.first.len() < FIRST {
+            if self.first.len() == self.first.capacity() {
+                let growth = (self.first.len() / GROWTH).max(LEAST_GROWTH);
+                self.first.reserve_exact(growth.min(FIRST - self.first.len()));
+            }
+            self.first.push(node);
+            return;
+        }
+        match self.further.last_mut() {
+            Some(last) if last.len() < CHUNK => last.push(node),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(node);
+                self.further.push(chunk);
+            }
+        }
+    }
+
     pub(super) fn remove(&mut self, id: NodeId) {
-        let node = &mut self.nodes[id.index()];
+        let next = self.unused.replace(id);
+        let node = self.get_mut(id);
         node.state = State::Unused;
-        node.next = self.unused.replace(id);
+        node.next = next;
     }
 
     /// How many records there are, used or not.
     pub(super) fn count(&self) -> usize {
-        self.nodes.len()
+        let last = self.further.last().map_or(0, Vec::len);
+        self.first.len() + self.further.len().saturating_sub(1) * CHUNK + last
     }
 
     /// Host bytes of all records.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        (self.nodes.capacity() * size_of::<Node>()) as u64
+        let records = self.first.capacity() + self.further.len() * CHUNK;
+        let chunks = self.further.capacity() * size_of::<Vec<Node>>();
+        (records * size_of::<Node>() + chunks) as u64
     }
 
     /// Frees the host memory of unused records at the end.
     pub(super) fn shrink(&mut self) {
         let is_used = |node: &Node| !matches!(node.state, State::Unused);
-        self.nodes.truncate(self.nodes.iter().rposition(is_used).map_or(0, |last| last + 1));
-        self.nodes.shrink_to_fit();
+        let used_of = |nodes: &[Node]| nodes.iter().rposition(is_used).map_or(0, |last| last + 1);
+        while let Some(last) = self.further.last_mut() {
+            let used = used_of(last);
+            last.truncate(used);
+            if used > 0 {
+                break;
+            }
+            self.further.pop();
+        }
+        if self.further.is_empty() {
+            self.first.truncate(used_of(&self.first));
+            self.first.shrink_to_fit();
+        }
+        self.further.shrink_to_fit();
         self.unused = None;
-        for index in (0..self.nodes.len()).rev() {
-            if matches!(self.nodes[index].state, State::Unused) {
-                self.nodes[index].next = std::mem::replace(&mut self.unused, NodeId::at(index));
+        for index in (0..self.count()).rev() {
+            let id = NodeId::at(index).expect("it is the number of a record");
+            if matches!(self.get(id).state, State::Unused) {
+                self.get_mut(id).next = self.unused.replace(id);
             }
         }
     }
 
+    #[inline]
     pub(super) fn get(&self, id: NodeId) -> &Node {
-        &self.nodes[id.index()]
+        let index = id.index();
+        self.first.get(index).unwrap_or_else(|| {
+            let (chunk, index) = Self::place(index);
+            &self.further[chunk][index]
+        })
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.index()]
+        let index = id.index();
+        self.first.get_mut(index).unwrap_or_else(|| {
+            let (chunk, index) = Self::place(index);
+            &mut self.further[chunk][index]
+        })
+    }
+
+    /// Where a record is that is not among the first.
+    fn place(index: usize) -> (usize, usize) {
+        let index = index - FIRST;
+        (index / CHUNK, index % CHUNK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(offset: u64) -> Node {
+        let (segment, state) = (SegmentId(0), State::Live);
+        let [before, after, previous, next] = [None; 4];
+        Node { segment, offset, size: 256, state, before, after, previous, next }
+    }
+
+    #[test]
+    fn records_stay_what_they_are_while_others_come_and_go() {
+        let mut nodes = Nodes::default();
+        let count = FIRST + 2 * CHUNK + 5;
+        let ids: Vec<NodeId> = (0..count as u64).map(|offset| nodes.insert(node(offset))).collect();
+        assert_eq!(nodes.count(), count);
+        for &id in &ids[10..count - 10] {
+            nodes.remove(id);
+        }
+        nodes.shrink();
+        assert_eq!(nodes.count(), count, "the last is used");
+        for &id in &ids[count - 10..] {
+            nodes.remove(id);
+        }
+        nodes.shrink();
+        assert_eq!(nodes.count(), 10);
+        assert!(nodes.bookkeeping_bytes() < 2 * 10 * size_of::<Node>() as u64);
+        let again: Vec<NodeId> =
+            (0..count as u64).map(|offset| nodes.insert(node(offset))).collect();
+        for (offset, &id) in (0..).zip(ids[..10].iter().chain(&again)) {
+            let expected = if offset < 10 { offset } else { offset - 10 };
+            assert_eq!({ nodes.get(id).offset }, expected);
+        }
+    }
+
+    #[test]
+    fn unused_records_come_again_before_new_ones() {
+        let mut nodes = Nodes::default();
+        let ids: Vec<NodeId> =
+            (0..(FIRST + CHUNK) as u64).map(|at| nodes.insert(node(at))).collect();
+        for &id in [&ids[3], &ids[FIRST], &ids[FIRST + 7]] {
+            nodes.remove(id);
+        }
+        let mut again: Vec<usize> = (0..3).map(|at| nodes.insert(node(at)).index()).collect();
+        again.sort_unstable();
+        assert_eq!(again, [3, FIRST, FIRST + 7]);
+        assert_eq!(nodes.insert(node(0)).index(), FIRST + CHUNK);
     }
 }
