@@ -6,7 +6,8 @@ use std::time::Duration;
 use rmm_adaptors::{ArenaMemoryResource, FixedSizeMemoryResource, PoolMemoryResource};
 use rmm_core::{CaptureScope, Device, Resource, StreamRef};
 use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
-use rmm_sim::{Entered, Kernel, Machine, Schedule, ViolationKind};
+use rmm_sim::{Entered, Fault, Kernel, Machine, Schedule, ViolationKind};
+use rmm_sys::CuResult;
 
 use crate::graphs::{alone, begin};
 use crate::short::{MIB, free, layout, stream};
@@ -84,4 +85,21 @@ fn a_pool_that_ends_during_a_capture_it_does_not_know_of_takes_nothing_away() {
     let of_memory = |kind: &ViolationKind| *kind != ViolationKind::CaptureUnsafe;
     let found: Vec<_> = machine.violations().into_iter().filter(|it| of_memory(&it.kind)).collect();
     assert!(found.is_empty(), "{found:?}");
+}
+
+#[test]
+fn what_no_event_stands_for_stays_when_the_device_cannot_be_waited_for() {
+    let (machine, _entered) = adversary();
+    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
+    let legacy = StreamRef::legacy();
+    let block = pool.allocate(legacy, layout(4096)).expect("memory");
+    let kernel = Kernel::new("slow", |_| ()).writes(block, 4096).lasts(Duration::from_secs(1000));
+    // SAFETY: no part of the program reads or writes the memory.
+    unsafe { machine.launch_on_shared(legacy.as_raw(), kernel) }.expect("a launch");
+    machine.fail(Fault::from_nth("cuEventRecord", 1, CuResult::UNKNOWN));
+    free(&pool, legacy, block, 4096);
+    let scope = CaptureScope::announce();
+    drop(pool);
+    drop(scope);
+    machine.assert_no_violations();
 }
