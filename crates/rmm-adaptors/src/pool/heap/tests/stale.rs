@@ -16,7 +16,9 @@ fn a_piece_whose_record_is_of_another_segment_stays() {
     let found = heap.unused_pieces();
     assert_eq!(found.len(), 1);
     // The second block's record goes to the next segment, which is as unused, and longer.
+    let second = take(&mut heap, PAGE);
     heap.free(first, ListId::CLEAN, 0);
+    heap.free(second, ListId::CLEAN, 0);
     let block = take(&mut heap, 2 * PAGE);
     heap.add_segment(&[2 * PAGE]);
     assert_eq!(heap.remove_pieces(found), [], "it is in use");
