@@ -1,5 +1,6 @@
 //! Streams that are being captured into graphs, seen from those who manage memory.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult, watch};
@@ -106,32 +107,43 @@ impl StreamRef<'_> {
 #[derive(Debug)]
 #[must_use = "the mode is changed only while the guard lives"]
 pub struct RelaxedCapture {
-    /// The mode to restore, if it was changed.
-    former: Option<CuCaptureMode>,
     /// The mode is the thread's.
     thread_bound: PhantomData<*const ()>,
+}
+
+thread_local! {
+    /// How many guards this thread has, and the mode to restore after the last, if it was changed. Guards may be dropped in any order.
+    static RELAXED: Cell<(usize, Option<CuCaptureMode>)> = const { Cell::new((0, None)) };
 }
 
 impl RelaxedCapture {
     /// Relaxes the thread's mode; if the driver refuses, the mode stays as it is.
     pub fn enter() -> Self {
-        let former = loaded_driver().ok().and_then(|driver| {
-            let mut mode = CuCaptureMode::RELAXED;
-            // SAFETY: `mode` may be read and written to.
-            let code = unsafe { driver.cuThreadExchangeStreamCaptureMode(&raw mut mode) };
-            (code == CuResult::SUCCESS).then_some(mode)
-        });
-        Self { former, thread_bound: PhantomData }
+        let (guards, former) = RELAXED.get();
+        RELAXED.set((guards + 1, former.or_else(|| exchange(CuCaptureMode::RELAXED))));
+        Self { thread_bound: PhantomData }
     }
+}
+
+/// Gives the thread another mode, and returns the one that it had.
+fn exchange(mode: CuCaptureMode) -> Option<CuCaptureMode> {
+    let (driver, mut mode) = (loaded_driver().ok()?, mode);
+    // SAFETY: `mode` may be read and written to.
+    let code = unsafe { driver.cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+    (code == CuResult::SUCCESS).then_some(mode)
 }
 
 impl Drop for RelaxedCapture {
     fn drop(&mut self) {
-        if let Some(mut mode) = self.former
-            && let Some(driver) = driver_for_drop()
+        let (guards, former) = RELAXED.get();
+        let is_last = guards == 1;
+        RELAXED.set((guards - 1, former.filter(|_| !is_last)));
+        if is_last
+            && let Some(former) = former
+            && driver_for_drop().is_some()
         {
-            // SAFETY: as in `enter`. A failure means that the driver is gone: nothing to restore.
-            let _gone = unsafe { driver.cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+            // A failure means that the driver is gone: nothing to restore.
+            let _gone = exchange(former);
         }
     }
 }

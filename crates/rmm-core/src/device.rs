@@ -117,7 +117,7 @@ impl Device {
     /// The device's number, from 0.
     #[doc(alias = "rmm::cuda_device_id::value")]
     pub fn ordinal(self) -> usize {
-        usize::try_from(self.0.0).unwrap_or(0)
+        usize::try_from(self.0.0).expect("the driver numbers devices from 0")
     }
 
     /// The driver's own value.

@@ -69,7 +69,10 @@ impl Arenas {
                 continue;
             }
             for (start, end) in held {
-                let place = |address: u64| u16::try_from((address - base) / GRANULE).unwrap_or(0);
+                let place = |address: u64| {
+                    u16::try_from((address - base) / GRANULE)
+                        .expect("what is held of a superblock lies in it")
+                };
                 let parts = block.parts(place(start), place(end)).map(|(_, part)| part);
                 pieces.push((start, parts.collect()));
             }

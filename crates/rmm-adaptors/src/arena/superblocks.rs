@@ -189,8 +189,8 @@ fn align(
 ) -> (u16, u16) {
     let address = base + u64::from(at) * GRANULE;
     let by = (address.next_multiple_of(alignment) - address) / GRANULE;
-    // Less than the slack, which is the alignment less a granule.
-    let at = block.cut_front(at, u16::try_from(by).unwrap_or(0));
+    let by = u16::try_from(by).expect("at most the slack, which is the alignment less a granule");
+    let at = block.cut_front(at, by);
     let size = granules - slack;
     block.cut_back(at, size);
     (at, size)

@@ -270,13 +270,15 @@ impl Base {
         let mut freed = 0;
         for (piece, parts) in pieces {
             let mut next = state.forget_live(DevicePtr(piece));
+            debug_assert!(next.is_some(), "a piece is live until it is taken apart");
             for part in parts {
                 let Some(node) = next else { break };
                 next = state.heap.split_live(node, part.bytes);
                 if part.is_live {
                     note_live(&mut state, node);
                 } else {
-                    freed += state.heap.free(node, list, point).unwrap_or(0);
+                    let bytes = state.heap.free(node, list, point);
+                    freed += bytes.expect("what was split from a live block is live");
                 }
                 self.in_pieces.fetch_sub(part.bytes, Ordering::Relaxed);
             }

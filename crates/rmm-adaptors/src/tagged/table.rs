@@ -51,15 +51,14 @@ fn key(pointer: DevicePtr) -> Option<u64> {
 
 impl Table {
     fn bits(table: usize) -> u32 {
-        FIRST_BITS + STEP_BITS * u32::try_from(table).unwrap_or(0)
+        FIRST_BITS + STEP_BITS * u32::try_from(table).expect("there are few tables")
     }
 
     /// The slots for a key, in the tables that there are.
     #[inline]
     fn group(groups: &[Group], bits: u32, key: u64) -> &[AtomicU64; WAYS] {
         let place = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits);
-        // The length is 2^bits.
-        &groups[usize::try_from(place).unwrap_or(0)].0
+        &groups[usize::try_from(place).expect("below the length, which is 2^bits")].0
     }
 
     #[inline]

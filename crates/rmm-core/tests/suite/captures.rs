@@ -6,7 +6,7 @@ use rmm_core::{
     CaptureScope, CudaEvent, CudaStream, Error, RelaxedCapture, RetiringStream, StreamFlags,
     StreamRef, StreamWatcher, current_driver,
 };
-use rmm_sim::Machine;
+use rmm_sim::{Fault, Machine};
 use rmm_sys::{CuCaptureMode, CuResult};
 
 use crate::world::calls_of;
@@ -74,6 +74,32 @@ fn a_relaxed_thread_spoils_no_capture_and_is_as_before_afterwards() {
     let refused = event.is_complete().unwrap_err();
     assert_eq!(refused.code(), Some(CuResult::STREAM_CAPTURE_UNSUPPORTED));
     assert_eq!(machine.violations().len(), 1);
+}
+
+#[test]
+fn relaxed_guards_may_be_dropped_in_any_order() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let _driver_is_initialised = current_driver().unwrap();
+    let first = RelaxedCapture::enter();
+    let second = RelaxedCapture::enter();
+    drop(first);
+    assert_eq!(mode(), CuCaptureMode::RELAXED, "one guard is left");
+    drop(second);
+    assert_eq!(mode(), CuCaptureMode::GLOBAL);
+}
+
+#[test]
+fn a_guard_relaxes_a_mode_that_another_could_not() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let _driver_is_initialised = current_driver().unwrap();
+    machine.fail(Fault::nth("cuThreadExchangeStreamCaptureMode", 1, CuResult::UNKNOWN));
+    let refused = RelaxedCapture::enter();
+    let relaxed = RelaxedCapture::enter();
+    assert_eq!(mode(), CuCaptureMode::RELAXED);
+    drop((refused, relaxed));
+    assert_eq!(mode(), CuCaptureMode::GLOBAL);
 }
 
 #[derive(Default)]

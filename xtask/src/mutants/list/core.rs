@@ -5,6 +5,7 @@ use super::Mutant;
 const ANY: &str = "crates/rmm-core/src/erased/any.rs";
 const BUFFER: &str = "crates/rmm-containers/src/buffer.rs";
 const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
+const CAPTURE: &str = "crates/rmm-core/src/capture.rs";
 const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
 const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
 const ERASED: &str = "crates/rmm-core/src/erased.rs";
@@ -67,5 +68,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         original: "        let caps = kind.map_or_else(|| resource.accessibility(), MemoryKind::caps);",
         replacement: "        let caps = kind.map_or(MemoryCaps::all(), MemoryKind::caps);",
         breaks: "a view promises what nobody says of the memory",
+    },
+    Mutant {
+        name: "relaxed-mode-ends-with-the-first-guard",
+        file: CAPTURE,
+        original: "let is_last = guards == 1;",
+        replacement: "let is_last = guards > 0;",
+        breaks: "a guard that lives does not keep the thread's mode relaxed",
+    },
+    Mutant {
+        name: "relaxed-mode-stays",
+        file: CAPTURE,
+        original: "let is_last = guards == 1;",
+        replacement: "let is_last = guards == 0;",
+        breaks: "the thread's mode stays relaxed after the last guard",
     },
 ];

@@ -153,8 +153,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "relaxed-mode-is-strict",
         file: CAPTURE,
-        original: "let mut mode = CuCaptureMode::RELAXED",
-        replacement: "let mut mode = CuCaptureMode::GLOBAL",
+        original: "exchange(CuCaptureMode::RELAXED)",
+        replacement: "exchange(CuCaptureMode::GLOBAL)",
         breaks: "a pool's calls spoil captures",
     },
     Mutant {
@@ -335,8 +335,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "links-to-records-that-are-gone",
         file: NODES,
-        original: "self.nodes.shrink_to_fit();\n        self.unused = None;",
-        replacement: "self.nodes.shrink_to_fit();\n        ",
+        original: "self.further.shrink_to_fit();\n        self.unused = None;",
+        replacement: "self.further.shrink_to_fit();\n        ",
         breaks: "a block gets a record that was freed",
     },
     Mutant {
