@@ -135,6 +135,10 @@ impl<'a> Judge<'a> {
     }
 
     fn nextest(&self, scope: Scope<'_>) -> Command {
+        // Most of a mutant's time goes into compiling, and debug information would be much of that. Tests of the software device's reports
+        // look for lines of the program.
+        let needs_lines = matches!(scope, Scope::Package("rmm-sim"));
+        let debug = if needs_lines { "line-tables-only" } else { "0" };
         let mut command = cargo();
         command
             .current_dir(self.workspace.root())
@@ -144,9 +148,9 @@ impl<'a> Judge<'a> {
             // The same programs each time; which of them shows the fault is of no interest, and looking for the smallest takes long.
             .env("PROPTEST_RNG_SEED", "1")
             .env("PROPTEST_MAX_SHRINK_ITERS", "0")
-            // Most of a mutant's time goes into compiling: debug information would be much of that, and one line changes little of a crate.
-            .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            .env("CARGO_PROFILE_TEST_DEBUG", "0")
+            .env("CARGO_PROFILE_DEV_DEBUG", debug)
+            .env("CARGO_PROFILE_TEST_DEBUG", debug)
+            // One line changes little of a crate.
             .env("CARGO_INCREMENTAL", "1");
         match scope {
             Scope::Models => command

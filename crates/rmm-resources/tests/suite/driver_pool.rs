@@ -1,6 +1,6 @@
 //! Pools of the driver's: their attributes, and who may use them.
 
-use rmm_core::{Device, ErrorKind, Resource, SyncResource};
+use rmm_core::{Device, ErrorKind, Resource, SyncResource, current_driver};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     DriverPool, ExportHandleTypes, ImportedPool, PoolReuse,
@@ -179,4 +179,25 @@ fn a_driver_that_does_not_tell_what_a_pool_was_made_with_says_so() {
         let words = "DriverPool is not supported here: what a pool was made with needs a driver of CUDA 13.2";
         assert_eq!(error.to_string(), words);
     }
+}
+
+#[test]
+fn nothing_is_freed_in_the_order_of_a_stream_whose_context_was_reset() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let resource = CudaAsyncMemoryResource::new().unwrap();
+    let (old, asked) = (stream(), layout(MIB, 256));
+    let pointer = resource.allocate(old.as_ref(), asked).unwrap();
+    let device = Device::current().unwrap();
+    // SAFETY: what follows is what the library promises to bear.
+    let code = unsafe { current_driver().unwrap().cuDevicePrimaryCtxReset_v2(device.as_raw()) };
+    assert!(code.is_success(), "{code}");
+    let _next_is_current = device.make_current().unwrap();
+    // Its handle may be that of the old one.
+    let _new = stream();
+    // SAFETY: allocated above with this layout on this stream; all work has ended with the context.
+    unsafe { resource.deallocate(old.as_ref(), pointer, asked) };
+    let frees = machine.call_counts().into_iter().filter(|&(name, _)| name == "cuMemFreeAsync");
+    assert_eq!(frees.map(|(_, count)| count).sum::<u64>(), 0, "it stays allocated");
+    machine.assert_no_violations();
 }
