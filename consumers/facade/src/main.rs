@@ -6,7 +6,8 @@ use std::io::{Write as _, stdout};
 
 use rmm::bytemuck::{Pod, Zeroable};
 use rmm::prelude::*;
-use rmm::{CudaStreamPool, Device, StreamFlags, TimedEvent};
+use rmm::stream::{StreamFlags, TimedEvent};
+use rmm::{CudaStreamPool, Device};
 
 thread_local! {
     /// Dropped when the program has left `main`.

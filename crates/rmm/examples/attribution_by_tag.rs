@@ -7,8 +7,9 @@ mod device;
 use std::error::Error;
 use std::io::Write as _;
 
+use rmm::TaggedResourceAdaptor;
+use rmm::mr::Tag;
 use rmm::prelude::*;
-use rmm::{Tag, TaggedResourceAdaptor};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let _device = device::open();

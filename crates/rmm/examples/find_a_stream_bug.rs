@@ -4,8 +4,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rmm::StreamFlags;
 use rmm::prelude::*;
+use rmm::stream::StreamFlags;
 use rmm_sim::{Kernel, Machine};
 
 /// One stream fills a vector, another one sums it up.

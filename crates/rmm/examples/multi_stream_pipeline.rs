@@ -4,8 +4,8 @@
 
 mod device;
 
-use rmm::StreamFlags;
 use rmm::prelude::*;
+use rmm::stream::StreamFlags;
 
 const ELEMENTS: usize = 1 << 16;
 

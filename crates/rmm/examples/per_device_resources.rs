@@ -2,8 +2,9 @@
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 
+use rmm::Device;
+use rmm::mr::{per_device_resource, set_per_device_resource};
 use rmm::prelude::*;
-use rmm::{Device, per_device_resource, set_per_device_resource};
 
 type Pool = PoolMemoryResource<CudaMemoryResource>;
 
@@ -43,7 +44,7 @@ fn main() -> Result<(), rmm::Error> {
         println!("device {}: {:?}", device.ordinal(), pool.statistics());
         assert_eq!(pool.statistics().allocations, 1);
         assert!(per_device_resource(device)?.is_equal(pool));
-        rmm::reset_per_device_resource(device)?;
+        rmm::mr::reset_per_device_resource(device)?;
     }
     Ok(())
 }

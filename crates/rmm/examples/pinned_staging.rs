@@ -4,8 +4,9 @@
 
 mod device;
 
+use rmm::PinnedHostMemoryResource;
+use rmm::containers::HostVec;
 use rmm::prelude::*;
-use rmm::{HostVec, PinnedHostMemoryResource};
 
 fn main() -> Result<(), rmm::Error> {
     let _device = device::open();

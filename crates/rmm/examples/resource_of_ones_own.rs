@@ -8,8 +8,10 @@ use std::alloc::Layout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rmm::custom::Claims;
 use rmm::prelude::*;
-use rmm::{Claims, DevicePtr, Error, HasProperty, Property};
+use rmm::property::{HasProperty, Property};
+use rmm::{DevicePtr, Error};
 
 #[derive(Clone, Debug)]
 struct Capped<R> {

@@ -32,21 +32,31 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | memory from the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`] and their kin for managed, pinned and host memory |
-//! | allocations that cost little | [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream |
-//! | what memory does | [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`], [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for whose it is |
-//! | limits, and what is behind them | [`LimitingResourceAdaptor`], [`FallbackMemoryResource`], [`FailureCallbackResourceAdaptor`] |
+//! | memory resources over the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`], [`VirtualMemoryResource`], and those for managed, pinned and host memory |
+//! | suballocators | [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream |
+//! | adaptors that observe | [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`], [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for attribution |
+//! | adaptors that limit or fall back | [`LimitingResourceAdaptor`], [`FallbackMemoryResource`], [`FailureCallbackResourceAdaptor`] |
 //! | a stack of resources from text | [`ResourceSpec`] |
-//! | bytes and elements on a device | [`DeviceBuffer`], [`DeviceUVector`], [`DeviceScalar`] |
-//! | elements of a type of one's own | [`bytemuck`], whose `Pod` says what may be one |
-//! | parts of them, on several streams | [`DeviceSlice`], [`DeviceSliceMut`] |
-//! | memory that the host and devices share | [`PinnedVec`], [`ManagedVec`] |
-//! | the resource used where none is named | [`current_device_resource`], [`set_current_device_resource`] |
-//! | order of work | [`CudaStream`], [`StreamRef`], [`CudaEvent`], [`CudaStreamPool`] |
-//! | resources whose type is forgotten | [`AnyResource`], [`ResourceRef`] |
-//! | a resource of one's own | [`SyncResource`], [`Resource`], [`HasProperty`] |
-//! | why something failed | [`Error`], [`ErrorKind`] |
-//! | the driver's own functions and handles | [`sys`] |
+//! | type-erased resources | [`AnyResource`], [`ResourceRef`] |
+//! | the current resource of each device | [`current_device_resource`], [`set_current_device_resource`] |
+//! | containers in device memory | [`DeviceBuffer`], [`DeviceUVector`], [`DeviceScalar`]; [`DeviceSlice`], [`DeviceSliceMut`] for parts of them on several streams |
+//! | memory shared by host and devices | [`PinnedVec`], [`ManagedVec`] |
+//! | element types of your own | [`bytemuck`], whose `Pod` marks them |
+//! | streams and events | [`CudaStream`], [`StreamRef`], [`CudaEvent`], [`CudaStreamPool`] |
+//! | errors | [`Error`], [`ErrorKind`] |
+//!
+//! The root holds what most programs name. The rest is in modules:
+//!
+//! | module | what |
+//! |---|---|
+//! | [`mr`] | all memory resources and adaptors, with their builders, policies and statistics |
+//! | [`containers`] | all containers |
+//! | [`stream`], [`device`] | stream flags and priorities, contexts, capture; device capabilities, free memory, prefetching |
+//! | [`property`], [`introspect`] | what memory can be accessed from; what a stack of resources consists of |
+//! | [`error`] | what an out-of-memory error knows |
+//! | [`custom`] | writing a memory resource or an adaptor |
+//! | [`proposal`] | the CUDA `<memory_resource>` proposal's kinds, capabilities and views |
+//! | [`driver`] | the driver API beside this library |
 //!
 //! Every item can be found by the name that it has in RMM or CUDA: search for `device_uvector` or `cudaMallocAsync`.
 //!
@@ -73,7 +83,7 @@ mod checking_stream_order {}
 /// The guide to containers and the order of what streams do to them.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/containers.md")]
-mod containers {}
+mod containers_guide {}
 
 /// What those who come from RMM find where, likewise.
 #[cfg(doctest)]
@@ -101,19 +111,45 @@ mod migrating_from_rmm {
 #[doc = include_str!("../../../docs/tracing.md")]
 mod tracing {}
 
-pub use rmm_adaptors::*;
-#[cfg(feature = "allocator-api2")]
-pub use rmm_containers::HostAllocator;
+pub mod containers;
+pub mod custom;
+pub mod device;
+pub mod driver;
+pub mod error;
+pub mod introspect;
+pub mod mr;
+pub mod property;
+pub mod proposal;
+pub mod stream;
+
 pub use rmm_containers::bytemuck;
 #[cfg(feature = "half")]
 pub use rmm_containers::half;
-pub use rmm_containers::{
-    DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, HostVec, ManagedVec,
-    OnStream, PinnedVec,
+
+#[doc(inline)]
+pub use containers::{
+    DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, ManagedVec, PinnedVec,
 };
-pub use rmm_core::*;
-pub use rmm_resources::*;
-pub use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, SpecError};
+#[doc(inline)]
+pub use device::{Device, DevicePtr};
+#[doc(inline)]
+pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "tracing")]
+#[doc(inline)]
+pub use mr::TracingResourceAdaptor;
+#[doc(inline)]
+pub use mr::{
+    AlignedResourceAdaptor, AnyResource, ArenaMemoryResource, BinningMemoryResource,
+    CallbackMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource,
+    FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
+    HostMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, ManagedMemoryResource,
+    PinnedHostMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor, Resource, ResourceRef,
+    ResourceSpec, StatisticsResourceAdaptor, SyncResource, TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor, TrackingResourceAdaptor, VirtualMemoryResource,
+    current_device_resource, reset_current_device_resource, set_current_device_resource,
+};
+#[doc(inline)]
+pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 
 /// What most programs use: the resources, streams and containers, and the traits whose methods are called on them.
 ///
@@ -124,9 +160,10 @@ pub use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, SpecError};
 /// assert_eq!(resource.name(), "cuda"); // a method of `SyncResource`
 /// ```
 pub mod prelude {
+    pub use crate::introspect::Introspect;
     pub use crate::{
         AnyResource, CudaAsyncMemoryResource, CudaEvent, CudaMemoryResource, CudaStream,
-        DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, Introspect,
+        DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector,
         LoggingResourceAdaptor, ManagedVec, PinnedVec, PoolMemoryResource, Resource, ResourceRef,
         StreamRef, SyncResource,
     };

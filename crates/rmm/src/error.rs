@@ -1,0 +1,15 @@
+//! Errors, and the details of those that report memory as exhausted.
+
+pub use rmm_core::{Error, ErrorKind, Exhaustion, HeldByStream, Shortage};
+pub use rmm_spec::SpecError;
+
+/// A result whose error is [`Error`], unless another is named.
+///
+/// ```
+/// fn first_half(bytes: usize) -> rmm::Result<usize> {
+///     Ok(bytes / 2)
+/// }
+/// assert_eq!(first_half(512)?, 256);
+/// # Ok::<(), rmm::Error>(())
+/// ```
+pub type Result<T, E = Error> = std::result::Result<T, E>;

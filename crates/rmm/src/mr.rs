@@ -1,0 +1,37 @@
+//! Memory resources: those of the driver, suballocators, adaptors, their builders and statistics, type-erased resources, and the current
+//! resource of each device.
+//!
+//! Named after RMM's namespace `rmm::mr`. The resources that most programs name are in the root too.
+
+#[cfg(feature = "tracing")]
+pub use rmm_adaptors::TracingResourceAdaptor;
+pub use rmm_adaptors::{
+    AlignedResourceAdaptor, AllocationCounters, ArenaMemoryResource, ArenaMemoryResourceBuilder,
+    ArenaOfStream, ArenaReport, ArenaStatistics, BinningMemoryResource,
+    BinningMemoryResourceBuilder, CallSite, CallbackMemoryResource, Counter, FailedAllocation,
+    FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource,
+    FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE,
+    LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
+    OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset,
+    PoolStatistics, PrefetchResourceAdaptor, ReleasePolicy, StatisticsResourceAdaptor,
+    StatisticsScope, Tag, TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
+    TrackingFinding, TrackingReport, TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
+};
+pub use rmm_core::{
+    AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResource, DeviceResourceRef,
+    HostAsyncResourceRef, HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef,
+    Resource, ResourceRef, StreamBound, SyncResource, SyncResourceRef, Synchronized, per_device,
+};
+#[cfg(unix)]
+pub use rmm_resources::ImportedPool;
+pub use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder, CudaAsyncMemoryResource,
+    CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
+    CudaAsyncPinnedMemoryResourceBuilder, CudaAsyncViewMemoryResource, CudaMemoryResource,
+    DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource, PinnedFlags,
+    PinnedHostMemoryResource, PoolReuse, SamHeadroomMemoryResource, SystemMemoryResource,
+    VirtualMemoryResource, VirtualMemoryResourceBuilder, VirtualMemoryStatistics,
+    current_device_resource, per_device_resource, reset_current_device_resource,
+    reset_per_device_resource, set_current_device_resource, set_per_device_resource,
+};
+pub use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec};

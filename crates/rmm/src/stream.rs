@@ -1,0 +1,6 @@
+//! Streams, events, contexts and stream capture.
+
+pub use rmm_core::{
+    CaptureScope, Context, ContextGuard, CudaEvent, CudaStream, CudaStreamPool, RelaxedCapture,
+    StreamFlags, StreamId, StreamKind, StreamRef, TimedEvent, stream_priority_range,
+};

@@ -1,0 +1,70 @@
+//! The facade's modules: every public item of the parts is in one of them, and the root stays small.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Items in the root, modules not counted.
+const MOST_IN_ROOT: usize = 60;
+
+/// What sister crates and macros need of the parts, and programs do not name.
+const PLUMBING: [&str; 7] =
+    ["ClaimsOf", "Contains", "Erasable", "Members", "PropertySet", "SatisfiedBy", "ask_again"];
+
+fn file(path: &str) -> PathBuf {
+    let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the test");
+    Path::new(&root).join(path)
+}
+
+/// The last names of all `pub use` declarations of a source file.
+fn reexports(source: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for declaration in source.split("pub use ").skip(1) {
+        let (path, _) = declaration.split_once(';').expect("a declaration ends");
+        let path = path.rsplit(" as ").next().expect("a part");
+        let last = path.split("::").last().expect("a path has a last part");
+        let words = last.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        names.extend(words.filter(|word| !word.is_empty()).map(str::to_owned));
+    }
+    names
+}
+
+fn reexports_of(path: &str) -> BTreeSet<String> {
+    reexports(&fs::read_to_string(file(path)).expect("the file is there"))
+}
+
+fn modules() -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(file("src")).expect("the sources are there");
+    let paths = files.map(|entry| entry.expect("the sources are there").path());
+    paths.filter(|path| !path.ends_with("lib.rs"))
+}
+
+#[test]
+fn every_item_of_the_parts_is_in_a_module() {
+    let mut found = BTreeSet::new();
+    for module in modules() {
+        found.extend(reexports(&fs::read_to_string(module).expect("it is text")));
+    }
+    for part in ["rmm-core", "rmm-resources", "rmm-adaptors", "rmm-containers", "rmm-spec"] {
+        let items = reexports_of(&format!("../{part}/src/lib.rs"));
+        let is_missing = |name: &&String| {
+            let is_crate_or_plumbing = ["bytemuck", "half", "bytes_of_unit"]
+                .contains(&name.as_str())
+                || PLUMBING.contains(&name.as_str());
+            !found.contains(*name) && !is_crate_or_plumbing
+        };
+        let missing: Vec<_> = items.iter().filter(is_missing).collect();
+        assert!(missing.is_empty(), "{part}: {missing:?}");
+    }
+    assert!(found.len() > 150, "{} items", found.len());
+}
+
+#[test]
+fn the_root_holds_what_a_first_program_names() {
+    let source = fs::read_to_string(file("src/lib.rs")).expect("the file is there");
+    let (root, _) = source.split_once("pub mod prelude").expect("it has a prelude");
+    let items = reexports(root);
+    assert!(items.len() <= MOST_IN_ROOT, "{} items in the root: {items:?}", items.len());
+    let is_glob = |line: &&str| line.starts_with("pub use") && line.contains('*');
+    assert_eq!(root.lines().find(is_glob), None, "items are named one by one");
+}
