@@ -187,8 +187,8 @@ fn beside(
         let block = match resource.allocate(of(made.len()), layout) {
             Ok(block) => block,
             Err(error) => {
-                for (place, made) in made.into_iter().enumerate() {
-                    made.into_iter().for_each(|block| free(&mut times.free, place, block));
+                for (place, block) in made.into_iter().flatten().enumerate() {
+                    free(&mut times.free, place, block);
                 }
                 return Err(error);
             }

@@ -117,7 +117,8 @@ impl Device {
     /// The device's number, from 0.
     #[doc(alias = "rmm::cuda_device_id::value")]
     pub fn ordinal(self) -> usize {
-        usize::try_from(self.0.0).expect("the driver numbers devices from 0")
+        debug_assert!(self.0.0 >= 0, "the driver numbers devices from 0");
+        self.0.0.unsigned_abs() as usize
     }
 
     /// The driver's own value.
