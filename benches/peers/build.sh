@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the peers' programs from public wheels, with no CUDA installed: build.sh CACHE OUT
 #
-# CACHE keeps what was downloaded and unpacked (about 0.7 GiB; 0.1 GiB with PEERS_WITHOUT_TORCH=1). OUT gets bin/peers and bin/peer-call-log and, in
+# CACHE keeps what was downloaded and unpacked (about 0.7 GiB; 0.1 GiB with PEERS_WITHOUT_TORCH=1). OUT gets bin/peers and, in
 # lib, the libraries that they need beside the driver's.
 set -eu
 
@@ -42,8 +42,6 @@ u=$cache/unpacked
 cuda=$u/nvidia/cu13
 include="-I$u/librmm/include -I$u/librmm/include/rapids -I$u/librmm/include/nvtx3 -I$u/rapids_logger/include -I$cuda/include"
 libraries="$u/librmm/lib64/librmm.so $u/rapids_logger/lib64/librapids_logger.so $cuda/lib/libcudart.so.13"
-rmm_include=$include
-rmm_libraries=$libraries
 versions=$wheels
 if [ -z "${PEERS_WITHOUT_TORCH:-}" ]; then
     versions="$wheels $torch"
@@ -57,9 +55,6 @@ fi
 g++ -std=c++20 -O2 -Wall -Wextra -isystem "$cuda/include" $include "$here/peers.cpp" -x none $libraries \
     -Wl,-rpath,'$ORIGIN/../lib' -pthread -s -o "$out/bin/peers"
 # shellcheck disable=SC2086
-g++ -std=c++20 -O2 -Wall -Wextra -isystem "$cuda/include" $rmm_include "$here/call-log.cpp" -x none $rmm_libraries \
-    -Wl,-rpath,'$ORIGIN/../lib' -pthread -s -o "$out/bin/peer-call-log"
-# shellcheck disable=SC2086
 cp $libraries "$out/lib/"
 echo "$versions $(g++ --version | head -n 1)" | sed 's/==/ /g' >"$out/lib/peers.txt"
-echo "built $out/bin/peers and $out/bin/peer-call-log"
+echo "built $out/bin/peers"

@@ -4,7 +4,6 @@
 
 pub mod adaptors;
 pub mod allocators;
-pub mod call_log;
 pub mod handoff;
 pub mod nothing;
 pub mod player;

@@ -17,7 +17,6 @@ mod bench_gpu;
 mod build;
 mod cargo;
 mod ci;
-mod compare_logs;
 mod error;
 mod execute;
 mod metadata;
@@ -55,8 +54,6 @@ enum Command {
     Bench(bench::Args),
     /// Time our allocators and those of others on a GPU: from an archive for a machine with no Rust; or make the report of a run
     BenchGpu(bench_gpu::Args),
-    /// Write our log of a program and RMM's on a GPU, and say whether they are the same: from an archive of bench-gpu
-    CompareLogs(compare_logs::Args),
     /// Run everything that continuous integration runs for each change; with --all also what it runs once a week
     Ci(ci::Args),
     /// Break the pool, the base resources, the adaptors and the containers one line at a time, and see that a test notices each (half an hour; see --resume, --changed)
@@ -75,7 +72,6 @@ fn main() -> ExitCode {
         Command::TestGpu(args) => test_gpu::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::BenchGpu(args) => bench_gpu::run(&args),
-        Command::CompareLogs(args) => compare_logs::run(&args),
         Command::Ci(args) => ci::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Soak(args) => soak::run(&args),

@@ -24,7 +24,6 @@ pub(super) fn save(folder: &Path, without_peers: bool) -> Result<()> {
             ("rmm".to_owned(), build::rmm("release")?.path),
             ("protocol".to_owned(), build::bench_program("protocol")?.path),
             ("report".to_owned(), build::bench_program("report")?.path),
-            ("call-log".to_owned(), build::bench_program("call-log")?.path),
             ("round-trip".to_owned(), build::bench_program("round-trip")?.path),
         ],
         libraries: Vec::new(),
@@ -34,9 +33,7 @@ pub(super) fn save(folder: &Path, without_peers: bool) -> Result<()> {
         println!("without the allocators of others: there will be nothing to compare with");
     } else {
         let built = build_peers(&root)?;
-        for name in ["peers", "peer-call-log"] {
-            contents.programs.push((name.to_owned(), built.join("bin").join(name)));
-        }
+        contents.programs.push(("peers".to_owned(), built.join("bin/peers")));
         contents.libraries = files_in(&built.join("lib"))?;
     }
     archive::save(folder, &contents)?;

@@ -13,27 +13,27 @@ const SHOWN: usize = 10;
 
 /// What two logs have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Matched {
+pub(crate) struct Matched {
     /// Rows below the header.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Threads in them.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Streams in them, default streams too.
-    pub streams: usize,
+    pub(crate) streams: usize,
     /// Allocations that succeeded, those of no bytes left out.
-    pub blocks: usize,
+    pub(crate) blocks: usize,
 }
 
 /// Why two logs are not of the same program, in text for a person.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mismatch(String);
+pub(crate) struct Mismatch(String);
 
 /// Whether two logs have the same columns, rows and formats, but for addresses, times, threads and the handles of streams. Those
 /// have to be well formed, and are compared by which row means which block, thread and stream.
 ///
 /// # Errors
 /// If they differ, or one of them is not as RMM writes them.
-pub fn compare(theirs: &str, ours: &str) -> Result<Matched, Mismatch> {
+pub(crate) fn compare(theirs: &str, ours: &str) -> Result<Matched, Mismatch> {
     let of = |whose: &str, log| {
         Log::read(log).map_err(|problem| Mismatch(format!("{whose} log: {problem}")))
     };

@@ -1,4 +1,4 @@
-//! The calls, as `peers/call-log.cpp` makes them.
+//! The calls whose log by RMM is kept.
 
 use std::alloc::Layout;
 use std::error::Error as StdError;
@@ -20,7 +20,7 @@ type Outcome<T = ()> = Result<T, Box<dyn StdError + Send + Sync>>;
 ///
 /// # Errors
 /// If a call fails that should not, or succeeds that should not; or the log is not all written.
-pub fn write(device: &OpenDevice, path: &Path) -> Outcome {
+pub(crate) fn write(device: &OpenDevice, path: &Path) -> Outcome {
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
         .initial_size(1 << 20)
         .maximum_size(POOL_BYTES)

@@ -1,0 +1,46 @@
+//! Our log of a program, and the log of the same program that RMM wrote.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rmm_cli::args::{DeviceChoice, ResourceKind};
+use rmm_cli::device::OpenDevice;
+use rmm_cli::replay::{self, Options};
+use rmm_cli::trace;
+
+mod compare;
+mod program;
+
+use compare::Matched;
+
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// `README.md` says what wrote it.
+fn rmm_log() -> PathBuf {
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    Path::new(&folder).join("tests/call_log/rmm.csv")
+}
+
+#[test]
+fn our_log_of_the_program_is_rmm_s() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("ours.csv");
+    program::write(&OpenDevice::open(DeviceChoice::Software)?, &path)?;
+    let matched = compare::compare(&fs::read_to_string(rmm_log())?, &fs::read_to_string(path)?)?;
+    assert_eq!(matched, Matched { rows: 26, threads: 3, streams: 5, blocks: 10 });
+    Ok(())
+}
+
+#[test]
+fn rmm_s_log_replays_here() -> Outcome {
+    let trace = trace::read(&rmm_log())?;
+    assert_eq!((trace.threads.len(), trace.streams.len(), trace.events.len()), (3, 5, 26));
+    let device = OpenDevice::open(DeviceChoice::Software)?;
+    let options = Options { repeat: 2, threads: None };
+    let result = replay::replay(&device, &trace, ResourceKind::Pool, options, &|_| ())?;
+    assert_eq!((result.failures, result.first_failure), (0, None));
+    assert_eq!((result.leaked_blocks, result.events), (0, 26));
+    assert_eq!(result.peak_live_bytes, trace.peak_live_aligned);
+    Ok(())
+}
