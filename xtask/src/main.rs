@@ -62,7 +62,7 @@ enum Command {
     Soak(soak::Args),
     /// Run the tests under the address sanitizer, with a nightly compiler
     Sanitize(sanitize::Args),
-    /// Check what no lint checks: file lengths, safety comments, layers, licences
+    /// Check what no lint checks: file lengths, module docs, layers, licences
     Tidy(tidy::Args),
 }
 

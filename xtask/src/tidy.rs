@@ -7,7 +7,6 @@ mod layers;
 mod licence_files;
 mod licences;
 mod manifests;
-mod rust_text;
 mod sources;
 
 use std::fmt;

@@ -22,11 +22,6 @@ impl RustFile {
     pub(super) fn is_in_src(&self) -> bool {
         self.path.split('/').any(|part| part == "src")
     }
-
-    /// Whether it lies below `crates/`.
-    pub(super) fn is_in_crates(&self) -> bool {
-        self.path.starts_with("crates/")
-    }
 }
 
 /// Every Rust file of the workspace, in the order of their paths.

@@ -1,22 +1,10 @@
-//! Checks on the text of Rust files.
+//! Checks on the text of Rust files that neither the compiler nor clippy makes.
 
 use super::Finding;
 use super::files::RustFile;
-use super::rust_text::{Parts, split, tokens};
 
 /// The longest that a file may be: a reader should hold one idea at a time.
 const MAX_LINES: usize = 600;
-
-/// Code that has no place in what we ship, and what to do instead.
-const FORBIDDEN: [(&str, &str); 4] = [
-    ("thread::sleep", "wait for an event, never for a time"),
-    ("todo!(", "finish it, or leave it out"),
-    ("unimplemented!(", "return an error that says what is not supported"),
-    ("#[ignore", "a test runs, or it goes"),
-];
-
-/// The one file that may sleep: where a thread waits for another one that tells nobody when it leaves.
-const SLEEPS: &str = "crates/rmm-adaptors/src/sync/patience.rs";
 
 /// Modules that hold the policy of a suballocator: arithmetic on offsets, in which the compiler forbids unsafe code.
 /// A name that ends in `/` stands for everything in that folder.
@@ -27,15 +15,10 @@ const FORBIDS_UNSAFE: &str = "#![forbid(unsafe_code)]";
 
 /// All checks on a single file.
 pub(super) fn check(file: &RustFile) -> Vec<Finding> {
-    let parts = split(&file.text);
     let mut findings = Vec::new();
     findings.extend(check_length(file));
     if file.is_in_src() {
         findings.extend(check_module_doc(file));
-    }
-    findings.extend(check_safety_comments(file, &parts));
-    if file.is_in_crates() {
-        findings.extend(check_forbidden(file, &parts));
     }
     findings
 }
@@ -50,45 +33,6 @@ fn check_module_doc(file: &RustFile) -> Option<Finding> {
     let first = file.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     (!first.starts_with("//!"))
         .then(|| Finding::new(&file.path, 1, "does not begin with a module doc (`//! ...`)"))
-}
-
-fn check_safety_comments(file: &RustFile, parts: &Parts) -> Option<Finding> {
-    let tokens = tokens(&parts.code);
-    let unsafe_lines: Vec<usize> = tokens
-        .windows(2)
-        .filter(|pair| pair[0].1 == "unsafe" && matches!(pair[1].1, "{" | "impl"))
-        .map(|pair| pair[0].0)
-        .collect();
-    let proofs = parts.comments.lines().filter(|line| is_proof(line)).count();
-    let line = unsafe_lines.first().copied()?;
-    let text = format!(
-        "{} unsafe blocks and impls, but {proofs} `// SAFETY:` comments",
-        unsafe_lines.len()
-    );
-    (proofs < unsafe_lines.len()).then(|| Finding::new(&file.path, line, text))
-}
-
-fn is_proof(comment: &str) -> bool {
-    let comment = comment.trim_start();
-    let text = comment.strip_prefix("//").or_else(|| comment.strip_prefix("/*"));
-    text.is_some_and(|text| text.trim_start().starts_with("SAFETY:"))
-}
-
-fn check_forbidden(file: &RustFile, parts: &Parts) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (index, line) in parts.code.lines().enumerate() {
-        for (text, instead) in FORBIDDEN {
-            let is_excepted = text == "thread::sleep" && is_named(&file.path, SLEEPS);
-            if line.contains(text) && !is_excepted {
-                findings.push(Finding::new(
-                    &file.path,
-                    index + 1,
-                    format!("`{text}` is not allowed: {instead}"),
-                ));
-            }
-        }
-    }
-    findings
 }
 
 /// Checks that the compiler forbids unsafe code in every policy module, and that the list above names real files.
@@ -122,7 +66,7 @@ fn is_named(path: &str, module: &str) -> bool {
 
 /// Whether the file, or a module that contains it, forbids unsafe code: the attribute holds for child modules too.
 fn forbids_unsafe(file: &RustFile, files: &[RustFile]) -> bool {
-    if split(&file.text).code.contains(FORBIDS_UNSAFE) {
+    if file.text.lines().any(|line| line == FORBIDS_UNSAFE) {
         return true;
     }
     let Some((folder, _)) = file.path.rsplit_once('/') else { return false };

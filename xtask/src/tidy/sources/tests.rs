@@ -30,50 +30,6 @@ fn a_source_file_begins_with_its_module_doc() {
     assert!(check(&file("crates/a/tests/t.rs", "fn f() {}\n")).is_empty(), "tests need none");
 }
 
-/// The word that begins a proof; written apart from its slashes, or clippy would take these strings for proofs.
-const PROOF: &str = "SAFETY:";
-
-#[test]
-fn every_unsafe_block_and_impl_has_its_proof() {
-    let with = |first: &str, second: &str| {
-        let send = format!("// {first} x\nunsafe impl Send for A {{}}\n");
-        found(&format!("//! T.\n{send}fn f() {{\n    // {second} y\n    unsafe {{ g() }}\n}}\n"))
-    };
-    assert!(with(PROOF, PROOF).is_empty());
-    let expected =
-        format!("crates/a/src/b.rs:3: 2 unsafe blocks and impls, but 1 `// {PROOF}` comments");
-    assert_eq!(with(PROOF, "It works:"), [expected]);
-}
-
-#[test]
-fn documentation_proves_nothing_and_needs_no_proof() {
-    assert!(
-        found("//! T.\n/// `unsafe { f() }`\nunsafe fn f() {}\nunsafe trait T {}\n").is_empty()
-    );
-    assert_eq!(
-        found(&format!("//! T.\n/// // {PROOF} x\nfn f() {{ unsafe {{ g() }} }}\n")).len(),
-        1
-    );
-}
-
-#[test]
-fn forbidden_code_is_found_with_its_line() {
-    for (text, _) in FORBIDDEN {
-        let findings = found(&format!("//! T.\n{text} 1)\n"));
-        assert_eq!(findings.len(), 1, "{text}");
-        assert!(findings[0].starts_with("crates/a/src/b.rs:2: `"), "{findings:?}");
-        assert!(
-            found(&format!("//! T.\n// why there is no {text}\nfn f() {{ g(\"{text}\") }}\n"))
-                .is_empty()
-        );
-    }
-}
-
-#[test]
-fn forbidden_code_is_looked_for_in_crates_only() {
-    assert!(check(&file("xtask/src/a.rs", "//! T.\nfn f() { todo!() }\n")).is_empty());
-}
-
 #[test]
 fn policy_modules_forbid_unsafe_code() {
     let [module, folder] = POLICY_MODULES;
