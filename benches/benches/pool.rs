@@ -73,8 +73,8 @@ fn holes(criterion: &mut Criterion) -> Outcome {
             .collect::<Result<_, _>>()?;
         let free = |first: usize| {
             for &block in blocks.iter().skip(first).step_by(2) {
-                // SAFETY: allocated above with this layout; this is called once for the odd and once for the even ones. No work
-                // uses them.
+                // SAFETY: allocated above with this layout; this is called once for the odd and
+                // once for the even ones. No work uses them.
                 unsafe { pool.deallocate(stream.as_ref(), block, hole) };
             }
         };

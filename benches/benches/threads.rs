@@ -36,7 +36,8 @@ fn threads(criterion: &mut Criterion, device: &OpenDevice) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Runs each program `runs` times on a thread of its own; the time from the common start to the end of the last.
+/// Runs each program `runs` times on a thread of its own; the time from the common start to the end
+/// of the last.
 fn all_at_once(
     device: &DeviceHandle,
     resource: &(impl Resource + Sync),

@@ -54,7 +54,8 @@ pub struct Kind {
     pub make: fn(Start) -> Result<Allocator, Error>,
 }
 
-/// Every allocator, in the order in which they are timed. A new one is a line here and a function below.
+/// Every allocator, in the order in which they are timed. A new one is a line here and a function
+/// below.
 pub const KINDS: &[Kind] = &[
     Kind { name: "pool", serves: Serves::Everything, make: pool },
     Kind { name: "pool-virtual", serves: Serves::Everything, make: pool_virtual },
@@ -126,7 +127,8 @@ impl Allocator {
         Self { trim: Some(Box::new(trim)), ..self }
     }
 
-    /// Gives back to the driver what is unused, if the allocator can be asked to; says whether it can.
+    /// Gives back to the driver what is unused, if the allocator can be asked to; says whether it
+    /// can.
     pub fn trims(&self) -> bool {
         self.trim.as_ref().map(|trim| trim()).is_some()
     }

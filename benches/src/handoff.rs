@@ -19,11 +19,11 @@ const EMPTY: u64 = 0;
 /// What a slot holds after a failed allocation: nothing more comes.
 const END: u64 = u64::MAX;
 
-/// Allocates `pairs` blocks on the calling thread and the first stream, frees them on another thread and the second stream, and
-/// tells how long both took together. `layout` is not empty.
+/// Allocates `pairs` blocks on the calling thread and the first stream, frees them on another
+/// thread and the second stream, and tells how long both took together. `layout` is not empty.
 ///
 /// # Errors
-/// If the other thread can not use the device, or an allocation fails.
+/// If the other thread cannot use the device, or an allocation fails.
 pub fn run(
     device: &DeviceHandle,
     resource: &(impl Resource + Sync),
@@ -48,7 +48,8 @@ pub fn run(
                 if block == END {
                     break;
                 }
-                // SAFETY: the block was allocated with this layout, came here alone, and no work uses it.
+                // SAFETY: the block was allocated with this layout, came here alone, and no work
+                // uses it.
                 unsafe { resource.deallocate(sink.as_ref(), DevicePtr(block), layout) };
             }
             current.map(drop)

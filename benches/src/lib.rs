@@ -1,4 +1,5 @@
-//! What the benchmarks have in common: the work to be done, a device to do it on, and a loop that does it.
+//! What the benchmarks have in common: the work to be done, a device to do it on, and a loop that
+//! does it.
 //!
 //! `benches/README.md` says what each benchmark measures and how to run them.
 

@@ -66,8 +66,9 @@ impl<'a> Player<'a> {
                 }
                 Call::Free { slot, stream, layout } => {
                     let (stream, block) = (&self.streams[stream], self.blocks[slot]);
-                    // SAFETY: by the invariant of `Program` the slot holds a block that was allocated with this layout, in
-                    // this run and so from this resource, and nothing frees it again. No work uses it.
+                    // SAFETY: by the invariant of `Program` the slot holds a block that was
+                    // allocated with this layout, in this run and so from this resource, and
+                    // nothing frees it again. No work uses it.
                     unsafe { resource.deallocate(stream.as_ref(), block, layout) };
                 }
             }

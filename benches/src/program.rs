@@ -32,8 +32,8 @@ impl fmt::Display for Call {
 #[derive(Clone, Debug)]
 pub struct Program {
     /// # Invariant
-    /// An allocation's slot is empty; a free's slot holds a block of its layout; at the end all slots are empty. Slots and
-    /// streams are below `slots` and `streams`.
+    /// An allocation's slot is empty; a free's slot holds a block of its layout; at the end all
+    /// slots are empty. Slots and streams are below `slots` and `streams`.
     calls: Vec<Call>,
     slots: usize,
     streams: usize,
@@ -52,8 +52,8 @@ impl Program {
         Ok(builder.finish())
     }
 
-    /// Makes a recorded trace ready. What it leaves allocated is freed at its end, and what failed when it was recorded is
-    /// left out.
+    /// Makes a recorded trace ready. What it leaves allocated is freed at its end, and what failed
+    /// when it was recorded is left out.
     ///
     /// # Errors
     /// If a size is too large for this machine.
@@ -142,7 +142,7 @@ impl Builder {
                 self.calls.push(Call::Free { slot, stream, layout });
                 Ok(())
             }
-            _ => Err(format!("slot {slot} can not be used so: {} bytes", layout.size())),
+            _ => Err(format!("slot {slot} cannot be used so: {} bytes", layout.size())),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Random operation lists that any implementation can rebuild bit for bit, so that two allocators are timed on the same work.
+//! Random operation lists that any implementation can rebuild bit for bit, so that two allocators
+//! are timed on the same work.
 
 #![forbid(unsafe_code)]
 
@@ -50,7 +51,8 @@ pub struct RandomOps {
     pub most_bytes: usize,
     /// The most blocks live at once.
     pub most_blocks: usize,
-    /// Blocks are spread over this many streams; a block is freed on the stream that it was allocated on.
+    /// Blocks are spread over this many streams; a block is freed on the stream that it was
+    /// allocated on.
     pub streams: usize,
 }
 
@@ -68,7 +70,8 @@ impl RandomOps {
         }
     }
 
-    /// The list of thread number `thread` among several: sizes from 256 B to 1 MiB, up to 256 MiB and 256 blocks live.
+    /// The list of thread number `thread` among several: sizes from 256 B to 1 MiB, up to 256 MiB
+    /// and 256 blocks live.
     pub fn of_thread(thread: usize) -> Self {
         Self {
             seed: 100 + thread as u64,

@@ -1,8 +1,10 @@
-//! A vector goes to the device, through a kernel and back into memory of the host: by the containers, and by the driver's own calls.
+//! A vector goes to the device, through a kernel and back into memory of the host: by the
+//! containers, and by the driver's own calls.
 //!
-//! Both do it in the same order on one stream, launch the same kernel by the same function, and wait for the result; from and to the same
-//! memory of the host, and by the same memory of the device if that is allocated once, since where memory lies makes more of a
-//! difference than who uses it. They take turns in pairs, so that whatever the machine does meanwhile happens to both.
+//! Both do it in the same order on one stream, launch the same kernel by the same function, and
+//! wait for the result; from and to the same memory of the host, and by the same memory of the
+//! device if that is allocated once, since where memory lies makes more of a difference than who
+//! uses it. They take turns in pairs, so that whatever the machine does meanwhile happens to both.
 
 mod raw;
 mod typed;
@@ -27,7 +29,8 @@ use crate::workloads::Outcome;
 pub enum Allocation {
     /// Before the first trip: from a pool, and by `cuMemAlloc`.
     Once,
-    /// In each trip, which frees it too: from a pool, and by `cuMemAllocAsync` from the device's default pool, which keeps what is freed.
+    /// In each trip, which frees it too: from a pool, and by `cuMemAllocAsync` from the device's
+    /// default pool, which keeps what is freed.
     EachTrip,
 }
 
@@ -114,7 +117,8 @@ type Trip = fn(&mut Route, u32) -> Outcome;
 
 const KINDS: [Trip; 2] = [typed::go, raw::go];
 
-/// Makes at most `trips` trips of each kind with `words` words, fewer the longer they take; the device is current.
+/// Makes at most `trips` trips of each kind with `words` words, fewer the longer they take; the
+/// device is current.
 ///
 /// # Errors
 /// If there is no memory, the driver refuses, or other words come back than should.
@@ -178,7 +182,8 @@ fn calls(device: &OpenDevice, trip: Trip, route: &mut Route) -> Outcome<u64> {
     Ok(device.driver_calls() - before)
 }
 
-/// The mean of the middle half: the times of small trips come in steps of about a microsecond, between which a median would jump.
+/// The mean of the middle half: the times of small trips come in steps of about a microsecond,
+/// between which a median would jump.
 fn typical_ns(mut times: Vec<Duration>) -> f64 {
     times.sort();
     let quarter = times.len() / 4;

@@ -22,7 +22,8 @@ pub struct Row {
     pub unit: String,
 }
 
-/// Writes rows as they come, after one line of headings, so that a run that is cut short leaves what it has measured.
+/// Writes rows as they come, after one line of headings, so that a run that is cut short leaves
+/// what it has measured.
 pub struct Writer<W: Write> {
     csv: csv::Writer<W>,
 }
@@ -36,7 +37,7 @@ impl<W: Write> Writer<W> {
     /// Writes one row, rounded to a ten-thousandth.
     ///
     /// # Errors
-    /// If it can not be written.
+    /// If it cannot be written.
     pub fn write(&mut self, row: &Row) -> csv::Result<()> {
         let rounded = Row { value: (row.value * 1e4).round() / 1e4, ..row.clone() };
         self.csv.serialize(rounded)?;

@@ -72,6 +72,6 @@ pub fn rows_to(path: Option<&Path>) -> Outcome<Box<dyn Write>> {
 
 /// Tells whoever runs the program something that is no row.
 pub fn say(line: &str) {
-    // Where even this can not be written, the exit status still says it.
+    // Where even this cannot be written, the exit status still says it.
     writeln!(io::stderr(), "{line}").ok();
 }

@@ -78,7 +78,7 @@ impl Workload {
     /// Times it.
     ///
     /// # Errors
-    /// If the allocator can not be made, an allocation fails, or a row can not be written.
+    /// If the allocator cannot be made, an allocation fails, or a row cannot be written.
     pub fn run(&self, bench: &mut Bench<'_>) -> Outcome {
         (self.run)(bench)
     }
@@ -141,7 +141,8 @@ impl Bench<'_> {
         })
     }
 
-    /// How often a pool that counts had to wait, one stream for another or the program for the device, since `before`.
+    /// How often a pool that counts had to wait, one stream for another or the program for the
+    /// device, since `before`.
     fn waits_row(&mut self, params: &str, allocator: &Allocator, before: Waits) -> Outcome {
         let Some(Waits { allocations, waits }) = Waits::of(allocator)? else { return Ok(()) };
         let allocations = allocations - before.allocations;
@@ -154,7 +155,8 @@ impl Bench<'_> {
         self.kind.serves == Serves::Little
     }
 
-    /// Does the work once uncounted and then several times; the median of what it returned. Between them the device comes to rest.
+    /// Does the work once uncounted and then several times; the median of what it returned. Between
+    /// them the device comes to rest.
     fn median_of(&self, mut work: impl FnMut() -> Outcome<f64>) -> Outcome<f64> {
         let mut values = Vec::new();
         for repetition in 0..=self.extent.repetitions() {

@@ -198,7 +198,8 @@ fn clear(folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    //! Writing, reading, and what is refused. Running from an archive is tested with the whole command.
+    //! Writing, reading, and what is refused. Running from an archive is tested with the whole
+    //! command.
 
     use super::*;
 

@@ -1,5 +1,5 @@
-//! `cargo xtask bench-gpu`: our allocators and those of others, on the same work in the same run, on a machine that has a GPU and
-//! no Rust.
+//! `cargo xtask bench-gpu`: our allocators and those of others, on the same work in the same run,
+//! on a machine that has a GPU and no Rust.
 
 mod machine;
 mod measure;
@@ -20,7 +20,8 @@ pub(crate) struct Args {
     /// Build everything that a GPU machine needs into this folder, and run nothing
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// With --save: leave out the allocators of others, which need g++, python3 and a network to build
+    /// With --save: leave out the allocators of others, which need g++, python3 and a network to
+    /// build
     #[arg(long, conflicts_with_all = ["archive", "report"])]
     without_peers: bool,
     /// Run from this folder, which `--save` made; needs no Rust
@@ -42,7 +43,8 @@ struct RunArgs {
     /// Where the results go: `bench-gpu` in the archive if left out
     #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "report"])]
     output: Option<PathBuf>,
-    /// How often everything is run; each time each allocator in a process of its own, ours and others' in turn
+    /// How often everything is run; each time each allocator in a process of its own, ours and
+    /// others' in turn
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     passes: u32,
     /// The allocators to run, by their names in the rows; all of them if left out

@@ -31,7 +31,8 @@ pub(crate) fn benches() -> Result<Vec<Program>> {
     let mut command = cargo();
     command.args(["bench", "-p", "rmm-benches", "--no-run"]);
     let programs = build_programs(&mut command)?;
-    // A unit-test harness of the library, and the programs for `bench-gpu`, are of no use beside the tests.
+    // A unit-test harness of the library, and the programs for `bench-gpu`, are of no use beside
+    // the tests.
     Ok(programs.into_iter().filter(|program| program.kind == "bench").collect())
 }
 

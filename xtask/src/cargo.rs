@@ -55,7 +55,8 @@ impl<T> WithCommand<T> for std::io::Result<T> {
     }
 }
 
-/// The command as a person would type it: the variables that it sets, then the program and its arguments.
+/// The command as a person would type it: the variables that it sets, then the program and its
+/// arguments.
 pub(crate) fn describe(command: &Command) -> String {
     let mut words: Vec<String> = command
         .get_envs()
@@ -94,7 +95,8 @@ pub(crate) struct Program {
 
 /// Runs a cargo command that builds with `--message-format=json`, and returns the programs it made.
 pub(crate) fn build_programs(command: &mut Command) -> Result<Vec<Program>> {
-    // `render-diagnostics` keeps the compiler's messages readable: they go to the terminal, the JSON comes to us.
+    // `render-diagnostics` keeps the compiler's messages readable: they go to the terminal, the
+    // JSON comes to us.
     command.arg("--message-format=json-render-diagnostics");
     println!("$ {}", describe(command));
     Ok(programs_in(&stdout_of(command)?))
@@ -104,7 +106,8 @@ pub(crate) fn build_programs(command: &mut Command) -> Result<Vec<Program>> {
 pub(crate) fn programs_in(messages: &str) -> Vec<Program> {
     messages
         .lines()
-        // Other messages have no executable, and a build script may print what is no message at all.
+        // Other messages have no executable, and a build script may print what is no message at
+        // all.
         .filter_map(|line| serde_json::from_str::<ArtifactMessage>(line).ok())
         .filter_map(|message| {
             Some(Program {

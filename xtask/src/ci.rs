@@ -1,7 +1,8 @@
-//! `cargo xtask ci`: all that continuous integration runs for every change, at a desk; with `--all` also what it runs once a week.
+//! `cargo xtask ci`: all that continuous integration runs for every change, at a desk; with `--all`
+//! also what it runs once a week.
 //!
-//! Everything but the models of locks shares one target folder, and no other step changes a profile or the flags of the whole
-//! build: what one step compiled, the next finds.
+//! Everything but the models of locks shares one target folder, and no other step changes a profile
+//! or the flags of the whole build: what one step compiled, the next finds.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +15,9 @@ use crate::steps::Steps;
 use crate::test::Extent;
 use crate::{readme, test, tidy};
 
-/// Packages outside the default members, and the command that is enough for each: one of them cannot be linked where
-/// there is no CUDA, the other consists of assertions that the compiler checks.
+/// Packages outside the default members, and the command that is enough for each: one of them
+/// cannot be linked where there is no CUDA, the other consists of assertions that the compiler
+/// checks.
 const APART: [(&str, &str); 2] = [("rmm-interop-cuda-sys", "check"), ("rmm-sys-oracle", "test")];
 
 /// Options of `cargo xtask ci`.

@@ -37,7 +37,8 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Finished
     drop(sender);
 
     let mut printed = Printed::default();
-    // The channel closes when both pipes have, which is when the program and all that it started have ended.
+    // The channel closes when both pipes have, which is when the program and all that it started
+    // have ended.
     let status = if printed.collect(&receiver, start + limit) {
         Some(child.wait()?)
     } else {

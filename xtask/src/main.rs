@@ -1,8 +1,8 @@
 //! The workspace's own commands, run as `cargo xtask <command>`.
 //!
-//! One file a command. Each command prints what it runs, keeps going through steps that do not depend on each other,
-//! ends with a table, and exits non-zero when something failed. Nothing here needs more than `cargo`, but for `mutants`, which
-//! needs cargo-nextest.
+//! One file a command. Each command prints what it runs, keeps going through steps that do not
+//! depend on each other, ends with a table, and exits non-zero when something failed. Nothing here
+//! needs more than `cargo`, but for `mutants`, which needs cargo-nextest.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -46,17 +46,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the tests that need no GPU; with --all in every set of features and on several schedules of the software device
+    /// Run the tests that need no GPU; with --all in every set of features and on several schedules
+    /// of the software device
     Test(test::Args),
-    /// Run the GPU tests over devices x streams x resources, or build or use an archive for a machine with no Rust
+    /// Run the GPU tests over devices x streams x resources, or build or use an archive for a
+    /// machine with no Rust
     TestGpu(test_gpu::Args),
     /// Run the benchmarks, on the GPU if there is one
     Bench(bench::Args),
-    /// Time our allocators and those of others on a GPU: from an archive for a machine with no Rust; or make the report of a run
+    /// Time our allocators and those of others on a GPU: from an archive for a machine with no
+    /// Rust; or make the report of a run
     BenchGpu(bench_gpu::Args),
-    /// Run everything that continuous integration runs for each change; with --all also what it runs once a week
+    /// Run everything that continuous integration runs for each change; with --all also what it
+    /// runs once a week
     Ci(ci::Args),
-    /// Break the pool, the base resources, the adaptors and the containers one line at a time, and see that a test notices each (half an hour; see --resume, --changed)
+    /// Break the pool, the base resources, the adaptors and the containers one line at a time, and
+    /// see that a test notices each (half an hour; see --resume, --changed)
     Mutants(mutants::Args),
     /// Run random programs over the pool, with every use of memory checked to be in order
     Soak(soak::Args),

@@ -1,8 +1,11 @@
-//! `cargo xtask mutants`: breaks the pool, the base resources, the adaptors and the containers one line at a time, and asks whether a test notices.
+//! `cargo xtask mutants`: breaks the pool, the base resources, the adaptors and the containers one
+//! line at a time, and asks whether a test notices.
 //!
-//! Each mutant is made in a copy of the workspace below the target folder, so the shipping code contains nothing for it. A mutant costs one incremental
-//! build of one test program and one test, if a test that kills it is known (`list/killers.txt`); otherwise all tests of its package, and then the
-//! conformance suite. Verdicts are kept in the target folder, and `--resume` skips mutants whose sources have not changed since they were killed.
+//! Each mutant is made in a copy of the workspace below the target folder, so the shipping code
+//! contains nothing for it. A mutant costs one incremental build of one test program and one test,
+//! if a test that kills it is known (`list/killers.txt`); otherwise all tests of its package, and
+//! then the conformance suite. Verdicts are kept in the target folder, and `--resume` skips mutants
+//! whose sources have not changed since they were killed.
 
 mod changed;
 mod copy;
@@ -38,13 +41,16 @@ pub(crate) struct Args {
     /// List the mutants and what each breaks, and run nothing
     #[arg(long)]
     list: bool,
-    /// Skip the mutants that an earlier run killed, if neither they nor the sources and tests of that time have changed
+    /// Skip the mutants that an earlier run killed, if neither they nor the sources and tests of
+    /// that time have changed
     #[arg(long)]
     resume: bool,
-    /// Only the mutants of files that differ from the merge base with a branch (`main` if none is named), and those that are new
+    /// Only the mutants of files that differ from the merge base with a branch (`main` if none is
+    /// named), and those that are new
     #[arg(long, value_name = "BASE", num_args = 0..=1, require_equals = true, default_missing_value = "main")]
     changed: Option<String>,
-    /// Write the tests that killed into xtask/src/mutants/list/killers.txt, from which later runs try them first
+    /// Write the tests that killed into xtask/src/mutants/list/killers.txt, from which later runs
+    /// try them first
     #[arg(long)]
     record: bool,
 }

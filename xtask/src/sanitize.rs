@@ -1,5 +1,6 @@
-//! `cargo xtask sanitize`: the tests under `AddressSanitizer`, which sees use after free and accesses out of bounds in host memory, those of the
-//! software device included. It needs a nightly compiler, and is run on demand and once a week.
+//! `cargo xtask sanitize`: the tests under `AddressSanitizer`, which sees use after free and
+//! accesses out of bounds in host memory, those of the software device included. It needs a nightly
+//! compiler, and is run on demand and once a week.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -40,9 +41,11 @@ const LEFT_OUT: [(&str, &str); 6] = [
 
 /// What the sanitizer is told.
 ///
-/// - `detect_leaks=0`: the software device keeps what a process leaks, as a GPU does, and reports it itself; resources of
-///   a process's whole life, and vectors that tests forget on purpose, would be all that `LeakSanitizer` finds.
-/// - `allocator_may_return_null=1`: tests ask the host for more than there are addresses, to see the error.
+/// - `detect_leaks=0`: the software device keeps what a process leaks, as a GPU does, and reports
+///   it itself; resources of a process's whole life, and vectors that tests forget on purpose,
+///   would be all that `LeakSanitizer` finds.
+/// - `allocator_may_return_null=1`: tests ask the host for more than there are addresses, to see
+///   the error.
 /// - `detect_stack_use_after_return=1`: costs memory only.
 const OPTIONS: &str = "allocator_may_return_null=1:detect_leaks=0:detect_stack_use_after_return=1";
 
@@ -100,7 +103,8 @@ fn tests(root: &Path, host: &str, packages: &[&str], names: &[String]) -> Comman
     let mut command = nightly("cargo");
     command
         .args(["nextest", "run", "--no-fail-fast", "--no-tests=pass", "--profile", "sanitize"])
-        // With a target of its own the flags are for the tests only, not for build scripts and macros.
+        // With a target of its own the flags are for the tests only, not for build scripts and
+        // macros.
         .args(["--target", host, "--lib", "--bins", "--tests"])
         .args(packages.iter().flat_map(|package| ["-p", *package]))
         .args(names)

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Starting a process copies the descriptors of this one, and a script that any process holds open for writing cannot
-/// be run: so one test at a time writes and runs scripts.
+/// Starting a process copies the descriptors of this one, and a script that any process holds open
+/// for writing cannot be run: so one test at a time writes and runs scripts.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A doctor that finds a GPU. Asked about any other driver, it would not answer.

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: random programs over the pool on the software device, as many as there is time for.
+//! `cargo xtask soak`: random programs over the pool on the software device, as many as there is
+//! time for.
 
 use std::process::Stdio;
 
@@ -8,7 +9,8 @@ use crate::error::Result;
 /// Options of `cargo xtask soak`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many steps the programs have together, at least: a million takes ten seconds or so on two cores
+    /// How many steps the programs have together, at least: a million takes ten seconds or so on
+    /// two cores
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     steps: u64,
     /// The first program's seed; the others follow it. A report names the seed of its program

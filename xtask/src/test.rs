@@ -16,13 +16,15 @@ use crate::error::Result;
 use crate::metadata::Metadata;
 use crate::steps::Steps;
 
-/// The packages whose tests depend on when the software device runs its work: they are repeated with other schedules.
+/// The packages whose tests depend on when the software device runs its work: they are repeated
+/// with other schedules.
 const SCHEDULE_DEPENDENT: [&str; 3] = ["rmm-adaptors", "rmm-containers", "rmm-conformance"];
 
 /// The package whose documentation a newcomer reads.
 const FACADE: &str = "rmm";
 
-/// Tests that compile programs which must not compile: a minute, and neither features nor schedules change what they see.
+/// Tests that compile programs which must not compile: a minute, and neither features nor schedules
+/// change what they see.
 pub(crate) const COMPILE_FAIL: [&str; 2] =
     ["what_would_race_or_dangle_does_not_compile", "compiler_messages_name_what_is_missing"];
 
@@ -38,7 +40,8 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
-    /// How many schedules are tried if no number is asked for, besides that of a run without a seed.
+    /// How many schedules are tried if no number is asked for, besides that of a run without a
+    /// seed.
     fn seeds(self) -> u64 {
         match self {
             Self::Quick => 0,
@@ -51,10 +54,12 @@ impl Extent {
 /// Options of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also what takes longer: compile-fail suites, sets of features, several schedules, all documentation tests
+    /// Also what takes longer: compile-fail suites, sets of features, several schedules, all
+    /// documentation tests
     #[arg(long)]
     pub(crate) all: bool,
-    /// Use `cargo test` even if cargo-nextest is installed; the variable `RMM_NO_NEXTEST` asks for the same
+    /// Use `cargo test` even if cargo-nextest is installed; the variable `RMM_NO_NEXTEST` asks for
+    /// the same
     #[arg(long)]
     pub(crate) no_nextest: bool,
     /// How many schedules of the software device to try [default: none; 1 in `ci`, 3 with --all]
@@ -108,7 +113,8 @@ pub(crate) fn add_steps(args: &Args, extent: Extent, steps: &mut Steps) -> Resul
     Ok(())
 }
 
-/// Tests with all features, and what lies between none and all. Without features the first step has run: no package has any by default.
+/// Tests with all features, and what lies between none and all. Without features the first step has
+/// run: no package has any by default.
 fn add_feature_steps(metadata: &Metadata, runner: Runner, extent: Extent, steps: &mut Steps) {
     let sets = features::sets(metadata);
     if sets.is_empty() {
@@ -163,11 +169,11 @@ impl Runner {
         }
     }
 
-    /// Runs tests: of the packages and features that `build` selects, among them those of `packages` (of all if there are none), without those named in
-    /// `left_out`.
+    /// Runs tests: of the packages and features that `build` selects, among them those of
+    /// `packages` (of all if there are none), without those named in `left_out`.
     ///
-    /// `-p` resolves features for the packages alone, and so may build their dependencies once more. nextest can
-    /// build what is built already and choose among the tests instead.
+    /// `-p` resolves features for the packages alone, and so may build their dependencies once
+    /// more. nextest can build what is built already and choose among the tests instead.
     fn tests(self, build: &[&str], packages: &[&str], left_out: &[&str]) -> Command {
         let mut command = cargo();
         offline(&mut command);

@@ -1,5 +1,5 @@
-//! `cargo xtask test-gpu`: the GPU tests over devices, kinds of stream and resources; from source, or from an archive on
-//! a machine that has a GPU and no Rust.
+//! `cargo xtask test-gpu`: the GPU tests over devices, kinds of stream and resources; from source,
+//! or from an archive on a machine that has a GPU and no Rust.
 
 mod doctor;
 mod junit;
@@ -35,7 +35,8 @@ pub(crate) struct Args {
     /// Succeed if there is no GPU, saying that nothing was run
     #[arg(long)]
     allow_no_gpu: bool,
-    /// Where to write the results as JUnit XML: `target/test-gpu.xml`, or `test-gpu.xml` in the archive, if left out
+    /// Where to write the results as JUnit XML: `target/test-gpu.xml`, or `test-gpu.xml` in the
+    /// archive, if left out
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// How long the tests of one device, stream and resource may take

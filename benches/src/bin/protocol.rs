@@ -1,4 +1,5 @@
-//! Times the allocators of this repository on the work of `benches/README.md`, and prints one row of CSV a figure.
+//! Times the allocators of this repository on the work of `benches/README.md`, and prints one row
+//! of CSV a figure.
 
 #![forbid(unsafe_code)]
 
@@ -35,13 +36,15 @@ struct Args {
     /// The folder of the recorded programs
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
-    /// Measure nothing, but write the calls of the recorded programs into this folder, for runners of other allocators
+    /// Measure nothing, but write the calls of the recorded programs into this folder, for runners
+    /// of other allocators
     #[arg(long, value_name = "DIR")]
     write_ops: Option<PathBuf>,
     /// Print the names of the allocators, one a line, and measure nothing
     #[arg(long)]
     list: bool,
-    /// Where to run: a GPU if there is one, else the software device (auto); the software device (sim); the GPU with this number
+    /// Where to run: a GPU if there is one, else the software device (auto); the software device
+    /// (sim); the GPU with this number
     #[arg(long, value_name = "auto|sim|N", default_value = "auto")]
     device: DeviceChoice,
 }

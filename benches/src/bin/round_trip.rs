@@ -1,4 +1,5 @@
-//! Times a vector's way to the device, through a kernel and back: by the containers, beside the driver's own calls.
+//! Times a vector's way to the device, through a kernel and back: by the containers, beside the
+//! driver's own calls.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +30,8 @@ struct Args {
     /// Where the rows go instead of standard output
     #[arg(long, value_name = "FILE.csv")]
     output: Option<PathBuf>,
-    /// Where to run: a GPU if there is one, else the software device (auto); the software device (sim); the GPU with this number
+    /// Where to run: a GPU if there is one, else the software device (auto); the software device
+    /// (sim); the GPU with this number
     #[arg(long, value_name = "auto|sim|N", default_value = "auto")]
     device: DeviceChoice,
 }

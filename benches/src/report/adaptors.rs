@@ -27,11 +27,12 @@ const COLUMNS: [&str; 11] = [
 /// How many times less than RMM's an adaptor of ours is to take alone.
 const LESS: f64 = 5.0;
 
-/// Nanoseconds that two runs of the same differ by: what adds less is not to look as if it were infinitely better.
+/// Nanoseconds that two runs of the same differ by: what adds less is not to look as if it were
+/// infinitely better.
 const RESOLUTION: f64 = 0.5;
 
-/// The pair of one runner: what it takes through the adaptor, how much of that the adaptor adds to its pool, and what it adds to a resource
-/// that does nothing.
+/// The pair of one runner: what it takes through the adaptor, how much of that the adaptor adds to
+/// its pool, and what it adds to a resource that does nothing.
 #[derive(Clone, Copy)]
 struct Cost {
     through: f64,
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(
             line("callback"),
             "|callback|33.0|470|14.2x|3.00|-2.00|-|2.00|3.00|1.50x|NO|",
-            "what RMM's adds to its pool can not be told"
+            "what RMM's adds to its pool cannot be told"
         );
         assert_eq!(line("tagged"), "|tagged|41.0|-|-|11.0|-|-|10.0|-|-|-|", "RMM has none");
         assert_eq!(

@@ -96,7 +96,8 @@ fn draw_lines(canvas: &Canvas<'_>, lines: &[Line<'_>], x: &Scale, y: &Scale) -> 
     Ok(())
 }
 
-/// Moves names that would cover each other: they come from above in order, and stay within the chart.
+/// Moves names that would cover each other: they come from above in order, and stay within the
+/// chart.
 fn apart(heights: impl DoubleEndedIterator<Item = i32> + ExactSizeIterator) -> Vec<i32> {
     let mut apart: Vec<i32> = Vec::with_capacity(heights.len());
     for height in heights {

@@ -27,16 +27,19 @@ pub struct Page<'a> {
     pub figures: &'a Figures,
     /// Which of our allocators is held to the targets.
     pub ours: &'a str,
-    /// The folder of the results: `rows.csv` and `machine.txt`, and `round-trip.csv` if trips were timed.
+    /// The folder of the results: `rows.csv` and `machine.txt`, and `round-trip.csv` if trips were
+    /// timed.
     pub results: &'a Path,
     /// The page's name without `.md`; date and GPU if there is none.
     pub name: Option<&'a str>,
 }
 
-/// Writes the page and, in a folder of its name, its charts and the results themselves. Returns where the page is.
+/// Writes the page and, in a folder of its name, its charts and the results themselves. Returns
+/// where the page is.
 ///
 /// # Errors
-/// If the results can not be read, the page is there already and was written by hand, or a file can not be written.
+/// If the results cannot be read, the page is there already and was written by hand, or a file
+/// cannot be written.
 pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let machine_file = page.results.join("machine.txt");
     let machine = fs::read_to_string(&machine_file)

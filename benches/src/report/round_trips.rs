@@ -30,7 +30,7 @@ pub fn terminal(figures: &[Figure]) -> String {
 /// A section of a page; nothing if no trips were timed.
 ///
 /// # Errors
-/// If there are rows and they can not be read.
+/// If there are rows and they cannot be read.
 pub(super) fn markdown(results: &Path) -> Result<String, Box<dyn Error>> {
     let figures = match fs::read_to_string(results.join(FILE)) {
         Ok(text) => read(&text).map_err(|error| format!("{FILE}: {error}"))?,

@@ -70,7 +70,8 @@ const fn waits(label: &'static str, params: &'static str) -> Target {
     Target { limit: Limit::AtMost(10.0), ..target(label, "waits", params) }
 }
 
-/// Nanoseconds of the longest call that asks the driver for nothing, beside 10^5 blocks and beside 10^6.
+/// Nanoseconds of the longest call that asks the driver for nothing, beside 10^5 blocks and beside
+/// 10^6.
 const LONGEST: [f64; 2] = [1e6, 1e7];
 
 const fn longest(label: &'static str, params: &'static str, at_most: f64) -> Target {

@@ -35,16 +35,19 @@ fn enqueue(route: &Route, summand: u32) -> Outcome {
 
 fn through(route: &Route, memory: CuDevicePtr, summand: u32) -> Outcome {
     let (places, driver, stream) = (&route.places, route.driver, route.stream.as_raw());
-    // SAFETY: both have so many bytes, and the source stays as it is until the stream has been waited for.
+    // SAFETY: both have so many bytes, and the source stays as it is until the stream has been
+    // waited for.
     unsafe { driver.cuMemcpyHtoDAsync_v2(memory, places.source, places.bytes, stream) }.result()?;
     // SAFETY: so many words are there, and used on this stream only.
     unsafe { route.kernels.add(route.stream.as_ref(), memory, route.words, summand) }?;
-    // SAFETY: both have so many bytes; nobody looks at the target before the stream has been waited for.
+    // SAFETY: both have so many bytes; nobody looks at the target before the stream has been waited
+    // for.
     unsafe { driver.cuMemcpyDtoHAsync_v2(places.target, memory, places.bytes, stream) }.result()?;
     Ok(())
 }
 
-/// Has the current device's default pool keep what is freed, since it would give it back at each wait.
+/// Has the current device's default pool keep what is freed, since it would give it back at each
+/// wait.
 pub(super) fn keep_what_is_freed(driver: &Driver) -> Outcome {
     let (device, mut pool) = (Device::current()?.as_raw(), CuMemPool::NULL);
     // SAFETY: `pool` may be written to.

@@ -15,7 +15,8 @@ struct Turns {
     added: f64,
 }
 
-/// Pairs of a pool, and through an adaptor over that pool; and what the adaptor adds to a resource that does nothing.
+/// Pairs of a pool, and through an adaptor over that pool; and what the adaptor adds to a resource
+/// that does nothing.
 pub(super) fn adaptor_pairs(bench: &mut Bench<'_>) -> Outcome {
     let stream = new_stream()?;
     for Adaptor { name, over } in adaptors() {

@@ -31,7 +31,8 @@ const CASES: &[Case] = &[
     Case { blocks: 1_000_000, streams: 64, threads: 1 },
 ];
 
-/// What one thread may spend on the blocks, and again on the calls beside them: some allocators take milliseconds a call.
+/// What one thread may spend on the blocks, and again on the calls beside them: some allocators
+/// take milliseconds a call.
 const MOST_TIME: Duration = Duration::from_secs(2);
 /// Calls of a kind beside the blocks.
 const CALLS: usize = 10_000;
@@ -49,7 +50,8 @@ struct Times {
     is_whole: bool,
 }
 
-/// The longest calls beside many blocks, those that ask the driver for memory, and the first on a new stream.
+/// The longest calls beside many blocks, those that ask the driver for memory, and the first on a
+/// new stream.
 pub(super) fn latency(bench: &mut Bench<'_>) -> Outcome {
     for case in CASES {
         let is_quick = bench.extent.repetitions() == 1;
@@ -122,7 +124,8 @@ fn after_streams(bench: &mut Bench<'_>) -> Outcome {
     bench.row("latency", format!("first use after {STREAMS_GONE} streams"), nanos(time), "ns")
 }
 
-/// Each thread makes its share of the blocks on its share of the streams, and then calls beside them.
+/// Each thread makes its share of the blocks on its share of the streams, and then calls beside
+/// them.
 fn on_threads(
     device: &DeviceHandle,
     resource: &AnyResource,
@@ -177,7 +180,8 @@ fn beside(
     let of = |place: usize| streams[place % streams.len()].as_ref();
     let free = |times: &mut Vec<Duration>, place: usize, (block, layout): (_, Layout)| {
         let clock = Instant::now();
-        // SAFETY: the block was allocated with this layout on the stream of its place, each is freed once, and no work uses it.
+        // SAFETY: the block was allocated with this layout on the stream of its place, each is
+        // freed once, and no work uses it.
         unsafe { resource.deallocate(of(place), block, layout) };
         times.push(clock.elapsed());
     };

@@ -54,8 +54,8 @@ pub(super) fn holes(bench: &mut Bench<'_>) -> Outcome {
             .collect::<Result<_, _>>()?;
         let free_from = |first: usize| {
             for &block in blocks.iter().skip(first).step_by(2) {
-                // SAFETY: allocated above with this layout; this is called once for the even and once for the odd ones. No work
-                // uses them.
+                // SAFETY: allocated above with this layout; this is called once for the even and
+                // once for the odd ones. No work uses them.
                 unsafe { resource.deallocate(stream.as_ref(), block, hole) };
             }
         };

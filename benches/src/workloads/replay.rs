@@ -25,7 +25,7 @@ impl Recorded {
     /// Reads every `*.csv.gz` of a folder, in the order of their names.
     ///
     /// # Errors
-    /// If the folder can not be read, or a file is no trace.
+    /// If the folder cannot be read, or a file is no trace.
     pub fn read_all(folder: &Path, extent: Extent) -> Outcome<Vec<Self>> {
         let in_folder = |error: io::Error| format!("{}: {error}", folder.display());
         let mut names = Vec::new();
@@ -43,10 +43,11 @@ impl Recorded {
         Ok(Self { program: Program::recorded(&trace)?, name })
     }
 
-    /// Writes the calls as `NAME.csv` into a folder, for programs that read no compressed logs: `action,slot,size,stream`.
+    /// Writes the calls as `NAME.csv` into a folder, for programs that read no compressed logs:
+    /// `action,slot,size,stream`.
     ///
     /// # Errors
-    /// If the file can not be written.
+    /// If the file cannot be written.
     pub fn write_ops(&self, folder: &Path) -> Outcome {
         fs::create_dir_all(folder)?;
         let mut file =

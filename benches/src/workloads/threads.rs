@@ -41,7 +41,8 @@ pub(super) fn threads(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-/// Runs each program on a new thread of its own; the time from the first that began to the last that ended.
+/// Runs each program on a new thread of its own; the time from the first that began to the last
+/// that ended.
 fn all_at_once(
     device: &DeviceHandle,
     resource: &AnyResource,

@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-/// The handles of the default streams, which are the same in every process: null, the legacy one, the thread's own.
+/// The handles of the default streams, which are the same in every process: null, the legacy one,
+/// the thread's own.
 const DEFAULT_STREAMS: [&str; 3] = ["0", "0x1", "0x2"];
 
 /// How many rows that differ are shown.
@@ -28,8 +29,9 @@ pub(crate) struct Matched {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mismatch(String);
 
-/// Whether two logs have the same columns, rows and formats, but for addresses, times, threads and the handles of streams. Those
-/// have to be well formed, and are compared by which row means which block, thread and stream.
+/// Whether two logs have the same columns, rows and formats, but for addresses, times, threads and
+/// the handles of streams. Those have to be well formed, and are compared by which row means which
+/// block, thread and stream.
 ///
 /// # Errors
 /// If they differ, or one of them is not as RMM writes them.
@@ -68,7 +70,8 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// A log whose addresses, times, threads and streams are replaced by what does not change from run to run.
+/// A log whose addresses, times, threads and streams are replaced by what does not change from run
+/// to run.
 #[derive(Default)]
 struct Log {
     lines: Vec<String>,

@@ -61,7 +61,8 @@ fn make_calls(device: &OpenDevice, logged: &Logged) -> Outcome {
     // SAFETY: allocated above with this layout, and not used.
     unsafe { logged.deallocate_sync(sync, layout(300)?) };
 
-    // Other threads: one allocates, another frees that on another stream, and a block of the first thread's.
+    // Other threads: one allocates, another frees that on another stream, and a block of the first
+    // thread's.
     let handed = on_a_thread(device, || Ok(logged.allocate(second.as_ref(), layout(5000)?)?))?;
     second.synchronize()?;
     on_a_thread(device, || {
@@ -88,10 +89,12 @@ fn refused(result: Result<DevicePtr, Error>) -> Outcome {
     }
 }
 
-/// Frees a block of [`make_calls`], which are freed once each with the layout that they were allocated with, and never used.
+/// Frees a block of [`make_calls`], which are freed once each with the layout that they were
+/// allocated with, and never used.
 fn free(logged: &Logged, stream: StreamRef<'_>, block: DevicePtr, size: usize) -> Outcome {
     let layout = layout(size)?;
-    // SAFETY: as the comment above says; whoever hands a block to another stream has waited for its own.
+    // SAFETY: as the comment above says; whoever hands a block to another stream has waited for its
+    // own.
     unsafe { logged.deallocate(stream, block, layout) };
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Has a resource of its own: written against the traits, used through the erased type and as the device's current one.
+//! Has a resource of its own: written against the traits, used through the erased type and as the
+//! device's current one.
 
 use std::alloc::Layout;
 use std::error::Error;
@@ -89,7 +90,8 @@ fn round_trip(
     let memory = resource.allocate(stream.as_ref(), layout)?;
     let mut back = vec![0; bytes.len()];
     let (source, target) = (bytes.as_ptr().cast(), back.as_mut_ptr().cast());
-    // SAFETY: the memory is as long, its only stream is this one, and the bytes live until it is synchronized.
+    // SAFETY: the memory is as long, its only stream is this one, and the bytes live until it is
+    // synchronized.
     unsafe { copy::host_to_device(memory, source, bytes.len(), stream.as_ref()) }?;
     // SAFETY: as above.
     unsafe { copy::device_to_host(target, memory, bytes.len(), stream.as_ref()) }?;

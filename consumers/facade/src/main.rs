@@ -1,4 +1,5 @@
-//! Depends on the one crate, as most programs do, and leaves with a pool in the registry and a buffer of a thread.
+//! Depends on the one crate, as most programs do, and leaves with a pool in the registry and a
+//! buffer of a thread.
 
 use std::cell::RefCell;
 use std::error::Error;

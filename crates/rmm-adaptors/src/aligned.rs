@@ -13,14 +13,16 @@ use crate::sync::alone::AloneOrLocked;
 const NAME: &str = "aligned";
 
 adaptor! {
-    /// Aligns blocks to more than the 256 bytes that every resource can: those of at least a threshold to an alignment that is set, and all
-    /// to what is asked for.
+    /// Aligns blocks to more than the 256 bytes that every resource can: those of at least a
+    /// threshold to an alignment that is set, and all to what is asked for.
     ///
-    /// A block of more than 256 is taken with `alignment - 256` bytes more from upstream, which is asked for an alignment of 256. Others
-    /// are upstream's, asked for with the request's own alignment.
+    /// A block of more than 256 is taken with `alignment - 256` bytes more from upstream, which is
+    /// asked for an alignment of 256. Others are upstream's, asked for with the request's own
+    /// alignment.
     ///
-    /// It is a handle: clones share the table of blocks whose address is not upstream's. Its lock is taken only while there are such
-    /// blocks, and costs next to nothing as long as one thread alone takes it.
+    /// It is a handle: clones share the table of blocks whose address is not upstream's. Its lock
+    /// is taken only while there are such blocks, and costs next to nothing as long as one thread
+    /// alone takes it.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -51,8 +53,8 @@ struct Align {
     threshold: usize,
     /// Blocks whose address is not upstream's, with that of upstream.
     moved: AloneOrLocked<Blocks<DevicePtr>>,
-    /// How many those are, written under the lock. Whoever has one of them sees that there are some: it was counted before its address was
-    /// known.
+    /// How many those are, written under the lock. Whoever has one of them sees that there are
+    /// some: it was counted before its address was known.
     moved_count: AtomicUsize,
 }
 
@@ -69,7 +71,8 @@ impl<U> AlignedResourceAdaptor<U> {
     /// Aligns every block to `alignment` bytes, or to 256 if that is more.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no power of two.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no
+    /// power of two.
     pub fn new(upstream: U, alignment: usize) -> Result<Self, Error> {
         Self::with_threshold(upstream, alignment, 0)
     }
@@ -77,7 +80,8 @@ impl<U> AlignedResourceAdaptor<U> {
     /// Aligns blocks of at least `threshold` bytes to `alignment` bytes, or to 256 if that is more.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no power of two.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no
+    /// power of two.
     #[doc(alias = "alignment_threshold")]
     pub fn with_threshold(upstream: U, alignment: usize, threshold: usize) -> Result<Self, Error> {
         if !is_supported_alignment(alignment) {
@@ -143,8 +147,9 @@ impl Align {
     }
 }
 
-// SAFETY: an aligned block lies in one of upstream's that has room for it wherever that starts, and which nobody else has; it is found
-// again by the block's address. Others are upstream's as they are.
+// SAFETY: an aligned block lies in one of upstream's that has room for it wherever that starts, and
+// which nobody else has; it is found again by the block's address. Others are upstream's as they
+// are.
 unsafe impl Layer for Align {
     const NAME: &'static str = NAME;
 
@@ -176,7 +181,8 @@ unsafe impl Layer for Align {
             Plan::Within(padded, _) => (self.remove(pointer), padded),
             Plan::AsItIs | Plan::TooLarge => (pointer, layout),
         };
-        // SAFETY: the caller's contract is the same; this is the block, and the layout, that the memory was taken from upstream as.
+        // SAFETY: the caller's contract is the same; this is the block, and the layout, that the
+        // memory was taken from upstream as.
         unsafe { below.deallocate(block, layout) }
     }
 

@@ -32,36 +32,46 @@ pub use builder::ArenaMemoryResourceBuilder;
 pub use report::{ArenaOfStream, ArenaReport};
 pub use statistics::ArenaStatistics;
 
-/// Divides one large piece of memory up, with an arena for each stream, so that threads with streams of their own do not meet.
+/// Divides one large piece of memory up, with an arena for each stream, so that threads with
+/// streams of their own do not meet.
 ///
-/// The memory is taken from upstream when the resource is built, and never grows. It is the *global arena*. Requests above 1 MiB are
-/// served from there. For smaller ones each stream (each thread, for the per-thread default stream) has an arena of its own: superblocks of
-/// 1 MiB, in which a request gets the lowest address where it fits. Its allocations and frees take the arena's lock only, which nobody else
-/// wants, and call no driver. A superblock that nothing uses any more goes back to the global arena, but for one that is kept.
+/// The memory is taken from upstream when the resource is built, and never grows. It is the *global
+/// arena*. Requests above 1 MiB are served from there. For smaller ones each stream (each thread,
+/// for the per-thread default stream) has an arena of its own: superblocks of 1 MiB, in which a
+/// request gets the lowest address where it fits. Its allocations and frees take the arena's lock
+/// only, which nobody else wants, and call no driver. A superblock that nothing uses any more goes
+/// back to the global arena, but for one that is kept.
 ///
-/// A block may be freed on any stream and by any thread: freed on another than it was allocated on it goes back to the global arena, in the order
-/// of the stream that it was freed on. What others freed there goes to a stream as in a [`PoolMemoryResource`], in the same steps: when the
-/// device is known to be past its last use, or else because the stream is made to wait; no free waits. Before anybody
-/// has to wait, what is idle in other arenas comes back to the global arena; before a request is refused, all that is free in all arenas does.
-/// The memory of a stream that is destroyed goes back in its order. That of a thread's own stream, when the thread
-/// ends with blocks in use or a superblock kept, is used again once something has waited for the device, as a request does that finds nothing
-/// else.
+/// A block may be freed on any stream and by any thread: freed on another than it was allocated on
+/// it goes back to the global arena, in the order of the stream that it was freed on. What others
+/// freed there goes to a stream as in a [`PoolMemoryResource`], in the same steps: when the device
+/// is known to be past its last use, or else because the stream is made to wait; no free waits.
+/// Before anybody has to wait, what is idle in other arenas comes back to the global arena; before
+/// a request is refused, all that is free in all arenas does. The memory of a stream that is
+/// destroyed goes back in its order. That of a thread's own stream, when the thread ends with
+/// blocks in use or a superblock kept, is used again once something has waited for the device, as a
+/// request does that finds nothing else.
 ///
-/// Requests without a stream, on the legacy default stream and on streams of an [unknown lifetime](rmm_core::StreamLifetime::Unknown) are
-/// served from the global arena whatever their size, and so are those on captured streams, for which all holds that is said at
+/// Requests without a stream, on the legacy default stream and on streams of an [unknown
+/// lifetime](rmm_core::StreamLifetime::Unknown) are served from the global arena whatever their
+/// size, and so are those on captured streams, for which all holds that is said at
 /// [`PoolMemoryResource`].
 ///
 /// # When to prefer the pool
 ///
-/// Nearly always. A [`PoolMemoryResource`] is faster, with many threads too (the reports in `docs/benchmarks` have both), grows as it is used
-/// and gives memory back, leaves less memory between blocks, and moves small blocks from stream to stream more readily. An arena is for
-/// programs that want what RMM's gives them: all memory taken once, in one piece, and the small blocks of each stream beside each other.
+/// Nearly always. A [`PoolMemoryResource`] is faster, with many threads too (the reports in
+/// `docs/benchmarks` have both), grows as it is used and gives memory back, leaves less memory
+/// between blocks, and moves small blocks from stream to stream more readily. An arena is for
+/// programs that want what RMM's gives them: all memory taken once, in one piece, and the small
+/// blocks of each stream beside each other.
 ///
-/// It is a handle: clones share one state, which gives the memory back when the last clone is dropped. Any thread may use it. It serves the
-/// device that was current when it was built. Sizes are rounded up to 256 bytes; any alignment is honoured.
+/// It is a handle: clones share one state, which gives the memory back when the last clone is
+/// dropped. Any thread may use it. It serves the device that was current when it was built. Sizes
+/// are rounded up to 256 bytes; any alignment is honoured.
 ///
-/// A small block costs O(1) in the number of blocks, and time in the number of the stream's superblocks, of which a processor looks at many
-/// at once. Host memory is used for the books only: 16 KiB for a superblock, some 70 bytes for a block of the global arena.
+/// A small block costs O(1) in the number of blocks, and time in the number of the stream's
+/// superblocks, of which a processor looks at many at once. Host memory is used for the books only:
+/// 16 KiB for a superblock, some 70 bytes for a block of the global arena.
 ///
 /// Its memory has every property that the upstream's has.
 ///
@@ -129,8 +139,8 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         self.inner.arenas.statistics()
     }
 
-    /// What the memory looks like: how much is free, and how scattered. Takes time in the number of all blocks, during which nobody can
-    /// allocate.
+    /// What the memory looks like: how much is free, and how scattered. Takes time in the number of
+    /// all blocks, during which nobody can allocate.
     ///
     /// ```
     /// use rmm_adaptors::ArenaMemoryResource;
@@ -149,7 +159,8 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         self.inner.arenas.report(|| self.inner.pool.blocks())
     }
 
-    /// Gives memory that was freed on captured streams to everybody again, as [`PoolMemoryResource::release_graph_memory`] does.
+    /// Gives memory that was freed on captured streams to everybody again, as
+    /// [`PoolMemoryResource::release_graph_memory`] does.
     ///
     /// # Safety
     /// As there.
@@ -185,7 +196,7 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
             limit: Some(report.arena_size),
         });
         if let Some(path) = &self.inner.dump_log {
-            // A report that can not be written changes nothing about the error.
+            // A report that cannot be written changes nothing about the error.
             let _unwritten = report.append(path, &error);
         }
         error
@@ -221,15 +232,17 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for ArenaMemoryResource<U> {
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
         self.arenas.link.close();
-        // The pool, which goes next, waits for all that was freed in its order. At the end of the process it does nothing.
+        // The pool, which goes next, waits for all that was freed in its order. At the end of the
+        // process it does nothing.
         if !process_is_exiting() {
             self.arenas.take_all_apart(None);
         }
     }
 }
 
-// SAFETY: the blocks of a superblock tile it, each is handed out to one owner until it is freed; memory without a stream comes from
-// the pool, which gives what no work uses. The address is a multiple of the alignment: a block with room for it is cut there.
+// SAFETY: the blocks of a superblock tile it, each is handed out to one owner until it is freed;
+// memory without a stream comes from the pool, which gives what no work uses. The address is a
+// multiple of the alignment: a block with room for it is cut there.
 unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_for(None, layout)
@@ -275,9 +288,10 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
     }
 }
 
-// SAFETY: as above. A superblock is its stream's: what was freed there and is handed out there again was used by one stream only, or by
-// others before a free on that stream, which comes after them. It is the pool's from when it is given back, in that stream's
-// order, or as memory that only a wait for the device makes free; and so is a block that another stream frees.
+// SAFETY: as above. A superblock is its stream's: what was freed there and is handed out there
+// again was used by one stream only, or by others before a free on that stream, which comes after
+// them. It is the pool's from when it is given back, in that stream's order, or as memory that only
+// a wait for the device makes free; and so is a block that another stream frees.
 unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
     fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_for(Some(stream), layout)

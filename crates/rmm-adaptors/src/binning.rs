@@ -13,11 +13,13 @@ use crate::pool::padded_size;
 
 /// Sends each request to the smallest bin that it fits in, or, if it fits in none, to the upstream.
 ///
-/// A bin is a resource and the most bytes that it is asked for: a [`FixedSizeMemoryResource`] over the upstream, or any resource that the
-/// program brings. The bins are fixed when the resource is built, and owned by it, so that a free always finds the bin that it came from. Bytes
-/// count as rounded up to 256, with room for an alignment above that.
+/// A bin is a resource and the most bytes that it is asked for: a [`FixedSizeMemoryResource`] over
+/// the upstream, or any resource that the program brings. The bins are fixed when the resource is
+/// built, and owned by it, so that a free always finds the bin that it came from. Bytes count as
+/// rounded up to 256, with room for an alignment above that.
 ///
-/// It is a handle: clones share the bins. Finding the bin takes O(log n) in their number; the rest is the bin's.
+/// It is a handle: clones share the bins. Finding the bin takes O(log n) in their number; the rest
+/// is the bin's.
 ///
 /// Its memory has a property if that of the upstream and of the bins has it.
 ///
@@ -69,10 +71,12 @@ pub struct BinningMemoryResourceBuilder<U, B = FixedSizeMemoryResource<U>> {
 }
 
 impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
-    /// Adds a bin for requests of up to `bytes` bytes, rounded up to a multiple of 256, that fit no smaller one: they go to `bin`.
+    /// Adds a bin for requests of up to `bytes` bytes, rounded up to a multiple of 256, that fit no
+    /// smaller one: they go to `bin`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if there is a bin of that size, or the size is 0 or too large.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if there is a bin of
+    /// that size, or the size is 0 or too large.
     #[doc(alias = "add_bin")]
     pub fn bin_of(mut self, bytes: usize, bin: B) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
@@ -96,7 +100,7 @@ impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
     /// Adds a bin of blocks of `bytes` bytes from the upstream, 128 of which are taken at once.
     ///
     /// # Errors
-    /// As [`bin_of`](Self::bin_of), and the upstream's error if the blocks can not be had.
+    /// As [`bin_of`](Self::bin_of), and the upstream's error if the blocks cannot be had.
     pub fn bin(self, bytes: usize) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
         let blocks = FixedSizeMemoryResource::builder(self.upstream.clone());
@@ -121,7 +125,7 @@ impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
 fn bin_size(bytes: usize) -> Result<usize, Error> {
     let size = bytes.checked_next_multiple_of(rmm_core::CUDA_ALLOCATION_ALIGNMENT);
     size.filter(|&size| size > 0)
-        .ok_or_else(|| invalid(format!("a bin can not be of {bytes} bytes")))
+        .ok_or_else(|| invalid(format!("a bin cannot be of {bytes} bytes")))
 }
 
 fn invalid(message: String) -> Error {
@@ -176,8 +180,8 @@ impl<U: SyncResource, B> PartialEq for BinningMemoryResource<U, B> {
 
 impl<U: SyncResource, B> Eq for BinningMemoryResource<U, B> {}
 
-// SAFETY: every call goes to the bin or the upstream that the layout alone decides on, so that a free goes where its allocation
-// came from; each of them keeps the contract.
+// SAFETY: every call goes to the bin or the upstream that the layout alone decides on, so that a
+// free goes where its allocation came from; each of them keeps the contract.
 unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryResource<U, B> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         match self.bin_for(layout) {

@@ -11,10 +11,12 @@ use rmm_core::DevicePtr;
 
 use crate::pool::BuildIdHasher;
 
-/// A table by address. The last block that came is beside it, and gets into it when the next one comes: many are freed before that.
+/// A table by address. The last block that came is beside it, and gets into it when the next one
+/// comes: many are freed before that.
 ///
-/// Those cost a comparison, and spare the processor a wait: the table marks an entry by one byte, and is searched by sixteen such bytes at once,
-/// which a byte that was written just before holds up.
+/// Those cost a comparison, and spare the processor a wait: the table marks an entry by one byte,
+/// and is searched by sixteen such bytes at once, which a byte that was written just before holds
+/// up.
 #[derive(Debug)]
 pub(crate) struct Blocks<V> {
     /// Not in `others`.
@@ -42,7 +44,8 @@ impl<V> Blocks<V> {
         self.others.into_iter().chain(self.last)
     }
 
-    /// Whether the address was not there before; else nothing changes. A new one's value is made in its place.
+    /// Whether the address was not there before; else nothing changes. A new one's value is made in
+    /// its place.
     #[inline]
     pub(crate) fn insert(&mut self, pointer: DevicePtr, value: impl FnOnce() -> V) -> bool {
         if self.others.contains_key(&pointer) {

@@ -19,14 +19,16 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 
 /// Memory from two functions: a foreign allocator's, say.
 ///
-/// What the memory can do, whoever makes the resource says: that the device can use it, or any other [set of properties](Self::with_properties);
-/// and if it is all of one [kind](Self::with_kind), that as well.
+/// What the memory can do, whoever makes the resource says: that the device can use it, or any
+/// other [set of properties](Self::with_properties); and if it is all of one
+/// [kind](Self::with_kind), that as well.
 ///
 /// A null pointer from the function that allocates is a lack of memory: the request is refused as
-/// [out of memory](rmm_core::ErrorKind::OutOfMemory), as with the C functions that such callbacks often wrap (RMM hands the null pointer on).
-/// Zero bytes reach neither function. A synchronous call goes to them on the legacy default stream, which is then waited for. Memory whose address is not
-/// aligned as it was asked for is given back, and the request refused as [unsupported](rmm_core::ErrorKind::Unsupported). A panic
-/// of the function that frees ends there.
+/// [out of memory](rmm_core::ErrorKind::OutOfMemory), as with the C functions that such callbacks
+/// often wrap (RMM hands the null pointer on). Zero bytes reach neither function. A synchronous
+/// call goes to them on the legacy default stream, which is then waited for. Memory whose address
+/// is not aligned as it was asked for is given back, and the request refused as
+/// [unsupported](rmm_core::ErrorKind::Unsupported). A panic of the function that frees ends there.
 ///
 /// It is a handle: clones share the functions, and two are equal if they do.
 ///
@@ -73,8 +75,9 @@ impl CallbackMemoryResource {
     /// Takes the functions in, which give memory for the device.
     ///
     /// # Safety
-    /// They keep the contract of [`Resource`] for device memory: what the first returns may be used by work on the device, in the order of the
-    /// stream, until it is given to the second, whose arguments are always those of an allocation that was not freed before.
+    /// They keep the contract of [`Resource`] for device memory: what the first returns may be used
+    /// by work on the device, in the order of the stream, until it is given to the second, whose
+    /// arguments are always those of an allocation that was not freed before.
     pub unsafe fn new(
         allocate: impl Fn(StreamRef<'_>, Layout) -> Result<DevicePtr, Error> + Send + Sync + 'static,
         deallocate: impl Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync + 'static,
@@ -118,8 +121,9 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
     /// ```
     ///
     /// # Safety
-    /// They keep the contract of [`Resource`]: what the first returns has all these properties, and may be used as they say in the order of the
-    /// stream, until it is given to the second, whose arguments are always those of an allocation that was not freed before.
+    /// They keep the contract of [`Resource`]: what the first returns has all these properties, and
+    /// may be used as they say in the order of the stream, until it is given to the second, whose
+    /// arguments are always those of an allocation that was not freed before.
     pub unsafe fn with_properties(
         allocate: impl Fn(StreamRef<'_>, Layout) -> Result<DevicePtr, Error> + Send + Sync + 'static,
         deallocate: impl Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync + 'static,
@@ -129,7 +133,8 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
         Self { functions: Arc::new(functions), kind: None, properties: PhantomData }
     }
 
-    /// Tells whoever asks at run time what kind of memory it is. Handles that were cloned before do not.
+    /// Tells whoever asks at run time what kind of memory it is. Handles that were cloned before do
+    /// not.
     ///
     /// # Safety
     /// All memory of the functions is of this kind.
@@ -168,7 +173,8 @@ impl<S: PropertySet> fmt::Debug for CallbackMemoryResource<S> {
     }
 }
 
-// SAFETY: whoever made it promised the contract for the functions; the stream is waited for, so that every other may use the memory.
+// SAFETY: whoever made it promised the contract for the functions; the stream is waited for, so
+// that every other may use the memory.
 unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let stream = StreamRef::legacy();
@@ -187,7 +193,7 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
             let stream = StreamRef::legacy();
             self.free(stream, pointer, layout);
             if !process_is_exiting() {
-                // If it can not be waited for, the device is lost, and nobody will use the memory.
+                // If it cannot be waited for, the device is lost, and nobody will use the memory.
                 let _waited = stream.synchronize();
             }
         }

@@ -9,12 +9,15 @@ use rmm_core::{Description, DevicePtr, Error, ErrorKind, StreamId, StreamRef};
 use crate::layer::{Below, Layer, adaptor};
 
 adaptor! {
-    /// Calls back when an allocation fails, and tries again if the callback says so: after it has freed something, say.
+    /// Calls back when an allocation fails, and tries again if the callback says so: after it has
+    /// freed something, say.
     ///
-    /// It is called for errors of one kind, [`OutOfMemory`](ErrorKind::OutOfMemory), unless others are [chosen](FailureCallbackResourceAdaptorBuilder::on),
-    /// and is told which attempt failed and why. However often it says yes, a request is tried again at most
-    /// [16 times](FailureCallbackResourceAdaptorBuilder::max_retries) if nothing else is set. No lock is held while it is called, so it may use
-    /// the resource itself. If it panics, so does the allocation; no memory is lost.
+    /// It is called for errors of one kind, [`OutOfMemory`](ErrorKind::OutOfMemory), unless others
+    /// are [chosen](FailureCallbackResourceAdaptorBuilder::on), and is told which attempt failed
+    /// and why. However often it says yes, a request is tried again at most [16
+    /// times](FailureCallbackResourceAdaptorBuilder::max_retries) if nothing else is set. No lock
+    /// is held while it is called, so it may use the resource itself. If it panics, so does the
+    /// allocation; no memory is lost.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -79,11 +82,13 @@ pub struct FailureCallbackResourceAdaptorBuilder<U> {
 }
 
 impl<U> FailureCallbackResourceAdaptorBuilder<U> {
-    /// The kinds of error that the callback is for; [`OutOfMemory`](ErrorKind::OutOfMemory) if this is never called. Errors of other kinds go to
-    /// the caller at once. A further call adds to the kinds.
+    /// The kinds of error that the callback is for; [`OutOfMemory`](ErrorKind::OutOfMemory) if this
+    /// is never called. Errors of other kinds go to the caller at once. A further call adds to the
+    /// kinds.
     ///
-    /// RMM's adaptor takes a type of exception and catches what is derived from it, too. Its `bad_alloc`, which `out_of_memory` is derived from,
-    /// is `[ErrorKind::OutOfMemory, ErrorKind::Driver]`.
+    /// RMM's adaptor takes a type of exception and catches what is derived from it, too. Its
+    /// `bad_alloc`, which `out_of_memory` is derived from, is
+    /// `[ErrorKind::OutOfMemory, ErrorKind::Driver]`.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -107,7 +112,8 @@ impl<U> FailureCallbackResourceAdaptorBuilder<U> {
         self
     }
 
-    /// How often a request is tried again at most; 16 by default. After that the callback is not asked.
+    /// How often a request is tried again at most; 16 by default. After that the callback is not
+    /// asked.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
@@ -129,7 +135,8 @@ impl<U> FailureCallbackResourceAdaptorBuilder<U> {
 }
 
 impl<U> FailureCallbackResourceAdaptor<U> {
-    /// Calls back for [`OutOfMemory`](ErrorKind::OutOfMemory). The callback says whether to try again.
+    /// Calls back for [`OutOfMemory`](ErrorKind::OutOfMemory). The callback says whether to try
+    /// again.
     pub fn new(
         upstream: U,
         callback: impl Fn(&FailedAllocation<'_>) -> bool + Send + Sync + 'static,

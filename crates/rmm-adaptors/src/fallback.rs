@@ -14,15 +14,18 @@ use rmm_core::{
 use crate::layer::{Below, OnStream, Synchronously};
 use crate::pool::BuildIdHasher;
 
-/// Takes memory from a second resource when the first has none: managed memory behind a pool of the device's, say.
+/// Takes memory from a second resource when the first has none: managed memory behind a pool of the
+/// device's, say.
 ///
-/// Only a request that the first refuses for [lack of memory](Error::is_out_of_memory) goes to the second; other errors are returned. If the
-/// second has none either, its error is returned, with the first's as its source. Each block goes back to the resource that it
-/// came from: the addresses of the second's blocks are kept in a table, and while there are none a free costs one load.
-/// The two must not hand out the same addresses at once, as two that are over one pool do not.
+/// Only a request that the first refuses for [lack of memory](Error::is_out_of_memory) goes to the
+/// second; other errors are returned. If the second has none either, its error is returned, with
+/// the first's as its source. Each block goes back to the resource that it came from: the addresses
+/// of the second's blocks are kept in a table, and while there are none a free costs one load. The
+/// two must not hand out the same addresses at once, as two that are over one pool do not.
 ///
-/// Its memory has a property if that of both has it. Where both hand out memory of one kind, it is [of that kind](HasMemoryKind); to ask the type of
-/// one that mixes them is an error of the compiler, and to ask it at run time gives nothing. It is a handle: clones share the table.
+/// Its memory has a property if that of both has it. Where both hand out memory of one kind, it is
+/// [of that kind](HasMemoryKind); to ask the type of one that mixes them is an error of the
+/// compiler, and to ask it at run time gives nothing. It is a handle: clones share the table.
 ///
 /// ```compile_fail,E0080
 /// use rmm_adaptors::FallbackMemoryResource;
@@ -127,8 +130,8 @@ impl Owned {
     /// Whether the block was the second's, which it is no longer.
     #[inline]
     fn remove(&self, pointer: DevicePtr, layout: Layout) -> bool {
-        // Whoever frees a block learned its address from whoever allocated it, and with it that there was one more; only its own free
-        // takes that away.
+        // Whoever frees a block learned its address from whoever allocated it, and with it that
+        // there was one more; only its own free takes that away.
         self.blocks.load(Ordering::Relaxed) > 0 && self.remove_known(pointer, layout)
     }
 
@@ -193,7 +196,8 @@ impl<P, S> PartialEq for FallbackMemoryResource<P, S> {
 
 impl<P, S> Eq for FallbackMemoryResource<P, S> {}
 
-// SAFETY: each block is one of the two's, which keep the contract, and goes back to where it came from.
+// SAFETY: each block is one of the two's, which keep the contract, and goes back to where it came
+// from.
 unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryResource<P, S> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
@@ -282,7 +286,8 @@ where
 // SAFETY: the memory is one of the two's, whose kinds are the same, or this has no kind.
 unsafe impl<P: HasMemoryKind, S: HasMemoryKind> HasMemoryKind for FallbackMemoryResource<P, S> {
     const KIND: MemoryKind = {
-        // What memory of a kind can do is that kind's alone, and unlike the kind it can be compared here.
+        // What memory of a kind can do is that kind's alone, and unlike the kind it can be compared
+        // here.
         let is_one_kind = P::KIND.caps().bits() == S::KIND.caps().bits();
         assert!(is_one_kind, "the resource hands out memory of two kinds");
         P::KIND

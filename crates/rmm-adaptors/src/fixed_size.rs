@@ -14,14 +14,17 @@ use crate::{GrowthPolicy, PoolMemoryResource, PoolStatistics};
 /// What every size and address is a multiple of.
 const GRANULE: usize = rmm_core::CUDA_ALLOCATION_ALIGNMENT;
 
-/// Hands out blocks of one size, in stream order, without calling the driver: a request of any size up to it takes a whole block.
+/// Hands out blocks of one size, in stream order, without calling the driver: a request of any size
+/// up to it takes a whole block.
 ///
-/// It orders its blocks as a [`PoolMemoryResource`] does, in the same steps, and grows by as many blocks at a time as it had at first.
-/// Nothing is ever cut or merged, so that however it is used, memory of n blocks serves n requests. A request that does not fit
-/// a block, with room for its alignment if that is above 256, is refused; [`BinningMemoryResource`](crate::BinningMemoryResource) sends
-/// it elsewhere.
+/// It orders its blocks as a [`PoolMemoryResource`] does, in the same steps, and grows by as many
+/// blocks at a time as it had at first. Nothing is ever cut or merged, so that however it is used,
+/// memory of n blocks serves n requests. A request that does not fit a block, with room for its
+/// alignment if that is above 256, is refused;
+/// [`BinningMemoryResource`](crate::BinningMemoryResource) sends it elsewhere.
 ///
-/// It is a handle: clones share one state, which gives its memory back when the last clone is dropped. Any thread may use it.
+/// It is a handle: clones share one state, which gives its memory back when the last clone is
+/// dropped. Any thread may use it.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -71,7 +74,8 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
         self
     }
 
-    /// Blocks to take from upstream at once, at first and whenever there are too few; 128 by default.
+    /// Blocks to take from upstream at once, at first and whenever there are too few; 128 by
+    /// default.
     #[doc(alias = "blocks_to_preallocate")]
     #[doc(alias = "default_blocks_to_preallocate")]
     pub fn blocks(mut self, count: usize) -> Self {
@@ -85,11 +89,13 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
         self
     }
 
-    /// Makes the resource and takes its first blocks from upstream, for the device that is current now.
+    /// Makes the resource and takes its first blocks from upstream, for the device that is current
+    /// now.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if blocks have no bytes, there are none, all together are more
-    /// than can be addressed or than the maximum; the upstream's error if they can not be had.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if blocks have no
+    /// bytes, there are none, all together are more than can be addressed or than the maximum; the
+    /// upstream's error if they cannot be had.
     pub fn build(self) -> Result<FixedSizeMemoryResource<U>, Error> {
         let Self { upstream, block_size, blocks, maximum_size } = self;
         let invalid = |message: &str| Error::invalid_argument("fixed-size", message);

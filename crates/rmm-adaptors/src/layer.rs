@@ -1,4 +1,5 @@
-//! What adaptors share: a handle to an upstream and a layer over it, whose memory is the upstream's.
+//! What adaptors share: a handle to an upstream and a layer over it, whose memory is the
+//! upstream's.
 
 use std::alloc::Layout;
 use std::fmt::Debug;
@@ -20,14 +21,16 @@ pub(crate) trait Below: Copy {
 /// What an adaptor does with a call.
 ///
 /// # Safety
-/// Through [`Below`] as its upstream, the layer keeps the contract of [`SyncResource`] and [`Resource`], which are implemented by it.
+/// Through [`Below`] as its upstream, the layer keeps the contract of [`SyncResource`] and
+/// [`Resource`], which are implemented by it.
 pub(crate) unsafe trait Layer: Debug + Send + Sync {
     const NAME: &'static str;
 
     fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error>;
 
     /// # Safety
-    /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`]; `below` is in the same order.
+    /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`]; `below` is in the same
+    /// order.
     unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout);
 
     /// As [`SyncResource::tell`].
@@ -96,8 +99,8 @@ impl<U: Resource> Below for OnStream<'_, U> {
     }
 }
 
-/// A layout's size, rounded up to a multiple of a power of two. It always fits: a size is at most `isize::MAX`, so that this is at most one
-/// more.
+/// A layout's size, rounded up to a multiple of a power of two. It always fits: a size is at most
+/// `isize::MAX`, so that this is at most one more.
 #[inline]
 pub(crate) fn rounded_up(layout: Layout, alignment: usize) -> usize {
     (layout.size() + (alignment - 1)) & !(alignment - 1)

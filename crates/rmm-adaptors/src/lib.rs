@@ -1,10 +1,13 @@
 //! Memory resources over other resources.
 //!
-//! * [`PoolMemoryResource`] divides large pieces of memory up, in stream order, without calling the driver.
+//! * [`PoolMemoryResource`] divides large pieces of memory up, in stream order, without calling the
+//!   driver.
 //! * [`ArenaMemoryResource`] does so with an arena for each stream, so that threads do not meet.
-//! * [`FixedSizeMemoryResource`] hands out blocks of one size, [`BinningMemoryResource`] sends each request to a resource for its size.
+//! * [`FixedSizeMemoryResource`] hands out blocks of one size, [`BinningMemoryResource`] sends each
+//!   request to a resource for its size.
 //!
-//! Adaptors pass calls on to another resource and have all its properties. They are handles: clones share what they know.
+//! Adaptors pass calls on to another resource and have all its properties. They are handles: clones
+//! share what they know.
 //!
 //! | adaptor | |
 //! |---|---|

@@ -17,12 +17,14 @@ const NAME: &str = "limiting";
 adaptor! {
     /// Refuses what would make more than a number of bytes allocated at once from another resource.
     ///
-    /// Each block counts as rounded up to an alignment, 256 bytes unless another is [chosen](Self::with_alignment), and from before it
-    /// is asked of upstream until after upstream has it back, so that upstream never has more than the limit out. A
-    /// request that does not fit reaches no upstream and never counts. While one that fits is on its way, it counts, even if upstream
-    /// then refuses it.
+    /// Each block counts as rounded up to an alignment, 256 bytes unless another is
+    /// [chosen](Self::with_alignment), and from before it is asked of upstream until after upstream
+    /// has it back, so that upstream never has more than the limit out. A request that does not fit
+    /// reaches no upstream and never counts. While one that fits is on its way, it counts, even if
+    /// upstream then refuses it.
     ///
-    /// It is a handle: clones share the count. A call costs one atomic addition, and not even that as long as one thread alone calls.
+    /// It is a handle: clones share the count. A call costs one atomic addition, and not even that
+    /// as long as one thread alone calls.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -69,7 +71,8 @@ impl<U> LimitingResourceAdaptor<U> {
     /// Allows `limit` bytes at once, of blocks rounded up to `alignment`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no power of two.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no
+    /// power of two.
     pub fn with_alignment(upstream: U, limit: u64, alignment: usize) -> Result<Self, Error> {
         if !is_supported_alignment(alignment) {
             let message = format!("the alignment, {alignment}, is no power of two");
@@ -167,7 +170,8 @@ unsafe impl Layer for Limit {
     unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { below.deallocate(pointer, layout) };
-        // No address is kept here, so a block that is handed out again in between confuses nothing, and upstream keeps to the limit.
+        // No address is kept here, so a block that is handed out again in between confuses nothing,
+        // and upstream keeps to the limit.
         self.release(self.padded(layout));
     }
 

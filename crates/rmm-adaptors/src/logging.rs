@@ -21,25 +21,31 @@ pub use builder::LoggingResourceAdaptorBuilder;
 /// The first line of a log.
 pub const LOG_HEADER: &str = "Thread,Time,Action,Pointer,Size,Stream";
 
-/// The environment variable that names the log file for [`LoggingResourceAdaptor::from_environment`].
+/// The environment variable that names the log file for
+/// [`LoggingResourceAdaptor::from_environment`].
 pub const LOG_FILE_VARIABLE: &str = "RMM_LOG_FILE";
 
 adaptor! {
     /// Writes a line for everything that is allocated from and freed to another resource.
     ///
-    /// The lines are RMM's, `Thread,Time,Action,Pointer,Size,Stream`: a number for the thread, the time of day (UTC) to the microsecond,
-    /// `allocate`, `free` or `allocate failure`, the address (`(nil)` for none), the bytes asked for, and the stream's handle
-    /// (`0` for null). An allocation is logged once it succeeded, a free before it happens, so that an address that another thread gets
-    /// next never seems to be handed out twice. Both RMM's own tools and `rmm replay` read it.
+    /// The lines are RMM's, `Thread,Time,Action,Pointer,Size,Stream`: a number for the thread, the
+    /// time of day (UTC) to the microsecond, `allocate`, `free` or `allocate failure`, the address
+    /// (`(nil)` for none), the bytes asked for, and the stream's handle (`0` for null). An
+    /// allocation is logged once it succeeded, a free before it happens, so that an address that
+    /// another thread gets next never seems to be handed out twice. Both RMM's own tools and
+    /// `rmm replay` read it.
     ///
-    /// The header is written out at once, the lines after [every 100 of them](LoggingResourceAdaptorBuilder::flush_every), when
-    /// [`flush`](Self::flush) is called, when the last handle is dropped, and on Unix when the process returns from `main` or calls
-    /// `exit`: also of a resource that is never dropped, such as the current one. A process that is killed loses up to 99 lines.
+    /// The header is written out at once, the lines after [every 100 of
+    /// them](LoggingResourceAdaptorBuilder::flush_every), when [`flush`](Self::flush) is called,
+    /// when the last handle is dropped, and on Unix when the process returns from `main` or calls
+    /// `exit`: also of a resource that is never dropped, such as the current one. A process that is
+    /// killed loses up to 99 lines.
     ///
-    /// They go to a file, to any writer, or to [several](Self::builder). A line that can not be written, or whose writer panics, is lost, and
-    /// counted; it never costs memory, nor the line in other writers. The lock on the writers is
-    /// never held while upstream is called; it is held while they are, which must not call the resource itself. Handles are clones,
-    /// which share the log, and are equal.
+    /// They go to a file, to any writer, or to [several](Self::builder). A line that cannot be
+    /// written, or whose writer panics, is lost, and counted; it never costs memory, nor the line
+    /// in other writers. The lock on the writers is never held while upstream is called; it is held
+    /// while they are, which must not call the resource itself. Handles are clones, which share the
+    /// log, and are equal.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -76,24 +82,27 @@ impl<U> LoggingResourceAdaptor<U> {
     /// Logs to a file, which is created or emptied. No two adaptors may log to one file.
     ///
     /// # Errors
-    /// If the file can not be created or its first line not be written. The error has the kind of the system's, and names the file.
+    /// If the file cannot be created or its first line not be written. The error has the kind of
+    /// the system's, and names the file.
     pub fn create(upstream: U, path: impl AsRef<Path>) -> io::Result<Self> {
         Self::builder(upstream).file(path.as_ref()).build()
     }
 
-    /// Logs to a writer. It is flushed as a file is: a writer of a resource that is never dropped also while the process ends, when the values of the
-    /// thread that ends it are gone.
+    /// Logs to a writer. It is flushed as a file is: a writer of a resource that is never dropped
+    /// also while the process ends, when the values of the thread that ends it are gone.
     ///
     /// # Errors
-    /// If the first line can not be written.
+    /// If the first line cannot be written.
     pub fn to_writer(upstream: U, writer: impl Write + Send + 'static) -> io::Result<Self> {
         Self::builder(upstream).writer(writer).build()
     }
 
-    /// Logs to the file that the environment variable [`RMM_LOG_FILE`](LOG_FILE_VARIABLE) names, which is created or emptied.
+    /// Logs to the file that the environment variable [`RMM_LOG_FILE`](LOG_FILE_VARIABLE) names,
+    /// which is created or emptied.
     ///
     /// # Errors
-    /// [`NotFound`](io::ErrorKind::NotFound) if the variable is not set; as [`create`](Self::create) otherwise.
+    /// [`NotFound`](io::ErrorKind::NotFound) if the variable is not set; as
+    /// [`create`](Self::create) otherwise.
     #[doc(alias = "get_default_filename")]
     pub fn from_environment(upstream: U) -> io::Result<Self> {
         let unset = || {
@@ -111,7 +120,8 @@ impl<U> LoggingResourceAdaptor<U> {
     /// Writes out what is buffered.
     ///
     /// # Errors
-    /// If it can not be written, with the name of the file if it is one; to the others it is all the same.
+    /// If it cannot be written, with the name of the file if it is one; to the others it is all
+    /// the same.
     pub fn flush(&self) -> io::Result<()> {
         self.inner.layer.0.flush()
     }

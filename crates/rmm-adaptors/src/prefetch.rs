@@ -10,11 +10,14 @@ use rmm_core::{
 use crate::layer::{Below, Layer, adaptor};
 
 adaptor! {
-    /// Has every block moved to the current device, in the order of its stream, once it is allocated.
+    /// Has every block moved to the current device, in the order of its stream, once it is
+    /// allocated.
     ///
-    /// This matters to managed memory alone; [`prefetch`](rmm_core::prefetch) says where else it does nothing. Over a resource that says that
-    /// its memory is a device's own or pinned, and so never moves, no driver is asked; over any other, each allocation takes its calls. A block
-    /// that can not be moved is freed again, and the error returned. A synchronous call waits for the move.
+    /// This matters to managed memory alone; [`prefetch`](rmm_core::prefetch) says where else it
+    /// does nothing. Over a resource that says that its memory is a device's own or pinned, and so
+    /// never moves, no driver is asked; over any other, each allocation takes its calls. A block
+    /// that cannot be moved is freed again, and the error returned. A synchronous call waits for
+    /// the move.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -57,8 +60,8 @@ fn to_current_device(pointer: DevicePtr, bytes: usize, stream: StreamRef<'_>) ->
     rmm_core::prefetch(pointer, bytes, target, stream)
 }
 
-// SAFETY: every call goes to the upstream as it is; that a block is moved changes nothing in it, and is over, in the block's order,
-// before anybody uses it.
+// SAFETY: every call goes to the upstream as it is; that a block is moved changes nothing in it,
+// and is over, in the block's order, before anybody uses it.
 unsafe impl Layer for Prefetch {
     const NAME: &'static str = "prefetch";
 

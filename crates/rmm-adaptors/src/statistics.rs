@@ -16,12 +16,14 @@ pub use scope::StatisticsScope;
 adaptor! {
     /// Counts blocks and bytes: how many there are now, at the most, and in all.
     ///
-    /// The counters can be put aside for those of a part of a program, and taken up again with that part's added to them: by
-    /// [`push_counters`](Self::push_counters) and [`pop_counters`](Self::pop_counters), or by a [`scope`](Self::scope).
-    /// Bytes are those asked for; requests of zero bytes count as blocks.
+    /// The counters can be put aside for those of a part of a program, and taken up again with that
+    /// part's added to them: by [`push_counters`](Self::push_counters) and
+    /// [`pop_counters`](Self::pop_counters), or by a [`scope`](Self::scope). Bytes are those asked
+    /// for; requests of zero bytes count as blocks.
     ///
-    /// It is a handle: clones share the counters. A call takes a lock for as long as it takes to count, which costs next to nothing as long as
-    /// one thread alone calls; upstream is never called under it.
+    /// It is a handle: clones share the counters. A call takes a lock for as long as it takes to
+    /// count, which costs next to nothing as long as one thread alone calls; upstream is never
+    /// called under it.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -83,15 +85,18 @@ impl<U> StatisticsResourceAdaptor<U> {
         self.inner.layer.push()
     }
 
-    /// Returns the counters since the last push, and goes on with those put aside then, as if they had been counting all the time.
+    /// Returns the counters since the last push, and goes on with those put aside then, as if they
+    /// had been counting all the time.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if none were put aside. The counters stay as they are.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if none were put aside. The
+    /// counters stay as they are.
     pub fn pop_counters(&self) -> Result<AllocationCounters, Error> {
         self.inner.layer.pop()
     }
 
-    /// [Pushes](Self::push_counters), and pops when the scope ends. All threads that use the resource count in it.
+    /// [Pushes](Self::push_counters), and pops when the scope ends. All threads that use the
+    /// resource count in it.
     pub fn scope(&self) -> StatisticsScope<'_> {
         StatisticsScope::open(&self.inner.layer)
     }

@@ -17,15 +17,19 @@ pub use tag::{Tag, TagScope, TagUsage};
 adaptor! {
     /// Counts memory by tag: what each part of a program has now, and had at the most.
     ///
-    /// A block has the [tag](Tag) that the thread is [in](Tag::enter) when it is allocated, until it is freed, wherever that is. Bytes are
-    /// those asked for.
+    /// A block has the [tag](Tag) that the thread is [in](Tag::enter) when it is allocated, until
+    /// it is freed, wherever that is. Bytes are those asked for.
     ///
-    /// It costs a few nanoseconds a call, about 6 where that was measured, with one thread as with two: each thread has counters of its own, and the table of blocks is written without a lock, so that no two
-    /// threads write to one place, but where the tables of addresses happen to meet. For that, [`usage`](Self::usage) tells the peak of a tag
-    /// that several threads use at once only to within [1 MiB](Self::PEAK_ERROR) for each of them; that of one which one thread uses at a time, exactly.
+    /// It costs a few nanoseconds a call, about 6 where that was measured, with one thread as with
+    /// two: each thread has counters of its own, and the table of blocks is written without a lock,
+    /// so that no two threads write to one place, but where the tables of addresses happen to meet.
+    /// For that, [`usage`](Self::usage) tells the peak of a tag that several threads use at once
+    /// only to within [1 MiB](Self::PEAK_ERROR) for each of them; that of one which one thread uses
+    /// at a time, exactly.
     ///
-    /// It is a handle: clones share the counters. Host memory: 32 KiB, up to 80 bytes for each block beyond the first thousand, and 1 KiB for each thread
-    /// and 32 tags. A free asks for some only where it is a thread's first call, or the thread's first for a tag.
+    /// It is a handle: clones share the counters. Host memory: 32 KiB, up to 80 bytes for each
+    /// block beyond the first thousand, and 1 KiB for each thread and 32 tags. A free asks for some
+    /// only where it is a thread's first call, or the thread's first for a tag.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -61,7 +65,8 @@ struct Tagged {
 }
 
 impl<U> TaggedResourceAdaptor<U> {
-    /// How far, for each thread that uses a tag at the same time, the tag's peak may be from what is told, in bytes.
+    /// How far, for each thread that uses a tag at the same time, the tag's peak may be from what
+    /// is told, in bytes.
     pub const PEAK_ERROR: u64 = cells::BATCH.unsigned_abs();
 
     /// Counts from zero.

@@ -11,9 +11,11 @@ use crate::sync::alone::AloneOrLocked;
 adaptor! {
     /// Lets one thread at a time call another resource.
     ///
-    /// Every resource here may be called from several threads, so this is for one that answers several callers worse than one after the
-    /// other, such as a foreign allocator behind a [`CallbackMemoryResource`](crate::CallbackMemoryResource). Upstream is called while the lock is held,
-    /// so it must not call this resource. As long as one thread alone calls, the lock costs next to nothing.
+    /// Every resource here may be called from several threads, so this is for one that answers
+    /// several callers worse than one after the other, such as a foreign allocator behind a
+    /// [`CallbackMemoryResource`](crate::CallbackMemoryResource). Upstream is called while the lock
+    /// is held, so it must not call this resource. As long as one thread alone calls, the lock
+    /// costs next to nothing.
     ///
     /// ```
     /// use rmm_adaptors::ThreadSafeResourceAdaptor;

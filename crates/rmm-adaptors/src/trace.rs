@@ -1,6 +1,7 @@
 //! What pools tell `tracing`, if the feature of that name is on; nothing without it.
 //!
-//! Nothing here is called while a pool's lock is held, since a subscriber is user code; [`waited`] only takes a note.
+//! Nothing here is called while a pool's lock is held, since a subscriber is user code; [`waited`]
+//! only takes a note.
 
 #![forbid(unsafe_code)]
 

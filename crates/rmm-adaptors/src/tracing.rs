@@ -14,7 +14,8 @@ const ALLOCATE: &str = "rmm::allocate";
 const FREE: &str = "rmm::free";
 
 adaptor! {
-    /// Tells [`tracing`] of everything that is allocated from and freed to another resource. It takes the feature `tracing`.
+    /// Tells [`tracing`] of everything that is allocated from and freed to another resource. It
+    /// takes the feature `tracing`.
     ///
     /// | target | level | what | fields |
     /// |---|---|---|---|
@@ -24,12 +25,14 @@ adaptor! {
     /// | `rmm::grow` | debug | span `grow` around a pool's request to its upstream | `resource`, `bytes`, and at its end `is_granted` |
     /// | `rmm::wait` | debug | span `wait for the device`; event `streams wait for others` | `resource`; `waits` |
     ///
-    /// The last two come from the pools themselves, with this adaptor or without it. `resource` is the name of the resource below, `stream` its id, or `none` for synchronous
-    /// calls. While nobody listens, a call costs about a nanosecond more; a subscriber is never called while a lock of these crates is held, and must not
-    /// panic.
+    /// The last two come from the pools themselves, with this adaptor or without it. `resource` is
+    /// the name of the resource below, `stream` its id, or `none` for synchronous calls. While
+    /// nobody listens, a call costs about a nanosecond more; a subscriber is never called while a
+    /// lock of these crates is held, and must not panic.
     ///
-    /// A layer that writes NVTX ranges shows the spans in Nsight Systems, and one that writes a Chrome trace, such as `tracing-chrome`, in Perfetto:
-    /// each subscribes to the targets that begin with `rmm::`.
+    /// A layer that writes NVTX ranges shows the spans in Nsight Systems, and one that writes a
+    /// Chrome trace, such as `tracing-chrome`, in Perfetto: each subscribes to the targets that
+    /// begin with `rmm::`.
     ///
     /// ```
     /// use std::alloc::Layout;

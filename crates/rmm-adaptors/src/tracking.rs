@@ -20,20 +20,25 @@ pub use report::{CallSite, OutstandingAllocation, TrackingReport};
 const NAME: &str = "tracking";
 
 adaptor! {
-    /// Remembers every block that is allocated, and where in the program, until it is freed: to find leaks and wrong frees.
+    /// Remembers every block that is allocated, and where in the program, until it is freed: to
+    /// find leaks and wrong frees.
     ///
-    /// What it finds goes to a function that the program [sets](TrackingResourceAdaptorBuilder::on_finding), or to the standard error stream:
+    /// What it finds goes to a function that the program
+    /// [sets](TrackingResourceAdaptorBuilder::on_finding), or to the standard error stream:
     ///
-    /// * a free of an address that is not allocated, which goes to upstream as it is, and is counted;
-    /// * a free with another layout than that of the allocation, which goes to upstream with the one of the allocation;
+    /// * a free of an address that is not allocated, which goes to upstream as it is, and is
+    ///   counted;
+    /// * a free with another layout than that of the allocation, which goes to upstream with the
+    ///   one of the allocation;
     /// * blocks that are left when the last handle is dropped, sorted by size and by place.
     ///
-    /// Requests of zero bytes are not tracked. Upstream memory at an address that is tracked already is given back, and the request
-    /// refused as an [invalid argument](rmm_core::ErrorKind::InvalidArgument): somebody frees behind the tracker's back.
+    /// Requests of zero bytes are not tracked. Upstream memory at an address that is tracked
+    /// already is given back, and the request refused as an [invalid
+    /// argument](rmm_core::ErrorKind::InvalidArgument): somebody frees behind the tracker's back.
     ///
-    /// It is a handle: clones share the books, which are in a plain table as long as one thread alone uses them, and in a concurrent one from the
-    /// second thread on. Stacks, if they are captured, cost microseconds; names are looked up
-    /// only when they are read.
+    /// It is a handle: clones share the books, which are in a plain table as long as one thread
+    /// alone uses them, and in a concurrent one from the second thread on. Stacks, if they are
+    /// captured, cost microseconds; names are looked up only when they are read.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -89,7 +94,8 @@ impl<U> TrackingResourceAdaptor<U> {
         self.inner.layer.wrong_frees()
     }
 
-    /// What is allocated now, the largest first. Blocks that other threads allocate or free meanwhile may be in it or not.
+    /// What is allocated now, the largest first. Blocks that other threads allocate or free
+    /// meanwhile may be in it or not.
     #[doc(alias = "get_outstanding_allocations")]
     pub fn outstanding(&self) -> Vec<OutstandingAllocation> {
         self.inner.layer.outstanding()
@@ -103,7 +109,8 @@ impl<U> TrackingResourceAdaptor<U> {
     }
 }
 
-// SAFETY: every call goes to the upstream; a free with the layout of its allocation, if that is known.
+// SAFETY: every call goes to the upstream; a free with the layout of its allocation, if that is
+// known.
 unsafe impl Layer for Tracking {
     const NAME: &'static str = NAME;
 
@@ -139,7 +146,8 @@ unsafe impl Layer for Tracking {
                 }
             }
         }
-        // SAFETY: the caller's contract is the same; where it was broken by the layout, this is the right one.
+        // SAFETY: the caller's contract is the same; where it was broken by the layout, this is the
+        // right one.
         unsafe { below.deallocate(pointer, allocated) }
     }
 

@@ -1,5 +1,5 @@
-//! The adaptors while streams are captured into graphs, on the software device. A program of its own: to announce captures concerns
-//! all of a process.
+//! The adaptors while streams are captured into graphs, on the software device. A program of its
+//! own: to announce captures concerns all of a process.
 
 #[path = "captures/arena.rs"]
 mod arena;

@@ -1,5 +1,5 @@
-//! Bugs that shipped in RMM and in CUB, each as an allocator of a few lines: the software device finds it under every schedule,
-//! and says nothing of the allocator without it.
+//! Bugs that shipped in RMM and in CUB, each as an allocator of a few lines: the software device
+//! finds it under every schedule, and says nothing of the allocator without it.
 
 #[path = "known_bugs/cross_class_free.rs"]
 mod cross_class_free;

@@ -1,4 +1,5 @@
-//! Once their books have grown to the program's needs, the fast paths of the pool, the arena and the adaptors ask for no host memory.
+//! Once their books have grown to the program's needs, the fast paths of the pool, the arena and
+//! the adaptors ask for no host memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -163,8 +164,8 @@ fn on_several_threads_with_streams_of_their_own() {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    // How the threads' blocks lie among each other differs from run to run, so the books may still grow, by doubling: now and
-    // then, and never with the calls.
+    // How the threads' blocks lie among each other differs from run to run, so the books may still
+    // grow, by doubling: now and then, and never with the calls.
     let requests: u64 = seen.iter().map(|seen| seen.requests).sum();
     assert!(
         requests < 16,

@@ -1,5 +1,6 @@
-//! Programs that forbid themselves a system call after their start, as sandboxes do. A program of its own, which runs itself: what is
-//! forbidden stays so to the end of a process, and the one that is aborted must not be the test.
+//! Programs that forbid themselves a system call after their start, as sandboxes do. A program of
+//! its own, which runs itself: what is forbidden stays so to the end of a process, and the one that
+//! is aborted must not be the test.
 
 #![cfg(target_os = "linux")]
 
@@ -16,7 +17,8 @@ use rmm_sim::Machine;
 
 const IN_CHILD: &str = "RMM_TEST_IN_CHILD";
 
-/// Runs the named test of this program in a process of its own, with `RMM_FENCES` as given; `None` if this is that process.
+/// Runs the named test of this program in a process of its own, with `RMM_FENCES` as given; `None`
+/// if this is that process.
 fn in_child(test: &str, fences: &str) -> Option<Output> {
     if std::env::var_os(IN_CHILD).is_some() {
         return None;

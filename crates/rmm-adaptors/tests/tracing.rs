@@ -68,7 +68,8 @@ impl Subscriber for Listener {
         let metadata = event.metadata();
         self.hear(&format!("{} {}", metadata.level(), metadata.target()), |line| {
             event.record(line);
-            // Layers that draw a timeline label an event with its name, those that write lines show the message.
+            // Layers that draw a timeline label an event with its name, those that write lines show
+            // the message.
             assert!(line.0.contains(&format!("message={} ", metadata.name())), "{}", line.0);
         });
     }
@@ -129,7 +130,8 @@ fn growth_is_a_span_and_tells_whether_it_was_granted() {
     assert!(heard.last().is_some_and(|last| last == "ended is_granted=false"), "{heard:?}");
 }
 
-/// Uses all 4 MiB of a resource on one stream, then on another, then without one; what a subscriber hears of the waits.
+/// Uses all 4 MiB of a resource on one stream, then on another, then without one; what a subscriber
+/// hears of the waits.
 fn waits_of<R: Resource>(make: impl FnOnce() -> R) -> Vec<String> {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();

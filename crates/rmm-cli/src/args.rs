@@ -83,32 +83,37 @@ pub struct ReplayArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Resources to replay against, separated by commas: pool, pool-virtual, pool-compact, cuda-async or cuda, or a stack of resources
-    /// such as "statistics(pool(cuda, initial=1GiB, max=8GiB))". An arena without `size=` takes half of the device's free memory
+    /// Resources to replay against, separated by commas: pool, pool-virtual, pool-compact,
+    /// cuda-async or cuda, or a stack of resources such as "statistics(pool(cuda, initial=1GiB,
+    /// max=8GiB))". An arena without `size=` takes half of the device's free memory
     #[arg(long = "resource", value_name = "RESOURCE", env = RESOURCE_VARIABLE, default_value = "pool")]
     pub resources: Vec<ResourceList>,
 
-    /// Where to replay: a GPU if there is one, otherwise the software device, and it says so (auto); the software
-    /// device, on which times say nothing about a GPU (sim); or the GPU with this number
+    /// Where to replay: a GPU if there is one, otherwise the software device, and it says so
+    /// (auto); the software device, on which times say nothing about a GPU (sim); or the GPU with
+    /// this number
     #[arg(long, value_name = "auto|sim|N", default_value = "auto")]
     pub device: DeviceChoice,
 
-    /// Replay each recorded thread on a thread of its own, in the recorded order; without this, one thread makes all
-    /// the calls
+    /// Replay each recorded thread on a thread of its own, in the recorded order; without this, one
+    /// thread makes all the calls
     #[arg(long, value_name = "MODE")]
     pub threads: Option<ThreadMode>,
 
-    /// How often to replay each log: the first time on a fresh resource (cold), then on the same one (warm)
+    /// How often to replay each log: the first time on a fresh resource (cold), then on the same
+    /// one (warm)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
 
-    /// Measure nothing, but use every block, on the software device, and say where the resource let two uses of the same memory
-    /// run at once: on the stream that allocates a block, and on the one that frees it, which waits for the other first
+    /// Measure nothing, but use every block, on the software device, and say where the resource let
+    /// two uses of the same memory run at once: on the stream that allocates a block, and on the
+    /// one that frees it, which waits for the other first
     #[arg(long, conflicts_with_all = ["json", "html"])]
     pub check: bool,
 
-    /// With --check: the memory of the software device, such as 24GiB (GiB is 2^30 bytes, GB 10^9) or a number of bytes. Little more than the log
-    /// needs makes a resource take memory from one stream for another, and wait
+    /// With --check: the memory of the software device, such as 24GiB (GiB is 2^30 bytes, GB 10^9)
+    /// or a number of bytes. Little more than the log needs makes a resource take memory from one
+    /// stream for another, and wait
     #[arg(long, value_name = "SIZE", requires = "check")]
     pub memory: Option<MemorySize>,
 
@@ -116,7 +121,8 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "OUT")]
     pub json: Option<PathBuf>,
 
-    /// Also write a report with charts and heap maps to this file, one HTML page that needs nothing else
+    /// Also write a report with charts and heap maps to this file, one HTML page that needs nothing
+    /// else
     #[arg(long, alias = "report", value_name = "OUT.html")]
     pub html: Option<PathBuf>,
 }

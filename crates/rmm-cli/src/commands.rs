@@ -58,7 +58,8 @@ pub fn doctor(args: &DoctorArgs) -> Ended {
     }
 }
 
-/// `rmm replay`. All logs are read first, so that a bad one is known before anything is replayed or written.
+/// `rmm replay`. All logs are read first, so that a bad one is known before anything is replayed or
+/// written.
 pub fn replay(args: &ReplayArgs) -> Ended {
     let traces: Result<Vec<Trace>, _> =
         args.files.iter().map(PathBuf::as_path).map(trace::read).collect();

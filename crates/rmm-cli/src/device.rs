@@ -8,11 +8,12 @@ use rmm_sys::{Driver, LoadError};
 
 use crate::args::{DeviceChoice, MemorySize};
 
-/// The environment variable that chooses a device where the command line leaves it open: `sim` or `cuda`.
+/// The environment variable that chooses a device where the command line leaves it open: `sim` or
+/// `cuda`.
 pub const DRIVER_VARIABLE: &str = "RMM_DRIVER";
 
-/// Memory of the software device: that of the GPU on which the traces in this repository were recorded; or less where the
-/// system limits a process's addresses.
+/// Memory of the software device: that of the GPU on which the traces in this repository were
+/// recorded; or less where the system limits a process's addresses.
 const SOFTWARE_MEMORY: [usize; 3] = [140 << 30, 32 << 30, 4 << 30];
 /// Pinned and managed memory of the software device, which no replay uses.
 const SOFTWARE_HOST_MEMORY: usize = 1 << 30;
@@ -54,10 +55,11 @@ pub enum Current {
 impl OpenDevice {
     /// Opens the device that was chosen.
     ///
-    /// The choice `auto` takes the first GPU if there is one, else the software device; `RMM_DRIVER` narrows it.
+    /// The choice `auto` takes the first GPU if there is one, else the software device;
+    /// `RMM_DRIVER` narrows it.
     ///
     /// # Errors
-    /// If a GPU was asked for and can not be used; the text says why.
+    /// If a GPU was asked for and cannot be used; the text says why.
     pub fn open(choice: DeviceChoice) -> Result<Self, String> {
         let wish = std::env::var(DRIVER_VARIABLE).unwrap_or_default();
         match (choice, wish.as_str()) {
@@ -78,8 +80,9 @@ impl OpenDevice {
         }
     }
 
-    /// Opens a software device that checks the order of all work on memory. Those that [`open`](Self::open) gives do not, to be
-    /// fast. It has so much memory, or as much as other software devices.
+    /// Opens a software device that checks the order of all work on memory. Those that
+    /// [`open`](Self::open) gives do not, to be fast. It has so much memory, or as much as other
+    /// software devices.
     ///
     /// # Errors
     /// If this process uses another driver already, or the system has no room for so much memory.
@@ -90,8 +93,8 @@ impl OpenDevice {
         }
     }
 
-    /// A library without a device is no reason to stop: its driver can not be taken back, so it is tried before it becomes the
-    /// process's.
+    /// A library without a device is no reason to stop: its driver cannot be taken back, so it is
+    /// tried before it becomes the process's.
     fn gpu_or_software() -> Result<Self, String> {
         let driver = match Driver::load() {
             Ok(driver) => driver,
@@ -105,7 +108,7 @@ impl OpenDevice {
         match started.result().and(counted.result()) {
             Ok(()) if count > 0 => Self::gpu(0).map_err(|error| error.to_string()),
             Ok(()) => Self::software(Some("the driver finds no GPU".to_owned()), false),
-            Err(code) => Self::software(Some(format!("the driver can not start: {code}")), false),
+            Err(code) => Self::software(Some(format!("the driver cannot start: {code}")), false),
         }
     }
 
@@ -195,7 +198,8 @@ impl DeviceHandle {
 /// Makes the system's driver the process's, with its calls counted.
 fn install_counted() -> Result<(), LoadError> {
     let driver = Driver::load()?;
-    // SAFETY: each function calls the driver's of its name. An earlier call may have installed it already.
+    // SAFETY: each function calls the driver's of its name. An earlier call may have installed it
+    // already.
     let _installed = unsafe { Driver::install(counting::wrap(driver)) };
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What there is to work with: driver, devices, what they can do, what is missing, and what to do about it.
+//! What there is to work with: driver, devices, what they can do, what is missing, and what to do
+//! about it.
 
 use std::fmt::Write as _;
 
@@ -111,7 +112,7 @@ impl Doctor {
             }
             Ok(count) => count,
             Err(error) => {
-                self.problems.push(format!("the driver can not start: {error}"));
+                self.problems.push(format!("the driver cannot start: {error}"));
                 return;
             }
         };
@@ -122,7 +123,7 @@ impl Doctor {
                     self.devices.push(facts);
                 }
                 Err(error) => {
-                    self.problems.push(format!("device {ordinal} can not be used: {error}"));
+                    self.problems.push(format!("device {ordinal} cannot be used: {error}"));
                 }
             }
         }
@@ -134,7 +135,7 @@ impl Doctor {
         match &self.driver {
             None => text.push_str("driver: none\n"),
             Some(driver) => {
-                // Writing to a string can not fail.
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "driver: CUDA {}", driver.cuda_version);
                 if !driver.missing_functions.is_empty() {
                     let _ = writeln!(
@@ -239,12 +240,12 @@ impl DeviceFacts {
         };
         lacks(
             self.capabilities.memory_pools,
-            "has no memory pools: CudaAsyncMemoryResource can not be used; use PoolMemoryResource",
+            "has no memory pools: CudaAsyncMemoryResource cannot be used; use PoolMemoryResource",
         );
         lacks(self.capabilities.managed_memory, "has no managed memory");
         lacks(
             self.capabilities.pageable_memory_access,
-            "can not use ordinary host memory: copy, or use pinned or managed memory (HMM needs the open kernel modules and Linux 6.1.24 or newer)",
+            "cannot use ordinary host memory: copy, or use pinned or managed memory (HMM needs the open kernel modules and Linux 6.1.24 or newer)",
         );
         problems
     }

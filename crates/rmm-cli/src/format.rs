@@ -38,7 +38,8 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// `bytes / unit` with `places` decimals, in whole numbers so that no size is too large to be exact.
+/// `bytes / unit` with `places` decimals, in whole numbers so that no size is too large to be
+/// exact.
 fn decimal(bytes: u64, unit: u64, places: u32) -> String {
     let scale = 10_u128.pow(places);
     let scaled = (u128::from(bytes) * scale + u128::from(unit) / 2) / u128::from(unit);

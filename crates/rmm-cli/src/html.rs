@@ -1,7 +1,7 @@
 //! The HTML report: one page that needs no network, no script and no other file.
 //!
-//! It shows, for each trace, the table that the terminal shows and, for each resource, live and reserved bytes over the
-//! events and a map of the heap at its fullest.
+//! It shows, for each trace, the table that the terminal shows and, for each resource, live and
+//! reserved bytes over the events and a map of the heap at its fullest.
 
 mod downsample;
 mod draw;

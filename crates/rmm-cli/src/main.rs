@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor(&args),
     };
     for message in messages {
-        // Where even this can not be written, the exit status still says it.
+        // Where even this cannot be written, the exit status still says it.
         writeln!(io::stderr(), "rmm: {message}").ok();
     }
     ExitCode::from(print(&text).unwrap_or(status))

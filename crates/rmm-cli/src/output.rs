@@ -29,18 +29,20 @@ impl Error for OutputError {
 
 /// Replaces the file at `path` by one with these `contents`, or creates it.
 ///
-/// The contents go to a temporary file in the same folder, reach the disk, and then take the name in one step: a
-/// reader, a crash or a full disk never sees half of them, and an older file stays as it was until then. A symbolic
-/// link stays a link; the file it points to is replaced. A pipe or a terminal such as `/dev/stdout` is written to
-/// directly.
+/// The contents go to a temporary file in the same folder, reach the disk, and then take the name
+/// in one step: a reader, a crash or a full disk never sees half of them, and an older file stays
+/// as it was until then. A symbolic link stays a link; the file it points to is replaced. A pipe or
+/// a terminal such as `/dev/stdout` is written to directly.
 ///
 /// # Errors
-/// Where the folder does not exist, cannot be written to, or the disk is full: nothing is changed then.
+/// Where the folder does not exist, cannot be written to, or the disk is full: nothing is changed
+/// then.
 pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
     write(path, contents).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
-/// Whether a file can be written at `path`, as far as can be told without writing it. Leaves nothing behind.
+/// Whether a file can be written at `path`, as far as can be told without writing it. Leaves
+/// nothing behind.
 ///
 /// # Errors
 /// As [`write_atomically`], but for a disk that is full.
@@ -88,13 +90,15 @@ fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // What `File::create` asks for; the process's mask still applies. The default is private to the user.
+        // What `File::create` asks for; the process's mask still applies. The default is private to
+        // the user.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder).map_err(|error| without_temporary_name(&error))
 }
 
-/// `tempfile` adds the random name of its file to the error; the caller names the file that was asked for.
+/// `tempfile` adds the random name of its file to the error; the caller names the file that was
+/// asked for.
 fn without_temporary_name(error: &io::Error) -> io::Error {
     let inner = error
         .get_ref()

@@ -26,18 +26,20 @@ pub struct Options {
     pub threads: Option<ThreadMode>,
 }
 
-/// Passes over the trace's events that [`replay`] makes, for a progress bar: each of them takes all events.
+/// Passes over the trace's events that [`replay`] makes, for a progress bar: each of them takes all
+/// events.
 pub fn passes(options: Options) -> u64 {
     u64::from(options.repeat) + 1
 }
 
 /// Replays a trace against one resource. `progress` is told how many more events were done.
 ///
-/// Each recorded stream becomes a non-blocking stream of its own. Requests that failed when they were recorded are counted and
-/// not made again.
+/// Each recorded stream becomes a non-blocking stream of its own. Requests that failed when they
+/// were recorded are counted and not made again.
 ///
 /// # Errors
-/// If the resource or its streams can not be made. A request that fails is no error here: it is counted.
+/// If the resource or its streams cannot be made. A request that fails is no error here: it is
+/// counted.
 pub fn replay(
     device: &OpenDevice,
     trace: &Trace,

@@ -1,8 +1,9 @@
 //! What a replay found out: plain data, and its JSON.
 //!
-//! "Live" bytes are counted with each size rounded up to 256, the alignment of every allocation, as the published
-//! figures of other allocators are; "reserved" bytes are what the resource holds of its upstream or the driver.
-//! The ratio of the two at their peaks is what fragmentation and caching cost.
+//! "Live" bytes are counted with each size rounded up to 256, the alignment of every allocation, as
+//! the published figures of other allocators are; "reserved" bytes are what the resource holds of
+//! its upstream or the driver. The ratio of the two at their peaks is what fragmentation and
+//! caching cost.
 
 use serde::Serialize;
 
@@ -47,8 +48,8 @@ pub struct ResourceResult {
     pub events: u64,
     /// Host time of the first replay, on a fresh resource: nanoseconds for one event, on average.
     pub cold_ns_per_op: f64,
-    /// Host time of the later replays, on the resource that the first one warmed up: nanoseconds for one event, the
-    /// median of the repeats. `None` where there was only one replay.
+    /// Host time of the later replays, on the resource that the first one warmed up: nanoseconds
+    /// for one event, the median of the repeats. `None` where there was only one replay.
     pub warm_ns_per_op: Option<f64>,
     /// How often the trace was replayed, the first time counted.
     pub repeats: u32,
@@ -70,7 +71,8 @@ pub struct ResourceResult {
     pub leaked_blocks: u64,
     /// Bytes in them, each size rounded up to 256.
     pub leaked_bytes: u64,
-    /// The bytes of `peak_reserved_bytes` that it took when it was made; for the table, not in the JSON.
+    /// The bytes of `peak_reserved_bytes` that it took when it was made; for the table, not in the
+    /// JSON.
     #[serde(skip)]
     pub initial_reserved_bytes: u64,
     /// Live and reserved bytes over the events, ascending; for the HTML report, not in the JSON.
@@ -103,7 +105,8 @@ pub struct HeapBlock {
     pub size: u64,
     /// Whether it is in use.
     pub state: BlockState,
-    /// The stream that it was allocated on or, if free, freed on: an index into the trace's streams.
+    /// The stream that it was allocated on or, if free, freed on: an index into the trace's
+    /// streams.
     pub stream: u32,
 }
 

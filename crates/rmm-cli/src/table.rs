@@ -22,9 +22,11 @@ pub(crate) const COLUMNS: [&str; 11] = [
     "leaks",
 ];
 
-/// One line about the trace, the table of its resources, and the first failure of each resource that had one.
+/// One line about the trace, the table of its resources, and the first failure of each resource
+/// that had one.
 ///
-/// The width does not depend on the terminal, so that output can be compared and grepped. Ends with a line feed.
+/// The width does not depend on the terminal, so that output can be compared and grepped. Ends with
+/// a line feed.
 pub fn render(trace: &TraceResult) -> String {
     let mut table = Table::new();
     table

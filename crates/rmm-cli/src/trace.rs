@@ -1,11 +1,12 @@
 //! Allocation traces: RMM's log files, read into events that a replay can run without a look-up.
 //!
-//! The text is what RMM's logging adaptor writes: the header `Thread,Time,Action,Pointer,Size,Stream`, then one row
-//! per call. It may be compressed with gzip or zstd, which is told by the first bytes and not by the file's name.
+//! The text is what RMM's logging adaptor writes: the header
+//! `Thread,Time,Action,Pointer,Size,Stream`, then one row per call. It may be compressed with gzip
+//! or zstd, which is told by the first bytes and not by the file's name.
 //!
-//! Input is untrusted. Memory is bounded by the number of events, of which at most [`MAX_EVENTS`] are taken, and by the
-//! length of a line, at most [`MAX_LINE`] bytes; decompression streams, so a file that would unpack to terabytes is
-//! refused at the first of these bounds.
+//! Input is untrusted. Memory is bounded by the number of events, of which at most [`MAX_EVENTS`]
+//! are taken, and by the length of a line, at most [`MAX_LINE`] bytes; decompression streams, so a
+//! file that would unpack to terabytes is refused at the first of these bounds.
 
 mod build;
 mod error;
@@ -27,10 +28,12 @@ pub const MAX_LINE: usize = 1024;
 /// The most events in one log: 67,108,864, which is 2 GiB of [`Event`]s.
 pub const MAX_EVENTS: usize = 1 << 26;
 
-/// RMM aligns every allocation to this many bytes, so a replay needs at least this much for a block that is not empty.
+/// RMM aligns every allocation to this many bytes, so a replay needs at least this much for a block
+/// that is not empty.
 pub const ALIGNMENT: u64 = 256;
 
-/// A log, read and checked: every free names a block that is live, with the size it was allocated with.
+/// A log, read and checked: every free names a block that is live, with the size it was allocated
+/// with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The file, or the name given to [`read_from`].
@@ -39,7 +42,8 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// The recorded thread ids, in order of appearance; [`Event::thread`] is an index into them.
     pub threads: Vec<u64>,
-    /// The recorded stream handles, in order of appearance; [`Event::stream`] is an index into them.
+    /// The recorded stream handles, in order of appearance; [`Event::stream`] is an index into
+    /// them.
     pub streams: Vec<u64>,
     /// The most blocks live at once; every block index is below it.
     pub blocks: u32,
@@ -49,7 +53,8 @@ pub struct Trace {
     pub peak_live_aligned: u64,
     /// The index of the first event after which `peak_live_aligned` bytes are live.
     pub peak_event: usize,
-    /// Whether the log ends in the middle of a line, which is left out: its program was killed, or still runs.
+    /// Whether the log ends in the middle of a line, which is left out: its program was killed, or
+    /// still runs.
     pub ends_early: bool,
 }
 
@@ -93,8 +98,8 @@ pub enum Action {
 /// Reads the log at `path`.
 ///
 /// # Errors
-/// Where the file cannot be read or is not a consistent log, a [`TraceError`] that names the file, the line and the
-/// reason.
+/// Where the file cannot be read or is not a consistent log, a [`TraceError`] that names the file,
+/// the line and the reason.
 pub fn read(path: &Path) -> Result<Trace, TraceError> {
     match File::open(path) {
         Ok(file) => read_from(path, file),

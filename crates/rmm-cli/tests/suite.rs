@@ -1,4 +1,5 @@
-//! The crate from outside: reading logs, replays, the table, the report, writing files, and the program.
+//! The crate from outside: reading logs, replays, the table, the report, writing files, and the
+//! program.
 
 #[path = "suite/common.rs"]
 mod common;

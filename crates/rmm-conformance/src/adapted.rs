@@ -30,7 +30,8 @@ macro_rules! define {
 }
 every_adaptor!(define);
 
-/// An adaptor over a pool, of one type whichever it is: so that each check is compiled once for all of them.
+/// An adaptor over a pool, of one type whichever it is: so that each check is compiled once for all
+/// of them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AdaptedResource(AnyResource);
 
@@ -41,7 +42,7 @@ impl Adapted {
     /// The adaptor over a pool of at most `capacity` bytes.
     ///
     /// # Errors
-    /// If it can not be made.
+    /// If it cannot be made.
     pub fn make(self, capacity: usize) -> Result<AdaptedResource, Error> {
         let pool = || PoolMemoryResource::builder(CudaMemoryResource::new());
         let over = match self.capacity(capacity) {
@@ -84,7 +85,8 @@ impl Adapted {
         Ok(AdaptedResource(adapted))
     }
 
-    /// The bytes that it can hand out at once over a pool of `capacity`, if every one of them can be had whatever the sizes.
+    /// The bytes that it can hand out at once over a pool of `capacity`, if every one of them can
+    /// be had whatever the sizes.
     pub fn capacity(self, capacity: usize) -> Option<usize> {
         // Aligned blocks take more of the pool than their size, and those of two pools never merge.
         (!matches!(self, Self::Aligned | Self::Fallback)).then_some(capacity)

@@ -8,11 +8,12 @@ use rmm_core::{
 
 use crate::{Counter, Failure, Kernels, Outcome};
 
-/// A block of words from a resource, in the order of a stream, on which it is freed when this is dropped.
+/// A block of words from a resource, in the order of a stream, on which it is freed when this is
+/// dropped.
 ///
-/// Every use goes through the block's own stream, and [`move_to`](Self::move_to) orders one after the other, so a block keeps
-/// its side of the contract by itself. On the per-thread default stream it is to be used on one thread, until another one
-/// [takes it in](Self::arrive).
+/// Every use goes through the block's own stream, and [`move_to`](Self::move_to) orders one after
+/// the other, so a block keeps its side of the contract by itself. On the per-thread default stream
+/// it is to be used on one thread, until another one [takes it in](Self::arrive).
 #[derive(Debug)]
 pub struct Block<'a, R: Resource> {
     resource: &'a R,
@@ -82,7 +83,8 @@ impl<'a, R: Resource> Block<'a, R> {
     /// # Errors
     /// If the driver refuses.
     pub fn check(&self, first_value: u32, errors: &Counter) -> Outcome {
-        // SAFETY: the block's own words, on the stream whose order they are in; the counter is one word.
+        // SAFETY: the block's own words, on the stream whose order they are in; the counter is one
+        // word.
         unsafe {
             self.kernels.check(
                 self.stream.as_ref(),
@@ -101,7 +103,8 @@ impl<'a, R: Resource> Block<'a, R> {
     pub fn copy_from(&mut self, words: &[u32]) -> Outcome {
         self.check_length(words.len())?;
         let (source, bytes) = (words.as_ptr().cast(), size_of_val(words));
-        // SAFETY: the block is at least as long, and `words` is borrowed until the synchronization below.
+        // SAFETY: the block is at least as long, and `words` is borrowed until the synchronization
+        // below.
         unsafe { copy::host_to_device(self.pointer, source, bytes, self.stream.as_ref()) }?;
         Ok(self.stream.synchronize()?)
     }
@@ -113,7 +116,8 @@ impl<'a, R: Resource> Block<'a, R> {
     pub fn copy_to(&self, words: &mut [u32]) -> Outcome {
         self.check_length(words.len())?;
         let (target, bytes) = (words.as_mut_ptr().cast(), size_of_val(words));
-        // SAFETY: the block is at least as long, and `words` is borrowed until the synchronization below.
+        // SAFETY: the block is at least as long, and `words` is borrowed until the synchronization
+        // below.
         unsafe { copy::device_to_host(target, self.pointer, bytes, self.stream.as_ref()) }?;
         Ok(self.stream.synchronize()?)
     }
@@ -127,7 +131,8 @@ impl<'a, R: Resource> Block<'a, R> {
             return Err(Failure::new("the blocks differ in stream or size"));
         }
         let (source, bytes) = (other.pointer, self.layout.size());
-        // SAFETY: both are `bytes` long and in this stream's order; live blocks of a resource do not overlap.
+        // SAFETY: both are `bytes` long and in this stream's order; live blocks of a resource do
+        // not overlap.
         let copied =
             unsafe { copy::device_to_device(self.pointer, source, bytes, self.stream.as_ref()) };
         Ok(copied?)
@@ -171,7 +176,8 @@ impl<'a, R: Resource> Block<'a, R> {
 
 impl<R: Resource> Drop for Block<'_, R> {
     fn drop(&mut self) {
-        // SAFETY: allocated from this resource with this layout, and all uses are on this stream or ordered before it.
+        // SAFETY: allocated from this resource with this layout, and all uses are on this stream or
+        // ordered before it.
         unsafe { self.resource.deallocate(self.stream.as_ref(), self.pointer, self.layout) };
     }
 }

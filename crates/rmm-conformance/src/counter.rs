@@ -8,10 +8,11 @@ use rmm_resources::CudaMemoryResource;
 use crate::failure::ensure;
 use crate::{Failure, Outcome};
 
-/// Counts the words that [`Block::check`](crate::Block::check) finds wrong. Its memory comes from the driver itself, not from the
-/// resource that is checked.
+/// Counts the words that [`Block::check`](crate::Block::check) finds wrong. Its memory comes from
+/// the driver itself, not from the resource that is checked.
 ///
-/// Make it before slow kernels are launched, and drop it after: getting its memory may wait for the device, giving it back does.
+/// Make it before slow kernels are launched, and drop it after: getting its memory may wait for the
+/// device, giving it back does.
 #[derive(Debug)]
 pub struct Counter {
     /// # Invariant
@@ -39,8 +40,8 @@ impl Counter {
         self.pointer
     }
 
-    /// Waits for the device, since checks on any stream count here, and fails if anything wrong was counted so far; `what` says
-    /// what it means.
+    /// Waits for the device, since checks on any stream count here, and fails if anything wrong was
+    /// counted so far; `what` says what it means.
     ///
     /// # Errors
     /// If there is, or work on the device has failed.
@@ -51,7 +52,8 @@ impl Counter {
         Device::synchronize_current()?;
         let mut word = [0u8; 4];
         let (target, source) = (word.as_mut_ptr().cast(), self.pointer);
-        // SAFETY: `word` stays until the synchronization below; the word on the device is this counter's.
+        // SAFETY: `word` stays until the synchronization below; the word on the device is this
+        // counter's.
         unsafe { copy::device_to_host(target, source, WORD.size(), stream.as_ref()) }?;
         stream.synchronize()?;
         let errors = u32::from_ne_bytes(word);
@@ -61,7 +63,8 @@ impl Counter {
 
 impl Drop for Counter {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` from an equal resource with this layout; giving it back waits for all kernels that count.
+        // SAFETY: allocated by `new` from an equal resource with this layout; giving it back waits
+        // for all kernels that count.
         unsafe { CudaMemoryResource::new().deallocate_sync(self.pointer, WORD) };
     }
 }

@@ -86,8 +86,8 @@ impl Environment {
         Self::open_with(place, true)
     }
 
-    /// Opens the device as [`open`](Self::open) does, but the software device does not look for misuse itself: what a check then
-    /// finds, it finds on a GPU too.
+    /// Opens the device as [`open`](Self::open) does, but the software device does not look for
+    /// misuse itself: what a check then finds, it finds on a GPU too.
     ///
     /// # Errors
     /// As `open`.
@@ -96,7 +96,8 @@ impl Environment {
     }
 
     fn open_with(place: Place, is_watched: bool) -> Result<Self, Failure> {
-        // The devices of the software machine use ordinary memory of the host, so that resources over it are checked too.
+        // The devices of the software machine use ordinary memory of the host, so that resources
+        // over it are checked too.
         let pageable = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
         let machine = || {
             let builder = Machine::builder().devices(SOFTWARE_DEVICES);
@@ -145,8 +146,9 @@ impl Environment {
         Device::current()?.name()
     }
 
-    /// To be called when a check has passed and has dropped all that it made: work did not fail, and (where the device can tell)
-    /// none of it touched memory after its end, and nothing is left allocated.
+    /// To be called when a check has passed and has dropped all that it made: work did not fail,
+    /// and (where the device can tell) none of it touched memory after its end, and nothing is left
+    /// allocated.
     ///
     /// # Errors
     /// What is wrong.

@@ -9,7 +9,8 @@ use rmm_sim::Machine;
 use crate::{DeviceHandle, Failure, Outcome};
 use module::Module;
 
-/// The kernels of a device. Word `i` of a block that was filled with `first_value` is `first_value + i`, wrapping.
+/// The kernels of a device. Word `i` of a block that was filled with `first_value` is
+/// `first_value + i`, wrapping.
 #[derive(Debug)]
 pub struct Kernels(Kind);
 
@@ -31,15 +32,15 @@ impl Kernels {
         }))
     }
 
-    /// Enqueues a kernel that spins for `spin_cycles` of the device's clock and then fills `words` words. The software device
-    /// does not spin: when it runs is up to its schedule.
+    /// Enqueues a kernel that spins for `spin_cycles` of the device's clock and then fills `words`
+    /// words. The software device does not spin: when it runs is up to its schedule.
     ///
     /// # Errors
     /// If the driver refuses.
     ///
     /// # Safety
-    /// `pointer` names memory that the device can use, for so many 4-byte words, whose other uses, the host's too, are ordered with
-    /// this place on the stream.
+    /// `pointer` names memory that the device can use, for so many 4-byte words, whose other uses,
+    /// the host's too, are ordered with this place on the stream.
     pub unsafe fn fill(
         &self,
         stream: StreamRef<'_>,
@@ -62,7 +63,8 @@ impl Kernels {
         }
     }
 
-    /// Enqueues a kernel that spins for `spin_cycles` of the device's clock and touches no memory, see [`fill`](Self::fill).
+    /// Enqueues a kernel that spins for `spin_cycles` of the device's clock and touches no memory,
+    /// see [`fill`](Self::fill).
     ///
     /// # Errors
     /// If the driver refuses.
@@ -75,7 +77,8 @@ impl Kernels {
         }
     }
 
-    /// Enqueues a kernel that fails with `ILLEGAL_ADDRESS`, after which the context is lost: every later call in it returns that code.
+    /// Enqueues a kernel that fails with `ILLEGAL_ADDRESS`, after which the context is lost: every
+    /// later call in it returns that code.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -86,8 +89,8 @@ impl Kernels {
         driver_in_context()?;
         match &self.0 {
             Kind::Software(machine) => Ok(machine.launch(stream.as_raw(), simulated::fail())?),
-            // SAFETY: the address null is no memory, so the device stops the kernel before it has touched any; the
-            // caller does without the context.
+            // SAFETY: the address null is no memory, so the device stops the kernel before it has
+            // touched any; the caller does without the context.
             Kind::Gpu(module) => unsafe { module.fill(stream, DevicePtr::NULL, 1, 0, 0) },
         }
     }
@@ -118,13 +121,15 @@ impl Kernels {
         }
     }
 
-    /// Enqueues a kernel that adds to the word at `errors` the number of words that differ from what [`fill`](Self::fill) writes.
+    /// Enqueues a kernel that adds to the word at `errors` the number of words that differ from
+    /// what [`fill`](Self::fill) writes.
     ///
     /// # Errors
     /// If the driver refuses.
     ///
     /// # Safety
-    /// As for [`fill`](Self::fill); `errors` names one aligned word of the device's memory that only such kernels use meanwhile.
+    /// As for [`fill`](Self::fill); `errors` names one aligned word of the device's memory that
+    /// only such kernels use meanwhile.
     pub unsafe fn check(
         &self,
         stream: StreamRef<'_>,

@@ -1,10 +1,13 @@
-//! One conformance suite for every memory resource, run on the software device and on a GPU from the same source.
+//! One conformance suite for every memory resource, run on the software device and on a GPU from
+//! the same source.
 //!
-//! The [checks](suite) are functions over any resource; what they check is the contract in the documentation of
-//! [`rmm_core`](rmm_core#stream-order), by its clauses. They look at the contents of memory, written and read by
-//! [kernels](Kernels) on the device, so an order that is missing shows as words that somebody else wrote.
+//! The [checks](suite) are functions over any resource; what they check is the contract in the
+//! documentation of [`rmm_core`](rmm_core#stream-order), by its clauses. They look at the contents
+//! of memory, written and read by [kernels](Kernels) on the device, so an order that is missing
+//! shows as words that somebody else wrote.
 //!
-//! A [`Cell`] is where, on which stream and over which resource a check runs. The environment chooses them:
+//! A [`Cell`] is where, on which stream and over which resource a check runs. The environment
+//! chooses them:
 //!
 //! | variable | values | without it |
 //! |---|---|---|
@@ -16,7 +19,8 @@
 //! | `RMM_STRESS_SECONDS` | how long each test of `stress` goes on, on each device | one short round |
 //! | `RMM_STRESS_SEED` | the seed of the first round | 0 |
 //!
-//! Where a device lacks what a resource needs, each check of that resource is that it says so when it is made.
+//! Where a device lacks what a resource needs, each check of that resource is that it says so when
+//! it is made.
 
 #[macro_use]
 mod list;

@@ -1,7 +1,8 @@
-//! The kinds of stream, the resources and the adaptors that the conformance suite runs over. This is the only list of them: `xtask`
-//! compiles this file, too, and so runs each on a GPU.
+//! The kinds of stream, the resources and the adaptors that the conformance suite runs over. This
+//! is the only list of them: `xtask` compiles this file, too, and so runs each on a GPU.
 //!
-//! An entry is the name for `RMM_TEST_STREAM` or `RMM_TEST_RESOURCE`, the variant, and its documentation.
+//! An entry is the name for `RMM_TEST_STREAM` or `RMM_TEST_RESOURCE`, the variant, and its
+//! documentation.
 
 /// Calls a macro with the kinds of stream.
 macro_rules! every_stream {

@@ -75,7 +75,8 @@ impl ResourceChoice {
         Self::NOT_ADAPTED.iter().copied().chain(adapted).collect()
     }
 
-    /// Whether the current device and its driver have what the resource needs, by the documentation of CUDA.
+    /// Whether the current device and its driver have what the resource needs, by the documentation
+    /// of CUDA.
     ///
     /// # Errors
     /// If the driver refuses to tell.
@@ -107,8 +108,8 @@ impl ResourceChoice {
         })
     }
 
-    /// Whether it is run on this kind of stream where so many kinds are chosen: an adaptor passes a stream on whatever it is, so that one
-    /// kind will do.
+    /// Whether it is run on this kind of stream where so many kinds are chosen: an adaptor passes a
+    /// stream on whatever it is, so that one kind will do.
     fn is_run_on(self, stream: StreamChoice, kinds: usize) -> bool {
         !matches!(self, Self::Adapted(_)) || stream == StreamChoice::NonBlocking || kinds == 1
     }
@@ -125,7 +126,8 @@ impl ResourceChoice {
             | Self::PoolVirtual
             | Self::CudaAsync
             | Self::CudaAsyncView => Some(twice_the_device()?),
-            // A GPU that is asked for more managed memory than it has can hang, and harm more than this program.
+            // A GPU that is asked for more managed memory than it has can hang, and harm more than
+            // this program.
             Self::Managed | Self::CudaAsyncManaged if matches!(place, Place::Gpu(_)) => None,
             Self::Managed | Self::CudaAsyncManaged => Some(BEYOND_ADDRESSES),
             Self::CudaAsyncPinned | Self::Pinned | Self::System | Self::SamHeadroom => {
@@ -165,11 +167,11 @@ impl Cell {
         Ok(cells)
     }
 
-    /// Runs a check over a resource that `make` makes, on a device opened for it. `capacity` are the bytes that the resource can
-    /// hand out at once, if it has a limit of its own.
+    /// Runs a check over a resource that `make` makes, on a device opened for it. `capacity` are
+    /// the bytes that the resource can hand out at once, if it has a limit of its own.
     ///
-    /// Where the device [lacks](ResourceChoice::is_supported) what the resource needs, the check is another one: that making the
-    /// resource is refused as unsupported.
+    /// Where the device [lacks](ResourceChoice::is_supported) what the resource needs, the check is
+    /// another one: that making the resource is refused as unsupported.
     ///
     /// # Errors
     /// What the check, or the [device](Environment::verify) after it, finds wrong.

@@ -1,6 +1,7 @@
 //! The checks, by what they are about.
 //!
-//! Each takes a [`Subject`] and says which clause of the [contract](rmm_core#stream-order) it checks.
+//! Each takes a [`Subject`] and says which clause of the [contract](rmm_core#stream-order) it
+//! checks.
 
 mod adopted;
 mod containers;
@@ -48,8 +49,8 @@ pub const BLOCK_WORDS: u32 = 64 << 10;
 /// Cycles that a slow kernel spins for: about 5 ms.
 const SLOW: u64 = 10_000_000;
 
-/// Kernels behind a slow one. A software device runs a piece of work whenever somebody asks whether a stream is idle: there must be
-/// some left when the resource has asked.
+/// Kernels behind a slow one. A software device runs a piece of work whenever somebody asks whether
+/// a stream is idle: there must be some left when the resource has asked.
 const TRAIL: usize = 8;
 
 /// How often a resource without a limit is asked for memory that it may give from elsewhere.
@@ -61,7 +62,8 @@ fn keep_busy<R: Resource>(block: &Block<'_, R>) -> Outcome {
     (0..TRAIL).try_for_each(|_| block.fill(0xa000_0000, 0))
 }
 
-/// Fills the block and checks it at once, and again when the device has done everything: whatever else writes to it shows.
+/// Fills the block and checks it at once, and again when the device has done everything: whatever
+/// else writes to it shows.
 fn stays_intact<R: Resource>(block: &Block<'_, R>, value: u32, errors: &Counter) -> Outcome {
     block.fill(value, 0)?;
     block.check(value, errors)?;
@@ -71,8 +73,9 @@ fn stays_intact<R: Resource>(block: &Block<'_, R>, value: u32, errors: &Counter)
     errors.expect_none(block.stream(), "memory was written to by earlier work, late")
 }
 
-/// Has `stream` allocate until it gets the block at `wanted`, which was freed on another stream, and uses it at once. A resource
-/// that always has other memory to give is not asked for ever; what it gave last is used then.
+/// Has `stream` allocate until it gets the block at `wanted`, which was freed on another stream,
+/// and uses it at once. A resource that always has other memory to give is not asked for ever; what
+/// it gave last is used then.
 fn take_over<'a, R: Resource>(
     subject: &Subject<'a, R>,
     stream: &CudaStream,

@@ -1,5 +1,5 @@
-//! The conformance suite, one test for each check, over the cells that the environment chooses: by default every stream and
-//! resource on the software device, with `RMM_DRIVER=cuda` on a GPU.
+//! The conformance suite, one test for each check, over the cells that the environment chooses: by
+//! default every stream and resource on the software device, with `RMM_DRIVER=cuda` on a GPU.
 
 #[path = "gpu/devices.rs"]
 mod devices;

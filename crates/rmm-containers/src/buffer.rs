@@ -15,11 +15,13 @@ use crate::block::Block;
 
 /// Bytes in device memory, on a stream.
 ///
-/// The memory comes from a resource, of which the buffer keeps a handle, and goes back to it in the order of the buffer's stream when the
-/// buffer is dropped. Other streams use it by calls that name them, and that order the two; see the [crate](crate#order).
+/// The memory comes from a resource, of which the buffer keeps a handle, and goes back to it in the
+/// order of the buffer's stream when the buffer is dropped. Other streams use it by calls that name
+/// them, and that order the two; see the [crate](crate#order).
 ///
-/// The context of its stream is made current for what the buffer does with its memory, and for the resource to allocate in. For a
-/// default stream that is the one that was current when the buffer was made.
+/// The context of its stream is made current for what the buffer does with its memory, and for the
+/// resource to allocate in. For a default stream that is the one that was current when the buffer
+/// was made.
 ///
 /// ```
 /// use rmm_containers::DeviceBuffer;
@@ -60,7 +62,8 @@ pub struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// A buffer without bytes, on the legacy default stream and from the [current device's resource](current_device_resource), to grow.
+    /// A buffer without bytes, on the legacy default stream and from the [current device's
+    /// resource](current_device_resource), to grow.
     ///
     /// # Errors
     /// If there is no driver or no device.
@@ -80,11 +83,13 @@ impl DeviceBuffer {
         Self::uninit_aligned(len, CUDA_ALLOCATION_ALIGNMENT, stream, resource)
     }
 
-    /// A buffer of `len` bytes whose contents are arbitrary, aligned as `alignment` asks for: a number of bytes, or another container.
+    /// A buffer of `len` bytes whose contents are arbitrary, aligned as `alignment` asks for: a
+    /// number of bytes, or another container.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no power of two or the size is
-    /// too large for any memory; the resource's error if it has no memory, or can not align so.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no
+    /// power of two or the size is too large for any memory; the resource's error if it has no
+    /// memory, or cannot align so.
     pub fn uninit_aligned<'a>(
         len: usize,
         alignment: impl HasAllocationAlignment,
@@ -113,16 +118,17 @@ impl DeviceBuffer {
         Ok(buffer)
     }
 
-    /// A buffer with a copy of `len` bytes at an address that the driver knows, in the order of `stream`: not complete on return. It is
-    /// aligned to 256 bytes.
+    /// A buffer with a copy of `len` bytes at an address that the driver knows, in the order of
+    /// `stream`: not complete on return. It is aligned to 256 bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for a null pointer and a length above zero; as
-    /// [`uninit`](Self::uninit), and whatever the copy reports.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for a null pointer and
+    /// a length above zero; as [`uninit`](Self::uninit), and whatever the copy reports.
     ///
     /// # Safety
-    /// `source` is memory that the device can read, at least `len` bytes long, which is neither written nor freed before the stream has
-    /// passed the copy. If it is ordinary memory of the host what writes it is complete at the call: the driver may read it at once.
+    /// `source` is memory that the device can read, at least `len` bytes long, which is neither
+    /// written nor freed before the stream has passed the copy. If it is ordinary memory of the
+    /// host what writes it is complete at the call: the driver may read it at once.
     pub unsafe fn from_device_ptr<'a>(
         source: DevicePtr,
         len: usize,
@@ -134,7 +140,8 @@ impl DeviceBuffer {
         unsafe { Self::from_device_ptr_aligned(source, len, alignment, stream, resource) }
     }
 
-    /// As [`from_device_ptr`](Self::from_device_ptr), with the copy aligned as `alignment` asks for: a number of bytes, or another container.
+    /// As [`from_device_ptr`](Self::from_device_ptr), with the copy aligned as `alignment` asks
+    /// for: a number of bytes, or another container.
     ///
     /// ```
     /// use rmm_containers::DeviceBuffer;
@@ -172,17 +179,18 @@ impl DeviceBuffer {
             return Err(Error::invalid_argument("DeviceBuffer", message));
         }
         let buffer = Self::uninit_aligned(len, alignment, stream, resource)?;
-        // SAFETY: the new memory is the stream's and as long; the source is, by the caller's contract, and does not overlap it, since
-        // the new memory was nobody's.
+        // SAFETY: the new memory is the stream's and as long; the source is, by the caller's
+        // contract, and does not overlap it, since the new memory was nobody's.
         unsafe { copy::device_to_device(buffer.as_ptr(), source, len, buffer.stream().as_ref()) }?;
         Ok(buffer)
     }
 
     /// Where the memory is; null if the capacity is 0.
     ///
-    /// Work that is enqueued on the [buffer's stream](Self::stream) with this address is in order with what this type's calls enqueue. What
-    /// other streams do by way of a slice or of [`use_on`](Self::use_on) is settled later: [`use_on_mut`](Self::use_on_mut) gives the address
-    /// in order with that too, and for other streams.
+    /// Work that is enqueued on the [buffer's stream](Self::stream) with this address is in order
+    /// with what this type's calls enqueue. What other streams do by way of a slice or of
+    /// [`use_on`](Self::use_on) is settled later: [`use_on_mut`](Self::use_on_mut) gives the
+    /// address in order with that too, and for other streams.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
         self.block.pointer()
@@ -210,7 +218,8 @@ impl DeviceBuffer {
         self.block.layout().align()
     }
 
-    /// The stream that the buffer is on. If it is the per-thread default stream, it means that of the calling thread.
+    /// The stream that the buffer is on. If it is the per-thread default stream, it means that of
+    /// the calling thread.
     pub fn stream(&self) -> &CudaStream {
         self.block.stream()
     }
@@ -226,36 +235,38 @@ impl DeviceBuffer {
         self.block.order().context()
     }
 
-    /// Moves the buffer to another stream: what is enqueued there from now on is ordered after what was enqueued for the buffer
-    /// so far, on whichever stream, and its memory will be freed there.
+    /// Moves the buffer to another stream: what is enqueued there from now on is ordered after what
+    /// was enqueued for the buffer so far, on whichever stream, and its memory will be freed there.
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while either stream is being
-    /// captured; then the buffer stays where it was.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
+    /// while either stream is being captured; then the buffer stays where it was.
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
         self.block.order_mut().move_home(stream.into())
     }
 
-    /// Has the buffer's stream wait for all work that other streams do on the buffer, so that its address may be used there with no more
-    /// ado. Costs nothing if there is none.
+    /// Has the buffer's stream wait for all work that other streams do on the buffer, so that its
+    /// address may be used there with no more ado. Costs nothing if there is none.
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a capture would make the wait
-    /// part of a graph, though the work is not.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
+    /// while a capture would make the wait part of a graph, though the work is not.
     pub fn settle(&mut self) -> Result<(), Error> {
         self.block.order_mut().settle()
     }
 
-    /// Makes room for `capacity` bytes in all. Existing contents are kept; the memory moves if it grows.
+    /// Makes room for `capacity` bytes in all. Existing contents are kept; the memory moves if it
+    /// grows.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if that is too much for any memory; the resource's error.
-    /// Then nothing has changed.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if that is too much for
+    /// any memory; the resource's error. Then nothing has changed.
     pub fn reserve(&mut self, capacity: usize) -> Result<(), Error> {
         if capacity > self.capacity() { self.reallocate(capacity) } else { Ok(()) }
     }
 
-    /// Changes the number of bytes in use. Bytes beyond the former length are arbitrary. Never moves when shrinking.
+    /// Changes the number of bytes in use. Bytes beyond the former length are arbitrary. Never
+    /// moves when shrinking.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve); then nothing has changed.
@@ -281,15 +292,16 @@ impl DeviceBuffer {
         let (stream, resource) = (self.stream().clone(), self.resource().clone());
         let new = Block::allocate(layout, stream.as_ref(), resource, context)?;
         self.settle()?;
-        // SAFETY: both are device memory of at least `len` bytes that do not overlap; the new one belongs to this stream, and all uses of
-        // the old one are ordered before this place on it.
+        // SAFETY: both are device memory of at least `len` bytes that do not overlap; the new one
+        // belongs to this stream, and all uses of the old one are ordered before this place on it.
         unsafe { copy::device_to_device(new.pointer(), self.as_ptr(), self.len, stream.as_ref()) }?;
         self.block = new;
         Ok(())
     }
 
-    /// A buffer on `stream` with the same contents and alignment, from the same resource. Its capacity is its length. The copy is in the
-    /// stream's order, and before what is enqueued on this buffer's stream from now on.
+    /// A buffer on `stream` with the same contents and alignment, from the same resource. Its
+    /// capacity is its length. The copy is in the stream's order, and before what is enqueued on
+    /// this buffer's stream from now on.
     ///
     /// # Errors
     /// The resource's error, or whatever the copy reports.

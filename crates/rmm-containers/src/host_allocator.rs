@@ -7,14 +7,16 @@ use std::sync::Arc;
 use allocator_api2::alloc::{AllocError, Allocator};
 use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource};
 
-/// An allocator for collections of the host, over a resource whose memory the host may use: pinned or managed memory for a
-/// vector that both sides read.
+/// An allocator for collections of the host, over a resource whose memory the host may use: pinned
+/// or managed memory for a vector that both sides read.
 ///
-/// It allocates with [`allocate_sync`](SyncResource::allocate_sync). Clones are the same allocator, over one resource that
-/// lives as long as the last of them. A resource that is out of memory ends the program where the collection says so, as with
-/// any other allocator; `try_reserve` and its like report it.
+/// It allocates with [`allocate_sync`](SyncResource::allocate_sync). Clones are the same allocator,
+/// over one resource that lives as long as the last of them. A resource that is out of memory ends
+/// the program where the collection says so, as with any other allocator; `try_reserve` and its
+/// like report it.
 ///
-/// Work on a device that uses the memory must be done before the collection touches, moves or frees it.
+/// Work on a device that uses the memory must be done before the collection touches, moves or frees
+/// it.
 ///
 #[cfg_attr(feature = "allocator-api2", doc = "```")]
 #[cfg_attr(not(feature = "allocator-api2"), doc = "```text")] // the name is private then
@@ -51,12 +53,14 @@ use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource
 #[doc(alias = "cuda::pmr_adaptor")]
 #[derive(Debug)]
 pub struct HostAllocator<R> {
-    /// Shared, so that a clone allocates from this very resource, whatever a clone of the resource would be.
+    /// Shared, so that a clone allocates from this very resource, whatever a clone of the resource
+    /// would be.
     resource: Arc<R>,
 }
 
 impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
-    /// An allocator over `resource`, which may be a reference or a handle to one that others use too.
+    /// An allocator over `resource`, which may be a reference or a handle to one that others use
+    /// too.
     pub fn new(resource: R) -> Self {
         Self { resource: Arc::new(resource) }
     }
@@ -82,8 +86,9 @@ impl<R> Clone for HostAllocator<R> {
     }
 }
 
-// SAFETY: the resource hands out memory that stays valid until it is freed here, aligned as asked for, and that the host may use,
-// which is what it claims by `HostAccessible`. All clones share it, and it does not move with them.
+// SAFETY: the resource hands out memory that stays valid until it is freed here, aligned as asked
+// for, and that the host may use, which is what it claims by `HostAccessible`. All clones share it,
+// and it does not move with them.
 unsafe impl<R: SyncResource + HasProperty<HostAccessible>> Allocator for HostAllocator<R> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let pointer = if layout.size() == 0 {
@@ -104,9 +109,9 @@ unsafe impl<R: SyncResource + HasProperty<HostAccessible>> Allocator for HostAll
             return;
         }
         let pointer = DevicePtr(pointer.as_ptr().expose_provenance() as u64);
-        // SAFETY: by the caller's contract the memory came from `allocate` of this allocator or a clone, and so from this
-        // resource. The layout fits it, which here means that it is the one it was asked for with, as `allocate` gives no
-        // byte more. It is not used any more.
+        // SAFETY: by the caller's contract the memory came from `allocate` of this allocator or a
+        // clone, and so from this resource. The layout fits it, which here means that it is the one
+        // it was asked for with, as `allocate` gives no byte more. It is not used any more.
         unsafe { self.resource.deallocate_sync(pointer, layout) };
     }
 }

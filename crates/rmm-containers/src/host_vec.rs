@@ -28,13 +28,15 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 
 /// Elements of a plain type in memory that the host and devices share, in a vector of the host's.
 ///
-/// Devices use it by [`device_slice`](Self::device_slice) and [`device_slice_mut`](Self::device_slice_mut), as any other memory: copies
-/// only enqueue, and the vector remembers what it has to wait for. The host uses it as a slice, by a call that waits first: for what
-/// writes it if the slice is to be read, for all that uses it if it is to be changed. So does dropping it; one that is never
-/// dropped stays allocated.
+/// Devices use it by [`device_slice`](Self::device_slice) and
+/// [`device_slice_mut`](Self::device_slice_mut), as any other memory: copies only enqueue, and the
+/// vector remembers what it has to wait for. The host uses it as a slice, by a call that waits
+/// first: for what writes it if the slice is to be read, for all that uses it if it is to be
+/// changed. So does dropping it; one that is never dropped stays allocated.
 ///
-/// The resource may be borrowed as long as only the host uses the elements. For device slices it must be owned (`R: 'static`): a handle to
-/// a pool, say. A vector that is forgotten waits for nothing, so a borrowed resource could end while devices still use its memory.
+/// The resource may be borrowed as long as only the host uses the elements. For device slices it
+/// must be owned (`R: 'static`): a handle to a pool, say. A vector that is forgotten waits for
+/// nothing, so a borrowed resource could end while devices still use its memory.
 ///
 /// ```
 /// use rmm_containers::{DeviceUVector, PinnedVec};
@@ -55,10 +57,12 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// # }
 /// ```
 ///
-/// A copy on a stream that is being captured becomes part of a graph. While the capture goes on the vector refuses to be read, without
-/// spoiling it; afterwards it knows nothing of the graph, and is the host's. Whoever launches the graph answers for the memory being there
-/// and for the order of its copies with all other uses: by the launch being `unsafe`, or, where another library's is not, by what
-/// [`CudaStream::adopt`](rmm_core::CudaStream::adopt) asks for. What was noted by `use_on` is waited for as ever.
+/// A copy on a stream that is being captured becomes part of a graph. While the capture goes on the
+/// vector refuses to be read, without spoiling it; afterwards it knows nothing of the graph, and is
+/// the host's. Whoever launches the graph answers for the memory being there and for the order of
+/// its copies with all other uses: by the launch being `unsafe`, or, where another library's is
+/// not, by what [`CudaStream::adopt`](rmm_core::CudaStream::adopt) asks for. What was noted by
+/// `use_on` is waited for as ever.
 ///
 /// A slice that the host holds keeps devices from writing:
 ///
@@ -113,15 +117,16 @@ where
     /// A vector without elements, from `resource`: a resource, a handle to one, or a pool over one.
     ///
     /// # Errors
-    /// If there is no driver or no device; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) for managed memory, if the
+    /// If there is no driver or no device;
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) for managed memory, if the
     /// current device keeps the host from touching it while work runs
     /// ([`concurrent_managed_access`](rmm_core::Capabilities::concurrent_managed_access)).
     pub fn new_in(resource: R) -> Result<Self, Error> {
-        const { assert!(size_of::<T>() > 0, "elements without size can not be counted") };
+        const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
         let context = Context::current()?;
         let is_managed = resource.try_property::<MemoryKind>() == Some(MemoryKind::Managed);
         if is_managed && !Device::current()?.capabilities()?.concurrent_managed_access {
-            let message = "the host can not touch managed memory while this device works";
+            let message = "the host cannot touch managed memory while this device works";
             return Err(Error::unsupported(Self::ORIGIN, message));
         }
         let elements = AllocatedVec::new_in(HostAllocator::new(resource));
@@ -132,7 +137,9 @@ where
     /// A vector of `len` elements from `resource`, all bytes of which are zero.
     ///
     /// # Errors
-    /// As [`new_in`](Self::new_in), and [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the resource has no such memory.
+    /// As [`new_in`](Self::new_in), and
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the resource has no such
+    /// memory.
     pub fn zeroed_in(len: usize, resource: R) -> Result<Self, Error> {
         let mut vector = Self::new_in(resource)?;
         vector.resize(len, T::zeroed())?;
@@ -149,10 +156,12 @@ where
         Ok(vector)
     }
 
-    /// Changes the number of elements; new ones are `value`. Waits for all work that uses the vector.
+    /// Changes the number of elements; new ones are `value`. Waits for all work that uses the
+    /// vector.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the resource has no such memory, or if the wait fails; then nothing has changed.
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the resource has no such
+    /// memory, or if the wait fails; then nothing has changed.
     pub fn resize(&mut self, len: usize, value: T) -> Result<(), Error> {
         self.grow(len.saturating_sub(self.len()))?.resize(len, value);
         Ok(())
@@ -196,8 +205,9 @@ where
     /// The elements, after a wait for all work that writes them.
     ///
     /// # Errors
-    /// If the wait fails, for example because that work has failed; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a
-    /// stream that uses them is being captured.
+    /// If the wait fails, for example because that work has failed;
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a stream that uses them
+    /// is being captured.
     pub fn as_slice(&self) -> Result<&[T], Error> {
         self.order.wait_on_host(Access::Read)?;
         Ok(&self.elements)
@@ -223,8 +233,8 @@ where
     }
 }
 
-/// Work of devices, which a vector that is forgotten can not wait for: so its resource, which the vector owns, must borrow nothing that
-/// could end before that work does.
+/// Work of devices, which a vector that is forgotten cannot wait for: so its resource, which the
+/// vector owns, must borrow nothing that could end before that work does.
 impl<T, R> HostVec<T, R>
 where
     T: Pod,
@@ -236,8 +246,9 @@ where
         } else {
             DevicePtr(self.elements.as_ptr().expose_provenance() as u64)
         };
-        // SAFETY: there are so many bytes of memory that devices can use, and the order knows all uses. The vector frees them only after
-        // a wait for those uses. If the vector is forgotten they stay: it owns a handle to its resource, which borrows nothing (`R:
+        // SAFETY: there are so many bytes of memory that devices can use, and the order knows all
+        // uses. The vector frees them only after a wait for those uses. If the vector is forgotten
+        // they stay: it owns a handle to its resource, which borrows nothing (`R:
         // 'static`), so that the resource outlives the vector whatever else is dropped. Views of them are made from a shared borrow to
         // be read, from an exclusive one to be written.
         unsafe {
@@ -260,10 +271,12 @@ where
         DeviceSliceMut::from_memory(self.memory())
     }
 
-    /// Overwrites the first elements with those of a container, in the order of `stream`: not complete on return.
+    /// Overwrites the first elements with those of a container, in the order of `stream`: not
+    /// complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the vector's; whatever the driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the
+    /// vector's; whatever the driver reports.
     pub fn copy_from_device<'s>(
         &mut self,
         source: DeviceSlice<'_, T>,
@@ -301,8 +314,8 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T,
 
 impl<T, R: SyncResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
     fn drop(&mut self) {
-        // An error does not say that work is over. Memory that a device may still use had better be lost, and with it the handle to its
-        // resource, whose end could give the memory back too.
+        // An error does not say that work is over. Memory that a device may still use had better be
+        // lost, and with it the handle to its resource, whose end could give the memory back too.
         if self.order.wait_on_host(Access::Write).is_ok() && !self.order.context_has_ended() {
             // SAFETY: it is dropped here only, and not used any more.
             unsafe { ManuallyDrop::drop(&mut self.elements) };

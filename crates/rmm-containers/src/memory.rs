@@ -10,7 +10,8 @@ use rmm_core::{
 
 use crate::order::{Access, Lasts, Order};
 
-/// A range of one allocation. Who makes it says for how long it is the memory's, and whether others use it meanwhile.
+/// A range of one allocation. Who makes it says for how long it is the memory's, and whether others
+/// use it meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
     order: &'a Order,
@@ -27,8 +28,9 @@ impl<'a> Memory<'a> {
     /// The first `bytes` bytes of an allocation.
     ///
     /// # Safety
-    /// The allocation at `pointer` has so many bytes, whose uses `order` knows; `'a` is no longer than it lives, and for all uses that
-    /// are made by way of this value the borrow rules hold: none goes on beside one that writes.
+    /// The allocation at `pointer` has so many bytes, whose uses `order` knows; `'a` is no longer
+    /// than it lives, and for all uses that are made by way of this value the borrow rules hold:
+    /// none goes on beside one that writes.
     pub(crate) unsafe fn new(
         order: &'a Order,
         resource: &'a (dyn SyncResource + 'a),
@@ -64,7 +66,8 @@ impl<'a> Memory<'a> {
             && !matches!(kind, Some(MemoryKind::Pinned | MemoryKind::Managed | MemoryKind::Device))
     }
 
-    /// Has `stream` wait for those whose uses conflict, and those who come later wait for what is enqueued there meanwhile.
+    /// Has `stream` wait for those whose uses conflict, and those who come later wait for what is
+    /// enqueued there meanwhile.
     pub(crate) fn use_on(self, access: Access, stream: StreamRef<'_>) -> Result<(), Error> {
         if self.bytes == 0 {
             return Ok(());
@@ -100,8 +103,8 @@ impl<'a> Memory<'a> {
         let context = self.order.context();
         let _entered = context.enter()?;
         self.order.before(&self.range(), Access::Read, (stream, context))?;
-        // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the target is borrowed
-        // until `finish` below has returned.
+        // SAFETY: the memory is as long, conflicting uses are ordered before this place on the
+        // stream, and the target is borrowed until `finish` below has returned.
         let enqueued = unsafe {
             copy::device_to_host(target.as_mut_ptr().cast(), self.pointer, target.len(), stream)
         };
@@ -117,8 +120,8 @@ impl<'a> Memory<'a> {
         let context = self.order.context();
         let _entered = context.enter()?;
         self.order.before(&self.range(), Access::Write, (stream, context))?;
-        // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the source is borrowed
-        // until `finish` below has returned.
+        // SAFETY: the memory is as long, conflicting uses are ordered before this place on the
+        // stream, and the source is borrowed until `finish` below has returned.
         let enqueued = unsafe {
             copy::host_to_device(self.pointer, source.as_ptr().cast(), source.len(), stream)
         };
@@ -133,8 +136,8 @@ impl<'a> Memory<'a> {
     ) -> Result<(), Error> {
         debug_assert_eq!(self.bytes, source.len(), "as long as the source");
         self.enqueue(stream, |target| {
-            // SAFETY: the memory is as long, conflicting uses are ordered before this place on the stream, and the source is neither
-            // changed nor freed.
+            // SAFETY: the memory is as long, conflicting uses are ordered before this place on the
+            // stream, and the source is neither changed nor freed.
             unsafe { copy::host_to_device(target, source.as_ptr().cast(), source.len(), stream) }
         })
     }
@@ -155,8 +158,9 @@ impl<'a> Memory<'a> {
                 // The driver may read it before the stream comes to the copy.
                 stream.synchronize()?;
             }
-            // SAFETY: both are as long, and what conflicts with the uses of either is ordered before this place on the stream. They
-            // do not overlap, since one is written by way of a value that excludes all others.
+            // SAFETY: both are as long, and what conflicts with the uses of either is ordered
+            // before this place on the stream. They do not overlap, since one is written by way of
+            // a value that excludes all others.
             let copied =
                 unsafe { copy::device_to_device(target, source.pointer, source.bytes, stream) };
             source.order.passed(read, stream);
@@ -167,21 +171,22 @@ impl<'a> Memory<'a> {
     /// Sets all bytes, in the order of `stream`.
     pub(crate) fn fill(self, value: u8, stream: StreamRef<'_>) -> Result<(), Error> {
         self.enqueue(stream, |target| {
-            // SAFETY: the memory has so many bytes, and conflicting uses are ordered before this place on the stream.
+            // SAFETY: the memory has so many bytes, and conflicting uses are ordered before this
+            // place on the stream.
             unsafe { copy::fill(target, value, self.bytes, stream) }
         })
     }
 
-    /// Sets the bytes to repetitions of `pattern`, whose length divides theirs, in the order of `stream`. No memory of the host is
-    /// read by the device: the values travel with the calls.
+    /// Sets the bytes to repetitions of `pattern`, whose length divides theirs, in the order of
+    /// `stream`. No memory of the host is read by the device: the values travel with the calls.
     pub(crate) fn repeat(self, pattern: &[u8], stream: StreamRef<'_>) -> Result<(), Error> {
         debug_assert!(
             self.bytes.is_multiple_of(pattern.len()),
             "the pattern fits a whole number of times"
         );
         self.enqueue(stream, |target| {
-            // SAFETY: the memory has so many bytes, a multiple of the pattern's; conflicting uses are ordered before this place on
-            // the stream.
+            // SAFETY: the memory has so many bytes, a multiple of the pattern's; conflicting uses
+            // are ordered before this place on the stream.
             unsafe { crate::pattern::repeat(target, pattern, self.bytes, stream) }
         })
     }
@@ -205,14 +210,16 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Waits until a copy from or to borrowed host memory is done, whatever it takes: the borrow ends with the call. If the stream is
-/// being captured the copy is no work to wait for, but part of a graph, which the wait has spoilt.
+/// Waits until a copy from or to borrowed host memory is done, whatever it takes: the borrow ends
+/// with the call. If the stream is being captured the copy is no work to wait for, but part of a
+/// graph, which the wait has spoilt.
 ///
-/// An error of the driver is never taken for the end of the copy, but for a sticky one: the context is lost then, and works on nothing
-/// any more.
+/// An error of the driver is never taken for the end of the copy, but for a sticky one: the context
+/// is lost then, and works on nothing any more.
 fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Error> {
     let Err(refused) = stream.synchronize() else { return enqueued };
-    // While another thread captures a stream it may be that nobody waits for any, unless captures mean nothing to the waiting thread.
+    // While another thread captures a stream it may be that nobody waits for any, unless captures
+    // mean nothing to the waiting thread.
     let _relaxed = RelaxedCapture::enter();
     let mut last = refused.code();
     loop {
@@ -221,7 +228,8 @@ fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Erro
                 Ok(is_captured) => !is_captured,
                 Err(error) => !is_lost(&error),
             },
-            // The legacy stream takes neither work nor waits until the capture is over; the copy came before it began.
+            // The legacy stream takes neither work nor waits until the capture is over; the copy
+            // came before it began.
             Some(code) if code.is_capture() => enqueued.is_ok(),
             _ => match stream.is_idle() {
                 Ok(is_idle) => !is_idle,

@@ -1,7 +1,7 @@
 //! The order of what streams do to one piece of memory.
 //!
-//! Nothing here relies on a destructor of what safe code holds: a use is noted in the owner of the memory before its work is
-//! enqueued, and whoever comes next waits for it.
+//! Nothing here relies on a destructor of what safe code holds: a use is noted in the owner of the
+//! memory before its work is enqueued, and whoever comes next waits for it.
 #![forbid(unsafe_code)]
 
 mod place;
@@ -29,8 +29,8 @@ enum Mark {
 }
 
 impl Mark {
-    /// Marks the end of `stream`, with the event of a mark that nobody needs if there is one that can mark it. A default stream is that
-    /// of the current context.
+    /// Marks the end of `stream`, with the event of a mark that nobody needs if there is one that
+    /// can mark it. A default stream is that of the current context.
     fn set(spare: Option<Self>, stream: StreamRef<'_>) -> Result<Self, Error> {
         let context = stream.context()?;
         match spare {
@@ -45,7 +45,8 @@ impl Mark {
 }
 
 impl Use<Place, Mark> {
-    /// Whether work of it runs by itself, or may: one that lasts goes on when the capture that it began in has ended.
+    /// Whether work of it runs by itself, or may: one that lasts goes on when the capture that it
+    /// began in has ended.
     fn is_real(&self) -> bool {
         self.lasts == Lasts::On || !self.stream.is_captured()
     }
@@ -64,8 +65,9 @@ type Noted = Option<Box<Uses<Place, Mark>>>;
 
 /// Who uses a piece of memory, and who has to wait for whom.
 ///
-/// Memory of a device has a home: a stream that everybody waits for before they use the memory elsewhere, so that uses at home
-/// are not noted, and cost nothing as long as there are no others. Memory of the host has none.
+/// Memory of a device has a home: a stream that everybody waits for before they use the memory
+/// elsewhere, so that uses at home are not noted, and cost nothing as long as there are no others.
+/// Memory of the host has none.
 pub(crate) struct Order {
     /// Where the memory belongs. A default stream means that of this context.
     context: Context,
@@ -89,7 +91,8 @@ impl Order {
         self.context
     }
 
-    /// Whether the context was reset: pinned and managed memory went with it, and may be another's by now.
+    /// Whether the context was reset: pinned and managed memory went with it, and may be another's
+    /// by now.
     pub(crate) fn context_has_ended(&self) -> bool {
         !process_is_exiting() && self.context.check().is_err_and(|error| error.is_context_lost())
     }
@@ -116,8 +119,9 @@ impl Order {
         result
     }
 
-    /// Orders what is enqueued on `stream` from now on behind what was done to the range and conflicts with `access`. The context
-    /// that a default stream means is current. Whether one of those that it waits for is being captured, and the wait part of a graph.
+    /// Orders what is enqueued on `stream` from now on behind what was done to the range and
+    /// conflicts with `access`. The context that a default stream means is current. Whether one of
+    /// those that it waits for is being captured, and the wait part of a graph.
     fn order_behind(
         &self,
         uses: &Noted,
@@ -139,7 +143,8 @@ impl Order {
                 continue;
             }
             if !earlier.is_real() && !place.is_being_captured() {
-                // It is part of a graph that is complete: whoever launches it answers for the order of its work.
+                // It is part of a graph that is complete: whoever launches it answers for the order
+                // of its work.
                 continue;
             }
             match &earlier.mark {
@@ -158,7 +163,8 @@ impl Order {
         Ok(is_in_graph)
     }
 
-    /// For a use that has completed when the call that makes it returns: orders it, and notes nothing. The context is the current one.
+    /// For a use that has completed when the call that makes it returns: orders it, and notes
+    /// nothing. The context is the current one.
     pub(crate) fn before(
         &self,
         range: &Range<usize>,
@@ -182,8 +188,8 @@ impl Order {
         })
     }
 
-    /// Orders a use, and notes it for those who come later. To be called before its work is enqueued, in the context that is current.
-    /// Returns a number for [`passed`](Self::passed).
+    /// Orders a use, and notes it for those who come later. To be called before its work is
+    /// enqueued, in the context that is current. Returns a number for [`passed`](Self::passed).
     pub(crate) fn begin(
         &self,
         range: &Range<usize>,
@@ -198,7 +204,8 @@ impl Order {
                 return Ok(None);
             }
             let waits_in_graph = self.order_behind(noted, range, access, (stream, context))?;
-            // Then the stream is behind them in the graph only: whoever comes after the capture has to wait for them still.
+            // Then the stream is behind them in the graph only: whoever comes after the capture has
+            // to wait for them still.
             let is_captured = waits_in_graph || is_capturing(stream)?;
             let (uses, range) = (noted.get_or_insert_default(), range.clone());
             if is_home {
@@ -216,8 +223,8 @@ impl Order {
         })
     }
 
-    /// The work of a use that began under this number is enqueued: whoever has to wait for it need not wait for what is enqueued
-    /// after it.
+    /// The work of a use that began under this number is enqueued: whoever has to wait for it need
+    /// not wait for what is enqueued after it.
     pub(crate) fn passed(&self, number: Option<u64>, stream: StreamRef<'_>) {
         let Some(number) = number else { return };
         // Under one lock, so that the order of the marks in the list is that on the stream.
@@ -225,7 +232,8 @@ impl Order {
             let Some(uses) = noted else { return };
             let Some(place) = uses.stream_of(number) else { return };
             if place.is_captured() && matches!(stream.is_capturing(), Ok(false)) {
-                // Another thread has ended the capture, it may be before the work was enqueued. The mark to come is a real one.
+                // Another thread has ended the capture, it may be before the work was enqueued. The
+                // mark to come is a real one.
                 place.set_real();
             }
             // Without the event those who wait just wait for more.
@@ -235,8 +243,8 @@ impl Order {
         });
     }
 
-    /// Has the home stream wait at once for what has been enqueued on `stream`, so that those who enqueue work at home by themselves
-    /// need not know of it.
+    /// Has the home stream wait at once for what has been enqueued on `stream`, so that those who
+    /// enqueue work at home by themselves need not know of it.
     pub(crate) fn come_home(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         self.with_uses(|noted| {
             let Some(uses) = noted else { return Ok(()) };
@@ -257,7 +265,8 @@ impl Order {
         })
     }
 
-    /// Has the home stream wait for all uses. It is the calling thread's if it is the per-thread default stream.
+    /// Has the home stream wait for all uses. It is the calling thread's if it is the per-thread
+    /// default stream.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         let _context = self.context.enter()?;
         self.settle_here()
@@ -268,18 +277,21 @@ impl Order {
         self.home().cloned().map_or(Ok(()), |home| self.move_home_here(home.as_ref()))
     }
 
-    /// As [`settle`](Self::settle), where the context of the memory is current, for those who can not report an error: where the stream
-    /// can not wait the host does. Whether the home stream is behind all uses; it is not if one is on a stream that is being captured,
-    /// for which nobody can wait.
+    /// As [`settle`](Self::settle), where the context of the memory is current, for those who
+    /// cannot report an error: where the stream cannot wait the host does. Whether the home stream
+    /// is behind all uses; it is not if one is on a stream that is being captured, for which nobody
+    /// can wait.
     pub(crate) fn settle_anyhow(&mut self) -> bool {
         self.settle_here().is_ok() || self.settle_on_host()
     }
 
-    /// As [`settle_anyhow`](Self::settle_anyhow), whatever context is current: the host waits for all uses.
+    /// As [`settle_anyhow`](Self::settle_anyhow), whatever context is current: the host waits for
+    /// all uses.
     pub(crate) fn settle_on_host(&mut self) -> bool {
         let _relaxed = RelaxedCapture::enter();
         let home_is_done = self.home.as_ref().is_none_or(|home| {
-            // What is done there is in order with what is freed there, and a wait would spoil the capture.
+            // What is done there is in order with what is freed there, and a wait would spoil the
+            // capture.
             let is_captured = home.reachable().is_some() && matches!(home.is_capturing(), Ok(true));
             is_captured || home.synchronize().is_ok()
         });
@@ -289,7 +301,8 @@ impl Order {
     /// Has the memory freed in the order of `stream`, which waits for all uses.
     ///
     /// # Errors
-    /// `Unsupported` if a capture stands between the stream and one of them; whatever the driver reports.
+    /// `Unsupported` if a capture stands between the stream and one of them; whatever the driver
+    /// reports.
     pub(crate) fn move_home(&mut self, stream: StreamRef<'_>) -> Result<(), Error> {
         let _context = self.context.enter()?;
         self.move_home_here(stream)
@@ -318,8 +331,9 @@ impl Order {
         Ok(())
     }
 
-    /// Refuses to have `stream` wait for all uses where a capture would make some of the waits part of a graph, so that work which
-    /// runs by itself is not waited for, or have the stream take part without need.
+    /// Refuses to have `stream` wait for all uses where a capture would make some of the waits part
+    /// of a graph, so that work which runs by itself is not waited for, or have the stream take
+    /// part without need.
     fn check_captures(
         &self,
         uses: &Noted,

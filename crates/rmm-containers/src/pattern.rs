@@ -2,11 +2,13 @@
 
 use rmm_core::{DevicePtr, Error, StreamRef, copy};
 
-/// Sets `bytes` bytes to repetitions of `pattern`. One call of the driver where the pattern repeats within four bytes; otherwise one
-/// per four bytes of the pattern, and then copies of twice as much each.
+/// Sets `bytes` bytes to repetitions of `pattern`. One call of the driver where the pattern repeats
+/// within four bytes; otherwise one per four bytes of the pattern, and then copies of twice as much
+/// each.
 ///
 /// # Safety
-/// `target` is device memory of so many bytes, a multiple of the pattern's, whose other uses are ordered with this place on the stream.
+/// `target` is device memory of so many bytes, a multiple of the pattern's, whose other uses are
+/// ordered with this place on the stream.
 pub(crate) unsafe fn repeat(
     target: DevicePtr,
     pattern: &[u8],
@@ -31,8 +33,8 @@ pub(crate) unsafe fn repeat(
     while done < bytes {
         let more = done.min(bytes - done);
         let next = DevicePtr(target.0 + done as u64);
-        // SAFETY: the first `done` bytes are written before this place on the stream, the next `more`, which are no more, follow them
-        // and lie within.
+        // SAFETY: the first `done` bytes are written before this place on the stream, the next
+        // `more`, which are no more, follow them and lie within.
         unsafe { copy::device_to_device(next, target, more, stream) }?;
         done += more;
     }

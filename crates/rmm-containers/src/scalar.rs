@@ -11,9 +11,11 @@ use rmm_resources::per_device_resource;
 
 use crate::{DeviceSlice, DeviceSliceMut, DeviceUVector, OnStream};
 
-/// One element of a plain type in device memory: a [`DeviceUVector`] of length 1, for results and counters.
+/// One element of a plain type in device memory: a [`DeviceUVector`] of length 1, for results and
+/// counters.
 ///
-/// A value that is set travels with the call: nothing of the host has to outlive it, literals and temporaries included.
+/// A value that is set travels with the call: nothing of the host has to outlive it, literals and
+/// temporaries included.
 ///
 /// ```
 /// use rmm_containers::DeviceScalar;
@@ -48,7 +50,8 @@ impl<T: Pod> DeviceScalar<T> {
         Ok(Self { vector: DeviceUVector::uninit(1, stream, resource)? })
     }
 
-    /// A scalar of this value, from the [resource of the stream's device](per_device_resource), in the order of `stream`.
+    /// A scalar of this value, from the [resource of the stream's device](per_device_resource), in
+    /// the order of `stream`.
     ///
     /// # Errors
     /// The resource's error if it has no memory; whatever the driver reports.
@@ -71,7 +74,8 @@ impl<T: Pod> DeviceScalar<T> {
         Ok(scalar)
     }
 
-    /// The value, copied to the host after all that was enqueued on `stream` and on the scalar's own stream so far; complete on return.
+    /// The value, copied to the host after all that was enqueued on `stream` and on the scalar's
+    /// own stream so far; complete on return.
     ///
     /// # Errors
     /// Whatever the driver reports.
@@ -106,11 +110,12 @@ impl<T: Pod> DeviceScalar<T> {
         self.vector.stream()
     }
 
-    /// Moves the scalar to another stream, see [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
+    /// Moves the scalar to another stream, see
+    /// [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while either stream is being
-    /// captured; then the scalar stays where it was.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
+    /// while either stream is being captured; then the scalar stays where it was.
     pub fn set_stream<'s>(&mut self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
         self.vector.set_stream(stream)
     }
@@ -125,7 +130,8 @@ impl<T: Pod> DeviceScalar<T> {
         self.vector.as_slice_mut()
     }
 
-    /// Has the value read by work that the caller enqueues on `stream`, see [`DeviceSlice::use_on`].
+    /// Has the value read by work that the caller enqueues on `stream`, see
+    /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
     /// If the driver refuses.
@@ -136,7 +142,8 @@ impl<T: Pod> DeviceScalar<T> {
         self.vector.use_on(stream)
     }
 
-    /// Has the value read and written by work that the caller enqueues on `stream`, see [`DeviceSlice::use_on`].
+    /// Has the value read and written by work that the caller enqueues on `stream`, see
+    /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
     /// If the driver refuses.

@@ -18,10 +18,12 @@ use crate::order::Access;
 pub use exclusive::DeviceSliceMut;
 pub use on_stream::OnStream;
 
-/// Elements in memory that devices can use, borrowed from a container to be read: a `&[T]` that the host can not look into.
+/// Elements in memory that devices can use, borrowed from a container to be read: a `&[T]` that the
+/// host cannot look into.
 ///
-/// Every call names the stream that it is for, and is ordered behind what was done to these elements on others; where that is the
-/// container's own stream, nothing has to be ordered. Copies of the value are as good as the original.
+/// Every call names the stream that it is for, and is ordered behind what was done to these
+/// elements on others; where that is the container's own stream, nothing has to be ordered. Copies
+/// of the value are as good as the original.
 ///
 /// ```
 /// use rmm_containers::DeviceUVector;
@@ -72,9 +74,10 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     const ORIGIN: &'static str = "DeviceSlice";
 
     /// # Invariant
-    /// To be kept by the caller: the memory holds elements of `T`, one after another, aligned for them.
+    /// To be kept by the caller: the memory holds elements of `T`, one after another, aligned for
+    /// them.
     pub(crate) fn from_memory(memory: Memory<'a>) -> Self {
-        const { assert!(size_of::<T>() > 0, "elements without size can not be counted") };
+        const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
         Self { memory, elements: PhantomData }
     }
 
@@ -92,8 +95,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         self.len() == 0
     }
 
-    /// Where the elements are. Work that is enqueued by way of this address is known to nobody: [`use_on`](Self::use_on) gives one for
-    /// that.
+    /// Where the elements are. Work that is enqueued by way of this address is known to nobody:
+    /// [`use_on`](Self::use_on) gives one for that.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
         self.memory.pointer()
@@ -102,7 +105,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// The elements of a range.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if it does not lie within, or ends before it begins.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if it does not lie within, or
+    /// ends before it begins.
     #[doc(alias = "subspan")]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, Error> {
         let range = resolve(Self::ORIGIN, &range, self.len())?;
@@ -121,8 +125,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// The same bytes as elements of another type.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if they do not make up a whole number of elements, or the
-    /// address is not aligned for them.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if they do not make up
+    /// a whole number of elements, or the address is not aligned for them.
     pub fn cast<U: Pod>(&self) -> Result<DeviceSlice<'a, U>, Error> {
         check_cast::<U>(Self::ORIGIN, self.memory)?;
         Ok(DeviceSlice::from_memory(self.memory))
@@ -131,7 +135,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// Copies the elements to the host; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is not as long; whatever the driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is not as long;
+    /// whatever the driver reports.
     pub fn copy_to_slice<'s>(
         &self,
         target: &mut [T],
@@ -154,14 +159,16 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// The element at `index`, copied to the host; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the
+    /// driver reports.
     pub fn element<'s>(&self, index: usize, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
         let mut element = [T::zeroed()];
         self.slice(index..=index)?.copy_to_slice(&mut element, stream)?;
         Ok(element[0])
     }
 
-    /// A vector on `stream` with a copy of the elements, from `resource`. Not complete on return: it is in the stream's order.
+    /// A vector on `stream` with a copy of the elements, from `resource`. Not complete on return:
+    /// it is in the stream's order.
     ///
     /// # Errors
     /// The resource's error, or whatever the driver reports.
@@ -175,8 +182,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         Ok(vector)
     }
 
-    /// Has the elements moved to where they are to be used, in the order of `stream`, if their memory is managed: see
-    /// [`prefetch`](rmm_core::prefetch).
+    /// Has the elements moved to where they are to be used, in the order of `stream`, if their
+    /// memory is managed: see [`prefetch`](rmm_core::prefetch).
     ///
     /// # Errors
     /// As [`prefetch`](rmm_core::prefetch).
@@ -189,8 +196,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         self.memory.prefetch(target, stream.into())
     }
 
-    /// Has the elements read by work that the caller enqueues on `stream`: that is ordered behind what was done to them so far, and
-    /// whoever changes or frees them later waits for it.
+    /// Has the elements read by work that the caller enqueues on `stream`: that is ordered behind
+    /// what was done to them so far, and whoever changes or frees them later waits for it.
     ///
     /// Costs an event if it is not the container's own stream.
     ///
@@ -221,9 +228,9 @@ fn describe<T>(name: &str, memory: Memory<'_>, f: &mut fmt::Formatter<'_>) -> fm
         .finish()
 }
 
-/// Refuses memory that can not be seen as elements of `U`.
+/// Refuses memory that cannot be seen as elements of `U`.
 fn check_cast<U>(origin: &'static str, memory: Memory<'_>) -> Result<(), Error> {
-    const { assert!(size_of::<U>() > 0, "elements without size can not be counted") };
+    const { assert!(size_of::<U>() > 0, "elements without size cannot be counted") };
     let (pointer, bytes, name) = (memory.pointer(), memory.bytes(), type_name::<U>());
     if bytes.is_multiple_of(size_of::<U>()) && pointer.0.is_multiple_of(align_of::<U>() as u64) {
         return Ok(());

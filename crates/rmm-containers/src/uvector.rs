@@ -17,8 +17,9 @@ use crate::DeviceBuffer;
 
 /// Elements of a plain type in device memory, on a stream: a typed [`DeviceBuffer`].
 ///
-/// The type must be one that may be copied byte by byte and whose every bit pattern is a value ([`bytemuck::Pod`]), since a
-/// device writes what it likes: `u8` stands for `bool`, and with the feature `half` there are its types. Anything else does not compile:
+/// The type must be one that may be copied byte by byte and whose every bit pattern is a value
+/// ([`bytemuck::Pod`]), since a device writes what it likes: `u8` stands for `bool`, and with the
+/// feature `half` there are its types. Anything else does not compile:
 ///
 /// ```compile_fail,E0277
 /// # fn main() -> Result<(), rmm_core::Error> {
@@ -28,7 +29,8 @@ use crate::DeviceBuffer;
 /// # }
 /// ```
 ///
-/// Nor does an element without size. A struct of one's own is an element if it says so, by hand or with `bytemuck`'s feature `derive`:
+/// Nor does an element without size. A struct of one's own is an element if it says so, by hand or
+/// with `bytemuck`'s feature `derive`:
 ///
 /// ```
 /// use rmm_containers::bytemuck::{Pod, Zeroable};
@@ -82,8 +84,8 @@ impl<T: Pod> DeviceUVector<T> {
     /// A vector of `len` elements whose values are arbitrary, from `resource`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the bytes can not be counted; the resource's error
-    /// if it has no memory.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the bytes cannot be
+    /// counted; the resource's error if it has no memory.
     pub fn uninit<'a>(
         len: usize,
         stream: impl Into<StreamRef<'a>>,
@@ -93,8 +95,8 @@ impl<T: Pod> DeviceUVector<T> {
         Self::uninit_aligned(len, alignment, stream, resource)
     }
 
-    /// A vector of `len` elements whose values are arbitrary, from `resource`, aligned as `alignment` asks for: a number of bytes, or
-    /// another container.
+    /// A vector of `len` elements whose values are arbitrary, from `resource`, aligned as
+    /// `alignment` asks for: a number of bytes, or another container.
     ///
     /// ```
     /// use rmm_containers::DeviceUVector;
@@ -115,8 +117,9 @@ impl<T: Pod> DeviceUVector<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit); [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) also if the alignment is no
-    /// power of two or less than the type's; the resource's error if it can not align so.
+    /// As [`uninit`](Self::uninit);
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) also if the alignment
+    /// is no power of two or less than the type's; the resource's error if it cannot align so.
     pub fn uninit_aligned<'a>(
         len: usize,
         alignment: impl HasAllocationAlignment,
@@ -129,8 +132,8 @@ impl<T: Pod> DeviceUVector<T> {
         Ok(Self { buffer, elements: PhantomData })
     }
 
-    /// A vector with a copy of `elements`, from the [resource of the stream's device](per_device_resource). The copy is complete
-    /// on return.
+    /// A vector with a copy of `elements`, from the [resource of the stream's
+    /// device](per_device_resource). The copy is complete on return.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit), and whatever the copy reports.
@@ -172,9 +175,10 @@ impl<T: Pod> DeviceUVector<T> {
     /// The bytes of a buffer as elements.
     ///
     /// # Errors
-    /// The buffer as it was, if its length is no multiple of the size of `T`, or its alignment is less than that of `T`.
+    /// The buffer as it was, if its length is no multiple of the size of `T`, or its alignment is
+    /// less than that of `T`.
     pub fn try_from_buffer(buffer: DeviceBuffer) -> Result<Self, DeviceBuffer> {
-        const { assert!(size_of::<T>() > 0, "elements without size can not be counted") };
+        const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
         let fits = buffer.len().is_multiple_of(size_of::<T>());
         if fits && buffer.alignment() >= align_of::<T>() {
             Ok(Self { buffer, elements: PhantomData })
@@ -200,7 +204,8 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.capacity() / size_of::<T>()
     }
 
-    /// Where the elements are; null if there is no room for any. See [`DeviceBuffer::as_ptr`] for who may use it.
+    /// Where the elements are; null if there is no room for any. See [`DeviceBuffer::as_ptr`] for
+    /// who may use it.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
         self.buffer.as_ptr()
@@ -225,22 +230,24 @@ impl<T: Pod> DeviceUVector<T> {
     /// Moves the vector to another stream, see [`DeviceBuffer::set_stream`].
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while either stream is being
-    /// captured; then the vector stays where it was.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
+    /// while either stream is being captured; then the vector stays where it was.
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
         self.buffer.set_stream(stream)
     }
 
-    /// Has the vector's stream wait for all work that other streams do on it, see [`DeviceBuffer::settle`].
+    /// Has the vector's stream wait for all work that other streams do on it, see
+    /// [`DeviceBuffer::settle`].
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a capture would make the wait
-    /// part of a graph, though the work is not.
+    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
+    /// while a capture would make the wait part of a graph, though the work is not.
     pub fn settle(&mut self) -> Result<(), Error> {
         self.buffer.settle()
     }
 
-    /// Makes room for `capacity` elements in all. Existing ones are kept; the memory moves if it grows.
+    /// Makes room for `capacity` elements in all. Existing ones are kept; the memory moves if it
+    /// grows.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit); then nothing has changed.
@@ -248,7 +255,8 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.reserve(Self::bytes(capacity)?)
     }
 
-    /// Changes the number of elements. Those beyond the former length are arbitrary. Never moves when shrinking.
+    /// Changes the number of elements. Those beyond the former length are arbitrary. Never moves
+    /// when shrinking.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit); then nothing has changed.
@@ -264,7 +272,8 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.shrink_to_fit()
     }
 
-    /// A vector on `stream` with the same elements and alignment, from the same resource, see [`DeviceBuffer::try_clone_on`].
+    /// A vector on `stream` with the same elements and alignment, from the same resource, see
+    /// [`DeviceBuffer::try_clone_on`].
     ///
     /// # Errors
     /// The resource's error, or whatever the copy reports.

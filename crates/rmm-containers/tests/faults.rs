@@ -1,4 +1,5 @@
-//! Each driver call of a program fails in turn: nothing races, nothing leaks, and what was there is still what it was.
+//! Each driver call of a program fails in turn: nothing races, nothing leaks, and what was there is
+//! still what it was.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};

@@ -189,7 +189,8 @@ fn a_stream_that_is_captured_is_not_waited_for_in_vain() {
     assert_eq!(refused.code(), Some(CuResult::STREAM_CAPTURE_UNSUPPORTED));
 }
 
-/// Work of `other` on a vector's memory that still goes on when both streams are captured, and what the vector does then.
+/// Work of `other` on a vector's memory that still goes on when both streams are captured, and what
+/// the vector does then.
 fn captured_beside_work(
     machine: &Machine,
     (own, other): (&CudaStream, &CudaStream),

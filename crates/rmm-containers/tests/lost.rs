@@ -1,4 +1,5 @@
-//! Memory that is lost, since a container can not tell when its uses end: nobody gets it back under work that still runs.
+//! Memory that is lost, since a container cannot tell when its uses end: nobody gets it back under
+//! work that still runs.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -40,7 +41,8 @@ fn end_capture(stream: &CudaStream) {
     assert_eq!(unsafe { driver.cuGraphDestroy(graph) }, CuResult::SUCCESS);
 }
 
-/// A vector is used on a stream whose capture begins before the vector, and then the last other handle to its pool, are dropped.
+/// A vector is used on a stream whose capture begins before the vector, and then the last other
+/// handle to its pool, are dropped.
 fn lose_a_vector<U>(upstream: U)
 where
     U: SyncResource + HasProperty<DeviceAccessible> + 'static,

@@ -1,4 +1,5 @@
-//! Containers whose device is reset: they say so, free nothing of the next context, and new ones work.
+//! Containers whose device is reset: they say so, free nothing of the next context, and new ones
+//! work.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
@@ -104,7 +105,8 @@ fn containers_of_plain_device_memory_outlive_a_reset() {
 #[test]
 fn containers_of_a_driver_pool_outlive_a_reset() {
     let left = outlive_a_reset(|| CudaAsyncMemoryResource::new().unwrap());
-    // The driver's pools outlive a reset. What is in one can be freed only in the order of a stream, and those are gone.
+    // The driver's pools outlive a reset. What is in one can be freed only in the order of a
+    // stream, and those are gone.
     assert!(left.iter().all(|leak| leak.what.contains("Pool")), "{left:?}");
 }
 

@@ -1,5 +1,6 @@
-//! Whatever safe code does with containers, on however many streams and threads: nothing races, and every read sees what was written
-//! before it. Random programs are compared with vectors of the host, and judged by the software device.
+//! Whatever safe code does with containers, on however many streams and threads: nothing races, and
+//! every read sees what was written before it. Random programs are compared with vectors of the
+//! host, and judged by the software device.
 
 use std::mem;
 use std::ops::Range;
@@ -85,7 +86,8 @@ impl World {
         })
     }
 
-    /// Enqueues a kernel on memory that a container gave out, which is what takes unsafe code on a device.
+    /// Enqueues a kernel on memory that a container gave out, which is what takes unsafe code on a
+    /// device.
     fn launch(&self, stream: StreamRef<'_>, kernel: Kernel) {
         self.machine.launch(stream.as_raw(), kernel).expect("the stream and the memory exist");
     }

@@ -1,4 +1,5 @@
-//! Containers on several streams, threads and devices: safe code can not make one owner's work meet another's.
+//! Containers on several streams, threads and devices: safe code cannot make one owner's work meet
+//! another's.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector};

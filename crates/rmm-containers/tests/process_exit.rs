@@ -1,7 +1,8 @@
-//! Programs that leave with pools and buffers in places that live to the end: each way out is clean, and nothing calls the driver
-//! once it may be gone.
+//! Programs that leave with pools and buffers in places that live to the end: each way out is
+//! clean, and nothing calls the driver once it may be gone.
 //!
-//! RMM #2366, #2202: the pool in the registry was destroyed after the driver, and the process crashed.
+//! RMM #2366, #2202: the pool in the registry was destroyed after the driver, and the process
+//! crashed.
 
 #![cfg(unix)]
 
@@ -51,8 +52,8 @@ thread_local! {
     static OF_THREAD: RefCell<Vec<DeviceBuffer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Registered before the library has made anything, so it runs after the library has noticed the end: where a driver that was
-/// loaded early is unloaded, and where C++ destroys its statics.
+/// Registered before the library has made anything, so it runs after the library has noticed the
+/// end: where a driver that was loaded early is unloaded, and where C++ destroys its statics.
 extern "C" fn at_the_very_end() {
     let Some(machine) = MACHINE.get() else { return };
     let calls = machine.calls();
@@ -65,7 +66,7 @@ extern "C" fn at_the_very_end() {
     let called = machine.calls() - calls;
     if !process_is_exiting() || called != 0 || live != Some(expected) {
         let exiting = process_is_exiting();
-        // If this can not be said either, the status says it.
+        // If this cannot be said either, the status says it.
         let _unsaid = writeln!(stderr(), "exiting: {exiting}, {called} calls, {live:?} live");
         // SAFETY: ends the process at once.
         unsafe { libc::_exit(WRONG) };

@@ -154,7 +154,8 @@ fn a_default_stream_is_that_of_the_containers_device() {
     machine.assert_no_violations();
 }
 
-/// What the program enqueues itself on the container's own stream comes behind what the container did there.
+/// What the program enqueues itself on the container's own stream comes behind what the container
+/// did there.
 #[test]
 fn a_containers_work_is_on_its_own_default_stream_whatever_device_is_current() {
     type Work<'a> = &'a dyn Fn(&mut DeviceUVector<u32>);
@@ -309,7 +310,8 @@ fn managed_memory_is_used_by_kernels_and_read_by_the_host() {
             let kernel = Kernel::new("write", move |memory| {
                 memory.write(pointer, &[0; 12]).unwrap();
             });
-            // SAFETY: the vector is borrowed, and waits for the stream before the host can touch it.
+            // SAFETY: the vector is borrowed, and waits for the stream before the host can touch
+            // it.
             unsafe { machine.launch_on_shared(stream.as_raw(), kernel.writes(pointer, 12)) }
                 .unwrap();
         }

@@ -1,4 +1,5 @@
-//! Machines of two devices: a container is of the device that its stream is of, whichever is current.
+//! Machines of two devices: a container is of the device that its stream is of, whichever is
+//! current.
 
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
 use rmm_core::{
@@ -97,7 +98,8 @@ fn streams_of_two_devices_take_turns_with_one_vector() {
             DeviceUVector::from_slice(&[u32::try_from(number).unwrap()], &stream).unwrap()
         })
         .collect();
-    // Each copy makes the mark of the one before the last spare. An event marks streams of its own device only.
+    // Each copy makes the mark of the one before the last spare. An event marks streams of its own
+    // device only.
     for round in 0..6 {
         let vector = &vectors[round / 2 % 2];
         pinned.copy_from_device(vector.as_slice(), vector.stream()).unwrap();

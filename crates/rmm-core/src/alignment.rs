@@ -4,8 +4,9 @@ use std::alloc::Layout;
 
 use crate::Error;
 
-/// Something that says how memory is to be aligned: a number of bytes, a [`Layout`], a container to make another one like, or what a
-/// program keeps its settings in. [`allocation_alignment`] asks and checks.
+/// Something that says how memory is to be aligned: a number of bytes, a [`Layout`], a container to
+/// make another one like, or what a program keeps its settings in. [`allocation_alignment`] asks
+/// and checks.
 ///
 /// ```
 /// use rmm_core::{HasAllocationAlignment, allocation_alignment};
@@ -57,7 +58,8 @@ macro_rules! forward {
 
 forward!(&E, Box<E>, std::sync::Arc<E>);
 
-/// The alignment in bytes that `environment` asks for, checked to be one that elements of type `T` can lie at.
+/// The alignment in bytes that `environment` asks for, checked to be one that elements of type `T`
+/// can lie at.
 ///
 /// Whether a resource honours it is the resource's to say: every one honours up to
 /// [`CUDA_ALLOCATION_ALIGNMENT`](crate::CUDA_ALLOCATION_ALIGNMENT).
@@ -73,7 +75,8 @@ forward!(&E, Box<E>, std::sync::Arc<E>);
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is no power of two, or less than `T`'s own.
+/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is no power of two, or
+/// less than `T`'s own.
 #[doc(alias = "cuda::allocation_alignment")]
 pub fn allocation_alignment<T>(
     environment: &(impl HasAllocationAlignment + ?Sized),

@@ -9,10 +9,12 @@ use crate::{DevicePtr, StreamRef};
 
 static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 
-/// What an allocator tells a checker of the ranges that it hands out, so that each is judged like an allocation of its own:
-/// whether its new owner is ordered behind its former one, and whether every use lies within it and before its end.
+/// What an allocator tells a checker of the ranges that it hands out, so that each is judged like
+/// an allocation of its own: whether its new owner is ordered behind its former one, and whether
+/// every use lies within it and before its end.
 ///
-/// The device that is a checker is the software device; with a real driver nobody listens, and each call costs a look at a field.
+/// The device that is a checker is the software device; with a real driver nobody listens, and each
+/// call costs a look at a field.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -57,9 +59,11 @@ impl Annotator {
         Self { owner, name, listener }
     }
 
-    /// Tells that a range is about to be returned: to the order of a stream, or, without one, to be used by all streams.
+    /// Tells that a range is about to be returned: to the order of a stream, or, without one, to be
+    /// used by all streams.
     ///
-    /// To be called after whatever makes the stream wait for the range's former users, and without the allocator's lock.
+    /// To be called after whatever makes the stream wait for the range's former users, and without
+    /// the allocator's lock.
     #[inline]
     pub fn handed_out(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
         if let Some(listener) = self.listener {
@@ -67,7 +71,8 @@ impl Annotator {
         }
     }
 
-    /// Tells that a range came back: in the order of a stream, or, without one, with all use of it completed.
+    /// Tells that a range came back: in the order of a stream, or, without one, with all use of it
+    /// completed.
     ///
     /// To be called before anybody else can get the range, and without the allocator's lock.
     #[inline]

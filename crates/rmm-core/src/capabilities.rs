@@ -6,7 +6,8 @@ use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult, CuUuid};
 
 use crate::{Device, Error};
 
-/// What a device can do for memory management, see [`Device::capabilities`]. Each device is asked once in a process.
+/// What a device can do for memory management, see [`Device::capabilities`]. Each device is asked
+/// once in a process.
 ///
 /// ```
 /// use rmm_core::{Device, ErrorKind};
@@ -60,8 +61,9 @@ pub struct Capabilities {
 static KNOWN: Mutex<Vec<(CuUuid, Capabilities)>> = Mutex::new(Vec::new());
 
 impl Device {
-    /// What the device can do. A driver that is too old to know of something counts as a device that can not do it. The first call
-    /// for a device asks the driver a dozen questions, later ones only who the device is.
+    /// What the device can do. A driver that is too old to know of something counts as a device
+    /// that cannot do it. The first call for a device asks the driver a dozen questions, later
+    /// ones only who the device is.
     ///
     /// ```
     /// # let machine = rmm_sim::Machine::new();

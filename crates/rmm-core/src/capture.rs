@@ -10,10 +10,12 @@ use crate::{Error, StreamRef};
 
 /// Says, as long as it lives, that streams of this process may be captured into graphs.
 ///
-/// Graphs use the same memory at each launch, so memory that is handed out or freed while a stream is captured has to stay theirs.
-/// A pool that calls no driver can not see by itself that a stream is being captured: make this before a capture begins, and drop
-/// it when the capture has ended. While one lives, pools ask the driver about the stream of each call. Memory that is freed on
-/// a stream *after* its capture is taken as any other: what the graph does with it has then to be over.
+/// Graphs use the same memory at each launch, so memory that is handed out or freed while a stream
+/// is captured has to stay theirs. A pool that calls no driver cannot see by itself that a stream
+/// is being captured: make this before a capture begins, and drop it when the capture has ended.
+/// While one lives, pools ask the driver about the stream of each call. Memory that is freed on a
+/// stream *after* its capture is taken as any other: what the graph does with it has then to be
+/// over.
 ///
 /// ```
 /// use rmm_core::{CaptureScope, CudaStream};
@@ -43,7 +45,8 @@ use crate::{Error, StreamRef};
 pub struct CaptureScope(());
 
 impl CaptureScope {
-    /// Announces captures until the scope is dropped. Scopes may overlap, and be dropped by another thread.
+    /// Announces captures until the scope is dropped. Scopes may overlap, and be dropped by another
+    /// thread.
     pub fn announce() -> Self {
         watch::announce();
         Self(())
@@ -60,7 +63,8 @@ impl CaptureScope {
     /// ```
     #[inline]
     pub fn is_announced() -> bool {
-        // Whoever uses a stream that another thread has begun to capture has been told so by that thread, which orders the two.
+        // Whoever uses a stream that another thread has begun to capture has been told so by that
+        // thread, which orders the two.
         watch::announcements(watch::word()) > 0
     }
 }
@@ -72,10 +76,12 @@ impl Drop for CaptureScope {
 }
 
 impl StreamRef<'_> {
-    /// Whether what is given to the stream becomes part of a graph instead of running. Never spoils a capture.
+    /// Whether what is given to the stream becomes part of a graph instead of running. Never spoils
+    /// a capture.
     ///
     /// # Errors
-    /// If the driver refuses, as it does for the legacy default stream while a stream that blocks with it is captured.
+    /// If the driver refuses, as it does for the legacy default stream while a stream that blocks
+    /// with it is captured.
     #[doc(alias = "cudaStreamIsCapturing")]
     pub fn is_capturing(self) -> Result<bool, Error> {
         self.check_context()?;
@@ -87,11 +93,13 @@ impl StreamRef<'_> {
     }
 }
 
-/// Keeps the calling thread's calls from spoiling captures, its own or those of others, until it is dropped.
+/// Keeps the calling thread's calls from spoiling captures, its own or those of others, until it is
+/// dropped.
 ///
-/// The driver counts calls that act beyond any one stream as potentially unsafe while a stream is captured: to get memory or give it
-/// back, to ask or wait for events and streams. It then refuses them and spoils the capture, on whichever thread it runs. Memory
-/// that is managed apart from all graphs is no such danger, and this says so. To wait for a whole device, or for anything that is
+/// The driver counts calls that act beyond any one stream as potentially unsafe while a stream is
+/// captured: to get memory or give it back, to ask or wait for events and streams. It then refuses
+/// them and spoils the capture, on whichever thread it runs. Memory that is managed apart from all
+/// graphs is no such danger, and this says so. To wait for a whole device, or for anything that is
 /// itself captured, stays forbidden.
 ///
 /// ```
@@ -112,7 +120,8 @@ pub struct RelaxedCapture {
 }
 
 thread_local! {
-    /// How many guards this thread has, and the mode to restore after the last, if it was changed. Guards may be dropped in any order.
+    /// How many guards this thread has, and the mode to restore after the last, if it was changed.
+    /// Guards may be dropped in any order.
     static RELAXED: Cell<(usize, Option<CuCaptureMode>)> = const { Cell::new((0, None)) };
 }
 

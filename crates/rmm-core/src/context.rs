@@ -11,12 +11,15 @@ use crate::driver::{
 
 /// A context that was current once: where streams, events and memory belong.
 ///
-/// A context ends when its device is reset (`cudaDeviceReset`, `cuDevicePrimaryCtxReset`), by whichever library of the process, and with it
-/// all that was made in it: memory, streams and events. The next context of the device has the same handle. So this value also knows the
-/// driver's id of the context: it is not equal to the next one's, cannot be [entered](Self::enter) any more, and whatever was made in it
-/// answers with an error that [says so](Error::is_context_lost) instead of calling the driver.
+/// A context ends when its device is reset (`cudaDeviceReset`, `cuDevicePrimaryCtxReset`), by
+/// whichever library of the process, and with it all that was made in it: memory, streams and
+/// events. The next context of the device has the same handle. So this value also knows the
+/// driver's id of the context: it is not equal to the next one's, cannot be [entered](Self::enter)
+/// any more, and whatever was made in it answers with an error that [says
+/// so](Error::is_context_lost) instead of calling the driver.
 ///
-/// Destroy a context that is not a device's primary one only after everything that was made in it is dropped.
+/// Destroy a context that is not a device's primary one only after everything that was made in it
+/// is dropped.
 ///
 /// ```
 /// use rmm_core::{Context, Device};
@@ -41,19 +44,22 @@ pub struct Context {
 }
 
 impl Context {
-    /// The calling thread's current context; the primary one of device 0 becomes current on a thread that has none.
+    /// The calling thread's current context; the primary one of device 0 becomes current on a
+    /// thread that has none.
     ///
     /// # Errors
-    /// If there is no driver or no device; an error with [`is_context_lost`](Error::is_context_lost) if the thread's current context was
-    /// reset: [`Device::make_current`](crate::Device::make_current) makes the next one.
+    /// If there is no driver or no device; an error with
+    /// [`is_context_lost`](Error::is_context_lost) if the thread's current context was reset:
+    /// [`Device::make_current`](crate::Device::make_current) makes the next one.
     #[doc(alias = "cuCtxGetCurrent")]
     pub fn current() -> Result<Self, Error> {
         let (driver, handle) = driver_in_context()?;
         Ok(Self { handle, id: id_of(driver, handle)? })
     }
 
-    /// Makes the context current on this thread until the guard is dropped, which restores what was current before. Costs
-    /// a short driver call if it is current already. A thread that had none has none afterwards: no other context is made for it.
+    /// Makes the context current on this thread until the guard is dropped, which restores what was
+    /// current before. Costs a short driver call if it is current already. A thread that had none
+    /// has none afterwards: no other context is made for it.
     ///
     /// # Errors
     /// If the driver refuses, or the context [has ended](Self::check).
@@ -73,8 +79,8 @@ impl Context {
         Ok(ContextGuard { pushed: true, thread_bound: PhantomData })
     }
 
-    /// Whether the context still exists and is current on this thread, by one short driver call. It may be so as well if the answer is no:
-    /// [`check`](Self::check) knows.
+    /// Whether the context still exists and is current on this thread, by one short driver call. It
+    /// may be so as well if the answer is no: [`check`](Self::check) knows.
     pub(crate) fn is_current(self, driver: &Driver) -> bool {
         let mut id = 0;
         // SAFETY: `id` may be written to.
@@ -102,7 +108,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// An error with [`is_context_lost`](Error::is_context_lost) if it was reset or destroyed, or another one has its handle.
+    /// An error with [`is_context_lost`](Error::is_context_lost) if it was reset or destroyed, or
+    /// another one has its handle.
     #[doc(alias = "cuCtxGetId")]
     pub fn check(self) -> Result<(), Error> {
         match id_of(loaded_driver()?, self.handle) {
@@ -112,17 +119,20 @@ impl Context {
         }
     }
 
-    /// As [`check`](Self::check), and whether calls in the context work: none does after a kernel has failed in it.
+    /// As [`check`](Self::check), and whether calls in the context work: none does after a kernel
+    /// has failed in it.
     ///
     /// # Errors
     /// As [`check`](Self::check); what the kernel has failed with.
     pub fn check_works(self) -> Result<(), Error> {
         let _current = self.enter()?;
-        // The id of the current context, unlike that of a named one, is refused in a context that is lost.
+        // The id of the current context, unlike that of a named one, is refused in a context that
+        // is lost.
         id_of(loaded_driver()?, CuContext::NULL).map(|_its_own| ())
     }
 
-    /// Whether the context has ended, for a `Drop`: a question that fails for another reason is asked once more, and is no sign of that.
+    /// Whether the context has ended, for a `Drop`: a question that fails for another reason is
+    /// asked once more, and is no sign of that.
     pub(crate) fn has_ended(self) -> bool {
         ask_again(|| self.check()).is_err_and(|error| error.is_context_lost())
     }
@@ -136,7 +146,8 @@ impl Context {
 /// The driver's id of a context, of the current one for null.
 fn id_of(driver: &Driver, handle: CuContext) -> Result<u64, Error> {
     let mut id = 0;
-    // SAFETY: `id` may be written to. The driver refuses the handle of a context that it has destroyed.
+    // SAFETY: `id` may be written to. The driver refuses the handle of a context that it has
+    // destroyed.
     match unsafe { driver.cuCtxGetId(handle, &raw mut id) } {
         CuResult::SUCCESS => Ok(id),
         CuResult::CONTEXT_IS_DESTROYED | CuResult::INVALID_CONTEXT => Err(ended()),
@@ -153,7 +164,8 @@ fn ended() -> Error {
     )
 }
 
-/// Keeps a context current on this thread, see [`Context::enter`]. Guards must be dropped in the reverse order of their making.
+/// Keeps a context current on this thread, see [`Context::enter`]. Guards must be dropped in the
+/// reverse order of their making.
 #[derive(Debug)]
 #[must_use = "the context is current only while the guard lives"]
 pub struct ContextGuard {
@@ -169,7 +181,8 @@ impl Drop for ContextGuard {
             && let Some(driver) = driver_for_drop()
         {
             let mut popped = CuContext::NULL;
-            // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing to restore.
+            // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing
+            // to restore.
             let _gone = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
         }
     }

@@ -1,8 +1,9 @@
 //! Copies and fills in stream order.
 //!
-//! All of them return once the work is enqueued; none touches memory for a length of zero, nor calls the driver then. The driver
-//! may read ordinary host memory at any time until the stream has passed the copy, so that is how long it has to stay as it is.
-//! Containers do all this safely; these functions are for whoever writes one.
+//! All of them return once the work is enqueued; none touches memory for a length of zero, nor
+//! calls the driver then. The driver may read ordinary host memory at any time until the stream has
+//! passed the copy, so that is how long it has to stay as it is. Containers do all this safely;
+//! these functions are for whoever writes one.
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -41,8 +42,9 @@ use crate::{DevicePtr, Error, StreamRef};
 /// If the driver refuses.
 ///
 /// # Safety
-/// `source` stays readable and unchanged for `bytes` bytes until the stream has passed the copy; `target` is memory of the
-/// device, at least `bytes` long, whose other uses are ordered with this place on the stream.
+/// `source` stays readable and unchanged for `bytes` bytes until the stream has passed the copy;
+/// `target` is memory of the device, at least `bytes` long, whose other uses are ordered with this
+/// place on the stream.
 #[doc(alias = "cudaMemcpyAsync")]
 #[doc(alias = "rmm::detail::memcpy_async")]
 pub unsafe fn host_to_device(
@@ -63,8 +65,9 @@ pub unsafe fn host_to_device(
 /// If the driver refuses.
 ///
 /// # Safety
-/// `target` stays writable, and is not otherwise used, for `bytes` bytes until the stream has passed the copy; `source` is
-/// memory of the device, at least `bytes` long, whose other uses are ordered with this place on the stream.
+/// `target` stays writable, and is not otherwise used, for `bytes` bytes until the stream has
+/// passed the copy; `source` is memory of the device, at least `bytes` long, whose other uses are
+/// ordered with this place on the stream.
 #[doc(alias = "cudaMemcpyAsync")]
 pub unsafe fn device_to_host(
     target: *mut c_void,
@@ -84,8 +87,8 @@ pub unsafe fn device_to_host(
 /// If the driver refuses.
 ///
 /// # Safety
-/// Both are memory of the device, at least `bytes` long, do not overlap, and their other uses are ordered with this place on
-/// the stream.
+/// Both are memory of the device, at least `bytes` long, do not overlap, and their other uses are
+/// ordered with this place on the stream.
 #[doc(alias = "cudaMemcpyAsync")]
 pub unsafe fn device_to_device(
     target: DevicePtr,
@@ -97,8 +100,9 @@ pub unsafe fn device_to_device(
     unsafe { copy(target, source, bytes, stream) }
 }
 
-/// Copies between any two places: the driver finds out by the addresses where they are. The calls that say it beforehand
-/// refuse memory which the device can use but which lies elsewhere, such as that of a pool of host memory.
+/// Copies between any two places: the driver finds out by the addresses where they are. The calls
+/// that say it beforehand refuse memory which the device can use but which lies elsewhere, such as
+/// that of a pool of host memory.
 ///
 /// # Safety
 /// As the function that calls it.
@@ -123,7 +127,8 @@ unsafe fn copy(
 /// If the driver refuses.
 ///
 /// # Safety
-/// `target` is memory of the device, at least `bytes` long, whose other uses are ordered with this place on the stream.
+/// `target` is memory of the device, at least `bytes` long, whose other uses are ordered with this
+/// place on the stream.
 #[doc(alias = "cudaMemsetAsync")]
 pub unsafe fn fill(
     target: DevicePtr,
@@ -141,14 +146,15 @@ pub unsafe fn fill(
     })
 }
 
-/// Sets `words` words of four bytes of the device's memory to `value`, in the processor's own order of bytes.
+/// Sets `words` words of four bytes of the device's memory to `value`, in the processor's own order
+/// of bytes.
 ///
 /// # Errors
 /// If the driver refuses.
 ///
 /// # Safety
-/// `target` is memory of the device, aligned to 4 bytes and at least `4 * words` long, whose other uses are ordered with this place
-/// on the stream.
+/// `target` is memory of the device, aligned to 4 bytes and at least `4 * words` long, whose other
+/// uses are ordered with this place on the stream.
 #[doc(alias = "cuMemsetD32Async")]
 pub unsafe fn fill_words(
     target: DevicePtr,

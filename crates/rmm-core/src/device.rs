@@ -10,7 +10,8 @@ use crate::driver::{
 };
 use crate::{CUDA_ALLOCATION_ALIGNMENT, Error, align_down};
 
-/// A device, by its number. Functions without a `self` are about the current one: that of the calling thread's current context.
+/// A device, by its number. Functions without a `self` are about the current one: that of the
+/// calling thread's current context.
 ///
 /// ```
 /// use rmm_core::Device;
@@ -88,7 +89,8 @@ impl Device {
     /// The device with this number, from 0.
     ///
     /// # Errors
-    /// If there is no driver; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no such device.
+    /// If there is no driver; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if
+    /// there is no such device.
     pub fn new(ordinal: usize) -> Result<Self, Error> {
         let count = Self::count()?;
         match c_int::try_from(ordinal) {
@@ -100,7 +102,8 @@ impl Device {
         }
     }
 
-    /// The device of the calling thread's current context; device 0 becomes current on a thread that has none.
+    /// The device of the calling thread's current context; device 0 becomes current on a thread
+    /// that has none.
     ///
     /// # Errors
     /// If there is no driver or no device.
@@ -198,8 +201,8 @@ impl Device {
         Ok(MemoryInfo { free, total })
     }
 
-    /// `percent` hundredths of the current device's free memory, in bytes, rounded down to a multiple of 256: a size for a
-    /// pool that takes a share of what is there.
+    /// `percent` hundredths of the current device's free memory, in bytes, rounded down to a
+    /// multiple of 256: a size for a pool that takes a share of what is there.
     ///
     /// ```
     /// use rmm_core::{Device, ErrorKind};
@@ -212,8 +215,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `percent` is above 100; whatever
-    /// [`memory_info`](Self::memory_info) reports.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `percent` is above 100;
+    /// whatever [`memory_info`](Self::memory_info) reports.
     #[doc(alias = "rmm::percent_of_free_device_memory")]
     pub fn percent_of_free_memory(percent: u32) -> Result<usize, Error> {
         let invalid = || {
@@ -232,8 +235,8 @@ impl Device {
             .ok_or_else(invalid)
     }
 
-    /// Whether work on this device can use the memory of `peer` directly, once access is enabled. A device is no peer of
-    /// itself.
+    /// Whether work on this device can use the memory of `peer` directly, once access is enabled. A
+    /// device is no peer of itself.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -258,8 +261,9 @@ impl Device {
         check("cuCtxSynchronize", unsafe { driver.cuCtxSynchronize() })
     }
 
-    /// Makes the device current on this thread until the guard is dropped, which restores what was current before. Guards must
-    /// be dropped in the reverse order of their making. The device's primary context is kept to the end of the process.
+    /// Makes the device current on this thread until the guard is dropped, which restores what was
+    /// current before. Guards must be dropped in the reverse order of their making. The device's
+    /// primary context is kept to the end of the process.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -286,7 +290,8 @@ impl Drop for DeviceGuard {
     fn drop(&mut self) {
         if let Some(driver) = driver_for_drop() {
             let mut popped = CuContext::NULL;
-            // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing to restore.
+            // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing
+            // to restore.
             let _gone = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
         }
     }

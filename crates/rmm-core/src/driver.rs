@@ -6,7 +6,8 @@ use crate::{Error, exit};
 
 /// The process's driver: the table of its functions, ready to be called.
 ///
-/// The driver is initialised, and a context is current on the calling thread, as [`driver_in_context`] says.
+/// The driver is initialised, and a context is current on the calling thread, as
+/// [`driver_in_context`] says.
 ///
 /// ```
 /// # let machine = rmm_sim::Machine::new();
@@ -20,21 +21,24 @@ use crate::{Error, exit};
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::DriverUnavailable`](crate::ErrorKind::DriverUnavailable) if there is none, or no device.
+/// [`ErrorKind::DriverUnavailable`](crate::ErrorKind::DriverUnavailable) if there is none, or no
+/// device.
 pub fn current_driver() -> Result<&'static Driver, Error> {
     Ok(driver_in_context()?.0)
 }
 
-/// The process's driver as it was loaded: it may not be initialised, and no context need be current.
+/// The process's driver as it was loaded: it may not be initialised, and no context need be
+/// current.
 pub(crate) fn loaded_driver() -> Result<&'static Driver, Error> {
     Ok(Driver::get()?)
 }
 
-/// The process's driver, for giving back what a value holds when it is dropped; `None` if there is nothing left to give
-/// back to: the process has no driver, or [is exiting](crate::process_is_exiting) and may have unloaded it.
+/// The process's driver, for giving back what a value holds when it is dropped; `None` if there is
+/// nothing left to give back to: the process has no driver, or [is
+/// exiting](crate::process_is_exiting) and may have unloaded it.
 ///
-/// Every `Drop` that would call the driver asks here first, and does nothing on `None`: the system takes back all that a
-/// process holds.
+/// Every `Drop` that would call the driver asks here first, and does nothing on `None`: the system
+/// takes back all that a process holds.
 ///
 /// ```
 /// # let machine = rmm_sim::Machine::new();
@@ -74,8 +78,8 @@ fn refused(function: &'static str, code: CuResult) -> Error {
     Error::driver(function, code)
 }
 
-/// Asks the driver something, and once more if that fails: one failed call tells nothing. An error that says that a stream is captured,
-/// or that the context is lost, is an answer.
+/// Asks the driver something, and once more if that fails: one failed call tells nothing. An error
+/// that says that a stream is captured, or that the context is lost, is an answer.
 ///
 /// # Errors
 /// The last one.
@@ -89,9 +93,9 @@ pub fn ask_again<T>(ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
 
 /// The driver, with a context current on the calling thread.
 ///
-/// The current context stays as it is, so that this library mixes with others; a thread without one gets the primary
-/// context of device 0, as it would from the CUDA runtime. That context is then kept to the end of the process, as the
-/// runtime's is. The context is returned too.
+/// The current context stays as it is, so that this library mixes with others; a thread without one
+/// gets the primary context of device 0, as it would from the CUDA runtime. That context is then
+/// kept to the end of the process, as the runtime's is. The context is returned too.
 ///
 /// ```
 /// # let machine = rmm_sim::Machine::new();

@@ -29,8 +29,9 @@ pub use any_sync::AnySyncResource;
 pub use reference::ResourceRef;
 pub use sync_reference::SyncResourceRef;
 
-/// Marks a value with a set of properties, and with no other that is a supertype of it: `fn(&'static T)` is one of
-/// `for<'a> fn(&'a T)`, and types made with the two may be different properties.
+/// Marks a value with a set of properties, and with no other that is a supertype of it:
+/// `fn(&'static T)` is one of `for<'a> fn(&'a T)`, and types made with the two may be different
+/// properties.
 type Exactly<S> = PhantomData<fn(S) -> S>;
 
 /// What can still be asked after the type is erased.
@@ -57,8 +58,8 @@ trait Erased: Resource + ErasedSync {}
 
 impl<R: Resource + PartialEq + 'static> Erased for R {}
 
-/// What an [`AnyResource`] holds, whatever its properties: by it one is recognised behind pointers, so that it is never
-/// wrapped twice and always compared by what is inside.
+/// What an [`AnyResource`] holds, whatever its properties: by it one is recognised behind pointers,
+/// so that it is never wrapped twice and always compared by what is inside.
 #[derive(Clone, Debug)]
 struct Shared(Arc<dyn Erased>);
 
@@ -111,11 +112,12 @@ fn behind_all_pointers<'a>(
     resource
 }
 
-/// Whether memory from one may be freed by the other: they are one object, or of one type and equal. Pointers count as what is behind
-/// them.
+/// Whether memory from one may be freed by the other: they are one object, or of one type and
+/// equal. Pointers count as what is behind them.
 ///
-/// A pointer's own type does not know how to compare what is behind it, so the other side is asked too. Two pointers of different types
-/// to two objects compare unequal; [`AnyResource::new`] therefore takes in what is behind a pointer, if that is a handle.
+/// A pointer's own type does not know how to compare what is behind it, so the other side is asked
+/// too. Two pointers of different types to two objects compare unequal; [`AnyResource::new`]
+/// therefore takes in what is behind a pointer, if that is a handle.
 fn is_same(one: &dyn ErasedSync, other: &dyn ErasedSync) -> bool {
     let (first, second) = (behind_all_pointers(one.as_dyn()), behind_all_pointers(other.as_dyn()));
     is_one_object(first, second)
@@ -124,17 +126,18 @@ fn is_same(one: &dyn ErasedSync, other: &dyn ErasedSync) -> bool {
         || one.equals(other.erased())
 }
 
-/// Whether both are references to one object. Objects without bytes have no place of their own, and are not.
+/// Whether both are references to one object. Objects without bytes have no place of their own, and
+/// are not.
 fn is_one_object(one: &(dyn SyncResource + 'static), other: &(dyn SyncResource + 'static)) -> bool {
     size_of_val(one) > 0
         && std::ptr::addr_eq(one, other)
         && one.as_any().type_id() == other.as_any().type_id()
 }
 
-/// The error of a reference that can not be made an owned resource.
+/// The error of a reference that cannot be made an owned resource.
 fn not_a_handle(resource: &dyn SyncResource) -> Error {
     let message = format!(
-        "a reference to `{}` can not be made an owned resource, since its type is no handle: pass the resource itself, or borrow it \
+        "a reference to `{}` cannot be made an owned resource, since its type is no handle: pass the resource itself, or borrow it \
          from an `AnyResource`",
         resource.name()
     );

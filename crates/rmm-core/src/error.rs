@@ -25,10 +25,12 @@ use crate::{Exhaustion, HeldByStream, StreamId, format_bytes};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The memory asked for could not be had: the device, or the limit that was set, has not enough.
+    /// The memory asked for could not be had: the device, or the limit that was set, has not
+    /// enough.
     #[doc(alias = "rmm::out_of_memory")]
     OutOfMemory,
-    /// An argument that no state of the program could make valid, such as a limit that is no multiple of 256.
+    /// An argument that no state of the program could make valid, such as a limit that is no
+    /// multiple of 256.
     #[doc(alias = "rmm::invalid_argument")]
     #[doc(alias = "rmm::logic_error")]
     InvalidArgument,
@@ -40,14 +42,16 @@ pub enum ErrorKind {
     Driver,
     /// There is no driver, or it lacks a function that is needed.
     DriverUnavailable,
-    /// The driver or device can not do this.
+    /// The driver or device cannot do this.
     Unsupported,
 }
 
-/// Why something failed: a [kind](ErrorKind) to decide by, and what was asked for, to understand it by.
+/// Why something failed: a [kind](ErrorKind) to decide by, and what was asked for, to understand it
+/// by.
 ///
-/// It is one word wide and displays as one line. `{:?}` writes that line and those of its sources, so that `fn main() -> Result<(), Error>`
-/// ends with a readable message; `{:#?}` writes the fields.
+/// It is one word wide and displays as one line. `{:?}` writes that line and those of its sources,
+/// so that `fn main() -> Result<(), Error>` ends with a readable message; `{:#?}` writes the
+/// fields.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -72,8 +76,8 @@ pub enum ErrorKind {
 /// | `rmm::out_of_range` | [`ErrorKind::OutOfRange`] |
 /// | `rmm::invalid_argument` | [`ErrorKind::InvalidArgument`] |
 ///
-/// A driver call that fails leaves no error behind for a later one to find: unlike the CUDA runtime the driver keeps none, apart
-/// from a context that a fault of the device has spoilt.
+/// A driver call that fails leaves no error behind for a later one to find: unlike the CUDA runtime
+/// the driver keeps none, apart from a context that a fault of the device has spoilt.
 #[doc(alias = "rmm::bad_alloc")]
 pub struct Error(Box<Inner>);
 
@@ -112,7 +116,7 @@ impl Error {
         Self::new(ErrorKind::OutOfMemory, resource)
     }
 
-    /// `origin` was given an argument that can not be right; `message` says which and why.
+    /// `origin` was given an argument that cannot be right; `message` says which and why.
     #[cold]
     #[doc(alias = "RMM_EXPECTS")]
     #[doc(alias = "RMM_FAIL")]
@@ -130,7 +134,7 @@ impl Error {
         error
     }
 
-    /// `origin` needs something that this driver or device can not do; `message` says what.
+    /// `origin` needs something that this driver or device cannot do; `message` says what.
     #[cold]
     pub fn unsupported(origin: &'static str, message: impl Into<String>) -> Self {
         let mut error = Self::new(ErrorKind::Unsupported, origin);
@@ -166,8 +170,8 @@ impl Error {
         self
     }
 
-    /// Says in words of one's own why it failed. The line shows them in place of what was [held](Self::with_exhaustion), which programs
-    /// can still read.
+    /// Says in words of one's own why it failed. The line shows them in place of what was
+    /// [held](Self::with_exhaustion), which programs can still read.
     ///
     /// ```
     /// use rmm_core::{Error, Exhaustion};
@@ -221,14 +225,16 @@ impl Error {
         self.0.kind
     }
 
-    /// Whether the memory asked for could not be had, be it for the device or for a limit that was set.
+    /// Whether the memory asked for could not be had, be it for the device or for a limit that was
+    /// set.
     pub fn is_out_of_memory(&self) -> bool {
         self.0.kind == ErrorKind::OutOfMemory
     }
 
-    /// Whether a context is lost: its device was reset, or a kernel has failed in it. What was made in it (memory, streams, events) is of no
-    /// use any more. After a reset, [make the device current](crate::Device::make_current) and make new streams, resources and
-    /// containers; after a failed kernel only a new process can use the device.
+    /// Whether a context is lost: its device was reset, or a kernel has failed in it. What was made
+    /// in it (memory, streams, events) is of no use any more. After a reset, [make the device
+    /// current](crate::Device::make_current) and make new streams, resources and containers; after
+    /// a failed kernel only a new process can use the device.
     ///
     /// ```
     /// use rmm_core::Error;
@@ -241,7 +247,7 @@ impl Error {
         self.0.code.is_some_and(CuResult::is_sticky)
     }
 
-    /// Whether an argument can not be right, whatever the state of the program.
+    /// Whether an argument cannot be right, whatever the state of the program.
     pub fn is_invalid_argument(&self) -> bool {
         self.0.kind == ErrorKind::InvalidArgument
     }
@@ -261,7 +267,7 @@ impl Error {
         self.0.kind == ErrorKind::DriverUnavailable
     }
 
-    /// Whether this driver or device can not do it.
+    /// Whether this driver or device cannot do it.
     pub fn is_unsupported(&self) -> bool {
         self.0.kind == ErrorKind::Unsupported
     }
@@ -296,7 +302,8 @@ impl Error {
         self.0.exhaustion
     }
 
-    /// What was freed on streams and could not be given to others when the suballocator had to give up, the most first.
+    /// What was freed on streams and could not be given to others when the suballocator had to give
+    /// up, the most first.
     pub fn held_by_streams(&self) -> &[HeldByStream] {
         &self.0.held
     }
@@ -350,8 +357,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// The line that [`Display`](fmt::Display) writes and a line for each error that led to it, since this is what a program prints whose
-/// `main` returns an error; the fields for `{:#?}`.
+/// The line that [`Display`](fmt::Display) writes and a line for each error that led to it, since
+/// this is what a program prints whose `main` returns an error; the fields for `{:#?}`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {

@@ -7,10 +7,11 @@ use rmm_sys::{CuEvent, CuResult, CuStream, EVENT_DISABLE_TIMING};
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
 use crate::{Context, Error, StreamRef};
 
-/// A mark in a stream that others can wait for. It keeps no time, which makes it the cheapest kind; see
-/// [`TimedEvent`](crate::TimedEvent) for one that does.
+/// A mark in a stream that others can wait for. It keeps no time, which makes it the cheapest kind;
+/// see [`TimedEvent`](crate::TimedEvent) for one that does.
 ///
-/// A mark that was never [recorded](Self::record) counts as complete, as the driver has it: it proves nothing.
+/// A mark that was never [recorded](Self::record) counts as complete, as the driver has it: it
+/// proves nothing.
 ///
 /// ```
 /// use rmm_core::{CudaEvent, CudaStream};
@@ -56,19 +57,21 @@ impl CudaEvent {
         Ok(Self { handle, context })
     }
 
-    /// Marks the current end of `stream`; an earlier mark of this event is forgotten, except by those who wait for it.
+    /// Marks the current end of `stream`; an earlier mark of this event is forgotten, except by
+    /// those who wait for it.
     ///
     /// # Errors
     /// If the driver refuses, for example because the stream belongs to another context;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a default stream while another context than the event's is
-    /// current.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a default stream while
+    /// another context than the event's is current.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         // The event's own context is checked below.
         if stream.as_stream().context() != Some(self.context) {
             stream.check_context()?;
         }
-        // SAFETY: a `StreamRef` names a stream that exists while it is borrowed, as long as its context does.
+        // SAFETY: a `StreamRef` names a stream that exists while it is borrowed, as long as its
+        // context does.
         unsafe { self.record_raw(stream.as_raw()) }
     }
 
@@ -84,8 +87,9 @@ impl CudaEvent {
         if !self.context.is_current(driver) {
             let (_, current) = driver_in_context()?;
             self.context.check()?;
-            // The handles of the default streams mean those of the current context. Other handles name their context themselves,
-            // and the driver refuses a stream and an event that do not belong together.
+            // The handles of the default streams mean those of the current context. Other handles
+            // name their context themselves, and the driver refuses a stream and an event that do
+            // not belong together.
             if matches!(stream, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD)
                 && current != self.context.as_raw()
             {
@@ -151,8 +155,9 @@ impl Drop for CudaEvent {
         if let Some(driver) = driver_for_drop()
             && !self.context.has_ended()
         {
-            // SAFETY: `self.handle` is an event of ours, and this is its last use. Waits for it that are already
-            // enqueued keep what they need. A failure means that the driver is gone: nothing is left to free.
+            // SAFETY: `self.handle` is an event of ours, and this is its last use. Waits for it
+            // that are already enqueued keep what they need. A failure means that the driver is
+            // gone: nothing is left to free.
             let _gone = unsafe { driver.cuEventDestroy_v2(self.handle) };
         }
     }

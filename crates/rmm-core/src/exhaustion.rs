@@ -30,7 +30,8 @@ pub struct Exhaustion {
     pub live: u64,
     /// Bytes of the largest free block.
     pub largest_free: u64,
-    /// Bytes of the longest range of which nothing is handed out, whoever freed it and whether the device is done with it or not.
+    /// Bytes of the longest range of which nothing is handed out, whoever freed it and whether the
+    /// device is done with it or not.
     pub longest_range: u64,
     /// The most bytes that may be taken from upstream, if a limit was set.
     pub limit: Option<u64>,
@@ -42,21 +43,25 @@ pub struct Exhaustion {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Shortage {
-    /// Less is free, and may be added within the limit, than was asked for. To free memory or to raise the limit would help.
+    /// Less is free, and may be added within the limit, than was asked for. To free memory or to
+    /// raise the limit would help.
     Exhausted,
-    /// The limit, if there is one, leaves room, but upstream has no more to give: others hold the rest, or it is less than this. To free memory
-    /// there would help.
+    /// The limit, if there is one, leaves room, but upstream has no more to give: others hold the
+    /// rest, or it is less than this. To free memory there would help.
     Upstream,
     /// Enough is free, but not in one range.
     Fragmented,
-    /// There is a range, or there are pieces to give back for one, but the device may still use them, and a stream may be captured, which a
-    /// wait would spoil; or the wait failed. To wait for the device and ask again would help.
+    /// There is a range, or there are pieces to give back for one, but the device may still use
+    /// them, and a stream may be captured, which a wait would spoil; or the wait failed. To wait
+    /// for the device and ask again would help.
     Pending,
-    /// Enough would be free but for what was freed on captured streams, and is kept for their graphs until it is released.
+    /// Enough would be free but for what was freed on captured streams, and is kept for their
+    /// graphs until it is released.
     KeptForGraphs,
 }
 
-/// Bytes that were freed on a stream, and that other streams can not have yet: the device is not known to be past their last use.
+/// Bytes that were freed on a stream, and that other streams cannot have yet: the device is not
+/// known to be past their last use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldByStream {
     /// The stream; `None` if it is gone, or bytes of several such.

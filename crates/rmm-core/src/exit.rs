@@ -1,7 +1,8 @@
 //! The end of the process, when the driver goes away before its last users do.
 //!
-//! The driver registers its own clean-up with the system while it starts. Exit handlers run in the reverse order of their
-//! registration, so a handler that is registered after the driver has started runs before the driver goes.
+//! The driver registers its own clean-up with the system while it starts. Exit handlers run in the
+//! reverse order of their registration, so a handler that is registered after the driver has
+//! started runs before the driver goes.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static EXITING: AtomicBool = AtomicBool::new(false);
 static WATCH: Once = Once::new();
 
-/// Whether the process has begun to run its exit handlers: it returned from `main`, or somebody called `exit`.
+/// Whether the process has begun to run its exit handlers: it returned from `main`, or somebody
+/// called `exit`.
 ///
-/// From then on the driver may be gone, at any moment and on any thread, and nothing of this library calls it to give
-/// memory, streams, events or contexts back: a `Drop` that runs so late does nothing. Thread-local values of the thread that
-/// exits are dropped before, and are given back as ever.
+/// From then on the driver may be gone, at any moment and on any thread, and nothing of this
+/// library calls it to give memory, streams, events or contexts back: a `Drop` that runs so late
+/// does nothing. Thread-local values of the thread that exits are dropped before, and are given
+/// back as ever.
 ///
-/// It is `false` as long as this library has made nothing current. On systems other than Unix it stays so.
+/// It is `false` as long as this library has made nothing current. On systems other than Unix it
+/// stays so.
 ///
 /// ```
 /// # let machine = rmm_sim::Machine::new();
@@ -30,7 +34,8 @@ pub fn process_is_exiting() -> bool {
     EXITING.load(Ordering::Acquire)
 }
 
-/// Has the end of the process noticed. The driver must have been started, so that its own handler is registered already.
+/// Has the end of the process noticed. The driver must have been started, so that its own handler
+/// is registered already.
 pub(crate) fn watch() {
     WATCH.call_once(register);
 }
@@ -40,7 +45,8 @@ fn register() {
     extern "C" fn note() {
         EXITING.store(true, Ordering::Release);
     }
-    // SAFETY: the handler is a function without arguments that neither unwinds nor ends the process.
+    // SAFETY: the handler is a function without arguments that neither unwinds nor ends the
+    // process.
     let _never_noticed = unsafe { libc::atexit(note) };
 }
 

@@ -1,37 +1,46 @@
-//! The concepts of GPU memory management: what a memory resource is, and what streams, events, devices and errors are.
+//! The concepts of GPU memory management: what a memory resource is, and what streams, events,
+//! devices and errors are.
 //!
-//! A [`SyncResource`] gives memory that every stream may use at once; a [`Resource`] gives it *in stream order*. Both
-//! are open to implementation: the resources that call the driver are in `rmm-resources`, the ones that divide memory
-//! up or watch others are in `rmm-adaptors`. [`ResourceRef`] and [`AnyResource`] forget which resource it is, and keep
-//! in their type what its memory can do ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of such);
-//! [`SyncResourceRef`] and [`AnySyncResource`] do so for the synchronous concept. [`Introspect`] asks any resource for its
-//! properties and for what it is made of; [`HasResource`] and [`HasAllocationAlignment`] ask a container, or a program's settings, which
-//! resource it uses and how it aligns. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the same resources as the CUDA
-//! `<memory_resource>` proposal sees them.
+//! A [`SyncResource`] gives memory that every stream may use at once; a [`Resource`] gives it *in
+//! stream order*. Both are open to implementation: the resources that call the driver are in
+//! `rmm-resources`, the ones that divide memory up or watch others are in `rmm-adaptors`.
+//! [`ResourceRef`] and [`AnyResource`] forget which resource it is, and keep in their type what its
+//! memory can do ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of such);
+//! [`SyncResourceRef`] and [`AnySyncResource`] do so for the synchronous concept. [`Introspect`]
+//! asks any resource for its properties and for what it is made of; [`HasResource`] and
+//! [`HasAllocationAlignment`] ask a container, or a program's settings, which resource it uses and
+//! how it aligns. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the same resources as
+//! the CUDA `<memory_resource>` proposal sees them.
 //!
-//! Every item can be found by the name that it has in RMM or CUDA: search for `cuda_stream_view` or `cudaMemcpyAsync`.
+//! Every item can be found by the name that it has in RMM or CUDA: search for `cuda_stream_view` or
+//! `cudaMemcpyAsync`.
 //!
 //! # Stream order
 //!
-//! Work on one stream runs in the order in which it was enqueued; work on two streams runs in any order unless
-//! something (an event, a synchronization) orders it. Memory follows the same rule, and this is the contract of every
-//! resource here:
+//! Work on one stream runs in the order in which it was enqueued; work on two streams runs in any
+//! order unless something (an event, a synchronization) orders it. Memory follows the same rule,
+//! and this is the contract of every resource here:
 //!
-//! 1. Memory that [`Resource::allocate`] returned for stream *s* may be used at once by work enqueued on *s*. Work on
-//!    another stream may use it once that work is ordered after the allocation's place on *s*.
-//! 2. [`Resource::deallocate`] on stream *s* promises that every use of the memory is ordered before this place on *s*.
-//!    The memory may be handed to the next request on *s* at once, while the device still works on it: the order on *s*
-//!    keeps the two apart.
+//! 1. Memory that [`Resource::allocate`] returned for stream *s* may be used at once by work
+//!    enqueued on *s*. Work on another stream may use it once that work is ordered after the
+//!    allocation's place on *s*.
+//! 2. [`Resource::deallocate`] on stream *s* promises that every use of the memory is ordered
+//!    before this place on *s*. The memory may be handed to the next request on *s* at once, while
+//!    the device still works on it: the order on *s* keeps the two apart.
 //! 3. Memory from [`SyncResource::allocate_sync`] may be used by every stream at return, and
 //!    [`SyncResource::deallocate_sync`] promises that all uses have *completed*.
-//! 4. Memory is freed with the [`Layout`](std::alloc::Layout) that it was asked for with, by a resource equal to the one it came from.
-//! 5. A request of zero bytes succeeds with [`DevicePtr::NULL`] and reaches no upstream; freeing it does nothing.
-//! 6. The address is a multiple of the layout's alignment; every power of two up to [`CUDA_ALLOCATION_ALIGNMENT`] is honoured
-//!    by every resource, and a larger one is honoured or refused with an error.
+//! 4. Memory is freed with the [`Layout`](std::alloc::Layout) that it was asked for with, by a
+//!    resource equal to the one it came from.
+//! 5. A request of zero bytes succeeds with [`DevicePtr::NULL`] and reaches no upstream; freeing it
+//!    does nothing.
+//! 6. The address is a multiple of the layout's alignment; every power of two up to
+//!    [`CUDA_ALLOCATION_ALIGNMENT`] is honoured by every resource, and a larger one is honoured or
+//!    refused with an error.
 //!
 //! # No device needed
 //!
-//! Everything runs against one table of driver functions ([`rmm_sys::Driver`]), which `rmm-sim` fills in software:
+//! Everything runs against one table of driver functions ([`rmm_sys::Driver`]), which `rmm-sim`
+//! fills in software:
 //!
 //! ```
 //! use rmm_core::{CudaStream, Device};

@@ -5,7 +5,8 @@ use bitflags::bitflags;
 use crate::{Property, PropertyWithValue};
 
 bitflags! {
-    /// What memory can do: the bits of the CUDA `<memory_resource>` proposal, which also names them so.
+    /// What memory can do: the bits of the CUDA `<memory_resource>` proposal, which also names them
+    /// so.
     ///
     /// ```
     /// use rmm_core::{MemoryCaps, MemoryKind};

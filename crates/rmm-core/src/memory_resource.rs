@@ -4,7 +4,8 @@ use std::alloc::Layout;
 
 use crate::{CudaStream, DevicePtr, Error, StreamRef, SyncResource};
 
-/// The context of memory that every stream, and every thread if the host may use it, may use at once.
+/// The context of memory that every stream, and every thread if the host may use it, may use at
+/// once.
 ///
 /// ```
 /// use rmm_core::{AnyContext, MemoryResource};
@@ -19,8 +20,8 @@ use crate::{CudaStream, DevicePtr, Error, StreamRef, SyncResource};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct AnyContext;
 
-/// The context of memory that one stream may use at once, and others when they are ordered after it. See
-/// [`StreamBound`](crate::StreamBound) for the resource that has it.
+/// The context of memory that one stream may use at once, and others when they are ordered after
+/// it. See [`StreamBound`](crate::StreamBound) for the resource that has it.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamContext};
@@ -49,12 +50,14 @@ impl From<CudaStream> for StreamContext {
     }
 }
 
-/// A source of memory that may be used at once in a context of type `C`: the resource of the CUDA `<memory_resource>` proposal,
-/// whose kind of memory is what [`HasMemoryKind`](crate::HasMemoryKind) says.
+/// A source of memory that may be used at once in a context of type `C`: the resource of the CUDA
+/// `<memory_resource>` proposal, whose kind of memory is what
+/// [`HasMemoryKind`](crate::HasMemoryKind) says.
 ///
-/// Every [`SyncResource`] is one for [any context](AnyContext), and [`StreamBound`](crate::StreamBound) also is one for that of its
-/// stream. Other contexts can be added. It is for code that is generic over the two or was written to the proposal; all other code
-/// takes a [`SyncResource`] or a [`Resource`](crate::Resource).
+/// Every [`SyncResource`] is one for [any context](AnyContext), and
+/// [`StreamBound`](crate::StreamBound) also is one for that of its stream. Other contexts can be
+/// added. It is for code that is generic over the two or was written to the proposal; all other
+/// code takes a [`SyncResource`] or a [`Resource`](crate::Resource).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -86,8 +89,8 @@ impl From<CudaStream> for StreamContext {
 /// ```
 ///
 /// # Safety
-/// Memory that is handed out may be used in the [context](Self::context) at once; what else a [`SyncResource`] promises holds here
-/// too.
+/// Memory that is handed out may be used in the [context](Self::context) at once; what else a
+/// [`SyncResource`] promises holds here too.
 #[doc(alias = "cuda::memory_resource")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` hands out no memory for the context `{C}`",
@@ -102,15 +105,17 @@ pub unsafe trait MemoryResource<C = AnyContext> {
     /// Allocates memory that may be used in the context at return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it can not be had; other kinds as the resource says.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it cannot be had; other kinds
+    /// as the resource says.
     #[doc(alias = "do_allocate")]
     fn allocate_in_context(&self, layout: Layout) -> Result<DevicePtr, Error>;
 
     /// Gives memory back.
     ///
     /// # Safety
-    /// The memory came from a resource equal to this one, in an equal context, with this layout, and is not freed already; every use
-    /// of it has completed or, where the context is a stream's, is ordered before whatever is enqueued there from now on.
+    /// The memory came from a resource equal to this one, in an equal context, with this layout,
+    /// and is not freed already; every use of it has completed or, where the context is a stream's,
+    /// is ordered before whatever is enqueued there from now on.
     #[doc(alias = "do_deallocate")]
     unsafe fn deallocate_in_context(&self, pointer: DevicePtr, layout: Layout);
 }
@@ -131,7 +136,8 @@ unsafe impl<R: SyncResource + ?Sized> MemoryResource for R {
     }
 }
 
-/// Forwards the context of a stream through pointers. Any context needs no such step: a pointer to a `SyncResource` is one.
+/// Forwards the context of a stream through pointers. Any context needs no such step: a pointer to
+/// a `SyncResource` is one.
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
         // SAFETY: every call goes to the resource behind the pointer, which keeps the contract.

@@ -1,11 +1,12 @@
 //! The resource that each device uses where none is named.
 //!
-//! Devices are told apart by their UUID, so that a software device never finds the resource of another one. Resources that are
-//! set here stay alive until they are replaced; what is left at the end of the process is not dropped, so that nothing
-//! calls a driver that is already gone.
+//! Devices are told apart by their UUID, so that a software device never finds the resource of
+//! another one. Resources that are set here stay alive until they are replaced; what is left at the
+//! end of the process is not dropped, so that nothing calls a driver that is already gone.
 //!
-//! Which resource a device starts with is not this crate's to know: it is given by whoever asks. The functions that users
-//! call, with the driver's plain allocator as the first resource, are in `rmm-resources`.
+//! Which resource a device starts with is not this crate's to know: it is given by whoever asks.
+//! The functions that users call, with the driver's plain allocator as the first resource, are in
+//! `rmm-resources`.
 //!
 //! ```
 //! use rmm_core::{AnyResource, Device, per_device};
@@ -31,8 +32,9 @@ use crate::{AnyResource, Device, Error};
 /// The devices whose resource was asked for or set: a handful at most.
 static RESOURCES: Mutex<Vec<(CuUuid, AnyResource)>> = Mutex::new(Vec::new());
 
-/// The device's resource; `initial` is asked for the first one, which is then kept. It runs while no lock is held; where two threads ask
-/// at once it may run on both, and both get the one that was kept.
+/// The device's resource; `initial` is asked for the first one, which is then kept. It runs while
+/// no lock is held; where two threads ask at once it may run on both, and both get the one that was
+/// kept.
 ///
 /// # Errors
 /// If the driver refuses to tell who the device is.
@@ -58,7 +60,8 @@ pub fn get_or_insert_with(
     Ok(made)
 }
 
-/// Sets the device's resource and returns the one before, if there was one. Whoever asked for that one keeps it.
+/// Sets the device's resource and returns the one before, if there was one. Whoever asked for that
+/// one keeps it.
 ///
 /// # Errors
 /// If the driver refuses to tell who the device is.

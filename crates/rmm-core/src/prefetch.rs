@@ -39,13 +39,13 @@ impl PrefetchTarget {
     }
 }
 
-/// Has `bytes` bytes of managed memory moved to `target` in the stream's order, before they are used there. It changes where the
-/// bytes are, never what they are.
+/// Has `bytes` bytes of managed memory moved to `target` in the stream's order, before they are
+/// used there. It changes where the bytes are, never what they are.
 ///
-/// It is advice, and where it can not be followed nothing happens: for a length of 0; on a current device without
-/// [concurrent managed access](crate::Capabilities::concurrent_managed_access), whose driver moves managed memory by itself; and
-/// for memory that is not managed and so does not move, which the driver can not tell from other arguments that it does not
-/// accept.
+/// It is advice, and where it cannot be followed nothing happens: for a length of 0; on a current
+/// device without [concurrent managed access](crate::Capabilities::concurrent_managed_access),
+/// whose driver moves managed memory by itself; and for memory that is not managed and so does not
+/// move, which the driver cannot tell from other arguments that it does not accept.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -67,7 +67,8 @@ impl PrefetchTarget {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older than CUDA 12.2; whatever else the driver reports.
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older than CUDA 12.2;
+/// whatever else the driver reports.
 #[doc(alias = "rmm::prefetch")]
 #[doc(alias = "cudaMemPrefetchAsync")]
 pub fn prefetch(
@@ -83,8 +84,8 @@ pub fn prefetch(
     if !Device::current()?.capabilities()?.concurrent_managed_access {
         return Ok(());
     }
-    // SAFETY: the driver checks the address itself and touches no memory that is not managed; the stream exists while it is
-    // borrowed.
+    // SAFETY: the driver checks the address itself and touches no memory that is not managed; the
+    // stream exists while it is borrowed.
     let code = unsafe {
         driver.cuMemPrefetchAsync_v2(pointer, bytes, target.location(), 0, stream.as_raw())
     };

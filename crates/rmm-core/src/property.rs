@@ -11,9 +11,10 @@ pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy}
 
 /// A property that a resource's memory may have: a marker type. Users may add their own.
 ///
-/// It has to be one of every part of the memory, whatever was written there before: adaptors claim for theirs what their upstream
-/// claims, and a pool hands out parts of its upstream's blocks, and the same part again. That memory can be exported is such a
-/// property; that it is zero, or the start of a page, is not.
+/// It has to be one of every part of the memory, whatever was written there before: adaptors claim
+/// for theirs what their upstream claims, and a pool hands out parts of its upstream's blocks, and
+/// the same part again. That memory can be exported is such a property; that it is zero, or the
+/// start of a page, is not.
 ///
 /// ```
 /// use rmm_core::{Claims, DevicePtr, Error, HasProperty, Introspect, Property, SyncResource};
@@ -51,7 +52,8 @@ pub trait Property: Debug + Copy + Send + Sync + 'static {
     const NAME: &'static str;
 }
 
-/// A property that is more than yes or no: each resource that has it has a value of it. [`MemoryKind`](crate::MemoryKind) is one.
+/// A property that is more than yes or no: each resource that has it has a value of it.
+/// [`MemoryKind`](crate::MemoryKind) is one.
 ///
 /// ```
 /// use rmm_core::{Property, PropertyWithValue};
@@ -122,12 +124,13 @@ impl Property for HostAccessible {
 /// assert_eq!(name(&ManagedMemoryResource::new()), "managed");
 /// ```
 ///
-/// Pointers to a resource have its properties, and adaptors those of their upstream. See [`Property`] for how a resource claims one.
-/// A resource that claims a property here tells of it at run time too, in [`SyncResource::properties`](crate::SyncResource::properties).
+/// Pointers to a resource have its properties, and adaptors those of their upstream. See
+/// [`Property`] for how a resource claims one. A resource that claims a property here tells of it
+/// at run time too, in [`SyncResource::properties`](crate::SyncResource::properties).
 ///
 /// # Safety
-/// All memory that the type hands out has the property for as long as it is allocated: code that relies on it touches the
-/// memory without asking again.
+/// All memory that the type hands out has the property for as long as it is allocated: code that
+/// relies on it touches the memory without asking again.
 #[doc(alias = "cuda::has_property")]
 #[doc(alias = "cuda::mr::resource_with")]
 #[doc(alias = "cuda::mr::synchronous_resource_with")]

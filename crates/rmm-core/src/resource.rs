@@ -21,8 +21,8 @@ pub use introspect::{Erasable, Introspect, Stack};
 
 /// A source of memory that is usable on every stream when a call returns.
 ///
-/// To use one, call [`allocate_sync`](Self::allocate_sync). To write one, implement the three functions without a body, and for an
-/// adaptor these two more:
+/// To use one, call [`allocate_sync`](Self::allocate_sync). To write one, implement the three
+/// functions without a body, and for an adaptor these two more:
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -80,18 +80,21 @@ pub use introspect::{Erasable, Introspect, Stack};
 /// # }
 /// ```
 ///
-/// A type that is a handle, as most are, also gives [`to_any_sync`](Self::to_any_sync), so that a reference to it can be made an owned
-/// resource again.
+/// A type that is a handle, as most are, also gives [`to_any_sync`](Self::to_any_sync), so that a
+/// reference to it can be made an owned resource again.
 ///
-/// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle that can be cloned of one that can not.
+/// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle that can be cloned of one
+/// that cannot.
 ///
 /// # Safety
-/// An implementation keeps the contract in the [crate's documentation](crate#stream-order): memory that it hands out is not
-/// handed out again, nor given back, before it is freed; it lies in one piece, aligned as asked for. What it tells in
-/// [`properties`](Self::properties) is true of all memory that it hands out, as [`HasProperty`] demands. What it names in
-/// [`pointee`](Self::pointee) is always the same resource, and gives this one's memory: it is called in this one's place. So is the
-/// handle that it gives in [`to_any_sync`](Self::to_any_sync) or [`to_any`](Resource::to_any), which has all its properties. If the
-/// type implements [`PartialEq`], of two that are equal each frees the other's memory.
+/// An implementation keeps the contract in the [crate's documentation](crate#stream-order): memory
+/// that it hands out is not handed out again, nor given back, before it is freed; it lies in one
+/// piece, aligned as asked for. What it tells in [`properties`](Self::properties) is true of all
+/// memory that it hands out, as [`HasProperty`] demands. What it names in
+/// [`pointee`](Self::pointee) is always the same resource, and gives this one's memory: it is
+/// called in this one's place. So is the handle that it gives in [`to_any_sync`](Self::to_any_sync)
+/// or [`to_any`](Resource::to_any), which has all its properties. If the type implements
+/// [`PartialEq`], of two that are equal each frees the other's memory.
 #[doc(alias = "cuda::mr::synchronous_resource")]
 #[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
@@ -99,23 +102,26 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     /// Allocates memory that every stream may use at return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it can not be had; other kinds as the resource says.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it cannot be had; other kinds
+    /// as the resource says.
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error>;
 
-    /// Gives memory back. Errors of the driver can not be reported here; a resource says what it does about them.
+    /// Gives memory back. Errors of the driver cannot be reported here; a resource says what it
+    /// does about them.
     ///
     /// # Safety
-    /// The memory came from a resource equal to this one, with this layout, and is not freed already; every use of it has
-    /// completed.
+    /// The memory came from a resource equal to this one, with this layout, and is not freed
+    /// already; every use of it has completed.
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout);
 
     /// The resource's name, for messages and logs: short, lowercase, such as `pool`.
     fn name(&self) -> &'static str;
 
-    /// Tells what the memory can do: everything that the type claims by [`HasProperty`]. An adaptor has its upstream tell.
+    /// Tells what the memory can do: everything that the type claims by [`HasProperty`]. An adaptor
+    /// has its upstream tell.
     ///
-    /// [`Introspect`] asks. What is told lets a resource whose type is forgotten get its properties back, so what is not told here
-    /// is lost then; [`Introspect::tells_of`] checks it.
+    /// [`Introspect`] asks. What is told lets a resource whose type is forgotten get its properties
+    /// back, so what is not told here is lost then; [`Introspect::tells_of`] checks it.
     ///
     /// ```
     /// # use rmm_core::{Claims, DeviceAccessible, HasProperty};
@@ -132,7 +138,8 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     #[doc(alias = "forward_property")]
     fn properties(&self, _claims: &mut Claims<'_>) {}
 
-    /// The resource that this one takes its memory from, if it is over another. [`Introspect::stack`] and [`Introspect::find`] ask.
+    /// The resource that this one takes its memory from, if it is over another.
+    /// [`Introspect::stack`] and [`Introspect::find`] ask.
     #[doc(alias = "get_upstream_resource")]
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
     where
@@ -141,8 +148,9 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
         None
     }
 
-    /// The resources that this one takes memory from beside its [upstream](Self::upstream_resource): bins, or a second resource for when
-    /// the first has none. [`Introspect::find`] looks into them after the upstream.
+    /// The resources that this one takes memory from beside its
+    /// [upstream](Self::upstream_resource): bins, or a second resource for when the first has none.
+    /// [`Introspect::find`] looks into them after the upstream.
     fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
     where
         Self: 'static,
@@ -150,21 +158,24 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
         Vec::new()
     }
 
-    /// Tells what the resource is set to and has done, for people: sizes and counters. [`Introspect::describe`] asks.
+    /// Tells what the resource is set to and has done, for people: sizes and counters.
+    /// [`Introspect::describe`] asks.
     fn tell(&self, _description: &mut Description)
     where
         Self: 'static,
     {
     }
 
-    /// This resource as one whose memory can be asked for at an address, if it is one. An adaptor is none, whatever its upstream is,
-    /// unless it hands out its upstream's blocks whole and keeps no books of them.
+    /// This resource as one whose memory can be asked for at an address, if it is one. An adaptor
+    /// is none, whatever its upstream is, unless it hands out its upstream's blocks whole and keeps
+    /// no books of them.
     fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
         None
     }
 
-    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and equal to it. Such a type implements it
-    /// by `Some(AnySyncResource::of(self))`, and [`Resource::to_any`] too if it has stream order.
+    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
+    /// equal to it. Such a type implements it by `Some(AnySyncResource::of(self))`, and
+    /// [`Resource::to_any`] too if it has stream order.
     ///
     /// [`SyncResourceRef::try_to_owned`](crate::SyncResourceRef::try_to_owned) asks, and so does
     /// [`AnySyncResource::new`] of a pointer, to take in what is behind it.
@@ -175,7 +186,8 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
         None
     }
 
-    /// The resource that this one is, if it is only a pointer to it: a `Box`, or a resource whose type is forgotten.
+    /// The resource that this one is, if it is only a pointer to it: a `Box`, or a resource whose
+    /// type is forgotten.
     fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>
     where
         Self: 'static,
@@ -205,8 +217,8 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
 /// ```
 ///
 /// # Safety
-/// As [`SyncResource`], in stream order: memory handed out on a stream is free for use by work enqueued on it from now on, so
-/// whatever used it before is ordered before that.
+/// As [`SyncResource`], in stream order: memory handed out on a stream is free for use by work
+/// enqueued on it from now on, so whatever used it before is ordered before that.
 #[doc(alias = "cuda::mr::resource")]
 #[doc(alias = "cuda::stream_ordered_memory_resource")]
 #[doc(alias = "rmm::mr::device_memory_resource")]
@@ -214,21 +226,24 @@ pub unsafe trait Resource: SyncResource {
     /// Allocates memory for use by work enqueued on `stream` from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it can not be had; other kinds as the resource says.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it cannot be had; other kinds
+    /// as the resource says.
     fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
 
-    /// Gives memory back once the work enqueued on `stream` so far is done. Does not wait for it, where it can be helped.
+    /// Gives memory back once the work enqueued on `stream` so far is done. Does not wait for it,
+    /// where it can be helped.
     ///
     /// # Safety
-    /// The memory came from a resource equal to this one, with this layout, and is not freed already; every use of it is
-    /// ordered before whatever is enqueued on `stream` from now on.
+    /// The memory came from a resource equal to this one, with this layout, and is not freed
+    /// already; every use of it is ordered before whatever is enqueued on `stream` from now on.
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
 
-    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and equal to it. Such a type implements it
-    /// by `Some(AnyResource::of(self))`, and [`to_any_sync`](SyncResource::to_any_sync) too.
+    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
+    /// equal to it. Such a type implements it by `Some(AnyResource::of(self))`, and
+    /// [`to_any_sync`](SyncResource::to_any_sync) too.
     ///
-    /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) asks, and so does [`AnyResource::new`] of a pointer, to take in
-    /// what is behind it.
+    /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) asks, and so does
+    /// [`AnyResource::new`] of a pointer, to take in what is behind it.
     ///
     /// ```
     /// use rmm_core::{AnyResource, Resource};
@@ -247,7 +262,8 @@ pub unsafe trait Resource: SyncResource {
     }
 }
 
-/// A resource that containers can keep a handle to: its memory is the device's, and a clone of it is the same resource.
+/// A resource that containers can keep a handle to: its memory is the device's, and a clone of it
+/// is the same resource.
 ///
 /// Implemented for every type that can be one.
 ///

@@ -8,11 +8,12 @@ use crate::{
     MemoryCaps, MemoryKind, SyncResource,
 };
 
-/// A borrowed resource whose memory can do `CAPS`, which are bits of [`MemoryCaps`]: the view of the CUDA `<memory_resource>`
-/// proposal.
+/// A borrowed resource whose memory can do `CAPS`, which are bits of [`MemoryCaps`]: the view of
+/// the CUDA `<memory_resource>` proposal.
 ///
-/// Unlike with [`SyncResourceRef`](crate::SyncResourceRef), what is known is a number, so that libraries can compute with it. A view
-/// of less comes from a view of more, checked when it is compiled:
+/// Unlike with [`SyncResourceRef`](crate::SyncResourceRef), what is known is a number, so that
+/// libraries can compute with it. A view of less comes from a view of more, checked when it is
+/// compiled:
 ///
 /// ```
 /// use rmm_core::{MemoryCaps, ResourceView};
@@ -27,7 +28,8 @@ use crate::{
 /// assert_eq!(device.caps(), MemoryCaps::DEVICE_ACCESSIBLE);
 /// ```
 ///
-/// The other way does not compile, and neither does a view of what the resource's memory can not do:
+/// The other way does not compile, and neither does a view of what the resource's memory cannot
+/// do:
 ///
 /// ```compile_fail,E0080
 /// # use rmm_core::{MemoryCaps, ResourceView};
@@ -44,19 +46,20 @@ pub struct ResourceView<'a, const CAPS: u32> {
 }
 
 impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
-    /// Views a resource. What its kind of memory can not do is refused by the compiler.
+    /// Views a resource. What its kind of memory cannot do is refused by the compiler.
     pub fn new<R: SyncResource + HasMemoryKind>(resource: &'a R) -> Self {
         const {
             assert!(
                 R::CAPS.bits() & CAPS == CAPS,
-                "the resource's kind of memory can not do all that the view promises"
+                "the resource's kind of memory cannot do all that the view promises"
             );
         }
         Self { resource }
     }
 
-    /// Views a resource whose type does not say what its memory can do, if it tells at run time that it can do `CAPS`: by its
-    /// [kind](MemoryKind), or, if its memory is of none of the kinds, by who [may use it](Introspect::accessibility).
+    /// Views a resource whose type does not say what its memory can do, if it tells at run time
+    /// that it can do `CAPS`: by its [kind](MemoryKind), or, if its memory is of none of the kinds,
+    /// by who [may use it](Introspect::accessibility).
     ///
     /// ```
     /// use rmm_core::{AnyResource, MemoryCaps, ResourceView};
@@ -85,10 +88,7 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
     #[must_use]
     pub fn narrow<const LESS: u32>(self) -> ResourceView<'a, LESS> {
         const {
-            assert!(
-                LESS & CAPS == LESS,
-                "a view can not promise more than the one it is made from"
-            );
+            assert!(LESS & CAPS == LESS, "a view cannot promise more than the one it is made from");
         }
         ResourceView { resource: self.resource }
     }

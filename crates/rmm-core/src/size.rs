@@ -2,12 +2,14 @@
 
 use crate::DevicePtr;
 
-/// The alignment in bytes that every address from a CUDA allocator has, and the granule of the suballocators.
+/// The alignment in bytes that every address from a CUDA allocator has, and the granule of the
+/// suballocators.
 #[doc(alias = "rmm::CUDA_ALLOCATION_ALIGNMENT")]
 #[doc(alias = "cuda::mr::default_cuda_malloc_alignment")]
 pub const CUDA_ALLOCATION_ALIGNMENT: usize = 256;
 
-/// The alignment in bytes that the system's `malloc` gives at least: two machine words, 16 on a 64-bit system.
+/// The alignment in bytes that the system's `malloc` gives at least: two machine words, 16 on a
+/// 64-bit system.
 ///
 /// ```
 /// assert!(rmm_core::is_supported_alignment(rmm_core::HOST_ALLOCATION_ALIGNMENT));
@@ -19,8 +21,8 @@ pub const HOST_ALLOCATION_ALIGNMENT: usize = 2 * size_of::<usize>();
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 const _: () = assert!(HOST_ALLOCATION_ALIGNMENT == align_of::<libc::max_align_t>());
 
-/// The smallest multiple of `alignment` that is not below `value`, or `None` if `alignment` is no power of two or the
-/// result would not fit.
+/// The smallest multiple of `alignment` that is not below `value`, or `None` if `alignment` is no
+/// power of two or the result would not fit.
 ///
 /// ```
 /// assert_eq!(rmm_core::align_up(1, 256), Some(256));
@@ -39,7 +41,8 @@ pub const fn align_up(value: usize, alignment: usize) -> Option<usize> {
     }
 }
 
-/// The largest multiple of `alignment` that is not above `value`, or `None` if `alignment` is no power of two.
+/// The largest multiple of `alignment` that is not above `value`, or `None` if `alignment` is no
+/// power of two.
 ///
 /// ```
 /// assert_eq!(rmm_core::align_down(511, 256), Some(256));
@@ -50,7 +53,8 @@ pub const fn align_down(value: usize, alignment: usize) -> Option<usize> {
     if alignment.is_power_of_two() { Some(value & !(alignment - 1)) } else { None }
 }
 
-/// Whether memory can be asked for with this alignment at all: whether it is a power of two. What a resource honours may be less.
+/// Whether memory can be asked for with this alignment at all: whether it is a power of two. What a
+/// resource honours may be less.
 ///
 /// ```
 /// assert!(rmm_core::is_supported_alignment(256));
@@ -63,7 +67,8 @@ pub const fn is_supported_alignment(alignment: usize) -> bool {
     alignment.is_power_of_two()
 }
 
-/// Whether every base resource honours this alignment: whether it is a power of two of at most [`CUDA_ALLOCATION_ALIGNMENT`].
+/// Whether every base resource honours this alignment: whether it is a power of two of at most
+/// [`CUDA_ALLOCATION_ALIGNMENT`].
 ///
 /// ```
 /// assert!(rmm_core::is_supported_base_resource_alignment(256));
@@ -74,7 +79,8 @@ pub const fn is_supported_base_resource_alignment(alignment: usize) -> bool {
     is_supported_alignment(alignment) && alignment <= CUDA_ALLOCATION_ALIGNMENT
 }
 
-/// Whether `value` is a multiple of `alignment`, which is a power of two; of anything else nothing is.
+/// Whether `value` is a multiple of `alignment`, which is a power of two; of anything else nothing
+/// is.
 ///
 /// ```
 /// assert!(rmm_core::is_aligned(512, 256));

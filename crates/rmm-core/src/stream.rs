@@ -1,7 +1,7 @@
 //! Streams, and who they are.
 //!
-//! A stream is known by a [`StreamId`] that is given once in a process. A driver gives the handle of a destroyed stream to
-//! the next one, so a handle says *where* to enqueue, never *who* it is.
+//! A stream is known by a [`StreamId`] that is given once in a process. A driver gives the handle
+//! of a destroyed stream to the next one, so a handle says *where* to enqueue, never *who* it is.
 
 mod id;
 mod owned;

@@ -10,8 +10,9 @@ use crate::{
 
 /// A resource that allocates on one stream, for code that knows nothing of streams.
 ///
-/// [`allocate`](Self::allocate) and [`deallocate`](Self::deallocate) are in the stream's order. As a [`SyncResource`] it waits for
-/// the stream after it has allocated, so that the memory may be used by every stream, as that contract asks.
+/// [`allocate`](Self::allocate) and [`deallocate`](Self::deallocate) are in the stream's order. As
+/// a [`SyncResource`] it waits for the stream after it has allocated, so that the memory may be
+/// used by every stream, as that contract asks.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -72,7 +73,8 @@ impl<R: Resource> StreamBound<R> {
     }
 }
 
-// SAFETY: the resource keeps its contract in the stream's order, and a wait for the stream makes memory usable on every other.
+// SAFETY: the resource keeps its contract in the stream's order, and a wait for the stream makes
+// memory usable on every other.
 unsafe impl<R: Resource> SyncResource for StreamBound<R> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.allocate(layout)?;
@@ -87,7 +89,8 @@ unsafe impl<R: Resource> SyncResource for StreamBound<R> {
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract: all uses have completed, so they are ordered before anything.
+        // SAFETY: the caller's contract: all uses have completed, so they are ordered before
+        // anything.
         unsafe { self.deallocate(pointer, layout) }
     }
 

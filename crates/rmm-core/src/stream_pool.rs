@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{CudaStream, Error, StreamFlags};
 
-/// A fixed set of streams of one device, handed out in turn: for programs that want some streams and not their care.
+/// A fixed set of streams of one device, handed out in turn: for programs that want some streams
+/// and not their care.
 ///
-/// A stream is not taken out of the pool, so two callers may get the same one; their work is then ordered, which is slower
-/// and never wrong. Any thread may ask. A clone of a stream stays valid when the pool is gone.
+/// A stream is not taken out of the pool, so two callers may get the same one; their work is then
+/// ordered, which is slower and never wrong. Any thread may ask. A clone of a stream stays valid
+/// when the pool is gone.
 ///
 /// ```
 /// use rmm_core::{CudaStreamPool, StreamFlags};
@@ -38,12 +40,14 @@ impl CudaStreamPool {
     /// A pool of `size` new streams of the current device.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `size` is 0; whatever the driver reports.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `size` is 0; whatever
+    /// the driver reports.
     pub fn new(size: usize, flags: StreamFlags) -> Result<Self, Error> {
         if size == 0 {
             return Err(Error::invalid_argument("CudaStreamPool", "a pool of 0 streams"));
         }
-        // Not reserved beforehand: the driver refuses before a size that is wrong by far takes the host's memory.
+        // Not reserved beforehand: the driver refuses before a size that is wrong by far takes the
+        // host's memory.
         let streams = (0..size)
             .map(|_| CudaStream::with_flags(flags, 0))
             .collect::<Result<Vec<_>, _>>()?
@@ -62,7 +66,8 @@ impl CudaStreamPool {
     /// The stream whose turn it is.
     #[doc(alias = "get_stream")]
     pub fn get(&self) -> &CudaStream {
-        // Relaxed: nothing else is read by it. Where the count wraps one round may be cut short, which harms nobody.
+        // Relaxed: nothing else is read by it. Where the count wraps one round may be cut short,
+        // which harms nobody.
         self.get_at(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 

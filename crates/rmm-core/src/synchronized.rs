@@ -9,8 +9,9 @@ use crate::{
 
 /// Makes a [`Resource`] of any [`SyncResource`]: it waits for the stream before it frees.
 ///
-/// Memory that is freed on a stream that can not be waited for, because it is being captured or its device is lost, stays
-/// allocated: the device may still use it. So does memory that is freed once the process is exiting. Two are equal if their upstreams are.
+/// Memory that is freed on a stream that cannot be waited for, because it is being captured or its
+/// device is lost, stays allocated: the device may still use it. So does memory that is freed once
+/// the process is exiting. Two are equal if their upstreams are.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -76,8 +77,8 @@ unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
     }
 }
 
-// SAFETY: memory that every stream may use may be used by one, and it is freed only when the stream has done all that is ordered
-// before the free.
+// SAFETY: memory that every stream may use may be used by one, and it is freed only when the stream
+// has done all that is ordered before the free.
 unsafe impl<R: SyncResource> Resource for Synchronized<R> {
     fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.resource.allocate_sync(layout)
@@ -86,7 +87,8 @@ unsafe impl<R: SyncResource> Resource for Synchronized<R> {
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let is_done = || !process_is_exiting() && stream.synchronize().is_ok();
         if layout.size() == 0 || is_done() {
-            // SAFETY: the caller's contract, and all uses, which are ordered before this place on the stream, have completed.
+            // SAFETY: the caller's contract, and all uses, which are ordered before this place on
+            // the stream, have completed.
             unsafe { self.resource.deallocate_sync(pointer, layout) }
         }
     }

@@ -7,7 +7,8 @@ use rmm_sys::EVENT_DEFAULT;
 use crate::driver::{check, loaded_driver};
 use crate::{CudaEvent, Error, StreamRef};
 
-/// A mark in a stream that knows when the device passed it. It costs more than a [`CudaEvent`], which it also is.
+/// A mark in a stream that knows when the device passed it. It costs more than a [`CudaEvent`],
+/// which it also is.
 ///
 /// ```
 /// use rmm_core::{CudaStream, TimedEvent};
@@ -64,16 +65,18 @@ impl TimedEvent {
         &self.event
     }
 
-    /// The time from when the device passed `earlier`'s mark until it passed this one. The device's clock ticks about every half
-    /// microsecond.
+    /// The time from when the device passed `earlier`'s mark until it passed this one. The device's
+    /// clock ticks about every half microsecond.
     ///
-    /// Both have been recorded, on streams of one device, and are complete: [`synchronize`](Self::synchronize) with both, or with
-    /// this one if the two marks are on one stream.
+    /// Both have been recorded, on streams of one device, and are complete:
+    /// [`synchronize`](Self::synchronize) with both, or with this one if the two marks are on one
+    /// stream.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the device passed this mark first;
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older than CUDA 12.8;
-    /// [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never recorded, or is not complete yet.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the device passed this
+    /// mark first; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older
+    /// than CUDA 12.8; [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never
+    /// recorded, or is not complete yet.
     #[doc(alias = "cudaEventElapsedTime")]
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
         earlier.event.context().check()?;

@@ -1,4 +1,5 @@
-//! Faults that RMM had, and hazards found by reading it, each shown to be absent. Its issues are named by number.
+//! Faults that RMM had, and hazards found by reading it, each shown to be absent. Its issues are
+//! named by number.
 
 use std::alloc::Layout;
 use std::sync::mpsc;
@@ -20,7 +21,8 @@ fn calls_of(machine: &Machine, function: &str) -> u64 {
     counts.iter().find(|(name, _)| *name == function).map_or(0, |(_, count)| *count)
 }
 
-// RMM #2252: what was known of a destroyed stream was taken for true of the next one with its handle.
+// RMM #2252: what was known of a destroyed stream was taken for true of the next one with its
+// handle.
 #[test]
 fn a_stream_that_gets_an_old_handle_is_another_stream() {
     let machine = Machine::new();
@@ -81,7 +83,7 @@ fn the_per_thread_default_stream_is_another_one_on_each_thread() {
     assert_ne!(own, here);
 }
 
-// A stream of RMM's is unusable once moved from; here it can not be named.
+// A stream of RMM's is unusable once moved from; here it cannot be named.
 #[test]
 fn a_moved_stream_stays_itself_and_is_destroyed_once() {
     let machine = Machine::new();

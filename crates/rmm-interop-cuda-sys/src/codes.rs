@@ -11,8 +11,8 @@ pub const fn result_from_driver_sys(code: CUresult) -> CuResult {
 
 /// The number of a code of `cuda-runtime-sys`.
 ///
-/// Not a [`CuResult`]: many of the runtime's numbers are the driver's, but it has some of its own, which mean nothing
-/// to the driver.
+/// Not a [`CuResult`]: many of the runtime's numbers are the driver's, but it has some of its own,
+/// which mean nothing to the driver.
 pub const fn code_of_runtime_sys(code: cudaError_t) -> u32 {
     code as u32
 }

@@ -18,7 +18,8 @@ pub trait DriverSys: Sized {
     /// The value as `cuda-driver-sys` knows it.
     fn to_driver_sys(self) -> Self::Foreign;
 
-    /// The value from `cuda-driver-sys`. A handle need not name a live object; the driver says so when it is used.
+    /// The value from `cuda-driver-sys`. A handle need not name a live object; the driver says so
+    /// when it is used.
     fn from_driver_sys(foreign: Self::Foreign) -> Self;
 }
 

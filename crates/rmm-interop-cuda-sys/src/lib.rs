@@ -1,8 +1,9 @@
-//! Conversions between the handles of `rmm-sys` and those of `cuda-driver-sys` and `cuda-runtime-sys`.
+//! Conversions between the handles of `rmm-sys` and those of `cuda-driver-sys` and
+//! `cuda-runtime-sys`.
 //!
-//! For programs that already use these two crates: their streams, events and addresses can be given to this
-//! workspace's memory resources, and the other way round. A handle is a plain value on both sides, so a conversion
-//! costs nothing, takes nothing over and frees nothing.
+//! For programs that already use these two crates: their streams, events and addresses can be given
+//! to this workspace's memory resources, and the other way round. A handle is a plain value on both
+//! sides, so a conversion costs nothing, takes nothing over and frees nothing.
 //!
 //! ```ignore
 //! use rmm_interop_cuda_sys::{DriverSys, RuntimeSys};
@@ -22,21 +23,25 @@
 //!
 //! # What depending on this crate brings along
 //!
-//! The rest of the workspace does not use these two crates, for reasons which their users should know:
+//! The rest of the workspace does not use these two crates, for reasons which their users should
+//! know:
 //!
-//! - **They link to CUDA.** As soon as a program uses anything of them, *even a type*, the linker asks for `-lcuda`
-//!   or `-lcudart`, and the program does not start on a machine without those libraries. So this crate is no default
-//!   member of the workspace, it is only ever checked (`cargo check -p rmm-interop-cuda-sys`) where there is no CUDA,
-//!   and its examples are not run.
-//! - **They are of CUDA 10.2.** There is no stream-ordered allocation (`cudaMallocAsync`), no memory pool, and nothing
-//!   else that came later. Handles of newer kinds ([`CuMemPool`](rmm_sys::CuMemPool)) therefore have no conversion.
-//! - **Their status codes are Rust enumerations.** A code that is newer than 10.2, returned by a newer driver through
-//!   one of their functions, is undefined behaviour there. Here codes become plain numbers; a number becomes one of
-//!   their enumerators only if it is one of the list, by a `match`.
-//! - **Their structures have enumerations inside.** `CUmemLocation`, `CUmemAccessDesc` and `CUmemAllocationProp` have
-//!   no conversion for the same reason: a kind of location that 10.2 does not know could not be written into them.
-//! - **They claim `links = "cuda"` and `links = "cudart"`.** Cargo allows one package for each in a whole build, so no
-//!   other crate which claims the same can be used beside this one.
+//! - **They link to CUDA.** As soon as a program uses anything of them, *even a type*, the linker
+//!   asks for `-lcuda` or `-lcudart`, and the program does not start on a machine without those
+//!   libraries. So this crate is no default member of the workspace, it is only ever checked
+//!   (`cargo check -p rmm-interop-cuda-sys`) where there is no CUDA, and its examples are not run.
+//! - **They are of CUDA 10.2.** There is no stream-ordered allocation (`cudaMallocAsync`), no
+//!   memory pool, and nothing else that came later. Handles of newer kinds
+//!   ([`CuMemPool`](rmm_sys::CuMemPool)) therefore have no conversion.
+//! - **Their status codes are Rust enumerations.** A code that is newer than 10.2, returned by a
+//!   newer driver through one of their functions, is undefined behaviour there. Here codes become
+//!   plain numbers; a number becomes one of their enumerators only if it is one of the list, by a
+//!   `match`.
+//! - **Their structures have enumerations inside.** `CUmemLocation`, `CUmemAccessDesc` and
+//!   `CUmemAllocationProp` have no conversion for the same reason: a kind of location that 10.2
+//!   does not know could not be written into them.
+//! - **They claim `links = "cuda"` and `links = "cudart"`.** Cargo allows one package for each in a
+//!   whole build, so no other crate which claims the same can be used beside this one.
 
 mod codes;
 mod driver;

@@ -1,7 +1,7 @@
 //! Handles and structures of `cuda-runtime-sys`.
 //!
-//! A stream or event of the runtime is the driver's own object. A context has no runtime type, and the runtime has no
-//! types for a device's number (`int`) and address (`void *`).
+//! A stream or event of the runtime is the driver's own object. A context has no runtime type, and
+//! the runtime has no types for a device's number (`int`) and address (`void *`).
 
 use std::ffi::c_void;
 
@@ -20,7 +20,8 @@ pub trait RuntimeSys: Sized {
     /// The value as `cuda-runtime-sys` knows it.
     fn to_runtime_sys(self) -> Self::Foreign;
 
-    /// The value from `cuda-runtime-sys`. A handle need not name a live object; the driver says so when it is used.
+    /// The value from `cuda-runtime-sys`. A handle need not name a live object; the driver says so
+    /// when it is used.
     fn from_runtime_sys(foreign: Self::Foreign) -> Self;
 }
 
@@ -87,12 +88,14 @@ impl RuntimeSys for CuDevicePtr {
     }
 
     fn from_runtime_sys(foreign: Self::Foreign) -> Self {
-        // Exposed, because the address may come back as a pointer: managed and pinned memory is the host's too.
+        // Exposed, because the address may come back as a pointer: managed and pinned memory is the
+        // host's too.
         Self(foreign.expose_provenance() as u64)
     }
 }
 
-/// The runtime numbers devices as the driver does, as long as both see the same `CUDA_VISIBLE_DEVICES`.
+/// The runtime numbers devices as the driver does, as long as both see the same
+/// `CUDA_VISIBLE_DEVICES`.
 impl RuntimeSys for CuDevice {
     type Foreign = std::ffi::c_int;
 

@@ -10,7 +10,7 @@ use rmm_core::{
 };
 use rmm_sys::{CuDeviceAttribute, CuResult, Driver};
 
-/// The driver aligns everything to 256 bytes; more can not be asked of it.
+/// The driver aligns everything to 256 bytes; more cannot be asked of it.
 pub(crate) fn check_alignment(resource: &'static str, layout: Layout) -> Result<(), Error> {
     if layout.align() <= CUDA_ALLOCATION_ALIGNMENT {
         return Ok(());
@@ -20,10 +20,12 @@ pub(crate) fn check_alignment(resource: &'static str, layout: Layout) -> Result<
     Err(Error::invalid_argument(resource, message).with_layout(layout))
 }
 
-/// The driver's functions as long as this lives: with the device of a stream current if there is one, and without harm to captures.
+/// The driver's functions as long as this lives: with the device of a stream current if there is
+/// one, and without harm to captures.
 ///
-/// The driver counts calls for memory, and waits, as potentially unsafe while any stream of the process is captured: they fail, and
-/// spoil the capture. Memory of a resource is apart from all graphs, which is what [`RelaxedCapture`] says.
+/// The driver counts calls for memory, and waits, as potentially unsafe while any stream of the
+/// process is captured: they fail, and spoil the capture. Memory of a resource is apart from all
+/// graphs, which is what [`RelaxedCapture`] says.
 pub(crate) struct Calls {
     driver: &'static Driver,
     _relaxed: RelaxedCapture,
@@ -47,8 +49,8 @@ pub(crate) fn calls_for(stream: Option<StreamRef<'_>>) -> Result<Calls, Error> {
     Ok(Calls { driver, _relaxed: RelaxedCapture::enter(), _device: device })
 }
 
-/// The driver, for freeing: an address and a stream's handle say themselves which device they mean, so memory is not lost because
-/// no context could be made current.
+/// The driver, for freeing: an address and a stream's handle say themselves which device they mean,
+/// so memory is not lost because no context could be made current.
 pub(crate) fn driver_for_freeing() -> Option<&'static Driver> {
     let driver = driver_for_drop()?;
     let _none_needed = driver_in_context();
@@ -61,7 +63,8 @@ pub(crate) fn calls_for_freeing() -> Option<Calls> {
     Some(Calls { driver, _relaxed: RelaxedCapture::enter(), _device: None })
 }
 
-/// Whether what is given to the stream becomes part of a graph, for all that is known. To ask spoils no capture.
+/// Whether what is given to the stream becomes part of a graph, for all that is known. To ask
+/// spoils no capture.
 pub(crate) fn may_be_captured(stream: StreamRef<'_>) -> bool {
     // The driver may be gone.
     if process_is_exiting() {
@@ -74,10 +77,12 @@ pub(crate) fn may_be_captured(stream: StreamRef<'_>) -> bool {
     }
 }
 
-/// Waits for the stream; whether nothing that was enqueued on it can still use memory. Without a driver nothing can.
+/// Waits for the stream; whether nothing that was enqueued on it can still use memory. Without a
+/// driver nothing can.
 ///
-/// Where this is `false` (the driver is gone, the process is exiting, the stream may be captured, work has failed and broken
-/// the context) memory of the host had better be lost than be given to somebody else.
+/// Where this is `false` (the driver is gone, the process is exiting, the stream may be captured,
+/// work has failed and broken the context) memory of the host had better be lost than be given to
+/// somebody else.
 pub(crate) fn is_done(stream: StreamRef<'_>) -> bool {
     // The driver may be unloaded already, and the system takes all memory back soon.
     if process_is_exiting() {
@@ -96,7 +101,8 @@ pub(crate) fn is_done(stream: StreamRef<'_>) -> bool {
     }
 }
 
-/// The error of a request on a stream whose device cannot use the resource's memory; `instead` says what would let it.
+/// The error of a request on a stream whose device cannot use the resource's memory; `instead` says
+/// what would let it.
 pub(crate) fn wrong_device(resource: &'static str, device: Device, instead: &str) -> Error {
     let message = format!(
         "the stream is of device {}, which cannot use this resource's memory: take a resource of that device, or {instead}",

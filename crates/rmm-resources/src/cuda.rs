@@ -13,18 +13,20 @@ use crate::kind::known_kind;
 
 /// Device memory from `cudaMalloc`, given back with `cudaFree`.
 ///
-/// It has no state, so any two are equal: memory from one may be freed by another. Any thread may use it. Alignments above 256 are
-/// refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+/// It has no state, so any two are equal: memory from one may be freed by another. Any thread may
+/// use it. Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
-/// Allocating does not wait for the stream. Freeing waits until the whole device that the memory is on is done, and before that for the
-/// stream if it is another device's; if that one can not be waited for, because its work has failed, the
-/// memory stays allocated. That makes it slow (about 100 us a pair on an H200) and the right thing to put below a pool.
+/// Allocating does not wait for the stream. Freeing waits until the whole device that the memory is
+/// on is done, and before that for the stream if it is another device's; if that one cannot be
+/// waited for, because its work has failed, the memory stays allocated. That makes it slow (about
+/// 100 us a pair on an H200) and the right thing to put below a pool.
 ///
-/// Neither spoils a capture, announced or not. What is freed on a stream that is being captured stays allocated, since the graph uses it
-/// at each launch.
+/// Neither spoils a capture, announced or not. What is freed on a stream that is being captured
+/// stays allocated, since the graph uses it at each launch.
 ///
-/// The memory belongs to the device of the stream; to the current one if it is asked for without a stream, or on a default stream.
-/// Freeing that fails, which happens when the device is already
+/// The memory belongs to the device of the stream; to the current one if it is asked for without a
+/// stream, or on a default stream. Freeing that fails, which happens when the device is already
 /// lost, leaves the memory allocated.
 ///
 /// ```
@@ -73,8 +75,8 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
     Ok(pointer)
 }
 
-// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, and larger
-// alignments are refused.
+// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at
+// least, and larger alignments are refused.
 unsafe impl SyncResource for CudaMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(None, layout)
@@ -85,7 +87,8 @@ unsafe impl SyncResource for CudaMemoryResource {
             return;
         }
         if let Some(driver) = calls_for_freeing() {
-            // SAFETY: by the caller's contract the memory came from `cuMemAlloc_v2` and is not freed yet.
+            // SAFETY: by the caller's contract the memory came from `cuMemAlloc_v2` and is not
+            // freed yet.
             let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
         }
     }
@@ -106,7 +109,8 @@ unsafe impl SyncResource for CudaMemoryResource {
     }
 }
 
-/// Whether `cuMemFree_v2` waits for the stream by itself: it does for its memory's context, and not for other devices.
+/// Whether `cuMemFree_v2` waits for the stream by itself: it does for its memory's context, and not
+/// for other devices.
 fn free_waits_for(stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
     let Some(driver) = driver_for_drop() else { return false };
     let (mut of_stream, mut of_memory) = (CuContext::NULL, CuContext::NULL);
@@ -119,8 +123,8 @@ fn free_waits_for(stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
     asked.is_success() && told.is_success() && of_stream == of_memory
 }
 
-// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
-// done.
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
+// when the work that used it is done.
 unsafe impl Resource for CudaMemoryResource {
     fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(Some(stream), layout)
@@ -130,8 +134,8 @@ unsafe impl Resource for CudaMemoryResource {
         // What a graph uses is used at each of its launches: it is not freed.
         let is_over = || free_waits_for(stream, pointer) || is_done(stream);
         if layout.size() > 0 && !may_be_captured(stream) && is_over() {
-            // SAFETY: the caller's contract; the uses that are ordered before this place on the stream have completed, or
-            // `cuMemFree_v2` waits for them.
+            // SAFETY: the caller's contract; the uses that are ordered before this place on the
+            // stream have completed, or `cuMemFree_v2` waits for them.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
     }

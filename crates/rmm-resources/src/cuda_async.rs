@@ -51,9 +51,10 @@ bitflags::bitflags! {
 
 /// Device memory from a pool of the driver's, in stream order (`cudaMallocAsync`, `cudaFreeAsync`).
 ///
-/// Each value made by [`new`](Self::new) or [`builder`](Self::builder) has a driver pool of its own on the device that is
-/// current then, destroyed with the last clone. Clones are equal, others are not. Any thread may use it. Alignments above 256
-/// are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+/// Each value made by [`new`](Self::new) or [`builder`](Self::builder) has a driver pool of its own
+/// on the device that is current then, destroyed with the last clone. Clones are equal, others are
+/// not. Any thread may use it. Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -117,11 +118,12 @@ pub struct CudaAsyncMemoryResourceBuilder {
 impl CudaAsyncMemoryResource {
     const NAME: &str = "cuda-async";
 
-    /// A resource over a new driver pool of the current device, that keeps freed memory until the resource is dropped.
+    /// A resource over a new driver pool of the current device, that keeps freed memory until the
+    /// resource is dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no memory pools; whatever the driver
-    /// refuses.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no memory
+    /// pools; whatever the driver refuses.
     pub fn new() -> Result<Self, Error> {
         Self::builder().build()
     }
@@ -153,7 +155,8 @@ impl CudaAsyncMemoryResource {
         self.pool.peak_reserved_bytes()
     }
 
-    /// Gives freed memory back to the device until the pool holds no more than `keep` bytes, as far as it can.
+    /// Gives freed memory back to the device until the pool holds no more than `keep` bytes, as far
+    /// as it can.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -171,14 +174,15 @@ impl CudaAsyncMemoryResourceBuilder {
         self
     }
 
-    /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the default, for no limit. Needs a
-    /// driver of CUDA 12.2.
+    /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the
+    /// default, for no limit. Needs a driver of CUDA 12.2.
     pub fn maximum_size(mut self, bytes: usize) -> Self {
         self.maximum_size = bytes;
         self
     }
 
-    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by default.
+    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by
+    /// default.
     #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
     pub fn release_threshold(mut self, bytes: u64) -> Self {
         self.release_threshold = bytes;
@@ -191,8 +195,9 @@ impl CudaAsyncMemoryResourceBuilder {
         self
     }
 
-    /// Whether the device's decompression engine should be able to use the memory: where the driver is of CUDA 12.8 or newer,
-    /// and the device has one. Other drivers are not asked. True by default.
+    /// Whether the device's decompression engine should be able to use the memory: where the driver
+    /// is of CUDA 12.8 or newer, and the device has one. Other drivers are not asked. True by
+    /// default.
     #[doc(alias = "cudaMemPoolCreateUsageHwDecompress")]
     pub fn hardware_decompress(mut self, wanted: bool) -> Self {
         self.hardware_decompress = wanted;
@@ -202,10 +207,12 @@ impl CudaAsyncMemoryResourceBuilder {
     /// Makes the pool.
     ///
     /// # Errors
-    /// As [`CudaAsyncMemoryResource::new`], [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
-    /// size can not be had, [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the maximum size
-    /// or the release threshold, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device can not export pools
-    /// in one of the ways asked for, or the driver is too old for a maximum size.
+    /// As [`CudaAsyncMemoryResource::new`],
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial size cannot be
+    /// had, [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the
+    /// maximum size or the release threshold, and
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device cannot export
+    /// pools in one of the ways asked for, or the driver is too old for a maximum size.
     pub fn build(self) -> Result<CudaAsyncMemoryResource, Error> {
         let name = CudaAsyncMemoryResource::NAME;
         check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
@@ -244,7 +251,7 @@ impl CudaAsyncMemoryResourceBuilder {
         if missing.is_empty() {
             return Ok(());
         }
-        let what = format!("can not export pools to {missing:?}");
+        let what = format!("cannot export pools to {missing:?}");
         Err(lacking(CudaAsyncMemoryResource::NAME, device, &what))
     }
 }

@@ -10,18 +10,20 @@ use crate::capability::{require, require_driver};
 use crate::driver_pool::{check_sizes, on_device, pool_resource};
 use crate::kind::known_kind;
 
-/// Managed memory in stream order, from the pool of managed memory that the driver keeps for each device, or from a pool of its
-/// own. Needs a driver of CUDA 13.0.
+/// Managed memory in stream order, from the pool of managed memory that the driver keeps for each
+/// device, or from a pool of its own. Needs a driver of CUDA 13.0.
 ///
-/// Host and devices may use the memory, the host once the stream has passed the allocation. Two are equal if they are over the
-/// same pool, as those from [`new`](Self::new) for the same device are. Any thread may use it. Alignments above 256 are refused
-/// with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+/// Host and devices may use the memory, the host once the stream has passed the allocation. Two are
+/// equal if they are over the same pool, as those from [`new`](Self::new) for the same device are.
+/// Any thread may use it. Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// # State of the whole process
-/// The driver's default pool is everybody's in this process. [`new`](Self::new) sets its release threshold to no limit, for
-/// everybody, as RMM does; [`with_release_threshold`](Self::with_release_threshold) sets another one, or leaves it alone. Nothing
-/// undoes that when the resource is dropped. A resource from [`builder`](Self::builder) has a pool of its own, and changes nothing
-/// for others.
+/// The driver's default pool is everybody's in this process. [`new`](Self::new) sets its release
+/// threshold to no limit, for everybody, as RMM does;
+/// [`with_release_threshold`](Self::with_release_threshold) sets another one, or leaves it alone.
+/// Nothing undoes that when the resource is dropped. A resource from [`builder`](Self::builder) has
+/// a pool of its own, and changes nothing for others.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -53,17 +55,19 @@ pub struct CudaAsyncManagedMemoryResource {
 impl CudaAsyncManagedMemoryResource {
     const NAME: &str = "cuda-async-managed";
 
-    /// A resource over the current device's pool, which from now on keeps freed memory: for everybody in this process.
+    /// A resource over the current device's pool, which from now on keeps freed memory: for
+    /// everybody in this process.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than CUDA 13.0, or host and device can
-    /// not use managed memory at the same time; whatever the driver refuses.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than
+    /// CUDA 13.0, or host and device cannot use managed memory at the same time; whatever the
+    /// driver refuses.
     pub fn new() -> Result<Self, Error> {
         Self::with_release_threshold(Some(u64::MAX))
     }
 
-    /// A resource over the current device's pool, with the bytes of freed memory that the pool may keep when a stream is
-    /// synchronized; `None` leaves what is set.
+    /// A resource over the current device's pool, with the bytes of freed memory that the pool may
+    /// keep when a stream is synchronized; `None` leaves what is set.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -76,8 +80,9 @@ impl CudaAsyncManagedMemoryResource {
         Ok(Self { pool: Arc::new(pool) })
     }
 
-    /// Options for a resource over a new pool of its own, which changes nothing for anybody else. The pool is destroyed with the
-    /// last clone; its memory prefers to be on the device that is current when it is built.
+    /// Options for a resource over a new pool of its own, which changes nothing for anybody else.
+    /// The pool is destroyed with the last clone; its memory prefers to be on the device that is
+    /// current when it is built.
     ///
     /// ```
     /// use rmm_resources::CudaAsyncManagedMemoryResource;
@@ -97,7 +102,8 @@ impl CudaAsyncManagedMemoryResource {
     }
 }
 
-/// What a new [`CudaAsyncManagedMemoryResource`] with a pool of its own should be. The driver knows no maximum size for it.
+/// What a new [`CudaAsyncManagedMemoryResource`] with a pool of its own should be. The driver knows
+/// no maximum size for it.
 #[doc(alias = "cuda::memory_pool_properties")]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until it is built"]
@@ -113,7 +119,8 @@ impl CudaAsyncManagedMemoryResourceBuilder {
         self
     }
 
-    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by default.
+    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by
+    /// default.
     pub fn release_threshold(mut self, bytes: u64) -> Self {
         self.release_threshold = bytes;
         self
@@ -122,9 +129,10 @@ impl CudaAsyncManagedMemoryResourceBuilder {
     /// Makes the pool.
     ///
     /// # Errors
-    /// As [`CudaAsyncManagedMemoryResource::new`], [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
-    /// size can not be had, and [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the release
-    /// threshold.
+    /// As [`CudaAsyncManagedMemoryResource::new`],
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial size cannot be
+    /// had, and [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above
+    /// the release threshold.
     pub fn build(self) -> Result<CudaAsyncManagedMemoryResource, Error> {
         let name = CudaAsyncManagedMemoryResource::NAME;
         check_sizes(name, self.initial_size, 0, self.release_threshold)?;

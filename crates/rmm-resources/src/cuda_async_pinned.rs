@@ -15,9 +15,10 @@ use crate::kind::known_kind;
 
 /// Pinned memory of the host in stream order, from a pool of the driver's own.
 ///
-/// Host and devices may use the memory by one address, the host once the stream has passed the allocation. Every device that has
-/// memory pools is given access. Each value made by [`new`](Self::new) or [`builder`](Self::builder) has a pool of its own,
-/// destroyed with the last clone. Clones are equal, others are not. Any thread may use it. Alignments above 256 are refused
+/// Host and devices may use the memory by one address, the host once the stream has passed the
+/// allocation. Every device that has memory pools is given access. Each value made by
+/// [`new`](Self::new) or [`builder`](Self::builder) has a pool of its own, destroyed with the last
+/// clone. Clones are equal, others are not. Any thread may use it. Alignments above 256 are refused
 /// with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// ```
@@ -79,21 +80,23 @@ pub struct CudaAsyncPinnedMemoryResourceBuilder {
 impl CudaAsyncPinnedMemoryResource {
     const NAME: &str = "cuda-async-pinned";
 
-    /// A resource over a new pool of host memory, that keeps freed memory until the resource is dropped.
+    /// A resource over a new pool of host memory, that keeps freed memory until the resource is
+    /// dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device or the driver has no pools of host
-    /// memory (from CUDA 13.0 on); whatever the driver refuses.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device or the
+    /// driver has no pools of host memory (from CUDA 13.0 on); whatever the driver refuses.
     pub fn new() -> Result<Self, Error> {
         Self::builder().build()
     }
 
-    /// A resource over the driver's own pool of host memory, which is everybody's in this process and lives to its end. All
-    /// such resources are equal.
+    /// A resource over the driver's own pool of host memory, which is everybody's in this process
+    /// and lives to its end. All such resources are equal.
     ///
     /// # State of the whole process
-    /// Every device that has memory pools is given access to the pool, for everybody, and nothing takes it back. The release
-    /// threshold is left alone: it is 0 unless somebody has [set](DriverPool::set_release_threshold) another.
+    /// Every device that has memory pools is given access to the pool, for everybody, and nothing
+    /// takes it back. The release threshold is left alone: it is 0 unless somebody has
+    /// [set](DriverPool::set_release_threshold) another.
     ///
     /// ```
     /// use rmm_resources::CudaAsyncPinnedMemoryResource;
@@ -137,20 +140,22 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
         self
     }
 
-    /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the default, for no limit.
+    /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the
+    /// default, for no limit.
     pub fn maximum_size(mut self, bytes: usize) -> Self {
         self.maximum_size = bytes;
         self
     }
 
-    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by default.
+    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by
+    /// default.
     pub fn release_threshold(mut self, bytes: u64) -> Self {
         self.release_threshold = bytes;
         self
     }
 
-    /// The NUMA node of the host that the memory should be on; any by default. The device's attribute `HOST_NUMA_ID` tells the
-    /// nearest.
+    /// The NUMA node of the host that the memory should be on; any by default. The device's
+    /// attribute `HOST_NUMA_ID` tells the nearest.
     pub fn numa_node(mut self, node: c_int) -> Self {
         self.numa_node = Some(node);
         self
@@ -159,9 +164,11 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
     /// Makes the pool.
     ///
     /// # Errors
-    /// As [`CudaAsyncPinnedMemoryResource::new`], [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial
-    /// size can not be had, and [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the maximum
-    /// size or the release threshold. If there is no such NUMA node, the driver says so.
+    /// As [`CudaAsyncPinnedMemoryResource::new`],
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial size cannot be
+    /// had, and [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above
+    /// the maximum size or the release threshold. If there is no such NUMA node, the driver says
+    /// so.
     pub fn build(self) -> Result<CudaAsyncPinnedMemoryResource, Error> {
         let name = CudaAsyncPinnedMemoryResource::NAME;
         check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
@@ -213,7 +220,8 @@ pool_resource!(CudaAsyncPinnedMemoryResource, |claims| claims
     .has::<HostAccessible>()
     .knows::<MemoryKind>());
 
-// SAFETY: the devices are given access when the resource is made, and it is taken from them by unsafe code only.
+// SAFETY: the devices are given access when the resource is made, and it is taken from them by
+// unsafe code only.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncPinnedMemoryResource {}
 // SAFETY: the pool is at the host's location.
 unsafe impl HasProperty<HostAccessible> for CudaAsyncPinnedMemoryResource {}

@@ -9,10 +9,12 @@ use crate::DriverPool;
 use crate::capability::require;
 use crate::driver_pool::pool_resource;
 
-/// Device memory from a pool of the driver's that somebody else keeps: a device's default one, or one that another library made.
+/// Device memory from a pool of the driver's that somebody else keeps: a device's default one, or
+/// one that another library made.
 ///
-/// The pool is not destroyed with the resource. Two are equal if they are over the same pool. Any thread may use it. Alignments
-/// above 256 are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+/// The pool is not destroyed with the resource. Two are equal if they are over the same pool. Any
+/// thread may use it. Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -42,15 +44,16 @@ pub struct CudaAsyncViewMemoryResource {
 impl CudaAsyncViewMemoryResource {
     const NAME: &str = "cuda-async-view";
 
-    /// A resource over a device's default pool, which lives as long as the process, and which `cudaMallocAsync` takes memory from
-    /// unless the program has set another one.
+    /// A resource over a device's default pool, which lives as long as the process, and which
+    /// `cudaMallocAsync` takes memory from unless the program has set another one.
     ///
-    /// The pool is everybody's in this process, and nothing about it is changed. Its release threshold is 0 unless somebody has
-    /// [set](DriverPool::set_release_threshold) another: freed memory goes back to the device at each synchronization.
+    /// The pool is everybody's in this process, and nothing about it is changed. Its release
+    /// threshold is 0 unless somebody has [set](DriverPool::set_release_threshold) another: freed
+    /// memory goes back to the device at each synchronization.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no memory pools; whatever the driver
-    /// refuses.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no memory
+    /// pools; whatever the driver refuses.
     #[doc(alias = "cudaDeviceGetDefaultMemPool")]
     #[doc(alias = "cuda::device_default_memory_pool")]
     pub fn of_default_pool(device: Device) -> Result<Self, Error> {
@@ -60,7 +63,7 @@ impl CudaAsyncViewMemoryResource {
         // SAFETY: `pool` may be written to.
         let code = unsafe { driver.cuDeviceGetDefaultMemPool(&raw mut pool, device.as_raw()) };
         check("cuDeviceGetDefaultMemPool", code)?;
-        // SAFETY: a default pool can not be destroyed.
+        // SAFETY: a default pool cannot be destroyed.
         let pool = unsafe { DriverPool::borrowed(pool) };
         Ok(Self { pool: Arc::new(pool) })
     }
@@ -82,12 +85,14 @@ impl CudaAsyncViewMemoryResource {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for the null handle, and
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device has no memory pools.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for the null handle,
+    /// and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device has
+    /// no memory pools.
     ///
     /// # Safety
-    /// The pool exists until this value, its clones and all memory from them are gone; new memory may be allocated from it (it is
-    /// not an imported one); and the current device may use its memory, now and later.
+    /// The pool exists until this value, its clones and all memory from them are gone; new memory
+    /// may be allocated from it (it is not an imported one); and the current device may use its
+    /// memory, now and later.
     pub unsafe fn from_raw(pool: CuMemPool) -> Result<Self, Error> {
         if pool.is_null() {
             return Err(Error::invalid_argument(Self::NAME, "the pool's handle is null"));

@@ -8,8 +8,8 @@ fn initial() -> AnyResource {
     AnyResource::new(CudaMemoryResource::new())
 }
 
-/// The current device's resource: the one that was set, or else a [`CudaMemoryResource`]. The result stays valid whatever is
-/// set later. Takes a lock for a moment, which all devices share.
+/// The current device's resource: the one that was set, or else a [`CudaMemoryResource`]. The
+/// result stays valid whatever is set later. Takes a lock for a moment, which all devices share.
 ///
 /// ```
 /// use rmm_resources::{CudaMemoryResource, current_device_resource};
@@ -55,8 +55,8 @@ pub fn per_device_resource(device: Device) -> Result<AnyResource, Error> {
 
 /// Makes a resource the current device's, and returns the one before.
 ///
-/// A handle to the resource is kept: its own clone, to the end of the process unless another is set. It should be one for this
-/// device's memory.
+/// A handle to the resource is kept: its own clone, to the end of the process unless another is
+/// set. It should be one for this device's memory.
 ///
 /// ```
 /// use rmm_resources::{CudaAsyncMemoryResource, current_device_resource, set_current_device_resource};
@@ -79,7 +79,8 @@ pub fn set_current_device_resource(resource: &impl DeviceResource) -> Result<Any
     set_per_device_resource(Device::current()?, resource)
 }
 
-/// Makes a resource that of a device, and returns the one before, as [`set_current_device_resource`].
+/// Makes a resource that of a device, and returns the one before, as
+/// [`set_current_device_resource`].
 ///
 /// ```
 /// use rmm_core::Device;

@@ -27,9 +27,11 @@ pub(crate) use resource::pool_resource;
 pub use sharing::ImportedPool;
 
 /// A pool of the driver's (`cudaMemPool_t`), below a resource such as
-/// [`CudaAsyncMemoryResource`](crate::CudaAsyncMemoryResource): what it holds, and how it is set up.
+/// [`CudaAsyncMemoryResource`](crate::CudaAsyncMemoryResource): what it holds, and how it is set
+/// up.
 ///
-/// It has no clones; two are equal if they are the same pool of the driver's. Any thread may use it.
+/// It has no clones; two are equal if they are the same pool of the driver's. Any thread may use
+/// it.
 ///
 /// ```
 /// use rmm_resources::{CudaAsyncMemoryResource, PoolReuse};
@@ -54,7 +56,8 @@ pub use sharing::ImportedPool;
 #[derive(Debug)]
 pub struct DriverPool {
     /// # Invariant
-    /// A pool that lives for as long as this does: its own, destroyed when it is dropped, or one that somebody else keeps.
+    /// A pool that lives for as long as this does: its own, destroyed when it is dropped, or one
+    /// that somebody else keeps.
     handle: CuMemPool,
     is_owned: bool,
     /// Whether its memory is known to be managed, and so every device's.
@@ -100,7 +103,8 @@ impl DriverPool {
         self.handle
     }
 
-    /// Gives freed memory back to the system until the pool holds no more than `keep` bytes, as far as it can.
+    /// Gives freed memory back to the system until the pool holds no more than `keep` bytes, as far
+    /// as it can.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -122,7 +126,7 @@ impl DriverPool {
         // SAFETY: both may be written to.
         let code = unsafe { driver.cuMemGetDefaultMemPool(&raw mut pool, &raw mut location, kind) };
         check("cuMemGetDefaultMemPool", code)?;
-        // SAFETY: a default pool can not be destroyed.
+        // SAFETY: a default pool cannot be destroyed.
         let mut pool = unsafe { Self::borrowed(pool) };
         pool.is_managed = kind == CuMemAllocationType::MANAGED;
         Ok(pool)
@@ -189,7 +193,8 @@ impl DriverPool {
         let driver = calls_for(Some(stream))?;
         let mut pointer = DevicePtr::NULL;
         let bytes = layout.size();
-        // SAFETY: `pointer` may be written to, the pool exists, and so does the stream while it is borrowed.
+        // SAFETY: `pointer` may be written to, the pool exists, and so does the stream while it is
+        // borrowed.
         let code = unsafe {
             driver.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, self.handle, stream.as_raw())
         };
@@ -199,7 +204,8 @@ impl DriverPool {
     }
 
     /// # Safety
-    /// As for [`Resource::deallocate`](rmm_core::Resource::deallocate) of a resource over this pool.
+    /// As for [`Resource::deallocate`](rmm_core::Resource::deallocate) of a resource over this
+    /// pool.
     #[expect(
         clippy::unused_self,
         reason = "the contract is about this pool; the driver finds it by the address"
@@ -213,12 +219,13 @@ impl DriverPool {
         if layout.size() == 0 {
             return;
         }
-        // After a reset of the device the stream's handle may be another stream's. A question that fails for another reason is asked again.
+        // After a reset of the device the stream's handle may be another stream's. A question that
+        // fails for another reason is asked again.
         if let Some(driver) = calls_for_freeing()
             && ask_again(|| stream.check_context()).is_ok()
         {
-            // SAFETY: by the caller's contract the memory came from this pool and is not freed yet, and all uses are ordered
-            // before this place on the stream.
+            // SAFETY: by the caller's contract the memory came from this pool and is not freed yet,
+            // and all uses are ordered before this place on the stream.
             let _stays_allocated = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };
         }
     }
@@ -244,7 +251,8 @@ impl DriverPool {
     }
 
     /// # Safety
-    /// As for [`SyncResource::deallocate_sync`](rmm_core::SyncResource::deallocate_sync) of a resource over this pool.
+    /// As for [`SyncResource::deallocate_sync`](rmm_core::SyncResource::deallocate_sync) of a
+    /// resource over this pool.
     pub(crate) unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if layout.size() == 0 {
             return;
@@ -257,10 +265,12 @@ impl DriverPool {
             // Both are captured or wait for one that is: the block stays allocated.
             return;
         };
-        // SAFETY: the caller's contract: all uses have completed, so they are ordered before anything.
+        // SAFETY: the caller's contract: all uses have completed, so they are ordered before
+        // anything.
         unsafe { self.deallocate(stream, pointer, layout) };
         if driver_for_drop().is_some() {
-            // What other streams may do with the memory is the driver's to order; a failure here is reported by the next call.
+            // What other streams may do with the memory is the driver's to order; a failure here is
+            // reported by the next call.
             let _reported_later = stream.synchronize();
         }
     }
@@ -272,8 +282,8 @@ impl Drop for DriverPool {
             && let Some(driver) = driver_for_drop()
         {
             let _relaxed = RelaxedCapture::enter();
-            // SAFETY: the pool exists, and this is its last use: whoever holds memory of it holds the resource too. A failure
-            // means that the driver is gone: nothing is left to free.
+            // SAFETY: the pool exists, and this is its last use: whoever holds memory of it holds
+            // the resource too. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuMemPoolDestroy(self.handle) };
         }
     }
@@ -288,7 +298,8 @@ impl PartialEq for DriverPool {
 
 impl Eq for DriverPool {}
 
-/// A default stream that is neither captured nor blocked by a capture: for calls that are in no stream's order.
+/// A default stream that is neither captured nor blocked by a capture: for calls that are in no
+/// stream's order.
 fn default_stream_that_runs(resource: &'static str) -> Result<StreamRef<'static>, Error> {
     let _none_needed = driver_in_context();
     let is_blocked = |stream: &StreamRef<'_>| match stream.is_capturing() {
@@ -302,7 +313,8 @@ fn default_stream_that_runs(resource: &'static str) -> Result<StreamRef<'static>
     })
 }
 
-/// Refuses an initial size that the pool could not reach, or would give back at once. A maximum of 0 is none.
+/// Refuses an initial size that the pool could not reach, or would give back at once. A maximum of
+/// 0 is none.
 pub(crate) fn check_sizes(
     resource: &'static str,
     initial: usize,

@@ -13,12 +13,14 @@ use crate::kind::known_kind;
 
 /// Ordinary memory of the host, from the program's global allocator.
 ///
-/// The host may use it and devices may not: see [`SystemMemoryResource`](crate::SystemMemoryResource) for devices that can. No
-/// driver is needed. Any alignment is honoured that the allocator honours. It has no state, so any two are equal: memory from
-/// one may be freed by another. Any thread may use it.
+/// The host may use it and devices may not: see
+/// [`SystemMemoryResource`](crate::SystemMemoryResource) for devices that can. No driver is needed.
+/// Any alignment is honoured that the allocator honours. It has no state, so any two are equal:
+/// memory from one may be freed by another. Any thread may use it.
 ///
-/// Allocating ignores the stream. Freeing in stream order waits for the stream first, since what is freed is anyone's at once;
-/// if the stream can not be waited for, because it is being captured or its work has failed, the memory stays allocated.
+/// Allocating ignores the stream. Freeing in stream order waits for the stream first, since what is
+/// freed is anyone's at once; if the stream cannot be waited for, because it is being captured or
+/// its work has failed, the memory stays allocated.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -60,7 +62,8 @@ impl HostMemoryResource {
     }
 }
 
-// SAFETY: the allocator hands out each piece of memory once until it is freed, aligned as asked for.
+// SAFETY: the allocator hands out each piece of memory once until it is freed, aligned as asked
+// for.
 unsafe impl SyncResource for HostMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         host_block::allocate(Self::NAME, layout)
@@ -87,7 +90,8 @@ unsafe impl SyncResource for HostMemoryResource {
     }
 }
 
-// SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work that used it is done.
+// SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work
+// that used it is done.
 unsafe impl Resource for HostMemoryResource {
     fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
@@ -95,7 +99,8 @@ unsafe impl Resource for HostMemoryResource {
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
+            // stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
     }

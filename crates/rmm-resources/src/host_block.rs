@@ -20,7 +20,8 @@ pub(crate) fn allocate(resource: &'static str, layout: Layout) -> Result<DeviceP
 /// Frees.
 ///
 /// # Safety
-/// The block came from [`allocate`] with this layout, is not freed already, and nothing uses it any more.
+/// The block came from [`allocate`] with this layout, is not freed already, and nothing uses it any
+/// more.
 pub(crate) unsafe fn free(pointer: DevicePtr, layout: Layout) {
     // An address that came from `allocate` fits.
     let Ok(address) = usize::try_from(pointer.0) else {
@@ -31,6 +32,7 @@ pub(crate) unsafe fn free(pointer: DevicePtr, layout: Layout) {
         return;
     }
     let block: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: by the caller's contract the allocator gave this block for this layout, and it is not freed.
+    // SAFETY: by the caller's contract the allocator gave this block for this layout, and it is not
+    // freed.
     unsafe { std::alloc::dealloc(block, layout) };
 }

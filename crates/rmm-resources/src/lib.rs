@@ -14,8 +14,9 @@
 //! | [`SamHeadroomMemoryResource`] | host, better kept on the device | devices that can, and host | no: the global allocator |
 //! | [`HostMemoryResource`] | host | host | no: the global allocator |
 //!
-//! What a machine lacks is told when a resource is made: [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported), with the
-//! device and what it can not do. Resources over driver pools show the pool as a [`DriverPool`].
+//! What a machine lacks is told when a resource is made:
+//! [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported), with the device and what it cannot
+//! do. Resources over driver pools show the pool as a [`DriverPool`].
 //!
 //! And the resource that each device uses where a program names none: [`current_device_resource`],
 //! [`set_current_device_resource`]. Resources that divide memory up are in `rmm-adaptors`.

@@ -11,17 +11,20 @@ use rmm_sys::MEM_ATTACH_GLOBAL;
 use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
 
-/// Managed memory from `cudaMallocManaged`, which moves between the host and the devices as they touch it.
+/// Managed memory from `cudaMallocManaged`, which moves between the host and the devices as they
+/// touch it.
 ///
-/// Every stream of every device may use it, and so may the host. There may be more of it than a device has memory. On devices
-/// whose attribute `CONCURRENT_MANAGED_ACCESS` is 0 (on Windows, and before Pascal) the host must not touch it while any work
-/// runs on the device.
+/// Every stream of every device may use it, and so may the host. There may be more of it than a
+/// device has memory. On devices whose attribute `CONCURRENT_MANAGED_ACCESS` is 0 (on Windows, and
+/// before Pascal) the host must not touch it while any work runs on the device.
 ///
-/// Alignments above 256 are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). It has no state,
-/// so any two are equal: memory from one may be freed by another. Any thread may use it.
+/// Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). It has no state, so any
+/// two are equal: memory from one may be freed by another. Any thread may use it.
 ///
-/// Allocating does not wait for the stream, and no call spoils a capture. Freeing in stream order waits for the stream first; if that fails, because the stream is being
-/// captured or its work has failed, the memory stays allocated.
+/// Allocating does not wait for the stream, and no call spoils a capture. Freeing in stream order
+/// waits for the stream first; if that fails, because the stream is being captured or its work has
+/// failed, the memory stays allocated.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -71,8 +74,8 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
     Ok(pointer)
 }
 
-// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, and larger
-// alignments are refused.
+// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at
+// least, and larger alignments are refused.
 unsafe impl SyncResource for ManagedMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(None, layout)
@@ -83,7 +86,8 @@ unsafe impl SyncResource for ManagedMemoryResource {
             return;
         }
         if let Some(driver) = calls_for_freeing() {
-            // SAFETY: by the caller's contract the memory came from `cuMemAllocManaged` and is not freed yet.
+            // SAFETY: by the caller's contract the memory came from `cuMemAllocManaged` and is not
+            // freed yet.
             let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
         }
     }
@@ -104,8 +108,8 @@ unsafe impl SyncResource for ManagedMemoryResource {
     }
 }
 
-// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
-// done.
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
+// when the work that used it is done.
 unsafe impl Resource for ManagedMemoryResource {
     fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(Some(stream), layout)
@@ -113,7 +117,8 @@ unsafe impl Resource for ManagedMemoryResource {
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
+            // stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
     }

@@ -41,16 +41,16 @@ impl Default for PinnedFlags {
     }
 }
 
-/// Pinned memory of the host from `cudaHostAlloc`: it stays where it is, devices use it over the bus, and copies to and from it are
-/// truly asynchronous.
+/// Pinned memory of the host from `cudaHostAlloc`: it stays where it is, devices use it over the
+/// bus, and copies to and from it are truly asynchronous.
 ///
 /// Host and devices use it by one address. Alignments above 256 are refused with
-/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). Any two are equal, whatever their flags: memory from one
-/// may be freed by another. Any thread may use it.
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). Any two are equal,
+/// whatever their flags: memory from one may be freed by another. Any thread may use it.
 ///
-/// Allocating does not wait for the stream, and no call spoils a capture. Freeing in stream order waits for the stream first; if that fails, because the stream is being
-/// captured or its work has failed, the memory stays allocated. Both are slow for
-/// large blocks: put a pool above it.
+/// Allocating does not wait for the stream, and no call spoils a capture. Freeing in stream order
+/// waits for the stream first; if that fails, because the stream is being captured or its work has
+/// failed, the memory stays allocated. Both are slow for large blocks: put a pool above it.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -109,7 +109,8 @@ impl PartialEq for PinnedHostMemoryResource {
 
 impl Eq for PinnedHostMemoryResource {}
 
-/// The address that the device knows the block by, if that is the host's too and is aligned as asked for.
+/// The address that the device knows the block by, if that is the host's too and is aligned as
+/// asked for.
 fn common_address(driver: &Driver, block: *mut c_void, layout: Layout) -> Result<DevicePtr, Error> {
     let mut pointer = DevicePtr::NULL;
     // SAFETY: `pointer` may be written to, and the block was pinned by the caller.
@@ -152,8 +153,8 @@ impl PinnedHostMemoryResource {
     }
 }
 
-// SAFETY: the driver hands out each piece of memory once until it is freed; that devices reach it by this address and that it is
-// aligned is looked at.
+// SAFETY: the driver hands out each piece of memory once until it is freed; that devices reach it
+// by this address and that it is aligned is looked at.
 unsafe impl SyncResource for PinnedHostMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(None, layout)
@@ -167,8 +168,8 @@ unsafe impl SyncResource for PinnedHostMemoryResource {
         }
         if let Some(driver) = calls_for_freeing() {
             let block: *mut c_void = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: by the caller's contract the memory came from `cuMemHostAlloc`, is not freed yet, and all uses have
-            // completed.
+            // SAFETY: by the caller's contract the memory came from `cuMemHostAlloc`, is not freed
+            // yet, and all uses have completed.
             let _stays_allocated = unsafe { driver.cuMemFreeHost(block) };
         }
     }
@@ -189,8 +190,8 @@ unsafe impl SyncResource for PinnedHostMemoryResource {
     }
 }
 
-// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed when the work that used it is
-// done.
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
+// when the work that used it is done.
 unsafe impl Resource for PinnedHostMemoryResource {
     fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(Some(stream), layout)
@@ -198,7 +199,8 @@ unsafe impl Resource for PinnedHostMemoryResource {
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
+            // stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
     }

@@ -12,15 +12,18 @@ use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
 use crate::SystemMemoryResource;
 use crate::capability::{calls_for, is_done, require_driver};
 
-/// Memory as from [`SystemMemoryResource`], of which the driver is advised to keep the first part on the device and the rest on the
-/// host, so that so many bytes of the device stay free: the headroom, for what must have device memory.
+/// Memory as from [`SystemMemoryResource`], of which the driver is advised to keep the first part
+/// on the device and the rest on the host, so that so many bytes of the device stay free: the
+/// headroom, for what must have device memory.
 ///
-/// Each allocation asks the device for its free memory `f`. With a headroom `h`, the first `min(bytes, f - h)` bytes, rounded
-/// down to 256, are better kept on the stream's device (the current one, without a stream), and the others on the host. Advice is not a reservation: memory
-/// takes its place when it is first touched. It is withdrawn when the memory is freed, because the system may hand out the same
-/// addresses again.
+/// Each allocation asks the device for its free memory `f`. With a headroom `h`, the first
+/// `min(bytes, f - h)` bytes, rounded down to 256, are better kept on the stream's device (the
+/// current one, without a stream), and the others on the host. Advice is not a reservation: memory
+/// takes its place when it is first touched. It is withdrawn when the memory is freed, because the
+/// system may hand out the same addresses again.
 ///
-/// Alignment, stream order and threads are as with [`SystemMemoryResource`]. Two are equal if their headrooms are.
+/// Alignment, stream order and threads are as with [`SystemMemoryResource`]. Two are equal if their
+/// headrooms are.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -54,8 +57,9 @@ impl SamHeadroomMemoryResource {
     /// A resource that leaves `headroom` bytes of the device free.
     ///
     /// # Errors
-    /// As [`SystemMemoryResource::new`], and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older
-    /// than CUDA 12.2.
+    /// As [`SystemMemoryResource::new`], and
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than
+    /// CUDA 12.2.
     pub fn new(headroom: usize) -> Result<Self, Error> {
         let system = SystemMemoryResource::for_resource(Self::NAME)?;
         require_driver(Self::NAME, 12020, "advice on where memory is kept")?;
@@ -100,7 +104,8 @@ fn advise(
     check("cuMemAdvise_v2", unsafe { driver.cuMemAdvise_v2(start, bytes, advice, location) })
 }
 
-// SAFETY: the memory is that of `SystemMemoryResource`; where it is kept changes nothing about who may use it.
+// SAFETY: the memory is that of `SystemMemoryResource`; where it is kept changes nothing about who
+// may use it.
 unsafe impl SyncResource for SamHeadroomMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
@@ -121,7 +126,8 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
         }
         if let Some(driver) = driver_for_drop() {
             let unset = CuMemAdvise::UNSET_PREFERRED_LOCATION;
-            // SAFETY: takes no pointer that is read or written through. Advice that stays costs speed, nothing else.
+            // SAFETY: takes no pointer that is read or written through. Advice that stays costs
+            // speed, nothing else.
             let _stays = unsafe { driver.cuMemAdvise_v2(pointer, layout.size(), unset, AT_HOST) };
         }
         // SAFETY: the caller's contract.
@@ -156,7 +162,8 @@ unsafe impl Resource for SamHeadroomMemoryResource {
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
+            // stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
     }

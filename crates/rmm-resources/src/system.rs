@@ -12,14 +12,16 @@ use rmm_sys::CuDeviceAttribute;
 use crate::capability::{is_done, require};
 use crate::host_block;
 
-/// Ordinary memory of the host, from the program's global allocator, on machines whose device can use it as it is: over the host's
-/// own page tables (ATS, such as Grace Hopper) or by faults that the system serves (HMM).
+/// Ordinary memory of the host, from the program's global allocator, on machines whose device can
+/// use it as it is: over the host's own page tables (ATS, such as Grace Hopper) or by faults that
+/// the system serves (HMM).
 ///
-/// Blocks are aligned to 256 bytes at least, and to any power of two that is asked for. It has no state, so any two are equal:
-/// memory from one may be freed by another. Any thread may use it.
+/// Blocks are aligned to 256 bytes at least, and to any power of two that is asked for. It has no
+/// state, so any two are equal: memory from one may be freed by another. Any thread may use it.
 ///
-/// Allocating ignores the stream. Freeing in stream order waits for the stream first, since what is freed is anyone's at once;
-/// if the stream can not be waited for, because it is being captured or its work has failed, the memory stays allocated.
+/// Allocating ignores the stream. Freeing in stream order waits for the stream first, since what is
+/// freed is anyone's at once; if the stream cannot be waited for, because it is being captured or
+/// its work has failed, the memory stays allocated.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -52,8 +54,8 @@ impl SystemMemoryResource {
     /// The resource, for the devices that are like the current one.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device can not use ordinary memory of the
-    /// host; if there is no driver or no device.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device cannot
+    /// use ordinary memory of the host; if there is no driver or no device.
     pub fn new() -> Result<Self, Error> {
         Self::for_resource(Self::NAME)
     }
@@ -61,7 +63,7 @@ impl SystemMemoryResource {
     /// As [`new`](Self::new); errors name the resource that it is for.
     pub(crate) fn for_resource(name: &'static str) -> Result<Self, Error> {
         let needed = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
-        require(name, Device::current()?, needed, "can not use pageable memory of the host")?;
+        require(name, Device::current()?, needed, "cannot use pageable memory of the host")?;
         Ok(Self(()))
     }
 }
@@ -72,7 +74,8 @@ impl fmt::Debug for SystemMemoryResource {
     }
 }
 
-/// The layout that the allocator is asked for: what devices use does not share its first and last 256 bytes with other things.
+/// The layout that the allocator is asked for: what devices use does not share its first and last
+/// 256 bytes with other things.
 fn widened(layout: Layout) -> Result<Layout, Error> {
     let bytes = layout.size().checked_next_multiple_of(CUDA_ALLOCATION_ALIGNMENT);
     bytes
@@ -83,8 +86,9 @@ fn widened(layout: Layout) -> Result<Layout, Error> {
         .ok_or_else(|| Error::out_of_memory(SystemMemoryResource::NAME).with_layout(layout))
 }
 
-// SAFETY: the allocator hands out each piece of memory once until it is freed, aligned as asked for, and every stream may use it
-// at once: that the device reaches it was asked when the resource was made.
+// SAFETY: the allocator hands out each piece of memory once until it is freed, aligned as asked
+// for, and every stream may use it at once: that the device reaches it was asked when the resource
+// was made.
 unsafe impl SyncResource for SystemMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
@@ -95,10 +99,10 @@ unsafe impl SyncResource for SystemMemoryResource {
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        // A layout that can not be widened was never allocated.
+        // A layout that cannot be widened was never allocated.
         if let Ok(widened) = widened(layout) {
-            // SAFETY: by the caller's contract the block came from `allocate_sync` with this layout, is not freed already, and
-            // all uses have completed.
+            // SAFETY: by the caller's contract the block came from `allocate_sync` with this
+            // layout, is not freed already, and all uses have completed.
             unsafe { host_block::free(pointer, widened) }
         }
     }
@@ -119,7 +123,8 @@ unsafe impl SyncResource for SystemMemoryResource {
     }
 }
 
-// SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work that used it is done.
+// SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work
+// that used it is done.
 unsafe impl Resource for SystemMemoryResource {
     fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
@@ -127,7 +132,8 @@ unsafe impl Resource for SystemMemoryResource {
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the stream have completed.
+            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
+            // stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
     }

@@ -19,23 +19,28 @@ use space::{Place, Space};
 use crate::capability::{calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
 
-/// Device memory that is mapped at addresses which were reserved before, so that successive blocks are neighbours wherever possible, and a
-/// block can be asked for at an address.
+/// Device memory that is mapped at addresses which were reserved before, so that successive blocks
+/// are neighbours wherever possible, and a block can be asked for at an address.
 ///
-/// It is made to lie below a pool: the pool extends its memory by what is missing instead of taking another piece, and gives back what is
-/// free in the middle. [`ExtendableResource`] is how. Give each pool a resource of its own: two that share one are in each other's way.
+/// It is made to lie below a pool: the pool extends its memory by what is missing instead of taking
+/// another piece, and gives back what is free in the middle. [`ExtendableResource`] is how. Give
+/// each pool a resource of its own: two that share one are in each other's way.
 ///
-/// Blocks are rounded up to the page size (2 MiB by default), and each costs four calls to the driver, some 36 us on an H200, whatever
-/// its size. All of it is of the device that was current when the resource was made, whichever is current at the call. Alignments above
-/// 256 are refused with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+/// Blocks are rounded up to the page size (2 MiB by default), and each costs four calls to the
+/// driver, some 36 us on an H200, whatever its size. All of it is of the device that was current
+/// when the resource was made, whichever is current at the call. Alignments above 256 are refused
+/// with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// Allocating does not wait for the stream, which must be of a device that may use the memory:
-/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) otherwise. No call spoils a capture. Freeing unmaps the block, which must not be in use any more, and does not wait by itself:
-/// [`deallocate_sync`](SyncResource::deallocate_sync) asks for uses that have completed, and [`deallocate`](Resource::deallocate) waits for
-/// the stream first; if that fails, because it is being captured or its work has failed, the memory stays allocated.
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) otherwise. No call spoils a
+/// capture. Freeing unmaps the block, which must not be in use any more, and does not wait by
+/// itself: [`deallocate_sync`](SyncResource::deallocate_sync) asks for uses that have completed,
+/// and [`deallocate`](Resource::deallocate) waits for the stream first; if that fails, because it
+/// is being captured or its work has failed, the memory stays allocated.
 ///
-/// It is a handle: clones share the addresses, and are equal. They are given back when the last clone is dropped; where a block was not
-/// freed before, its addresses and memory stay. Any thread may use it.
+/// It is a handle: clones share the addresses, and are equal. They are given back when the last
+/// clone is dropped; where a block was not freed before, its addresses and memory stay. Any thread
+/// may use it.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -83,7 +88,8 @@ impl VirtualMemoryResource {
     /// A resource of the current device, with pages of the device's own size.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual memory management.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
+    /// memory management.
     pub fn new() -> Result<Self, Error> {
         Self::builder().build()
     }
@@ -125,8 +131,8 @@ impl PartialEq for VirtualMemoryResource {
 
 impl Eq for VirtualMemoryResource {}
 
-// SAFETY: addresses are taken by one block at a time, each with memory of its own, and a page is aligned to 256 bytes at least; larger
-// alignments are refused. Equal handles share the addresses.
+// SAFETY: addresses are taken by one block at a time, each with memory of its own, and a page is
+// aligned to 256 bytes at least; larger alignments are refused. Equal handles share the addresses.
 unsafe impl SyncResource for VirtualMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
@@ -165,7 +171,8 @@ unsafe impl SyncResource for VirtualMemoryResource {
     }
 }
 
-// SAFETY: blocks start at the page's multiples and take up their size rounded up to pages, of addresses that the same devices may use.
+// SAFETY: blocks start at the page's multiples and take up their size rounded up to pages, of
+// addresses that the same devices may use.
 unsafe impl ExtendableResource for VirtualMemoryResource {
     fn page_size(&self) -> usize {
         self.space.page
@@ -192,8 +199,8 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
     }
 }
 
-// SAFETY: memory that every stream may use at once is usable by later work, and memory is unmapped when the work that used it is
-// done.
+// SAFETY: memory that every stream may use at once is usable by later work, and memory is unmapped
+// when the work that used it is done.
 unsafe impl Resource for VirtualMemoryResource {
     fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() > 0 {
@@ -210,7 +217,8 @@ unsafe impl Resource for VirtualMemoryResource {
                 && stream.check_context().is_err_and(|error| error.is_context_lost())
         };
         if layout.size() > 0 && (is_done(stream) || !process_is_exiting() && has_ended()) {
-            // SAFETY: the caller's contract; the uses that are ordered before this place on the stream have completed.
+            // SAFETY: the caller's contract; the uses that are ordered before this place on the
+            // stream have completed.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
     }
@@ -223,7 +231,8 @@ unsafe impl Resource for VirtualMemoryResource {
     }
 }
 
-// SAFETY: the device is given access before a block is handed out, and it is not taken from it before the block is freed.
+// SAFETY: the device is given access before a block is handed out, and it is not taken from it
+// before the block is freed.
 unsafe impl HasProperty<DeviceAccessible> for VirtualMemoryResource {}
 
 known_kind!(VirtualMemoryResource, Device);

@@ -1,4 +1,5 @@
-//! Memory that is freed after the process has begun to exit: nothing calls the driver, which may be unloaded by then.
+//! Memory that is freed after the process has begun to exit: nothing calls the driver, which may be
+//! unloaded by then.
 //!
 //! RMM #2202, #2366: destructors called a driver that was gone.
 
@@ -57,9 +58,11 @@ fn resources() -> Result<[Box<dyn Resource>; 12], Error> {
     ])
 }
 
-/// Registered before the library has made anything, so it runs after the library has noticed the end.
+/// Registered before the library has made anything, so it runs after the library has noticed the
+/// end.
 extern "C" fn at_the_very_end() {
-    // Another thread frees: what the exiting one has for itself is gone by now, and so nobody could tell what it calls.
+    // Another thread frees: what the exiting one has for itself is gone by now, and so nobody could
+    // tell what it calls.
     let is_right = thread::spawn(free_all).join().unwrap_or(false);
     if !is_right {
         // SAFETY: ends the process at once.
@@ -78,7 +81,7 @@ fn free_all() -> bool {
             let called = machine.calls() - calls;
             if called != 0 {
                 is_right = false;
-                // If this can not be said either, the status says it.
+                // If this cannot be said either, the status says it.
                 let _unsaid = writeln!(stderr(), "{}: {called} calls to {what}", resource.name());
             }
         };

@@ -1,4 +1,5 @@
-//! The base resources on the software device. One program, so that what the tests share is written once.
+//! The base resources on the software device. One program, so that what the tests share is written
+//! once.
 
 #[path = "suite/allocator.rs"]
 mod allocator;

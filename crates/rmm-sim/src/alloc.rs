@@ -12,8 +12,9 @@ use crate::state::State;
 use crate::stream::Work;
 
 impl State {
-    /// Does what a synchronisation does for the pools of a device: memory whose frees are complete is anyone's, and
-    /// what is wholly free goes back to the device down to each pool's release threshold.
+    /// Does what a synchronisation does for the pools of a device: memory whose frees are complete
+    /// is anyone's, and what is wholly free goes back to the device down to each pool's release
+    /// threshold.
     pub(crate) fn settle_pools(&mut self, device: usize) {
         let pools: Vec<u64> = self.pools_of(device);
         for pool in pools {
@@ -36,7 +37,8 @@ impl State {
         self.pools.iter().filter(|(_, pool)| pool.device == device).map(|(&key, _)| key).collect()
     }
 
-    /// Gives back what is wholly free, as long as `keep` bytes stay. A destroyed pool without allocations goes.
+    /// Gives back what is wholly free, as long as `keep` bytes stay. A destroyed pool without
+    /// allocations goes.
     pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
         let Self { pools, streams, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return };
@@ -118,7 +120,8 @@ impl Session<'_> {
         self.admit_allocation(bytes)?;
         let mut start = self.devices[device].take(bytes);
         if start.is_none() {
-            // As the driver does, memory that pools only hold in reserve serves others before it is refused.
+            // As the driver does, memory that pools only hold in reserve serves others before it is
+            // refused.
             self.drain(Some(device));
             self.drain_pools(device);
             start = self.devices[device].take(bytes);
@@ -134,7 +137,8 @@ impl Session<'_> {
         kind: Kind,
     ) -> Result<usize, CuResult> {
         if bytes == 0 {
-            // Seen on an H200: no bytes of pinned memory are given; that they are nowhere is a guess.
+            // Seen on an H200: no bytes of pinned memory are given; that they are nowhere is a
+            // guess.
             return if kind == Kind::Pinned { Ok(0) } else { Err(CuResult::INVALID_VALUE) };
         }
         self.admit_allocation(bytes)?;
@@ -146,8 +150,8 @@ impl Session<'_> {
         Ok(start)
     }
 
-    /// Allocates from a pool, in the order of a stream, which may be of another device: the pool says where the memory is, the
-    /// stream only when it may be used.
+    /// Allocates from a pool, in the order of a stream, which may be of another device: the pool
+    /// says where the memory is, the stream only when it may be used.
     pub(crate) fn allocate_from(
         &mut self,
         key: u64,
@@ -175,8 +179,8 @@ impl Session<'_> {
             start = self.take_waiting(key, len, stream);
         }
         if start.is_none() {
-            // The last resort is to wait, whichever device's streams the memory was freed on, and to take what pools hold in
-            // reserve.
+            // The last resort is to wait, whichever device's streams the memory was freed on, and
+            // to take what pools hold in reserve.
             self.drain(None);
             self.drain_pools(device);
             let fits = self.grow_pool(key, len);
@@ -219,7 +223,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Frees memory of one of these kinds: that of pools at once, other memory when all work that may use it is done.
+    /// Frees memory of one of these kinds: that of pools at once, other memory when all work that
+    /// may use it is done.
     pub(crate) fn free(
         &mut self,
         start: usize,
@@ -233,8 +238,8 @@ impl Session<'_> {
             return Err(CuResult::INVALID_VALUE);
         };
         self.note(start);
-        // Freeing device memory waits for the device, as programs rely on. Of the host's memory nobody documents it, and of a
-        // pool's it is documented that it does not.
+        // Freeing device memory waits for the device, as programs rely on. Of the host's memory
+        // nobody documents it, and of a pool's it is documented that it does not.
         let is_of_pool = matches!(allocation.kind, Kind::Pool(..) | Kind::Imported { .. });
         let waits = !allocation.is_pinned() && !is_of_pool;
         let device = allocation.device;

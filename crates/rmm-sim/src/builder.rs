@@ -50,7 +50,8 @@ impl MachineBuilder {
         self
     }
 
-    /// The bytes of memory of each device; 16 GiB by default. Only what is touched costs memory of the host.
+    /// The bytes of memory of each device; 16 GiB by default. Only what is touched costs memory of
+    /// the host.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
@@ -68,17 +69,18 @@ impl MachineBuilder {
         self
     }
 
-    /// The driver's version as `cuDriverGetVersion` tells it, such as 12040; 13000 by default. Functions of newer
-    /// versions return `NOT_SUPPORTED`.
+    /// The driver's version as `cuDriverGetVersion` tells it, such as 12040; 13000 by default.
+    /// Functions of newer versions return `NOT_SUPPORTED`.
     pub fn driver_version(mut self, version: i32) -> Self {
         self.driver_version = version;
         self
     }
 
-    /// The value of an attribute of each device. With `PAGEABLE_MEMORY_ACCESS` at 1, devices use ordinary memory of the host
-    /// as it is; with `HOST_MEMORY_POOLS_SUPPORTED` at 0, there are no pools of host memory, and with
-    /// `HOST_NUMA_MEMORY_POOLS_SUPPORTED` at 1 there are some on NUMA node 0. With `MEMPOOL_SUPPORTED_HANDLE_TYPES` at 1 (a
-    /// file descriptor), pools of device memory are exported, and imported again in this process, on Linux.
+    /// The value of an attribute of each device. With `PAGEABLE_MEMORY_ACCESS` at 1, devices use
+    /// ordinary memory of the host as it is; with `HOST_MEMORY_POOLS_SUPPORTED` at 0, there are no
+    /// pools of host memory, and with `HOST_NUMA_MEMORY_POOLS_SUPPORTED` at 1 there are some on
+    /// NUMA node 0. With `MEMPOOL_SUPPORTED_HANDLE_TYPES` at 1 (a file descriptor), pools of device
+    /// memory are exported, and imported again in this process, on Linux.
     pub fn attribute(mut self, attribute: CuDeviceAttribute, value: i32) -> Self {
         self.attributes.push((attribute, value));
         self
@@ -90,23 +92,25 @@ impl MachineBuilder {
         self
     }
 
-    /// Whether every use of memory is checked to be ordered after what came before it and to lie in what was allocated, see
-    /// [`Machine::violations`], and calls that end a capture are told; it is by default. Calls then take some microseconds more.
+    /// Whether every use of memory is checked to be ordered after what came before it and to lie in
+    /// what was allocated, see [`Machine::violations`], and calls that end a capture are told; it
+    /// is by default. Calls then take some microseconds more.
     pub fn checks(mut self, on: bool) -> Self {
         self.checks.order = on;
         self
     }
 
-    /// Whether reads of memory that nobody has written since it was allocated are reported; they are not by default, since
-    /// copying a buffer that is partly filled is common and harmless.
+    /// Whether reads of memory that nobody has written since it was allocated are reported; they
+    /// are not by default, since copying a buffer that is partly filled is common and harmless.
     pub fn check_initialisation(mut self, on: bool) -> Self {
         self.checks.initialisation = on;
         self
     }
 
-    /// Whether reports tell where in the program the two accesses were asked for. Off by default, or on if the environment
-    /// variable `RMM_SIM_BACKTRACE` is set to anything but `0`: taking a backtrace costs some microseconds at each access.
-    /// [`check`](crate::check) needs neither: it runs a program that is wrong once more, with backtraces.
+    /// Whether reports tell where in the program the two accesses were asked for. Off by default,
+    /// or on if the environment variable `RMM_SIM_BACKTRACE` is set to anything but `0`: taking a
+    /// backtrace costs some microseconds at each access. [`check`](crate::check) needs neither: it
+    /// runs a program that is wrong once more, with backtraces.
     pub fn backtraces(mut self, on: bool) -> Self {
         self.checks.backtraces = on;
         self
@@ -122,9 +126,10 @@ impl MachineBuilder {
         self
     }
 
-    /// Whether `cuDevicePrimaryCtxReset_v2` ends memory pools, what was allocated from them, and virtual memory, too. It does not by
-    /// default: CUDA documents of `cudaDeviceReset` that memory of `cudaMallocAsync` stays, and physical memory and mappings are
-    /// of a device and not of a context. With this, what a program keeps after a reset is gone.
+    /// Whether `cuDevicePrimaryCtxReset_v2` ends memory pools, what was allocated from them, and
+    /// virtual memory, too. It does not by default: CUDA documents of `cudaDeviceReset` that memory
+    /// of `cudaMallocAsync` stays, and physical memory and mappings are of a device and not of a
+    /// context. With this, what a program keeps after a reset is gone.
     pub fn reset_ends_all(mut self, on: bool) -> Self {
         self.reset_ends_all = on;
         self
@@ -133,8 +138,8 @@ impl MachineBuilder {
     /// Builds the machine.
     ///
     /// # Panics
-    /// If the system refuses to reserve addresses: per device eight times its memory, and twice the host memory. See
-    /// [`try_build`](Self::try_build).
+    /// If the system refuses to reserve addresses: per device eight times its memory, and twice the
+    /// host memory. See [`try_build`](Self::try_build).
     pub fn build(self) -> Machine {
         self.try_build().expect("the system has addresses for the machine's memory")
     }
@@ -142,12 +147,13 @@ impl MachineBuilder {
     /// Builds the machine, if the system has addresses enough.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` if it refuses to reserve them, because their number is limited (`ulimit -v`) or another program, such
-    /// as a memory checker, needs them.
+    /// `OUT_OF_MEMORY` if it refuses to reserve them, because their number is limited (`ulimit -v`)
+    /// or another program, such as a memory checker, needs them.
     pub fn try_build(self) -> Result<Machine, CuResult> {
         let mut attributes = default_attributes();
         if self.driver_version < 13000 {
-            // An attribute that is newer than the driver, which therefore refuses to be asked for it.
+            // An attribute that is newer than the driver, which therefore refuses to be asked for
+            // it.
             attributes.remove(&CuDeviceAttribute::HOST_MEMORY_POOLS_SUPPORTED);
         }
         attributes.extend(self.attributes);

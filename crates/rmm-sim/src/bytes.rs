@@ -7,11 +7,13 @@ use crate::memory::{Kind, Place, Side};
 use crate::state::State;
 
 impl Machine {
-    /// Reads bytes of device memory at `pointer` as they are now, whatever is queued and whoever may access them.
+    /// Reads bytes of device memory at `pointer` as they are now, whatever is queued and whoever
+    /// may access them.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if the range does not lie within one live allocation, or in mappings without a gap, and for memory that the
-    /// host can use, which the program may be writing now: see [`read_shared`](Self::read_shared).
+    /// `INVALID_VALUE` if the range does not lie within one live allocation, or in mappings without
+    /// a gap, and for memory that the host can use, which the program may be writing now: see
+    /// [`read_shared`](Self::read_shared).
     pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
         let state = self.lock();
         let place = allocated(&state, pointer, target.len())?;
@@ -25,8 +27,8 @@ impl Machine {
     /// Reads bytes that the host can use too, of pinned or managed memory, as they are now.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if the range does not lie within one live allocation. Memory that the program registered is its own, and
-    /// nothing says that it is still there.
+    /// `INVALID_VALUE` if the range does not lie within one live allocation. Memory that the
+    /// program registered is its own, and nothing says that it is still there.
     ///
     /// # Safety
     /// Until this returns the program does not write these bytes, and holds no `&mut` to them.

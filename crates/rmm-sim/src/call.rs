@@ -1,7 +1,8 @@
 //! The border: how a C function of the driver becomes a call of a machine.
 //!
-//! The functions are written with `driver_calls!`, which turns pointers into [`Out`] and [`In`] at the one place where
-//! the caller's promises are taken over, so that the functions themselves are safe code.
+//! The functions are written with `driver_calls!`, which turns pointers into [`Out`] and [`In`] at
+//! the one place where the caller's promises are taken over, so that the functions themselves are
+//! safe code.
 
 use std::ffi::{c_int, c_uchar, c_uint, c_ulonglong};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,8 +50,8 @@ pub(crate) fn call(
 
 /// Writes driver functions.
 ///
-/// The part after `by` lists the arguments that may tell the machine; then comes the session's name and the body,
-/// which returns `Result<(), CuResult>`.
+/// The part after `by` lists the arguments that may tell the machine; then comes the session's name
+/// and the body, which returns `Result<(), CuResult>`.
 macro_rules! driver_calls {
     ($(fn $name:ident($($argument:ident: $type:ty),*) by [$($hint:ident),*] |$session:pat_param| $body:block)*) => {$(
         #[expect(non_snake_case, reason = "the driver's own name")]
@@ -74,7 +75,8 @@ pub(crate) trait Argument {
     /// Takes it over.
     ///
     /// # Safety
-    /// A pointer is null, or may be used as the driver's documentation of the function says until the call returns.
+    /// A pointer is null, or may be used as the driver's documentation of the function says until
+    /// the call returns.
     unsafe fn take(self) -> Self::Taken;
 }
 
@@ -99,7 +101,8 @@ impl<T> Out<T> {
     /// As [`required`](Self::required).
     pub(crate) fn put(&self, value: T) -> Result<(), CuResult> {
         self.required()?;
-        // SAFETY: by the invariant it may be written, as it is not null; C gives no promise of alignment.
+        // SAFETY: by the invariant it may be written, as it is not null; C gives no promise of
+        // alignment.
         unsafe { self.pointer.write_unaligned(value) };
         Ok(())
     }
@@ -180,7 +183,8 @@ impl<T> In<T> {
 }
 
 impl<T: Copy> In<T> {
-    /// Reads the value at `index`, which is below the count that the caller gave (one, without a count).
+    /// Reads the value at `index`, which is below the count that the caller gave (one, without a
+    /// count).
     ///
     /// # Errors
     /// `INVALID_VALUE` for a null pointer.
@@ -188,7 +192,8 @@ impl<T: Copy> In<T> {
         if self.pointer.is_null() {
             return Err(CuResult::INVALID_VALUE);
         }
-        // SAFETY: by the invariant and the documentation of `index`, the value lies in what the caller promised.
+        // SAFETY: by the invariant and the documentation of `index`, the value lies in what the
+        // caller promised.
         let value = unsafe { self.pointer.add(index) };
         // SAFETY: as above.
         Ok(unsafe { value.read_unaligned() })

@@ -1,4 +1,5 @@
-//! The driver's functions, by theme. Each has the name and the signature of the symbol that it stands for.
+//! The driver's functions, by theme. Each has the name and the signature of the symbol that it
+//! stands for.
 
 mod capture;
 mod context;

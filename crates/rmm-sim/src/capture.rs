@@ -1,7 +1,9 @@
-//! Stream capture: work that becomes part of a graph instead of running, and the calls that must not be made meanwhile.
+//! Stream capture: work that becomes part of a graph instead of running, and the calls that must
+//! not be made meanwhile.
 //!
-//! The rules are those of `cuda.h` and the programming guide; where these leave something open (which calls are "potentially
-//! unsafe", which errors spoil a capture), those that an H200 with a driver of CUDA 13.0 was seen to follow.
+//! The rules are those of `cuda.h` and the programming guide; where these leave something open
+//! (which calls are "potentially unsafe", which errors spoil a capture), those that an H200 with a
+//! driver of CUDA 13.0 was seen to follow.
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -120,7 +122,8 @@ impl State {
         }
     }
 
-    /// Lets a stream be used: not the legacy one while a stream that blocks with it is being captured.
+    /// Lets a stream be used: not the legacy one while a stream that blocks with it is being
+    /// captured.
     ///
     /// # Errors
     /// `STREAM_CAPTURE_IMPLICIT`.
@@ -134,7 +137,8 @@ impl State {
         }
     }
 
-    /// Lets a whole context be waited for or marked: not while one of its streams is being captured.
+    /// Lets a whole context be waited for or marked: not while one of its streams is being
+    /// captured.
     ///
     /// # Errors
     /// `STREAM_CAPTURE_UNSUPPORTED`.
@@ -148,7 +152,8 @@ impl State {
     /// What a stream says of itself.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while one that blocks with it is being captured.
+    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while one that blocks with it is being
+    /// captured.
     pub(crate) fn capture_status(&self, id: u64) -> Result<CuCaptureStatus, CuResult> {
         if self.captures_before_legacy(id).is_empty() {
             Ok(self.captures.status_of(id))
@@ -157,10 +162,12 @@ impl State {
         }
     }
 
-    /// Takes work that is given to a stream into the graph, if the stream is being captured; gives it back if not.
+    /// Takes work that is given to a stream into the graph, if the stream is being captured; gives
+    /// it back if not.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_INVALIDATED` if the capture is spoilt, `NOT_SUPPORTED` for work that can not be repeated.
+    /// `STREAM_CAPTURE_INVALIDATED` if the capture is spoilt, `NOT_SUPPORTED` for work that cannot
+    /// be repeated.
     pub(crate) fn capture_work(&mut self, id: u64, work: Work) -> Result<Option<Work>, CuResult> {
         if self.captures.under_way.is_empty() {
             return Ok(Some(work));
@@ -192,8 +199,8 @@ impl State {
         Ok(Some(Captured { capture: of, ends }))
     }
 
-    /// A wait of a stream for an event where one of them belongs to a capture; says whether that was so. A stream that waits for a
-    /// captured event takes part in the capture from then on.
+    /// A wait of a stream for an event where one of them belongs to a capture; says whether that
+    /// was so. A stream that waits for a captured event takes part in the capture from then on.
     ///
     /// # Errors
     /// Those of CUDA for waits across the border of a capture, which spoil it.

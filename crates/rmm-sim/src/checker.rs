@@ -14,9 +14,10 @@ use crate::trace::LeakKind;
 /// Seeds that a program is checked under unless it is told otherwise.
 const SEEDS: u64 = 8;
 
-/// Runs `program` on a fresh machine under each of several schedules: everything at once, everything as late as may be, and
-/// eight seeded ones, from the number in the environment variable `RMM_SIM_SEED` on. Each time the machine is entered, so that
-/// the program's driver calls go there.
+/// Runs `program` on a fresh machine under each of several schedules: everything at once,
+/// everything as late as may be, and eight seeded ones, from the number in the environment variable
+/// `RMM_SIM_SEED` on. Each time the machine is entered, so that the program's driver calls go
+/// there.
 ///
 /// ```
 /// use rmm_sim::Kernel;
@@ -39,16 +40,17 @@ const SEEDS: u64 = 8;
 /// ```
 ///
 /// # Panics
-/// If a run panicked, left violations or, where it returned, leaks: with all reports, and what to do to see each again. If a run
-/// called the driver on no thread that is on the machine, or on a thread that is on none: nobody would have judged those calls. Threads
-/// that the program starts [enter](Machine::enter) the machine, or all do by [`Checker::enter_all_threads`].
+/// If a run panicked, left violations or, where it returned, leaks: with all reports, and what to
+/// do to see each again. If a run called the driver on no thread that is on the machine, or on a
+/// thread that is on none: nobody would have judged those calls. Threads that the program starts
+/// [enter](Machine::enter) the machine, or all do by [`Checker::enter_all_threads`].
 #[track_caller]
 pub fn check(program: impl Fn(&Machine)) {
     Checker::new().run(program);
 }
 
-/// How programs are checked: on which machine, and under which schedules. [`check`] and [`explore`](crate::explore) are the
-/// short ways.
+/// How programs are checked: on which machine, and under which schedules. [`check`] and
+/// [`explore`](crate::explore) are the short ways.
 ///
 /// ```
 /// use rmm_sim::{Checker, Machine, Schedule};
@@ -106,8 +108,9 @@ impl Checker {
         self
     }
 
-    /// Whether threads that the program starts are on the machine by themselves, as with [`Machine::enter_all_threads`]. They are not by
-    /// default, and the check fails if one of them calls the driver without having entered the machine.
+    /// Whether threads that the program starts are on the machine by themselves, as with
+    /// [`Machine::enter_all_threads`]. They are not by default, and the check fails if one of them
+    /// calls the driver without having entered the machine.
     ///
     /// ```
     /// # let initialise = || {
@@ -168,8 +171,9 @@ impl Checker {
         );
     }
 
-    /// Runs a program that is wrong once more, and tells where it asked for what: taking that down costs too much where nothing is
-    /// wrong. `None` if nothing is wrong this time, since the program does not do the same each time.
+    /// Runs a program that is wrong once more, and tells where it asked for what: taking that down
+    /// costs too much where nothing is wrong. `None` if nothing is wrong this time, since the
+    /// program does not do the same each time.
     fn with_call_sites(&self, schedule: Schedule, program: &impl Fn(&Machine)) -> Option<String> {
         let machine = self.machine.clone().backtraces(true).schedule(schedule).build();
         self.attempt(&machine, program, |_| None).err()
@@ -180,8 +184,9 @@ impl Checker {
         self.machine.clone().build()
     }
 
-    /// Runs a program on a machine and all that it left queued; what is wrong with it, if anything is. One leak of the `excused`
-    /// kind is not. That a program which calls no driver passes is wrong, too.
+    /// Runs a program on a machine and all that it left queued; what is wrong with it, if anything
+    /// is. One leak of the `excused` kind is not. That a program which calls no driver passes is
+    /// wrong, too.
     pub(crate) fn attempt(
         &self,
         machine: &Machine,

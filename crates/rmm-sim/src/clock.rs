@@ -1,6 +1,7 @@
 //! Simulated time: what the host spends in calls and in waiting, and when work on streams is done.
 //!
-//! All of it follows from the calls alone: when an item will be done is known when it is enqueued, whenever it runs.
+//! All of it follows from the calls alone: when an item will be done is known when it is enqueued,
+//! whenever it runs.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -69,7 +70,8 @@ impl Clock {
         self.host = self.host.saturating_add(self.costs.of_call(call));
     }
 
-    /// A call that costs nothing takes the least of time, so that who asks again and again gets there.
+    /// A call that costs nothing takes the least of time, so that who asks again and again gets
+    /// there.
     pub(crate) fn tick(&mut self, call: &str) {
         if self.costs.of_call(call) == 0 {
             self.host = self.host.saturating_add(1);

@@ -1,8 +1,10 @@
-//! The life of primary contexts: made by a retain, lost by a kernel that fails, ended by a reset or the last release.
+//! The life of primary contexts: made by a retain, lost by a kernel that fails, ended by a reset or
+//! the last release.
 //!
-//! A reset frees the memory of the context and destroys its streams and events. It does not release the context: the count of
-//! retains stays, and the next retain makes a new context, with the same handle, as CUDA documents for
-//! `cuDevicePrimaryCtxReset`. Handles and addresses are handed out again at once, so that a program which keeps one is found out.
+//! A reset frees the memory of the context and destroys its streams and events. It does not release
+//! the context: the count of retains stays, and the next retain makes a new context, with the same
+//! handle, as CUDA documents for `cuDevicePrimaryCtxReset`. Handles and addresses are handed out
+//! again at once, so that a program which keeps one is found out.
 #![forbid(unsafe_code)]
 
 use rmm_sys::{CuResult, CuStream};
@@ -62,7 +64,8 @@ impl State {
         self.streams.get(stream).map_or(Ok(()), |stream| self.failure_of(stream.device))
     }
 
-    /// The device whose context an argument is of. Contexts themselves name none: calls take them for other contexts than their own.
+    /// The device whose context an argument is of. Contexts themselves name none: calls take them
+    /// for other contexts than their own.
     fn device_named(&self, hint: Hint) -> Option<usize> {
         let word = match hint {
             Hint::Address(address) => return self.allocation_at(address).map(|found| found.device),
@@ -203,8 +206,8 @@ impl Session<'_> {
         if looks_at_work(call) { self.refuse_in_failed_context(call, hints) } else { Ok(()) }
     }
 
-    /// A kernel of a device has failed: what is queued in its context never runs. Work of a context that is lost is known to be at
-    /// nothing any more, so that nothing races with it.
+    /// A kernel of a device has failed: what is queued in its context never runs. Work of a context
+    /// that is lost is known to be at nothing any more, so that nothing races with it.
     pub(crate) fn fail_context(&mut self, device: usize, code: CuResult) {
         if self.devices[device].failed.is_some() {
             return;
@@ -216,7 +219,8 @@ impl Session<'_> {
         self.machine.0.ran.notify_all();
     }
 
-    /// Ends the context of a device, and all that is in it. What runs there now is waited for; what is queued never runs.
+    /// Ends the context of a device, and all that is in it. What runs there now is waited for; what
+    /// is queued never runs.
     pub(crate) fn end_context(&mut self, device: usize, by: &'static str) {
         if self.devices[device].context_id.is_none() {
             return;
@@ -257,7 +261,8 @@ impl Session<'_> {
         device.peers.clear();
         device.barrier = Points::default();
         device.legacy_stream = legacy;
-        // What a kernel has failed with stays: an H200 gives a process no context after that, reset or not.
+        // What a kernel has failed with stays: an H200 gives a process no context after that, reset
+        // or not.
         device.context_id = None;
         self.machine.0.ran.notify_all();
     }

@@ -9,10 +9,11 @@ use crate::stream::Work;
 /// What calls of the driver take on the host, and work takes on a device, in simulated time: see
 /// [`Machine::time`](crate::Machine::time).
 ///
-/// By default they are what was measured on an H200, with one thread: 180 ns to record an event, 150 ns to query one, 200 ns to
-/// make a stream wait, 440 ns for each half of a stream-ordered allocation and free, 29.5 us for each half of a plain one,
-/// 870 ns to put work on a stream, and 60 ns for calls that only ask. What was not measured is set like its nearest kin. Work
-/// takes a microsecond and, where it moves bytes, a nanosecond more for each KiB.
+/// By default they are what was measured on an H200, with one thread: 180 ns to record an event,
+/// 150 ns to query one, 200 ns to make a stream wait, 440 ns for each half of a stream-ordered
+/// allocation and free, 29.5 us for each half of a plain one, 870 ns to put work on a stream, and
+/// 60 ns for calls that only ask. What was not measured is set like its nearest kin. Work takes a
+/// microsecond and, where it moves bytes, a nanosecond more for each KiB.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,7 +49,8 @@ impl Default for Costs {
     }
 }
 
-/// Nanoseconds on the host, measured on an H200 with driver 580; halves of what was measured as a pair.
+/// Nanoseconds on the host, measured on an H200 with driver 580; halves of what was measured as a
+/// pair.
 const H200: &[(&[&str], u64)] = &[
     (&["cuEventRecord"], 180),
     (&["cuStreamWaitEvent"], 200),
@@ -73,8 +75,8 @@ impl Costs {
         Self { calls: BTreeMap::new(), other_calls: 0, work: 0, bytes_per_microsecond: u64::MAX }
     }
 
-    /// What the function `name` (the symbol, such as `"cuEventRecord"`) takes on the host. Simulated kernels are launched at the
-    /// price of `"cuLaunchKernel"`.
+    /// What the function `name` (the symbol, such as `"cuEventRecord"`) takes on the host.
+    /// Simulated kernels are launched at the price of `"cuLaunchKernel"`.
     pub fn call(mut self, name: &'static str, time: Duration) -> Self {
         self.calls.insert(name, nanoseconds(time));
         self
@@ -86,8 +88,8 @@ impl Costs {
         self
     }
 
-    /// What a copy, a fill, a host function or a kernel takes on the device, beside what its bytes take. A kernel can
-    /// [say itself](crate::Kernel::lasts) how long it takes.
+    /// What a copy, a fill, a host function or a kernel takes on the device, beside what its bytes
+    /// take. A kernel can [say itself](crate::Kernel::lasts) how long it takes.
     pub fn work(mut self, time: Duration) -> Self {
         self.work = nanoseconds(time);
         self

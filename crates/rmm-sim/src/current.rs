@@ -27,7 +27,8 @@ static DEFAULT: OnceLock<Machine> = OnceLock::new();
 /// The machine of threads that are on no other, and the thread that made it so.
 static ADOPTING: Mutex<Option<(Machine, u64)>> = Mutex::new(None);
 static ADOPTION_ENDED: Condvar = Condvar::new();
-/// How many programs are being checked, and the calls made meanwhile by threads that are on no machine: of which thread, and which.
+/// How many programs are being checked, and the calls made meanwhile by threads that are on no
+/// machine: of which thread, and which.
 static STRAYS: Mutex<(usize, Vec<Stray>)> = Mutex::new((0, Vec::new()));
 /// Strays beyond which no more are kept.
 const KEPT: usize = 1000;
@@ -106,7 +107,8 @@ pub(crate) fn machine_for(call: &'static str, hints: &[Hint]) -> Machine {
     named.map_or_else(|| of_thread(call), Machine)
 }
 
-/// The machine entered last, else that of the context last made current, else that of all threads, else the process's default one.
+/// The machine entered last, else that of the context last made current, else that of all threads,
+/// else the process's default one.
 fn of_thread(call: &'static str) -> Machine {
     let entered = ENTERED.try_with(|entered| entered.borrow().last().cloned()).ok().flatten();
     let last = || LAST.try_with(|last| last.borrow().upgrade()).ok().flatten().map(Machine);
@@ -126,8 +128,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes `machine` that of every thread that is on no other, once there is no such machine; false if the calling thread would
-/// wait for itself.
+/// Makes `machine` that of every thread that is on no other, once there is no such machine; false
+/// if the calling thread would wait for itself.
 pub(crate) fn adopt(machine: &Machine) -> bool {
     let mut adopting = locked(&ADOPTING);
     let own = thread();
@@ -170,8 +172,8 @@ impl Watch {
         Self { from: strays.1.len(), last_thread: LAST_THREAD.load(Ordering::Relaxed) }
     }
 
-    /// The calls that were made since on no machine, by threads that had called nothing before: those that the program started,
-    /// and not the other tests of the process.
+    /// The calls that were made since on no machine, by threads that had called nothing before:
+    /// those that the program started, and not the other tests of the process.
     pub(crate) fn strays(&self) -> Vec<&'static str> {
         let strays = locked(&STRAYS);
         let since = strays.1.iter().skip(self.from);

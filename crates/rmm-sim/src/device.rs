@@ -1,9 +1,10 @@
 //! A simulated device: its attributes, its memory and how that memory is counted.
 //!
-//! The accounting is a simple honest model of a driver's: memory is taken in units of 2 MiB. An allocation of 1 MiB or
-//! more is rounded up to whole units; smaller ones are rounded up to 512 bytes and carved out of units that they share.
-//! `cuMemGetInfo_v2` tells the bytes in no unit. Placement is lowest-address first fit in an address range four times
-//! the device's memory, so that memory runs out and addresses do not.
+//! The accounting is a simple honest model of a driver's: memory is taken in units of 2 MiB. An
+//! allocation of 1 MiB or more is rounded up to whole units; smaller ones are rounded up to 512
+//! bytes and carved out of units that they share. `cuMemGetInfo_v2` tells the bytes in no unit.
+//! Placement is lowest-address first fit in an address range four times the device's memory, so
+//! that memory runs out and addresses do not.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +37,8 @@ pub(crate) struct Device {
     attributes: BTreeMap<CuDeviceAttribute, i32>,
     /// How often the primary context is retained.
     pub(crate) retained: u32,
-    /// The id of the primary context while there is one: made by a retain, ended by a reset or the last release.
+    /// The id of the primary context while there is one: made by a retain, ended by a reset or the
+    /// last release.
     pub(crate) context_id: Option<u64>,
     /// What every call in the primary context returns since a kernel of it failed.
     pub(crate) failed: Option<CuResult>,
@@ -60,8 +62,9 @@ impl Device {
         attributes: BTreeMap<CuDeviceAttribute, i32>,
     ) -> Result<Self, CuResult> {
         let addresses = (total.max(UNIT) * 4).next_multiple_of(UNIT);
-        // Two units more than are used: placement starts at a multiple of the unit, and an address just below the
-        // first or above the last allocation is still this device's, so that a wrong address finds its machine.
+        // Two units more than are used: placement starts at a multiple of the unit, and an address
+        // just below the first or above the last allocation is still this device's, so that a wrong
+        // address finds its machine.
         let visible = Mapping::new(addresses + 2 * UNIT, false)?;
         let shadow = Mapping::new(addresses + 2 * UNIT, true)?;
         let mut units = Ranges::default();
@@ -131,7 +134,8 @@ impl Device {
 
     fn take_units(&mut self, bytes: usize) -> Option<usize> {
         let len = bytes.checked_next_multiple_of(UNIT).filter(|&len| len <= self.free)?;
-        // Offsets are multiples of the unit apart from the first range's start, so plain first fit keeps alignment.
+        // Offsets are multiples of the unit apart from the first range's start, so plain first fit
+        // keeps alignment.
         let offset = self.units.take(len, 1)?;
         self.free -= len;
         Some(offset)

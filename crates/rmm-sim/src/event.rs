@@ -60,7 +60,8 @@ pub(crate) struct Event {
     pub(crate) keeps_time: bool,
     /// What it was recorded behind.
     pub(crate) points: Points,
-    /// What a stream that waits for it is then ordered behind: the points and all that came before them.
+    /// What a stream that waits for it is then ordered behind: the points and all that came before
+    /// them.
     pub(crate) frontier: Points,
     /// When the work it was last recorded behind is done, in simulated nanoseconds.
     pub(crate) time: Option<u64>,

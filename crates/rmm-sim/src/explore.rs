@@ -15,12 +15,13 @@ pub struct Exploration {
     pub is_complete: bool,
 }
 
-/// Runs `program` on fresh machines again and again, each time with other work done before its driver calls, until it has
-/// taken every course or has been run `limit` times.
+/// Runs `program` on fresh machines again and again, each time with other work done before its
+/// driver calls, until it has taken every course or has been run `limit` times.
 ///
-/// A course is which ready items run, and in which order, before each of the calls. Their number grows exponentially with the
-/// program's calls and streams, so this is for programs of a dozen calls: for what [`check`](crate::check) only samples.
-/// The program has to make the same calls whenever its device does the same, so on one thread.
+/// A course is which ready items run, and in which order, before each of the calls. Their number
+/// grows exponentially with the program's calls and streams, so this is for programs of a dozen
+/// calls: for what [`check`](crate::check) only samples. The program has to make the same calls
+/// whenever its device does the same, so on one thread.
 ///
 /// ```
 /// use std::cell::RefCell;
@@ -47,7 +48,8 @@ pub struct Exploration {
 /// ```
 ///
 /// # Panics
-/// If a run panicked, left violations or leaks: at once, with the report and the [script](crate::Schedule::Scripted) of the run.
+/// If a run panicked, left violations or leaks: at once, with the report and the
+/// [script](crate::Schedule::Scripted) of the run.
 #[track_caller]
 pub fn explore(limit: usize, program: impl Fn(&Machine)) -> Exploration {
     Checker::new().explore(limit, program)

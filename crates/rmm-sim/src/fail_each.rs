@@ -8,12 +8,12 @@ use crate::fault::Fault;
 use crate::machine::Machine;
 use crate::trace::LeakKind;
 
-/// Runs `program` on fresh machines, once for each driver call that it makes, with that call returning `code`; and a last time
-/// with none that fails. Returns how many calls were failed.
+/// Runs `program` on fresh machines, once for each driver call that it makes, with that call
+/// returning `code`; and a last time with none that fails. Returns how many calls were failed.
 ///
-/// The program has to return whatever fails: what it did of its work is its own to judge. Calls that set the scene can be
-/// kept from failing by [`Machine::without_faults`]. What a call should have released and did not, since it
-/// failed, is no leak.
+/// The program has to return whatever fails: what it did of its work is its own to judge. Calls
+/// that set the scene can be kept from failing by [`Machine::without_faults`]. What a call should
+/// have released and did not, since it failed, is no leak.
 ///
 /// ```
 /// use rmm_sys::{CuDevicePtr, CuContext, CuDevice, CuResult};
@@ -37,15 +37,16 @@ use crate::trace::LeakKind;
 /// ```
 ///
 /// # Panics
-/// If a run panicked, left violations or, where it returned, leaks: at once, with the report and the call that failed.
+/// If a run panicked, left violations or, where it returned, leaks: at once, with the report and
+/// the call that failed.
 #[track_caller]
 pub fn fail_each_call(code: CuResult, program: impl Fn(&Machine)) -> u64 {
     Checker::new().fail_each_call(code, program)
 }
 
 impl Checker {
-    /// Fails each of a program's driver calls in turn, see [`fail_each_call`]. The schedule is the one of the
-    /// [machine's description](Self::machine).
+    /// Fails each of a program's driver calls in turn, see [`fail_each_call`]. The schedule is the
+    /// one of the [machine's description](Self::machine).
     ///
     /// # Panics
     /// As [`fail_each_call`].

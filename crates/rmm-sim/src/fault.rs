@@ -5,7 +5,8 @@ use rmm_sys::CuResult;
 
 use crate::schedule::Random;
 
-/// A rule by which driver calls fail. Calls are counted from when the fault is given to the machine, from 1 on.
+/// A rule by which driver calls fail. Calls are counted from when the fault is given to the
+/// machine, from 1 on.
 ///
 /// ```
 /// use rmm_sim::{Fault, Machine};
@@ -92,7 +93,8 @@ impl Faults {
 }
 
 impl Fault {
-    /// The `n`-th call of the function `name` (the symbol, such as `"cuMemAlloc_v2"`) returns `code`.
+    /// The `n`-th call of the function `name` (the symbol, such as `"cuMemAlloc_v2"`) returns
+    /// `code`.
     pub fn nth(name: &str, n: u64, code: CuResult) -> Self {
         Self::new(Some(name), Rule::Nth(n), code)
     }
@@ -117,8 +119,8 @@ impl Fault {
         Self::new(None, Rule::Above(bytes), CuResult::OUT_OF_MEMORY)
     }
 
-    /// The device is lost, as after a kernel has used an address that it may not: from the `n`-th call on every call, of
-    /// whichever function, returns `ILLEGAL_ADDRESS`.
+    /// The device is lost, as after a kernel has used an address that it may not: from the `n`-th
+    /// call on every call, of whichever function, returns `ILLEGAL_ADDRESS`.
     #[doc(alias = "sticky error")]
     pub fn device_lost(n: u64) -> Self {
         Self::new(None, Rule::FromNth(n), CuResult::ILLEGAL_ADDRESS)

@@ -27,7 +27,7 @@ impl Graph {
     /// Adds a node that comes after others; returns its place.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` for work that can not be repeated.
+    /// `NOT_SUPPORTED` for work that cannot be repeated.
     pub(crate) fn add(&mut self, work: Work, after: &Ends) -> Result<usize, CuResult> {
         if work.replica().is_none() {
             return Err(CuResult::NOT_SUPPORTED);

@@ -1,4 +1,5 @@
-//! How handles name objects: a machine, a kind and a slot in one word, so that a handle alone finds its machine.
+//! How handles name objects: a machine, a kind and a slot in one word, so that a handle alone finds
+//! its machine.
 #![forbid(unsafe_code)]
 
 use std::ffi::c_void;
@@ -38,8 +39,8 @@ pub(crate) fn decode(word: usize, machine: u32, kind: Kind) -> Option<usize> {
     }
 }
 
-/// Slots that handles name, each holding an object's key. A slot that is let go is the next one handed out, as real
-/// drivers reuse handle values at once.
+/// Slots that handles name, each holding an object's key. A slot that is let go is the next one
+/// handed out, as real drivers reuse handle values at once.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     keys: Vec<Option<u64>>,
@@ -66,7 +67,8 @@ impl Slots {
         Some(key)
     }
 
-    /// Lets go of every key that is not wanted. The slots are handed out again in the order in which they were before.
+    /// Lets go of every key that is not wanted. The slots are handed out again in the order in
+    /// which they were before.
     pub(crate) fn retain(&mut self, mut is_wanted: impl FnMut(u64) -> bool) {
         for slot in (0..self.keys.len()).rev() {
             if self.keys[slot].is_some_and(|key| !is_wanted(key)) {

@@ -1,7 +1,9 @@
-//! Memory of the host that a machine hands out: pinned and managed memory, by themselves and in pools.
+//! Memory of the host that a machine hands out: pinned and managed memory, by themselves and in
+//! pools.
 //!
-//! Both are plain memory that the host may touch, from one range of addresses per machine; what is freed becomes
-//! inaccessible, so touching it afterwards faults. Neither counts against a device's memory.
+//! Both are plain memory that the host may touch, from one range of addresses per machine; what is
+//! freed becomes inaccessible, so touching it afterwards faults. Neither counts against a device's
+//! memory.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
@@ -55,7 +57,8 @@ impl HostMemory {
         let offset = offset.expect("memory goes back to where it was taken from");
         let len = bytes.next_multiple_of(PAGE);
         self.mapping.discard(offset, len);
-        // Left accessible if the system refuses (out of mappings): only the fault on misuse is lost.
+        // Left accessible if the system refuses (out of mappings): only the fault on misuse is
+        // lost.
         let _ = self.mapping.protect(offset, len, false);
         self.ranges.give(offset, len);
         self.used -= len;
@@ -64,7 +67,8 @@ impl HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        // What is still allocated may be a collection of the host's, which safe code goes on reading.
+        // What is still allocated may be a collection of the host's, which safe code goes on
+        // reading.
         if self.used > 0 {
             self.mapping.keep();
         }

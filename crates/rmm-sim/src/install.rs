@@ -67,7 +67,7 @@ pub struct InstallError(());
 impl fmt::Display for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the software device can not be used: this process already has another driver, and it can have only one; \
+            "the software device cannot be used: this process already has another driver, and it can have only one; \
              install or enter the software device before the first use of the other one",
         )
     }

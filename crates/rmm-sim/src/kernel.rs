@@ -1,4 +1,5 @@
-//! Simulated kernels: closures that run in stream order and touch the device memory that they declare.
+//! Simulated kernels: closures that run in stream order and touch the device memory that they
+//! declare.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -29,7 +30,8 @@ impl Run {
     }
 }
 
-/// A simulated kernel: the ranges that it reads and writes, and what it does when the stream comes to it.
+/// A simulated kernel: the ranges that it reads and writes, and what it does when the stream comes
+/// to it.
 ///
 /// It runs on whatever thread makes the stream progress, and may not call the driver (calls return
 /// `NOT_PERMITTED`). A kernel that panics is noted as a [violation](Machine::violations).
@@ -48,7 +50,8 @@ impl Kernel {
         Self::with(name, Run::Once(Box::new(run)))
     }
 
-    /// A kernel that may run any number of times, as those of a graph do: a stream that is being captured takes no other.
+    /// A kernel that may run any number of times, as those of a graph do: a stream that is being
+    /// captured takes no other.
     ///
     /// ```
     /// use rmm_sim::Kernel;
@@ -78,21 +81,24 @@ impl Kernel {
         self.uses(pointer, bytes, Operation::Write)
     }
 
-    /// It updates `bytes` bytes at `pointer` atomically, as counters are that kernels of several streams share.
+    /// It updates `bytes` bytes at `pointer` atomically, as counters are that kernels of several
+    /// streams share.
     pub fn updates(self, pointer: CuDevicePtr, bytes: usize) -> Self {
         self.uses(pointer, bytes, Operation::Update)
     }
 
-    /// It takes this long in [simulated time](Machine::time); as long as other work if it does not say.
+    /// It takes this long in [simulated time](Machine::time); as long as other work if it does not
+    /// say.
     pub fn lasts(mut self, time: Duration) -> Self {
         self.lasts = Some(time);
         self
     }
 
-    /// It fails at its end, as a kernel does that uses an address which it must not (`ILLEGAL_ADDRESS`) or that traps
-    /// (`LAUNCH_FAILED`). Its context is lost then: work that is queued there never runs, and every later call in it returns
-    /// `code`, also those that free memory and destroy streams. A reset ends the context and heals nothing: as on an H200 the device gives
-    /// the process no other one, and `cuDevicePrimaryCtxRetain` returns `code`.
+    /// It fails at its end, as a kernel does that uses an address which it must not
+    /// (`ILLEGAL_ADDRESS`) or that traps (`LAUNCH_FAILED`). Its context is lost then: work that is
+    /// queued there never runs, and every later call in it returns `code`, also those that free
+    /// memory and destroy streams. A reset ends the context and heals nothing: as on an H200 the
+    /// device gives the process no other one, and `cuDevicePrimaryCtxRetain` returns `code`.
     ///
     /// ```
     /// use rmm_sim::{Kernel, Machine};
@@ -198,8 +204,8 @@ impl KernelMemory {
     /// Reads `target.len()` bytes at `pointer`.
     ///
     /// # Errors
-    /// `ILLEGAL_ADDRESS` if the kernel declared no range that holds them, or the memory was freed since, or its device may
-    /// no longer read it.
+    /// `ILLEGAL_ADDRESS` if the kernel declared no range that holds them, or the memory was freed
+    /// since, or its device may no longer read it.
     pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
         let place = self.find(pointer, target.len(), false)?;
         let mut state = self.machine.lock();

@@ -5,7 +5,7 @@ use crate::state::State;
 use crate::trace::{Leak, LeakKind};
 
 impl State {
-    /// What is in a context in which a kernel failed can not be released, and so is no leak.
+    /// What is in a context in which a kernel failed cannot be released, and so is no leak.
     pub(crate) fn leaks(&self) -> Vec<Leak> {
         let leak = |kind, what, bytes| Leak { kind, what, bytes };
         let works = |device: usize| self.devices[device].failed.is_none();

@@ -21,7 +21,8 @@ use crate::trace::{Leak, TraceEntry};
 
 /// A set of simulated devices and the host memory they share, independent of every other machine.
 ///
-/// Clones name the same machine, which goes with the last of them: its memory is unmapped and its handles name nothing.
+/// Clones name the same machine, which goes with the last of them: its memory is unmapped and its
+/// handles name nothing.
 ///
 /// ```
 /// use rmm_sim::{Machine, Schedule};
@@ -65,8 +66,8 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// A machine with one device of 16 GiB. Its schedule is [`Seeded`](crate::Schedule::Seeded) by the number in the
-    /// environment variable `RMM_SIM_SEED`, or by 0.
+    /// A machine with one device of 16 GiB. Its schedule is [`Seeded`](crate::Schedule::Seeded) by
+    /// the number in the environment variable `RMM_SIM_SEED`, or by 0.
     ///
     /// # Panics
     /// As [`MachineBuilder::build`].
@@ -92,8 +93,8 @@ impl Machine {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes this the calling thread's machine until the guard is dropped; guards nest. Makes the software driver the
-    /// process's [`Driver`](rmm_sys::Driver) if there is none yet.
+    /// Makes this the calling thread's machine until the guard is dropped; guards nest. Makes the
+    /// software driver the process's [`Driver`](rmm_sys::Driver) if there is none yet.
     ///
     /// # Panics
     /// If the process has another driver already: it can have only one.
@@ -104,8 +105,9 @@ impl Machine {
         Entered { machine: self.clone(), _thread: PhantomData }
     }
 
-    /// Makes this the calling thread's machine until the thread ends: for the hook that a thread pool runs on each of its threads
-    /// as it starts, such as `on_thread_start` of tokio's runtime or `start_handler` of rayon's.
+    /// Makes this the calling thread's machine until the thread ends: for the hook that a thread
+    /// pool runs on each of its threads as it starts, such as `on_thread_start` of tokio's runtime
+    /// or `start_handler` of rayon's.
     ///
     /// ```
     /// let machine = rmm_sim::Machine::new();
@@ -125,9 +127,10 @@ impl Machine {
         current::enter(self);
     }
 
-    /// Makes this the machine of every thread that is on none, until the guard is dropped: of threads that a program starts, and
-    /// that cannot enter it themselves. One machine at a time is the process's; this waits until no other one is. In a test program that
-    /// runs tests on several threads, tests that enter no machine are on this one meanwhile, too.
+    /// Makes this the machine of every thread that is on none, until the guard is dropped: of
+    /// threads that a program starts, and that cannot enter it themselves. One machine at a time is
+    /// the process's; this waits until no other one is. In a test program that runs tests on
+    /// several threads, tests that enter no machine are on this one meanwhile, too.
     ///
     /// ```
     /// let machine = rmm_sim::Machine::new();
@@ -139,7 +142,8 @@ impl Machine {
     /// ```
     ///
     /// # Panics
-    /// As [`enter`](Self::enter), and if the calling thread has made all threads enter a machine already: it would wait for itself.
+    /// As [`enter`](Self::enter), and if the calling thread has made all threads enter a machine
+    /// already: it would wait for itself.
     #[must_use = "the machine is left when the guard is dropped"]
     pub fn enter_all_threads(&self) -> EnteredByAll {
         crate::install::expect_installed();
@@ -162,8 +166,9 @@ impl Machine {
         self.lock().faults.rules.push(fault);
     }
 
-    /// Loses the primary context of a device, as if a kernel that [fails](crate::Kernel::fails) with `code` had just run there. Does nothing
-    /// if there is no such device, or no context to lose.
+    /// Loses the primary context of a device, as if a kernel that [fails](crate::Kernel::fails)
+    /// with `code` had just run there. Does nothing if there is no such device, or no context to
+    /// lose.
     pub fn fail_context(&self, device: usize, code: CuResult) {
         let mut session = Session::open(self);
         if session.devices.get(device).is_some_and(|device| device.context_id.is_some()) {
@@ -176,7 +181,8 @@ impl Machine {
         self.lock().faults.rules.clear();
     }
 
-    /// Runs `run` with no fault in force: the machine's calls meanwhile do not fail, and are not counted by the faults.
+    /// Runs `run` with no fault in force: the machine's calls meanwhile do not fail, and are not
+    /// counted by the faults.
     pub fn without_faults<R>(&self, run: impl FnOnce() -> R) -> R {
         struct Hold<'a>(&'a Machine);
         impl Drop for Hold<'_> {
@@ -204,13 +210,14 @@ impl Machine {
         self.lock().calls.iter().map(|(&name, &count)| (name, count)).collect()
     }
 
-    /// Simulated time since the machine was made, as its host sees it: what its calls took, and how long it waited for
-    /// devices. [`Costs`](crate::Costs) says what takes how long.
+    /// Simulated time since the machine was made, as its host sees it: what its calls took, and how
+    /// long it waited for devices. [`Costs`](crate::Costs) says what takes how long.
     ///
-    /// It follows from the calls alone: work starts once it is enqueued, its stream has done what came before, and what the
-    /// stream waits for is done; so for the calls of one thread it is the same whatever the schedule. Streams do not slow each
-    /// other down. A query takes its time and does not move the clock to the end of what it finds done; with
-    /// [`Schedule::Timed`] it finds done what is done by the clock.
+    /// It follows from the calls alone: work starts once it is enqueued, its stream has done what
+    /// came before, and what the stream waits for is done; so for the calls of one thread it is the
+    /// same whatever the schedule. Streams do not slow each other down. A query takes its time and
+    /// does not move the clock to the end of what it finds done; with [`Schedule::Timed`] it finds
+    /// done what is done by the clock.
     pub fn time(&self) -> Duration {
         self.lock().clock.now()
     }
@@ -234,7 +241,8 @@ impl Machine {
         }
     }
 
-    /// Misuse that was seen, in order; see [`ViolationKind`](crate::ViolationKind) for what is looked for.
+    /// Misuse that was seen, in order; see [`ViolationKind`](crate::ViolationKind) for what is
+    /// looked for.
     pub fn violations(&self) -> Vec<Violation> {
         self.lock().checks.violations().to_vec()
     }
@@ -252,8 +260,9 @@ impl Machine {
         }
     }
 
-    /// Tells the checks that the program reads memory that it shares with devices (pinned or managed): its own accesses are
-    /// not seen otherwise. Work that writes it has to be known complete.
+    /// Tells the checks that the program reads memory that it shares with devices (pinned or
+    /// managed): its own accesses are not seen otherwise. Work that writes it has to be known
+    /// complete.
     ///
     /// # Errors
     /// `INVALID_VALUE` if the range does not lie within one live allocation.
@@ -261,8 +270,8 @@ impl Machine {
         self.host_uses(pointer, bytes, Operation::Read)
     }
 
-    /// Tells the checks that the program writes memory that it shares with devices. Work that uses it has to be known
-    /// complete.
+    /// Tells the checks that the program writes memory that it shares with devices. Work that uses
+    /// it has to be known complete.
     ///
     /// # Errors
     /// As [`host_reads`](Self::host_reads).
@@ -283,8 +292,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The bytes of a device that are not free: taken by allocations and physical memory, and reserved by pools. 0 if there is
-    /// no such device.
+    /// The bytes of a device that are not free: taken by allocations and physical memory, and
+    /// reserved by pools. 0 if there is no such device.
     pub fn memory_in_use(&self, device: usize) -> usize {
         self.lock().devices.get(device).map_or(0, |device| device.total - device.free())
     }
@@ -315,7 +324,8 @@ impl Machine {
         }
     }
 
-    /// The driver is gone, as at the end of a process: from now on every call returns `DEINITIALIZED`.
+    /// The driver is gone, as at the end of a process: from now on every call returns
+    /// `DEINITIALIZED`.
     pub fn kill(&self) {
         self.lock().dead = true;
     }

@@ -1,11 +1,14 @@
-//! Address ranges of the host process: the only place that maps memory or copies through raw addresses.
+//! Address ranges of the host process: the only place that maps memory or copies through raw
+//! addresses.
 
 use rmm_sys::CuResult;
 
-/// The granularity to which host memory is taken and protected: a multiple of every page size in use.
+/// The granularity to which host memory is taken and protected: a multiple of every page size in
+/// use.
 pub(crate) const PAGE: usize = 64 << 10;
 
-/// A private anonymous mapping, unmapped when dropped. Pages cost memory only once they are touched.
+/// A private anonymous mapping, unmapped when dropped. Pages cost memory only once they are
+/// touched.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     /// # Invariant
@@ -19,7 +22,8 @@ impl Mapping {
     pub(crate) fn new(len: usize, accessible: bool) -> Result<Self, CuResult> {
         let access = if accessible { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: an anonymous mapping at an address of the system's choice touches no memory that exists.
+        // SAFETY: an anonymous mapping at an address of the system's choice touches no memory that
+        // exists.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             Err(CuResult::OUT_OF_MEMORY)
@@ -41,13 +45,15 @@ impl Mapping {
         address.checked_sub(self.base).filter(|&offset| offset < self.len)
     }
 
-    /// Gives the pages of a range back to the system; they read as zero afterwards. The range is of whole pages.
+    /// Gives the pages of a range back to the system; they read as zero afterwards. The range is of
+    /// whole pages.
     pub(crate) fn discard(&self, offset: usize, len: usize) {
         assert!(
             offset.checked_add(len).is_some_and(|end| end <= self.len),
             "the range lies in the mapping"
         );
-        // SAFETY: the range is part of a mapping that this value owns, and is only ever read through raw copies.
+        // SAFETY: the range is part of a mapping that this value owns, and is only ever read
+        // through raw copies.
         let _ = unsafe { libc::madvise(self.pointer(offset), len, libc::MADV_DONTNEED) };
     }
 
@@ -83,7 +89,8 @@ impl Drop for Mapping {
         if self.len == 0 {
             return;
         }
-        // SAFETY: by the invariant the mapping is this value's own, and nothing uses it after the value is gone.
+        // SAFETY: by the invariant the mapping is this value's own, and nothing uses it after the
+        // value is gone.
         let _ = unsafe { libc::munmap(self.pointer(0), self.len) };
     }
 }
@@ -91,7 +98,8 @@ impl Drop for Mapping {
 /// Copies `len` bytes between host addresses, which may overlap.
 ///
 /// # Safety
-/// Both ranges are mapped, `from` readable and `to` writable, and no Rust reference to either is in use.
+/// Both ranges are mapped, `from` readable and `to` writable, and no Rust reference to either is in
+/// use.
 pub(crate) unsafe fn copy(from: usize, to: usize, len: usize) {
     let from: *const u8 = std::ptr::with_exposed_provenance(from);
     let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);

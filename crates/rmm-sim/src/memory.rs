@@ -1,4 +1,5 @@
-//! Every allocation of a machine: what an address belongs to, and how simulated work reaches its bytes.
+//! Every allocation of a machine: what an address belongs to, and how simulated work reaches its
+//! bytes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -25,8 +26,8 @@ pub(crate) enum Kind {
     Registered,
     /// Reserved addresses, with memory of a device mapped there.
     Mapped,
-    /// Another name of an allocation of an exported pool: the pool that it was imported by, where that allocation is, and its
-    /// id.
+    /// Another name of an allocation of an exported pool: the pool that it was imported by, where
+    /// that allocation is, and its id.
     Imported {
         pool: u64,
         source: usize,
@@ -37,7 +38,8 @@ pub(crate) enum Kind {
 /// A live allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocation {
-    /// Never reused, unlike addresses. Of mapped memory, how many mappings there had been when it was looked up.
+    /// Never reused, unlike addresses. Of mapped memory, how many mappings there had been when it
+    /// was looked up.
     pub(crate) id: u64,
     pub(crate) start: usize,
     /// As asked for.
@@ -77,12 +79,13 @@ impl Allocation {
     }
 }
 
-/// The allocations that programs may use now, and those whose bytes are still there for work enqueued earlier.
+/// The allocations that programs may use now, and those whose bytes are still there for work
+/// enqueued earlier.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
     by_start: BTreeMap<usize, Allocation>,
-    /// Ids from allocation until the memory is really let go of: memory freed in stream order stays here until the
-    /// free runs.
+    /// Ids from allocation until the memory is really let go of: memory freed in stream order stays
+    /// here until the free runs.
     alive: HashSet<u64>,
     next_id: u64,
 }
@@ -133,19 +136,20 @@ impl Allocations {
 /// A range that work reads or writes.
 ///
 /// # Invariant
-/// Made by [`State::place`] only: it lies within one allocation of the machine, in mappings without a gap in one reservation,
-/// or in ordinary memory of the host that the caller of a driver function promised. It is *usable* as long as
-/// [`State::is_usable`] says so.
+/// Made by [`State::place`] only: it lies within one allocation of the machine, in mappings without
+/// a gap in one reservation, or in ordinary memory of the host that the caller of a driver function
+/// promised. It is *usable* as long as [`State::is_usable`] says so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) address: usize,
     pub(crate) bytes: usize,
-    /// The allocation that it lies in; `None` for the host's ordinary memory, which is the program's to keep alive.
+    /// The allocation that it lies in; `None` for the host's ordinary memory, which is the
+    /// program's to keep alive.
     pub(crate) allocation: Option<Allocation>,
 }
 
 impl Place {
-    /// Ordinary memory of the host, which the device can not reach by itself.
+    /// Ordinary memory of the host, which the device cannot reach by itself.
     pub(crate) fn is_pageable(&self) -> bool {
         self.allocation.is_none()
     }
@@ -164,8 +168,9 @@ impl Place {
 pub(crate) enum Side {
     /// Memory that a device can use: where it reaches all memory of the host, that too.
     Device,
-    /// The device's side of a copy that names its direction. As [`Device`](Self::Device), but no memory of a pool at the host:
-    /// drivers refuse that, although they take other memory of the host there (seen on an H200).
+    /// The device's side of a copy that names its direction. As [`Device`](Self::Device), but no
+    /// memory of a pool at the host: drivers refuse that, although they take other memory of the
+    /// host there (seen on an H200).
     DeviceByName,
     /// Memory that the host can use.
     Host,
@@ -183,8 +188,9 @@ impl State {
     /// The range as a place that work may use.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if it does not lie within one live allocation, or in mappings without a gap, or, on the host's side and where devices use pageable
-    /// memory, in ordinary memory; or if it is memory that the side may not name.
+    /// `INVALID_VALUE` if it does not lie within one live allocation, or in mappings without a gap,
+    /// or, on the host's side and where devices use pageable memory, in ordinary memory; or if it
+    /// is memory that the side may not name.
     pub(crate) fn place(
         &self,
         address: usize,
@@ -243,7 +249,8 @@ impl State {
             && self.devices.iter().all(|device| device.attribute(attribute) == Some(1))
     }
 
-    /// Whether the bytes of `place` are still there for a device to do this; notes a violation if they are not.
+    /// Whether the bytes of `place` are still there for a device to do this; notes a violation if
+    /// they are not.
     pub(crate) fn is_usable(
         &mut self,
         place: &Place,
@@ -268,7 +275,8 @@ impl State {
         alive && self.may_access(place, operation, device, what)
     }
 
-    /// Where in this process the bytes of a usable place are from `offset` on, and how many of them lie there in one piece.
+    /// Where in this process the bytes of a usable place are from `offset` on, and how many of them
+    /// lie there in one piece.
     fn host_piece(&self, place: &Place, offset: usize) -> Option<(usize, usize)> {
         let rest = place.address + offset..place.address + place.bytes;
         if rest.is_empty() {
@@ -309,8 +317,9 @@ impl State {
             && let Some((target, room)) = self.host_piece(to, done)
         {
             let len = have.min(room);
-            // SAFETY: both ranges lie in allocations that are alive or in device memory that is mapped, whose mappings in this
-            // process the machine owns, or in ordinary memory that the caller of the driver promised for the copy.
+            // SAFETY: both ranges lie in allocations that are alive or in device memory that is
+            // mapped, whose mappings in this process the machine owns, or in ordinary memory that
+            // the caller of the driver promised for the copy.
             unsafe { mapping::copy(source, target, len) };
             done += len;
         }
@@ -347,8 +356,9 @@ impl State {
                 unsafe { mapping::fill(target, value, len) };
             } else {
                 for offset in (0..len).step_by(pattern.len()) {
-                    // SAFETY: as in `copy`; a place that is filled is a whole number of patterns long and starts at a multiple
-                    // of their length, which divides the granularity of mappings too, so each piece is one.
+                    // SAFETY: as in `copy`; a place that is filled is a whole number of patterns
+                    // long and starts at a multiple of their length, which divides the granularity
+                    // of mappings too, so each piece is one.
                     unsafe { mapping::store(pattern, target + offset) };
                 }
             }

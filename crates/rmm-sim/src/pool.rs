@@ -1,9 +1,10 @@
 //! Memory pools: stream-ordered allocation by the rules that CUDA documents for `cuMemAllocAsync`.
 //!
-//! A pool takes memory from its device in segments of 32 MiB (or of the request, rounded up to 2 MiB, if that is more)
-//! and cuts blocks of multiples of 512 bytes from them, at the lowest address that fits. A freed block carries the
-//! point in its stream at which it was freed. A stream may have it if it is that stream, if the point is already before
-//! it by event waits, or if the point is complete; and, where nothing else is left, by being made to wait.
+//! A pool takes memory from its device in segments of 32 MiB (or of the request, rounded up to 2
+//! MiB, if that is more) and cuts blocks of multiples of 512 bytes from them, at the lowest address
+//! that fits. A freed block carries the point in its stream at which it was freed. A stream may
+//! have it if it is that stream, if the point is already before it by event waits, or if the point
+//! is complete; and, where nothing else is left, by being made to wait.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ const SEGMENT: usize = 32 << 20;
 #[derive(Clone, Copy, Debug)]
 struct Block {
     len: usize,
-    /// Where its segment starts; blocks of two segments are never merged, since segments go back one by one.
+    /// Where its segment starts; blocks of two segments are never merged, since segments go back
+    /// one by one.
     segment: usize,
     /// The point at which it was freed, until that is known to be complete.
     freed: Option<Point>,
@@ -41,7 +43,8 @@ pub(crate) struct Reuse {
 pub(crate) enum Medium {
     /// Memory of the device.
     Device,
-    /// Managed memory, which host and device may touch; it does not count against the device's memory.
+    /// Managed memory, which host and device may touch; it does not count against the device's
+    /// memory.
     Managed,
     /// Pinned memory of the host.
     Host,
@@ -69,7 +72,7 @@ pub(crate) struct Pool {
     pub(crate) sharing: Sharing,
     /// The most bytes that it may reserve; 0 for no limit.
     max_size: usize,
-    /// The device's own, which can not be destroyed.
+    /// The device's own, which cannot be destroyed.
     pub(crate) is_default: bool,
     /// Destroyed by the program; goes when its last allocation is freed.
     pub(crate) destroyed: bool,
@@ -79,7 +82,8 @@ pub(crate) struct Pool {
     pub(crate) threshold: usize,
     reserved: usize,
     reserved_high: usize,
-    /// The bytes handed out, as they were asked for. What is freed without a stream is counted for ever (both seen on an H200).
+    /// The bytes handed out, as they were asked for. What is freed without a stream is counted for
+    /// ever (both seen on an H200).
     used: usize,
     used_high: usize,
     /// Segments by start.
@@ -118,8 +122,8 @@ impl Pool {
         }
     }
 
-    /// Whether the pool's memory is the device's own, which it can not be kept from. Managed memory is every device's, and a real
-    /// driver tells of no access to it.
+    /// Whether the pool's memory is the device's own, which it cannot be kept from. Managed memory
+    /// is every device's, and a real driver tells of no access to it.
     pub(crate) fn is_home(&self, device: usize) -> bool {
         self.medium == Medium::Device && self.device == device
     }
@@ -205,8 +209,8 @@ impl Pool {
         self.free = merged;
     }
 
-    /// Takes `len` bytes of free blocks that are `usable`, at the lowest address; returns it with the points at which
-    /// they were freed.
+    /// Takes `len` bytes of free blocks that are `usable`, at the lowest address; returns it with
+    /// the points at which they were freed.
     pub(crate) fn take(
         &mut self,
         len: usize,
@@ -238,7 +242,8 @@ impl Pool {
     }
 
     fn find(&self, len: usize, usable: impl Fn(Option<Point>) -> bool) -> Option<usize> {
-        // The run of usable neighbours that ends at the block looked at: its start, end and segment.
+        // The run of usable neighbours that ends at the block looked at: its start, end and
+        // segment.
         let mut run = (0, 0, 0);
         for (&start, block) in &self.free {
             if !usable(block.freed) {
@@ -265,8 +270,8 @@ impl Pool {
         self.free.insert(start, Block { len, segment, freed });
     }
 
-    /// How much to ask the device for so that `len` bytes fit: what is best, and what would do. `None` if the limit
-    /// does not allow it.
+    /// How much to ask the device for so that `len` bytes fit: what is best, and what would do.
+    /// `None` if the limit does not allow it.
     pub(crate) fn growth(&self, len: usize) -> Option<[usize; 2]> {
         let least = len.checked_next_multiple_of(UNIT)?;
         let room = if self.max_size == 0 {
@@ -293,8 +298,8 @@ impl Pool {
         std::mem::take(&mut self.segments)
     }
 
-    /// Takes out wholly free segments, highest first, as long as `keep` bytes stay; returns them as (start, length).
-    /// The pool is tidy.
+    /// Takes out wholly free segments, highest first, as long as `keep` bytes stay; returns them as
+    /// (start, length). The pool is tidy.
     pub(crate) fn shrink(&mut self, keep: usize) -> Vec<(usize, usize)> {
         let mut out = Vec::new();
         for (&start, &len) in self.segments.iter().rev() {

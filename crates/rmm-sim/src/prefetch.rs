@@ -1,7 +1,8 @@
 //! Where managed memory was last asked to be: what `cuMemRangeGetAttribute` tells of prefetches.
 //!
-//! It is known from when the prefetch is enqueued. CUDA documents that the attribute "simply returns the last location that the
-//! application requested to prefetch the memory range to", and not whether the prefetch is done or has begun.
+//! It is known from when the prefetch is enqueued. CUDA documents that the attribute "simply
+//! returns the last location that the application requested to prefetch the memory range to", and
+//! not whether the prefetch is done or has begun.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 /// Free ranges by their start; neighbours are always merged.
 ///
-/// Taking is lowest-address first fit and costs time in proportion to the number of holes; giving back is
-/// logarithmic.
+/// Taking is lowest-address first fit and costs time in proportion to the number of holes; giving
+/// back is logarithmic.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     /// # Invariant
@@ -54,7 +54,8 @@ impl Ranges {
         }
     }
 
-    /// Puts `at..at + len` into the set; returns the merged range it is now a part of, as (start, length).
+    /// Puts `at..at + len` into the set; returns the merged range it is now a part of, as (start,
+    /// length).
     pub(crate) fn give(&mut self, at: usize, len: usize) -> (usize, usize) {
         let (mut start, mut end) = (at, at + len);
         if let Some((&before, &free)) = self.free.range(..at).next_back()

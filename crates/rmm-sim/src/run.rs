@@ -212,8 +212,9 @@ impl Session<'_> {
         match work {
             Work::Host { function, data } => {
                 self.unlocked(|| {
-                    // SAFETY: whoever gave the function to `cuLaunchHostFunc` promised that it may be called once with
-                    // this parameter, from any thread, when the work before it is done.
+                    // SAFETY: whoever gave the function to `cuLaunchHostFunc` promised that it may
+                    // be called once with this parameter, from any thread, when the work before it
+                    // is done.
                     current::callback(|| unsafe { function(data.0) });
                 });
             }
@@ -244,8 +245,8 @@ impl Session<'_> {
         self.machine.0.ran.notify_all();
     }
 
-    /// Whether these points are complete. If not, one item that they need runs after the look, so that a program
-    /// which asks again and again gets there.
+    /// Whether these points are complete. If not, one item that they need runs after the look, so
+    /// that a program which asks again and again gets there.
     pub(crate) fn poll(&mut self, points: &[Point]) -> bool {
         let done = points.iter().all(|&point| self.streams.is_complete(point));
         if !done {
@@ -292,7 +293,7 @@ mod tests {
         let four_bytes = [0_u8; 4];
         let to = session.place(four_bytes.as_ptr().expose_provenance(), 4, Side::Any);
         let to = to.expect("the host's memory is a place");
-        // What can not come from a call: the place is longer than what goes there.
+        // What cannot come from a call: the place is longer than what goes there.
         let work = Work::Staged { bytes: Box::new([1, 2, 3]), to };
         let point = session.enqueue(stream, work).expect("the stream is there");
         session.finish([point]);

@@ -3,24 +3,26 @@
 
 use std::fmt;
 
-/// When queued work runs. Whatever the schedule, work runs in an order that streams and events allow.
+/// When queued work runs. Whatever the schedule, work runs in an order that streams and events
+/// allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Schedule {
     /// Work runs within the call that enqueues it: the device is always ahead of the host.
     Eager,
-    /// Nothing runs until something forces it: a synchronisation runs just what it needs, a query that finds its
-    /// work unfinished runs at most one item.
+    /// Nothing runs until something forces it: a synchronisation runs just what it needs, a query
+    /// that finds its work unfinished runs at most one item.
     Lazy,
-    /// Work runs when it is done by the machine's [clock](crate::Machine::time): what a query answers follows from what calls and
-    /// work [cost](crate::Costs).
+    /// Work runs when it is done by the machine's [clock](crate::Machine::time): what a query
+    /// answers follows from what calls and work [cost](crate::Costs).
     Timed,
-    /// At each driver call a small random number of ready items runs, from streams drawn by this seed: the same seed
-    /// and the same calls (of one thread) give the same run.
+    /// At each driver call a small random number of ready items runs, from streams drawn by this
+    /// seed: the same seed and the same calls (of one thread) give the same run.
     Seeded(u64),
-    /// Before each driver call, work runs as this list of choices says: 0 stands for no more work before the call, `i`
-    /// for the `i`-th of the streams whose next item is ready, by their ids. Nothing is chosen where nothing is ready, and after
-    /// the list's end nothing more is run than with [`Lazy`](Self::Lazy). This is how [`explore`](crate::explore) tells a run.
+    /// Before each driver call, work runs as this list of choices says: 0 stands for no more work
+    /// before the call, `i` for the `i`-th of the streams whose next item is ready, by their ids.
+    /// Nothing is chosen where nothing is ready, and after the list's end nothing more is run than
+    /// with [`Lazy`](Self::Lazy). This is how [`explore`](crate::explore) tells a run.
     Scripted(&'static [usize]),
 }
 
@@ -85,7 +87,8 @@ impl Script {
         &made[..last.map_or(0, |last| last + 1)]
     }
 
-    /// The script that differs in the last choice which can still be another: all of them are gone through, depth first.
+    /// The script that differs in the last choice which can still be another: all of them are gone
+    /// through, depth first.
     pub(crate) fn next(mut self) -> Option<Self> {
         while let Some(width) = self.widths.pop() {
             self.choices.truncate(self.widths.len() + 1);

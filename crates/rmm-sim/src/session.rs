@@ -14,8 +14,8 @@ use crate::state::State;
 use crate::stream::Order;
 use crate::trace::TraceEntry;
 
-/// The locked machine. The lock is let go of while host functions and kernels run, so what was read of the state
-/// before anything ran may have changed after.
+/// The locked machine. The lock is let go of while host functions and kernels run, so what was read
+/// of the state before anything ran may have changed after.
 #[derive(Debug)]
 pub(crate) struct Session<'a> {
     pub(crate) machine: &'a Machine,
@@ -73,7 +73,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Lets a call in: counts it, and refuses it if a fault or the machine says so. Work may run before it.
+    /// Lets a call in: counts it, and refuses it if a fault or the machine says so. Work may run
+    /// before it.
     pub(crate) fn admit(&mut self, name: &'static str) -> Result<(), CuResult> {
         self.call = name;
         self.clock.charge(name);
@@ -166,7 +167,8 @@ impl<'a> Session<'a> {
         CuContext::from_raw(handle::encode(self.state_machine(), Kind::Context, device))
     }
 
-    /// The id of a stream. The default ones are those of the current context, or else, for the checks, of the device `near`.
+    /// The id of a stream. The default ones are those of the current context, or else, for the
+    /// checks, of the device `near`.
     pub(crate) fn stream_near(
         &mut self,
         stream: CuStream,

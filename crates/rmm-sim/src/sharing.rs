@@ -1,7 +1,8 @@
 //! Pools that are shared with another process: what names them outside, and what is imported again.
 //!
-//! The other process is played by another thread, or by the same one: it is of the same machine. What is imported has addresses
-//! of its own, which name the exporter's memory, so that the checks see what either does to it.
+//! The other process is played by another thread, or by the same one: it is of the same machine.
+//! What is imported has addresses of its own, which name the exporter's memory, so that the checks
+//! see what either does to it.
 #![forbid(unsafe_code)]
 
 use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult};
@@ -124,8 +125,8 @@ impl Session<'_> {
         Ok(address)
     }
 
-    /// Ends the use of an imported address in the order of a stream. The memory stays the exporter's, who has to free it behind
-    /// that.
+    /// Ends the use of an imported address in the order of a stream. The memory stays the
+    /// exporter's, who has to free it behind that.
     pub(crate) fn release_import(
         &mut self,
         imported: &Allocation,

@@ -145,7 +145,8 @@ impl State {
     }
 }
 
-/// The optional functions that a driver of that version (1000 times the major number and 10 times the minor) lacks.
+/// The optional functions that a driver of that version (1000 times the major number and 10 times
+/// the minor) lacks.
 fn lacking(version: i32) -> BTreeSet<&'static str> {
     let number = |since: &str| {
         let (major, minor) = since.split_once('.')?;

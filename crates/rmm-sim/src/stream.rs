@@ -14,15 +14,15 @@ use crate::state::State;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostData(pub(crate) *mut c_void);
 
-// SAFETY: the pointer is not used here; `cuLaunchHostFunc` documents that the function may run on any thread, so its
-// caller vouches for the parameter being usable there.
+// SAFETY: the pointer is not used here; `cuLaunchHostFunc` documents that the function may run on
+// any thread, so its caller vouches for the parameter being usable there.
 unsafe impl Send for HostData {}
 
 /// A host function as the driver takes it.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// The priority of the streams that come first; 0 is that of the others. The software device keeps priorities and
-/// does nothing with them.
+/// The priority of the streams that come first; 0 is that of the others. The software device keeps
+/// priorities and does nothing with them.
 pub(crate) const GREATEST_PRIORITY: i32 = -5;
 
 /// A piece of work.
@@ -115,13 +115,15 @@ impl Stream {
     }
 }
 
-/// The streams of a machine by id. Ids are never reused, so a stream that is missing has done all its work.
+/// The streams of a machine by id. Ids are never reused, so a stream that is missing has done all
+/// its work.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     by_id: BTreeMap<u64, Stream>,
     last_id: u64,
-    /// By device, what is left of streams that are gone, until the host has waited for the device. Only kept if the order is
-    /// checked: that they have run says nothing of what the program knows.
+    /// By device, what is left of streams that are gone, until the host has waited for the device.
+    /// Only kept if the order is checked: that they have run says nothing of what the program
+    /// knows.
     gone: Option<BTreeMap<usize, Gone>>,
 }
 
@@ -138,7 +140,8 @@ impl Streams {
         Self { gone: remembers_gone.then(BTreeMap::new), ..Self::default() }
     }
 
-    /// What is left of a device's streams that are gone, as far as the host has not waited for them.
+    /// What is left of a device's streams that are gone, as far as the host has not waited for
+    /// them.
     pub(crate) fn gone(&self, device: usize) -> Option<&Gone> {
         self.gone.as_ref()?.get(&device)
     }
@@ -221,7 +224,8 @@ impl Streams {
         self.bury_if_done(id);
     }
 
-    /// Takes all work of a device's streams away, but for what is running now; its items count as done. Returns the items.
+    /// Takes all work of a device's streams away, but for what is running now; its items count as
+    /// done. Returns the items.
     pub(crate) fn abandon(&mut self, device: usize) -> Vec<Item> {
         let mut abandoned = Vec::new();
         let mut done = Vec::new();
@@ -262,7 +266,8 @@ impl Streams {
         }
     }
 
-    /// What waiting for a stream means: its own work and, for the legacy stream, that of the blocking ones too.
+    /// What waiting for a stream means: its own work and, for the legacy stream, that of the
+    /// blocking ones too.
     pub(crate) fn points_of(&self, id: u64) -> Vec<Point> {
         let mut points = self.blocked_by_legacy(id);
         points.push(self.end_of(id));
@@ -276,14 +281,15 @@ impl Streams {
         before.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
     }
 
-    /// What is left of the streams that are gone and that a stream's next item is behind without being told to.
+    /// What is left of the streams that are gone and that a stream's next item is behind without
+    /// being told to.
     pub(crate) fn gone_before(&self, id: u64) -> Option<&Points> {
         let legacy = self.get(id).filter(|stream| stream.order == Order::Legacy)?;
         self.gone(legacy.device).map(|gone| &gone.blocking)
     }
 
-    /// The streams that a stream's next item waits for without being told to: for the legacy stream, the blocking ones of its
-    /// device; for those, the legacy one.
+    /// The streams that a stream's next item waits for without being told to: for the legacy
+    /// stream, the blocking ones of its device; for those, the legacy one.
     pub(crate) fn implicitly_before(&self, id: u64) -> impl Iterator<Item = (u64, &Stream)> {
         let of = self.get(id).map(|stream| (stream.order, stream.device));
         let before = match of {
@@ -330,7 +336,8 @@ impl State {
 
     /// Puts work at the end of a stream, behind the `after` points too; returns its place.
     ///
-    /// If the stream is being captured the work becomes part of the graph, and the place is that before all.
+    /// If the stream is being captured the work becomes part of the graph, and the place is that
+    /// before all.
     ///
     /// # Errors
     /// `INVALID_HANDLE` if the stream is gone; those of captures.

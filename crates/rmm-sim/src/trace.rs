@@ -3,7 +3,8 @@
 
 use rmm_sys::CuResult;
 
-/// One thing that happened, in order. Places are relative to the machine, so equal runs have equal traces.
+/// One thing that happened, in order. Places are relative to the machine, so equal runs have equal
+/// traces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TraceEntry {

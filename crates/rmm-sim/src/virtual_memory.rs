@@ -1,12 +1,13 @@
 //! Virtual memory: addresses that are reserved, physical memory, and what is mapped where.
 //!
-//! Physical memory lies in the range of addresses of its device, at a place that programs never see, so that it is counted and
-//! reached like any other. Reserved addresses are of another range, which exists once a program asks for it; the host faults
-//! there. The bytes that a program names are found by looking the mapping up, each time they are used.
+//! Physical memory lies in the range of addresses of its device, at a place that programs never
+//! see, so that it is counted and reached like any other. Reserved addresses are of another range,
+//! which exists once a program asks for it; the host faults there. The bytes that a program names
+//! are found by looking the mapping up, each time they are used.
 //!
-//! Where `cuda.h` leaves the rules open, they are those seen on an H100: sizes are multiples of 2 MiB, a mapping is of all of
-//! the physical memory, one call unmaps any number of whole mappings, and neither that nor a change of access rights waits for
-//! the device.
+//! Where `cuda.h` leaves the rules open, they are those seen on an H100: sizes are multiples of 2
+//! MiB, a mapping is of all of the physical memory, one call unmaps any number of whole mappings,
+//! and neither that nor a change of access rights waits for the device.
 #![forbid(unsafe_code)]
 
 mod mapped;
@@ -28,7 +29,8 @@ pub(crate) use mapped::{Mapped, Physical, Piece, permits};
 pub(crate) const GRANULARITY: usize = UNIT;
 /// How many times the memory of all devices there are addresses for.
 const ADDRESSES: usize = 64;
-/// What the first address is a multiple of, so that placement does not depend on where the system put the range.
+/// What the first address is a multiple of, so that placement does not depend on where the system
+/// put the range.
 const BASE_ALIGNMENT: usize = 1 << 30;
 
 /// The virtual memory of a machine.
@@ -46,7 +48,8 @@ pub(crate) struct VirtualMemory {
 }
 
 impl VirtualMemory {
-    /// Makes sure that there are addresses, for devices of so much memory; the range of them if it is a new one.
+    /// Makes sure that there are addresses, for devices of so much memory; the range of them if it
+    /// is a new one.
     pub(crate) fn open(&mut self, memory: usize) -> Result<Option<(usize, usize)>, CuResult> {
         if self.addresses.is_some() {
             return Ok(None);
@@ -175,7 +178,8 @@ impl VirtualMemory {
         (at < range.end).then_some(at)
     }
 
-    /// Sets what a device may do with the mapping that starts there; returns what it could do before.
+    /// Sets what a device may do with the mapping that starts there; returns what it could do
+    /// before.
     pub(crate) fn set_access(
         &mut self,
         start: usize,

@@ -119,7 +119,8 @@ impl Adaptor {
 
 impl PoolOptions {
     fn build(self, upstream: &Plan) -> Result<AnyResource, Error> {
-        // The plain ones keep their type, as in a program that makes such a pool itself, which is then found by that type.
+        // The plain ones keep their type, as in a program that makes such a pool itself, which is
+        // then found by that type.
         match upstream {
             Plan::Base(Base::Virtual) => self.over(VirtualMemoryResource::new()?),
             Plan::Base(Base::Cuda) => self.over(CudaMemoryResource::new()),

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Why a text describes no stack of resources. Displays as what is wrong, the line, and a mark below the character; of a long
-/// line the part around the mark.
+/// Why a text describes no stack of resources. Displays as what is wrong, the line, and a mark
+/// below the character; of a long line the part around the mark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpecError {
     message: String,

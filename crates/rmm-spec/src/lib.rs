@@ -1,4 +1,5 @@
-//! Stacks of memory resources from a line of text, for a command line or an environment variable: [`ResourceSpec`].
+//! Stacks of memory resources from a line of text, for a command line or an environment variable:
+//! [`ResourceSpec`].
 //!
 //! It stands above the resources and adaptors that it makes, so that neither has to know the other.
 
@@ -28,9 +29,11 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 
 /// A stack of resources, described by a line of text and not made yet.
 ///
-/// A resource is a name, and in parentheses what it is over and its options: `statistics(pool(cuda, initial=1GiB, max=8GiB))`. Sizes are
-/// whole numbers of bytes, or of `KiB`, `MiB`, `GiB` or `TiB` (powers of 1,024), or of `kB`, `MB`, `GB` or `TB` (powers of 1,000); `yes` and `no` turn options on and off; text with other characters than letters, digits and
-/// `_-./` is put in double quotes. In names `_` is `-`.
+/// A resource is a name, and in parentheses what it is over and its options:
+/// `statistics(pool(cuda, initial=1GiB, max=8GiB))`. Sizes are whole numbers of bytes, or of `KiB`,
+/// `MiB`, `GiB` or `TiB` (powers of 1,024), or of `kB`, `MB`, `GB` or `TB` (powers of 1,000); `yes`
+/// and `no` turn options on and off; text with other characters than letters, digits and `_-./` is
+/// put in double quotes. In names `_` is `-`.
 ///
 /// | over nothing | options |
 /// |---|---|
@@ -50,7 +53,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// | `statistics`, `tagged`, `prefetch`, `thread-safe` | |
 /// | `fallback` | over two, the second where the first has no memory |
 ///
-/// What can not be right is told with its place:
+/// What cannot be right is told with its place:
 ///
 /// ```
 /// use rmm_core::{Introspect, SyncResource};
@@ -78,7 +81,8 @@ pub struct ResourceSpec {
 }
 
 impl ResourceSpec {
-    /// What the environment variable [`RMM_RESOURCE`](RESOURCE_VARIABLE) describes; `None` if it is not set, or empty.
+    /// What the environment variable [`RMM_RESOURCE`](RESOURCE_VARIABLE) describes; `None` if it is
+    /// not set, or empty.
     ///
     /// # Errors
     /// If its text describes no stack of resources.
@@ -87,10 +91,11 @@ impl ResourceSpec {
         if text.is_empty() { Ok(None) } else { text.to_string_lossy().parse().map(Some) }
     }
 
-    /// Makes the resources, from the bottom up, for the device that is current now. Each call makes new ones.
+    /// Makes the resources, from the bottom up, for the device that is current now. Each call makes
+    /// new ones.
     ///
     /// # Errors
-    /// The error of the resource that can not be made.
+    /// The error of the resource that cannot be made.
     pub fn build(&self) -> Result<AnyResource, Error> {
         self.plan.build()
     }

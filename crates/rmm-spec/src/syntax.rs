@@ -23,7 +23,8 @@ pub(crate) struct Setting<'t> {
     pub(crate) value_offset: usize,
 }
 
-/// Resources over each other, at most: the text may come from anywhere, and is read by functions that call themselves.
+/// Resources over each other, at most: the text may come from anywhere, and is read by functions
+/// that call themselves.
 const DEPTH: usize = 64;
 
 pub(crate) fn parse(text: &str) -> Result<Call<'_>, Fault> {

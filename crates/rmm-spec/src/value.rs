@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// The bytes of a unit by its name, in any case: `KiB` to `TiB` are powers of 1,024, `kB` to `TB` powers of 1,000, and none is one byte.
+/// The bytes of a unit by its name, in any case: `KiB` to `TiB` are powers of 1,024, `kB` to `TB`
+/// powers of 1,000, and none is one byte.
 #[doc(hidden)]
 pub fn bytes_of_unit(name: &str) -> Option<usize> {
     Some(match name.to_ascii_lowercase().as_str() {

@@ -13,7 +13,7 @@ macro_rules! same_codes {
     };
 }
 
-/// Codes newer than CUDA 13.2, which the oracle's bindings can not have.
+/// Codes newer than CUDA 13.2, which the oracle's bindings cannot have.
 #[cfg(test)]
 const NEWER: &[CuResult] = &[
     CuResult::MULTICAST_RESOURCE_FULL,

@@ -1,7 +1,7 @@
 //! Every function of the driver table, compared with the oracle's declaration of the same name.
 //!
-//! The rows come from `driver_symbols!`, so a function added there is compared here. One that the oracle lacks does not
-//! compile; CUDA 13.2 has all of them.
+//! The rows come from `driver_symbols!`, so a function added there is compared here. One that the
+//! oracle lacks does not compile; CUDA 13.2 has all of them.
 
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 

@@ -1,4 +1,5 @@
-//! What a function's type says to a caller in machine code: how many values there are, and how big each is.
+//! What a function's type says to a caller in machine code: how many values there are, and how big
+//! each is.
 
 use std::mem::{align_of, size_of};
 
@@ -18,7 +19,8 @@ macro_rules! signatures {
                 &[$((size_of::<$argument>(), align_of::<$argument>()),)* (size_of::<R>(), align_of::<R>())];
         }
 
-        // The oracle's functions wrap the driver's, with the same arguments but Rust's own calling convention.
+        // The oracle's functions wrap the driver's, with the same arguments but Rust's own calling
+        // convention.
         impl<$($argument,)* R> Signature for unsafe fn($($argument),*) -> R {
             const LAYOUTS: &'static [Layout] =
                 &[$((size_of::<$argument>(), align_of::<$argument>()),)* (size_of::<R>(), align_of::<R>())];

@@ -1,7 +1,8 @@
 //! The first CUDA version of each function, compared with the conditions in the oracle's source.
 //!
-//! Its bindings for all versions are one file in which a function that some versions lack stands under a
-//! `#[cfg(any(feature = "cuda-12020", ...))]`. The compiled crate has only one version, so the file is read.
+//! Its bindings for all versions are one file in which a function that some versions lack stands
+//! under a `#[cfg(any(feature = "cuda-12020", ...))]`. The compiled crate has only one version, so
+//! the file is read.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ fn number(version: &str) -> u32 {
 fn functions_are_there_since_the_version_that_we_say() {
     let Some(source) = source() else {
         println!(
-            "skipped: this test was not started by cargo, so the oracle's source can not be found"
+            "skipped: this test was not started by cargo, so the oracle's source cannot be found"
         );
         return;
     };

@@ -1,7 +1,7 @@
 //! Kinds, attributes and flags: integers that keep values which this build does not know.
 //!
-//! None of them is a Rust `enum`, because a newer driver may return a value that no list here has, and an `enum`
-//! with such a value would be undefined behaviour.
+//! None of them is a Rust `enum`, because a newer driver may return a value that no list here has,
+//! and an `enum` with such a value would be undefined behaviour.
 
 use std::ffi::{c_int, c_uint, c_ushort};
 
@@ -184,8 +184,9 @@ integer_kinds! {
 
     /// A property of a range of managed memory that `cuMemRangeGetAttribute` tells.
     CuMemRangeAttribute(c_uint) = "CUmem_range_attribute" {
-        /// `c_int`: the device that all of the range was last asked to be prefetched to, [`CuDevice::CPU`](crate::CuDevice::CPU) for the
-        /// host, or [`CuDevice::INVALID`](crate::CuDevice::INVALID) if there is no such one place.
+        /// `c_int`: the device that all of the range was last asked to be prefetched to,
+        /// [`CuDevice::CPU`](crate::CuDevice::CPU) for the host, or
+        /// [`CuDevice::INVALID`](crate::CuDevice::INVALID) if there is no such one place.
         LAST_PREFETCH_LOCATION = 4 "CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION";
         /// [`CuMemLocationType`]: the kind of that place, since 12.2.
         LAST_PREFETCH_LOCATION_TYPE = 7 "CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE";
@@ -225,7 +226,8 @@ integer_kinds! {
         RANGE_SIZE = 12 "CU_POINTER_ATTRIBUTE_RANGE_SIZE";
         /// `CuMemPool`: the pool it came from.
         MEMPOOL_HANDLE = 17 "CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE";
-        /// `bool`: whether the decompression engine can use the memory; since 12.8. Zero the place before: drivers need not write more than one byte.
+        /// `bool`: whether the decompression engine can use the memory; since 12.8. Zero the place
+        /// before: drivers need not write more than one byte.
         IS_HW_DECOMPRESS_CAPABLE = 21 "CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE";
     }
 
@@ -273,7 +275,8 @@ integer_kinds! {
 /// `cuStreamCreateWithPriority`: a stream that orders itself with the legacy default stream.
 #[doc(alias = "CU_STREAM_DEFAULT")]
 pub const STREAM_DEFAULT: c_uint = 0;
-/// `cuStreamCreateWithPriority`: a stream that does not order itself with the legacy default stream.
+/// `cuStreamCreateWithPriority`: a stream that does not order itself with the legacy default
+/// stream.
 #[doc(alias = "CU_STREAM_NON_BLOCKING")]
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `cuEventCreate`: an event that keeps the time.
@@ -303,6 +306,7 @@ pub const MEMHOSTALLOC_DEVICEMAP: c_uint = 2;
 /// `cuMemHostAlloc`: write-combined: fast to write, slow to read for the host.
 #[doc(alias = "CU_MEMHOSTALLOC_WRITECOMBINED")]
 pub const MEMHOSTALLOC_WRITECOMBINED: c_uint = 4;
-/// [`CuMemPoolProps::usage`](crate::CuMemPoolProps): the device's decompression engine should be able to use the memory.
+/// [`CuMemPoolProps::usage`](crate::CuMemPoolProps): the device's decompression engine should be
+/// able to use the memory.
 #[doc(alias = "CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS")]
 pub const MEM_POOL_CREATE_USAGE_HW_DECOMPRESS: c_ushort = 2;

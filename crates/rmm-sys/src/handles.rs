@@ -1,4 +1,5 @@
-//! Handles: what the driver gives out to name its objects. Plain values, nothing is freed by dropping one.
+//! Handles: what the driver gives out to name its objects. Plain values, nothing is freed by
+//! dropping one.
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::fmt;
@@ -15,7 +16,8 @@ macro_rules! pointer_handle {
             /// The null handle.
             pub const NULL: Self = Self(std::ptr::null_mut());
 
-            /// The handle with this address. Any value may be held; only the driver can say whether it names something.
+            /// The handle with this address. Any value may be held; only the driver can say whether
+            /// it names something.
             pub const fn from_raw(raw: *mut c_void) -> Self {
                 Self(raw)
             }
@@ -36,8 +38,9 @@ macro_rules! pointer_handle {
             }
         }
 
-        // SAFETY: the value is an opaque name that is never dereferenced here, and the driver's functions may be
-        // called with it from any thread ("the CUDA driver API is thread-safe", CUDA C++ programming guide).
+        // SAFETY: the value is an opaque name that is never dereferenced here, and the driver's
+        // functions may be called with it from any thread ("the CUDA driver API is thread-safe",
+        // CUDA C++ programming guide).
         unsafe impl Send for $name {}
         // SAFETY: as for `Send`; a shared reference only lets the name be copied.
         unsafe impl Sync for $name {}
@@ -47,7 +50,8 @@ macro_rules! pointer_handle {
 pointer_handle! {
     /// A context: the state of one device in one process.
     CuContext = "CUcontext";
-    /// A stream. [`CuStream::NULL`], [`CuStream::LEGACY`] and [`CuStream::PER_THREAD`] always exist.
+    /// A stream. [`CuStream::NULL`], [`CuStream::LEGACY`] and [`CuStream::PER_THREAD`] always
+    /// exist.
     CuStream = "CUstream";
     /// An event.
     CuEvent = "CUevent";
@@ -114,6 +118,7 @@ impl CuDevicePtr {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CuMemHandle(pub c_ulonglong);
 
-/// A function that the driver calls on one of its own threads, in stream order. It must not call the driver.
+/// A function that the driver calls on one of its own threads, in stream order. It must not call
+/// the driver.
 #[doc(alias = "CUhostFn")]
 pub type CuHostFn = Option<unsafe extern "C" fn(data: *mut c_void)>;

@@ -1,8 +1,9 @@
 //! The part of the CUDA driver API that a memory manager needs, loaded at run time.
 //!
-//! This crate decides nothing. It has the [handles](CuStream), [codes](CuResult), [kinds](CuMemPoolAttribute) and
-//! structures that cross the driver's interface, and one table of its functions, [`Driver`]. Nothing links to CUDA:
-//! a program built with it starts on any machine, and the absence of a driver is a [`LoadError`], a value.
+//! This crate decides nothing. It has the [handles](CuStream), [codes](CuResult),
+//! [kinds](CuMemPoolAttribute) and structures that cross the driver's interface, and one table of
+//! its functions, [`Driver`]. Nothing links to CUDA: a program built with it starts on any machine,
+//! and the absence of a driver is a [`LoadError`], a value.
 //!
 //! ```
 //! use rmm_sys::Driver;
@@ -13,7 +14,8 @@
 //! }
 //! ```
 //!
-//! The same table can be written by hand, which is how the software device of `rmm-sim` stands in for a driver.
+//! The same table can be written by hand, which is how the software device of `rmm-sim` stands in
+//! for a driver.
 
 mod annotations;
 mod constants;

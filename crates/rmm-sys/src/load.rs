@@ -19,12 +19,15 @@ static INSTALLED: OnceLock<Driver> = OnceLock::new();
 static LOADING: Mutex<()> = Mutex::new(());
 
 impl Driver {
-    /// The process's driver: the one that was [installed](Self::install), or else the system's, loaded now.
+    /// The process's driver: the one that was [installed](Self::install), or else the system's,
+    /// loaded now.
     ///
-    /// Once it is there, a call costs one atomic load. A failure is not remembered: the next call tries again.
+    /// Once it is there, a call costs one atomic load. A failure is not remembered: the next call
+    /// tries again.
     ///
     /// # Errors
-    /// [`LoadError`] if the library or one of its symbols is missing; its text says which and what to do.
+    /// [`LoadError`] if the library or one of its symbols is missing; its text says which and what
+    /// to do.
     pub fn get() -> Result<&'static Self, LoadError> {
         if let Some(driver) = INSTALLED.get() {
             return Ok(driver);
@@ -37,14 +40,17 @@ impl Driver {
         Ok(INSTALLED.get_or_init(|| driver))
     }
 
-    /// Makes `driver` the process's driver: a software device, or a table that a test or tool has wrapped.
+    /// Makes `driver` the process's driver: a software device, or a table that a test or tool has
+    /// wrapped.
     ///
     /// # Errors
-    /// Gives `driver` back if the process already has one; the first stays for good, since objects of it may exist.
+    /// Gives `driver` back if the process already has one; the first stays for good, since objects
+    /// of it may exist.
     ///
     /// # Safety
-    /// Each function does what the CUDA driver API's documentation says of the one of its name: safe code all over the process
-    /// relies on it. A table may be written down in safe code, and so lie:
+    /// Each function does what the CUDA driver API's documentation says of the one of its name:
+    /// safe code all over the process relies on it. A table may be written down in safe code, and
+    /// so lie:
     ///
     /// ```compile_fail,E0133
     /// use rmm_sys::{CuResult, CuStream, Driver};
@@ -64,16 +70,18 @@ impl Driver {
         Ok(INSTALLED.get_or_init(|| driver))
     }
 
-    /// Loads the driver's library: the path in `RMM_CUDA_LIBRARY` if that is set, else the system's.
+    /// Loads the driver's library: the path in `RMM_CUDA_LIBRARY` if that is set, else the
+    /// system's.
     ///
-    /// The library stays loaded to the end of the process. Nothing is called, so no device is touched.
+    /// The library stays loaded to the end of the process. Nothing is called, so no device is
+    /// touched.
     ///
     /// # Errors
     /// [`LoadError`] if no library is found, or the library lacks a required symbol.
     pub fn load() -> Result<Self, LoadError> {
         if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
-            // SAFETY: whoever sets up the process's environment vouches for the libraries that it names, as with the loader's own
-            // variables.
+            // SAFETY: whoever sets up the process's environment vouches for the libraries that it
+            // names, as with the loader's own variables.
             return unsafe { Self::load_from(Path::new(&path)) };
         }
         let mut first = None;
@@ -92,8 +100,8 @@ impl Driver {
     /// As [`load`](Self::load).
     ///
     /// # Safety
-    /// A library at `path` can be loaded without harm, and those of its symbols that have names of the driver's functions are such
-    /// functions:
+    /// A library at `path` can be loaded without harm, and those of its symbols that have names of
+    /// the driver's functions are such functions:
     ///
     /// ```compile_fail,E0133
     /// let library = std::path::Path::new("plugin.so"); // its initialisers run, whatever they do
@@ -107,8 +115,8 @@ impl Driver {
 }
 
 fn open(path: &Path) -> Result<libloading::Library, String> {
-    // SAFETY: loading runs the library's initialisers. The library is the system's CUDA driver, or one whose initialisers the
-    // caller of `Driver::load_from` vouches for.
+    // SAFETY: loading runs the library's initialisers. The library is the system's CUDA driver, or
+    // one whose initialisers the caller of `Driver::load_from` vouches for.
     unsafe { libloading::Library::new(OsString::from(path)) }.map_err(|error| {
         // What the system's loader said is the cause of the library's own, shorter text.
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
@@ -116,14 +124,16 @@ fn open(path: &Path) -> Result<libloading::Library, String> {
 }
 
 fn table_of(library: libloading::Library, path: &Path) -> Result<Driver, LoadError> {
-    // Unloading the driver while threads of its own still run is not supported by it, so it is never unloaded.
+    // Unloading the driver while threads of its own still run is not supported by it, so it is
+    // never unloaded.
     let library: &'static libloading::Library = Box::leak(Box::new(library));
     let find = |name: &'static str| {
-        // SAFETY: the symbol is only turned into an address; nothing is called or read through it here.
+        // SAFETY: the symbol is only turned into an address; nothing is called or read through it
+        // here.
         unsafe { library.get::<*mut c_void>(name.as_bytes()) }.ok().map(|symbol| *symbol)
     };
-    // SAFETY: the library is a CUDA driver (see `open`), whose symbols have the signatures of `cuda.h`; names carry
-    // their ABI version. It is never unloaded.
+    // SAFETY: the library is a CUDA driver (see `open`), whose symbols have the signatures of
+    // `cuda.h`; names carry their ABI version. It is never unloaded.
     unsafe { Driver::from_symbols(find) }.map_err(|error| error.in_library(path))
 }
 
@@ -145,7 +155,8 @@ impl LoadError {
         Self { library, kind: LoadErrorKind::Library { reason } }
     }
 
-    /// The error for a table without the required function `name`, which drivers have from CUDA `since` on.
+    /// The error for a table without the required function `name`, which drivers have from CUDA
+    /// `since` on.
     pub fn missing_symbol(name: &'static str, since: &'static str) -> Self {
         Self { library: PathBuf::new(), kind: LoadErrorKind::Symbol { name, since } }
     }

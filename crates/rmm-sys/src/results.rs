@@ -9,9 +9,11 @@ mod tests;
 
 use table::TABLE;
 
-/// What a driver function returned: a plain number, so that a code of a newer driver is a value like any other.
+/// What a driver function returned: a plain number, so that a code of a newer driver is a value
+/// like any other.
 ///
-/// Names and texts come from a table in this crate, never from the driver, so they can be had when the driver is gone.
+/// Names and texts come from a table in this crate, never from the driver, so they can be had when
+/// the driver is gone.
 ///
 /// ```
 /// use rmm_sys::CuResult;
@@ -66,8 +68,8 @@ impl CuResult {
         if self.is_success() { Ok(()) } else { Err(self) }
     }
 
-    /// Whether a stream capture is the reason, as the codes 900 to 908 say. The answer then tells nothing about the work of a stream: it
-    /// may be running, and the stream may be captured.
+    /// Whether a stream capture is the reason, as the codes 900 to 908 say. The answer then tells
+    /// nothing about the work of a stream: it may be running, and the stream may be captured.
     ///
     /// ```
     /// use rmm_sys::CuResult;
@@ -81,10 +83,12 @@ impl CuResult {
             && self.0 <= Self::STREAM_CAPTURE_WRONG_THREAD.0
     }
 
-    /// Whether the error is sticky: the context is lost, runs no work any more, and answers every later call with this code.
+    /// Whether the error is sticky: the context is lost, runs no work any more, and answers every
+    /// later call with this code.
     ///
-    /// These are the codes of which the driver API's reference says that they leave "the process in an inconsistent state and any
-    /// further CUDA work will return the same error", those that say that the context "cannot be used anymore" or is destroyed, and
+    /// These are the codes of which the driver API's reference says that they leave "the process in
+    /// an inconsistent state and any further CUDA work will return the same error", those that say
+    /// that the context "cannot be used anymore" or is destroyed, and
     /// [`DEINITIALIZED`](Self::DEINITIALIZED). Every other error leaves open whether work runs.
     ///
     /// ```

@@ -2,13 +2,15 @@
 
 /// Calls `$callback!` with one row for each driver function of [`Driver`](crate::Driver).
 ///
-/// A row is `KIND "FIRST" NAME(ARGUMENT: TYPE, ...);`, where `KIND` is `required` or `optional` and `FIRST` is the
-/// first CUDA version whose driver has the symbol (`"12.0"` also stands for older ones: 12.0 is the oldest driver
-/// supported here). The names are the symbols themselves, so an ABI version such as `_v2` is part of the name and
-/// a newer driver can not hand out another signature. Every function returns a [`CuResult`](crate::CuResult).
+/// A row is `KIND "FIRST" NAME(ARGUMENT: TYPE, ...);`, where `KIND` is `required` or `optional` and
+/// `FIRST` is the first CUDA version whose driver has the symbol (`"12.0"` also stands for older
+/// ones: 12.0 is the oldest driver supported here). The names are the symbols themselves, so an ABI
+/// version such as `_v2` is part of the name and a newer driver cannot hand out another signature.
+/// Every function returns a [`CuResult`](crate::CuResult).
 ///
-/// The software device and tools that wrap each function are written with it, so that none is forgotten. The types
-/// are resolved where the callback is: import `rmm_sys::*` and `std::ffi::{c_char, c_float, c_int, c_uint, ...}`.
+/// The software device and tools that wrap each function are written with it, so that none is
+/// forgotten. The types are resolved where the callback is: import `rmm_sys::*` and
+/// `std::ffi::{c_char, c_float, c_int, c_uint, ...}`.
 ///
 /// ```
 /// use rmm_sys::driver_symbols;

@@ -64,13 +64,16 @@ pub struct MissingSymbol {
 
 macro_rules! table {
     ($($kind:ident $since:literal $name:ident($($argument:ident: $type:ty),*);)*) => {
-        /// The driver functions that this workspace uses, as pointers: the seam between it and a device.
+        /// The driver functions that this workspace uses, as pointers: the seam between it and a
+        /// device.
         ///
-        /// It is loaded from the system's driver by [`Driver::load`], or written down by hand, which is how a
-        /// software device or a test stands in for the driver; see [`Driver::get`] for how a process gets its one table.
+        /// It is loaded from the system's driver by [`Driver::load`], or written down by hand,
+        /// which is how a software device or a test stands in for the driver; see [`Driver::get`]
+        /// for how a process gets its one table.
         ///
-        /// Each function can be called through the method of its name. A function that the driver lacks (an optional
-        /// one, of a newer CUDA version) returns [`CuResult::NOT_SUPPORTED`]; [`Driver::missing`] lists them.
+        /// Each function can be called through the method of its name. A function that the driver
+        /// lacks (an optional one, of a newer CUDA version) returns [`CuResult::NOT_SUPPORTED`];
+        /// [`Driver::missing`] lists them.
         #[expect(non_snake_case, reason = "the fields are the driver's symbols, letter by letter")]
         #[derive(Clone, Copy, Debug)]
         pub struct Driver {
@@ -78,8 +81,8 @@ macro_rules! table {
                 #[doc = concat!("`", stringify!($name), "`, in drivers from CUDA ", $since, ".")]
                 pub $name: field!($kind unsafe extern "C" fn($($argument: $type),*) -> CuResult),
             )*
-            /// Who listens to what allocators do with their memory: a checker that stands in for the driver. A real driver
-            /// does not listen.
+            /// Who listens to what allocators do with their memory: a checker that stands in for
+            /// the driver. A real driver does not listen.
             pub annotations: Option<&'static Annotations>,
         }
 
@@ -91,8 +94,8 @@ macro_rules! table {
             /// [`LoadError`] naming the first required symbol that is not found.
             ///
             /// # Safety
-            /// Each address that `find` returns is null or that of a function with the signature which the symbol of
-            /// this name has in `cuda.h`, callable for the rest of the process.
+            /// Each address that `find` returns is null or that of a function with the signature
+            /// which the symbol of this name has in `cuda.h`, callable for the rest of the process.
             pub unsafe fn from_symbols(
                 mut find: impl FnMut(&'static str) -> Option<*mut c_void>,
             ) -> Result<Self, LoadError> {
@@ -100,8 +103,9 @@ macro_rules! table {
                     $name: {
                         let found = find(stringify!($name)).filter(|address| !address.is_null()).map(|address| {
                             type Function = unsafe extern "C" fn($($argument: $type),*) -> CuResult;
-                            // SAFETY: a data pointer and a function pointer have one size on the platforms that CUDA
-                            // supports, and by the caller's contract this address is a function of that type.
+                            // SAFETY: a data pointer and a function pointer have one size on the
+                            // platforms that CUDA supports, and by the caller's contract this
+                            // address is a function of that type.
                             unsafe { std::mem::transmute::<*mut c_void, Function>(address) }
                         });
                         resolve!($kind $since $name found)
@@ -121,8 +125,9 @@ macro_rules! table {
                 #[doc = concat!("Calls `", stringify!($name), "`.")]
                 ///
                 /// # Safety
-                /// The caller keeps what the CUDA driver API's documentation asks of this function: pointers are valid
-                /// for what is read or written through them until the call (or the work that it starts) is done.
+                /// The caller keeps what the CUDA driver API's documentation asks of this function:
+                /// pointers are valid for what is read or written through them until the call (or
+                /// the work that it starts) is done.
                 #[expect(non_snake_case, reason = "the driver's own name")]
                 pub unsafe fn $name(&self $(, $argument: $type)*) -> CuResult {
                     let code = call!($kind (self.$name), $($argument),*);

@@ -35,8 +35,9 @@ pub struct CuMemAccessDesc {
     pub flags: CuMemAccessFlags,
 }
 
-/// What a new memory pool should be. Fields were added over time inside a tail of zeros, so one structure serves
-/// every driver: start from [`CuMemPoolProps::pinned`] and leave what you don't need at zero.
+/// What a new memory pool should be. Fields were added over time inside a tail of zeros, so one
+/// structure serves every driver: start from [`CuMemPoolProps::pinned`] and leave what you don't
+/// need at zero.
 #[doc(alias = "CUmemPoolProps")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,8 @@ pub struct CuMemPoolProps {
 }
 
 impl CuMemPoolProps {
-    /// A pool of ordinary device memory (or of pinned host memory, by `location`), not exportable, without a limit.
+    /// A pool of ordinary device memory (or of pinned host memory, by `location`), not exportable,
+    /// without a limit.
     pub const fn pinned(location: CuMemLocation) -> Self {
         Self {
             kind: CuMemAllocationType::PINNED,

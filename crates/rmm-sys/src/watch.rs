@@ -1,5 +1,6 @@
-//! One word that every allocator of the process can compare on its fast path: it changes when something happens that concerns all of
-//! them, and that none could see for itself without a driver call.
+//! One word that every allocator of the process can compare on its fast path: it changes when
+//! something happens that concerns all of them, and that none could see for itself without a driver
+//! call.
 //!
 //! ```text
 //! bits 32..64  how often the end or the loss of a context was noticed
@@ -16,7 +17,8 @@ static WORD: AtomicU64 = AtomicU64::new(0);
 /// The word as it is now.
 #[inline]
 pub fn word() -> u64 {
-    // Relaxed: a thread that is told of an event by another is ordered after it by whatever told it.
+    // Relaxed: a thread that is told of an event by another is ordered after it by whatever told
+    // it.
     WORD.load(Ordering::Relaxed)
 }
 

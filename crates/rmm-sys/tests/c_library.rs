@@ -15,7 +15,8 @@ use rmm_sys::{
 fn driver_with(keep: impl Fn(&str) -> bool) -> Option<Driver> {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let library = c_library::build(folder.path(), keep)?;
-    // SAFETY: the library was built just now, of functions with the driver's signatures and no initialisers.
+    // SAFETY: the library was built just now, of functions with the driver's signatures and no
+    // initialisers.
     let driver = unsafe { Driver::load_from(&library) };
     Some(driver.expect("the library has every required function"))
 }

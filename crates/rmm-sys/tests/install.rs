@@ -1,4 +1,5 @@
-//! The process's one driver. Alone in its file, because what it installs stays for the rest of the process.
+//! The process's one driver. Alone in its file, because what it installs stays for the rest of the
+//! process.
 
 #[path = "common/stubs.rs"]
 mod stubs;
@@ -21,7 +22,8 @@ fn the_first_driver_stays() {
     let first = unsafe { Driver::from_symbols(stubs::address_of) }.unwrap();
     let second = Driver { cuMemFree_v2: refuse, ..first };
 
-    // SAFETY: nothing in this process calls the driver but this test, which expects the stubs' code.
+    // SAFETY: nothing in this process calls the driver but this test, which expects the stubs'
+    // code.
     let installed = unsafe { Driver::install(first) }.unwrap();
     assert!(std::ptr::eq(Driver::get().unwrap(), installed));
     assert_eq!(free(installed), stubs::STUB_CODE);

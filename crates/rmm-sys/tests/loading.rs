@@ -36,7 +36,8 @@ fn a_file_that_is_not_a_library() {
     assert!(error.to_string().contains("could not be loaded"), "{error}");
 }
 
-/// A shared library which this process has loaded and which is no driver: the C library or the like.
+/// A shared library which this process has loaded and which is no driver: the C library or the
+/// like.
 #[cfg(target_os = "linux")]
 fn some_library() -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux tells what is mapped");
@@ -59,8 +60,8 @@ fn a_library_that_is_not_the_driver() {
     assert!(text.contains("update NVIDIA's driver") && text.contains(LIBRARY_VARIABLE), "{text}");
 }
 
-/// Runs the test named `test` alone in a new process whose environment has `library` as the driver's library, and
-/// gives what it printed.
+/// Runs the test named `test` alone in a new process whose environment has `library` as the
+/// driver's library, and gives what it printed.
 fn in_child(test: &str, library: &str) -> String {
     let output = Command::new(std::env::current_exe().expect("a test knows its program"))
         .args(["--exact", test, "--nocapture"])

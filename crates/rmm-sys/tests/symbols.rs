@@ -14,7 +14,8 @@ use rmm_sys::{
 /// A table of stubs, with those that `keep` wants.
 fn table(keep: impl Fn(&str) -> bool) -> Result<Driver, LoadError> {
     let find = |name: &'static str| keep(name).then(|| stubs::address_of(name)).flatten();
-    // SAFETY: each address is that of a function with the signature which belongs to the name, made by one macro.
+    // SAFETY: each address is that of a function with the signature which belongs to the name, made
+    // by one macro.
     unsafe { Driver::from_symbols(find) }
 }
 

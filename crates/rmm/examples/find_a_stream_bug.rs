@@ -1,4 +1,5 @@
-//! A program that takes a container's address behind its back, and the software device that says what is wrong with it.
+//! A program that takes a container's address behind its back, and the software device that says
+//! what is wrong with it.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -1,4 +1,5 @@
-//! A budget of device memory, with managed memory behind it: `cargo run -p rmm --example limits_with_fallback`.
+//! A budget of device memory, with managed memory behind it:
+//! `cargo run -p rmm --example limits_with_fallback`.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -1,7 +1,9 @@
-//! Logs what a program allocates, then tries other resources on the log: `cargo run -p rmm --example log_and_replay`.
+//! Logs what a program allocates, then tries other resources on the log:
+//! `cargo run -p rmm --example log_and_replay`.
 //!
-//! The program runs once. From its log, which RMM's tools read as well, `rmm replay` makes the same calls again, as often and on whatever
-//! resource one likes; this example does so through the library behind it.
+//! The program runs once. From its log, which RMM's tools read as well, `rmm replay` makes the same
+//! calls again, as often and on whatever resource one likes; this example does so through the
+//! library behind it.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 

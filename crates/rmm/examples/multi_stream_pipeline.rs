@@ -1,4 +1,5 @@
-//! Batches go through upload, work and download on three streams. Nobody records an event: the containers order the streams.
+//! Batches go through upload, work and download on three streams. Nobody records an event: the
+//! containers order the streams.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -1,4 +1,5 @@
-//! Staging memory from a pool of pinned memory: uploads that only enqueue, and a source that can not be gone too early.
+//! Staging memory from a pool of pinned memory: uploads that only enqueue, and a source that cannot
+//! be gone too early.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -1,4 +1,5 @@
-//! A resource of one's own: it refuses single allocations above a size, and forwards the others. It stacks as those that ship.
+//! A resource of one's own: it refuses single allocations above a size, and forwards the others. It
+//! stacks as those that ship.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -1,4 +1,5 @@
-//! For authors of memory resources and adaptors: what an implementation needs beside [`Resource`] and [`SyncResource`].
+//! For authors of memory resources and adaptors: what an implementation needs beside [`Resource`]
+//! and [`SyncResource`].
 //!
 //! The example `resource_of_ones_own` writes an adaptor.
 

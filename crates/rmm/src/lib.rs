@@ -1,8 +1,9 @@
 //! GPU memory management: memory resources, stream-ordered pools, and containers in device memory.
 //!
-//! This is [RAPIDS RMM](https://github.com/rapidsai/rmm) for Rust, and the crate that most programs depend on. It adds nothing of its own: the
-//! parts are `rmm-core` (concepts), `rmm-resources` (memory from the driver), `rmm-adaptors` (pools and adaptors), `rmm-spec` (stacks of
-//! them from text) and `rmm-containers`.
+//! This is [RAPIDS RMM](https://github.com/rapidsai/rmm) for Rust, and the crate that most programs
+//! depend on. It adds nothing of its own: the parts are `rmm-core` (concepts), `rmm-resources`
+//! (memory from the driver), `rmm-adaptors` (pools and adaptors), `rmm-spec` (stacks of them from
+//! text) and `rmm-containers`.
 //!
 //! ```
 //! use rmm::prelude::*;
@@ -58,7 +59,8 @@
 //! | [`proposal`] | the CUDA `<memory_resource>` proposal's kinds, capabilities and views |
 //! | [`driver`] | the driver API beside this library |
 //!
-//! Every item can be found by the name that it has in RMM or CUDA: search for `device_uvector` or `cudaMallocAsync`.
+//! Every item can be found by the name that it has in RMM or CUDA: search for `device_uvector` or
+//! `cudaMallocAsync`.
 //!
 //! # Features
 //!
@@ -72,8 +74,9 @@
 //!
 //! # Without a GPU
 //!
-//! No driver is needed to build or to start a program; its absence is an [`Error`] when memory is first asked for.
-//! Without a GPU, the software device of `rmm-sim` takes the driver's place: every example of these crates runs on it.
+//! No driver is needed to build or to start a program; its absence is an [`Error`] when memory is
+//! first asked for. Without a GPU, the software device of `rmm-sim` takes the driver's place: every
+//! example of these crates runs on it.
 
 /// The guide to checking the order of work on memory: its examples run as tests of this crate.
 #[cfg(doctest)]
@@ -151,7 +154,8 @@ pub use mr::{
 #[doc(inline)]
 pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 
-/// What most programs use: the resources, streams and containers, and the traits whose methods are called on them.
+/// What most programs use: the resources, streams and containers, and the traits whose methods are
+/// called on them.
 ///
 /// ```
 /// use rmm::prelude::*;

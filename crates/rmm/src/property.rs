@@ -1,4 +1,5 @@
-//! Properties: from where memory can be accessed, checked at compile time or, for type-erased resources, at run time.
+//! Properties: from where memory can be accessed, checked at compile time or, for type-erased
+//! resources, at run time.
 
 pub use rmm_core::{
     DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible, HostDeviceAccessible,

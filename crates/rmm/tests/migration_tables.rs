@@ -1,4 +1,5 @@
-//! The pages for those who come from RMM: what their tables name stands in their code, which is compiled.
+//! The pages for those who come from RMM: what their tables name stands in their code, which is
+//! compiled.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! The facade's modules: every public item of the parts is in one of them, and the root stays small.
+//! The facade's modules: every public item of the parts is in one of them, and the root stays
+//! small.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -59,7 +59,7 @@ pub(crate) fn commit(root: &Path) -> Option<String> {
 ///
 /// # Errors
 ///
-/// If their folder can not be read.
+/// If their folder cannot be read.
 pub(crate) fn traces(root: &Path) -> Result<Vec<PathBuf>> {
     let folder = root.join("benches/traces");
     let mut traces = Vec::new();

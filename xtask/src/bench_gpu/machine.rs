@@ -10,8 +10,8 @@ use crate::error::Result;
 const NVIDIA_SMI: &str =
     "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit";
 
-/// A text for `machine.txt`: the commit, the GPU, the processor, the peers, what the doctor says. What can not be found out is
-/// left out.
+/// A text for `machine.txt`: the commit, the GPU, the processor, the peers, what the doctor says.
+/// What cannot be found out is left out.
 ///
 /// # Errors
 ///

@@ -19,8 +19,8 @@ const HEADER: &str = "workload,allocator,params,value,unit";
 
 /// Runs everything, writes `rows.csv` and `machine.txt`, and prints the summary.
 ///
-/// On the software device, which the peers can not use, ours are measured alone: that shows that the archive is whole, and nothing
-/// more.
+/// On the software device, which the peers cannot use, ours are measured alone: that shows that
+/// the archive is whole, and nothing more.
 ///
 /// # Errors
 ///
@@ -174,8 +174,8 @@ fn run_all(runs: &[Run<'_>], output: &Path, args: &RunArgs) -> Result<Vec<String
     Ok(failed)
 }
 
-/// Times the containers beside raw calls, if the archive has the program for that, and writes `round-trip.csv`. Returns its name if it
-/// failed.
+/// Times the containers beside raw calls, if the archive has the program for that, and writes
+/// `round-trip.csv`. Returns its name if it failed.
 fn round_trips(archive: &Archive, output: &Path, args: &RunArgs) -> Result<Option<String>> {
     const NAME: &str = "round-trip";
     let Ok(program) = archive.program(NAME) else { return Ok(None) };

@@ -17,8 +17,8 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// Makes the copy, or brings an older one up to date, without what cargo has `built`. Files that are the same keep their times, so that cargo builds only what
-    /// has changed.
+    /// Makes the copy, or brings an older one up to date, without what cargo has `built`. Files
+    /// that are the same keep their times, so that cargo builds only what has changed.
     pub(super) fn copy(from: &Path, to: &Path, built: &Path) -> Result<Self> {
         update(from, to, built)
             .context(format_args!("copying the workspace to {}", to.display()))?;

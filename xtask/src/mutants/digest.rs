@@ -27,7 +27,8 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    /// Those of the workspace in `root`, whose packages lie where `metadata` says of another copy of it.
+    /// Those of the workspace in `root`, whose packages lie where `metadata` says of another copy
+    /// of it.
     pub(super) fn new(root: &Path, metadata: Metadata) -> Result<Self> {
         let mut hasher = DefaultHasher::new();
         stdout_of(Command::new("rustc").arg("-vV"))?.hash(&mut hasher);
@@ -65,7 +66,8 @@ impl Digests {
     }
 }
 
-/// The folders of a package and of those of the workspace that its tests are built with, below the workspace's folder.
+/// The folders of a package and of those of the workspace that its tests are built with, below the
+/// workspace's folder.
 fn tested_with(metadata: &Metadata, name: &str) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
     let mut found: BTreeSet<&str> = [name].into();

@@ -66,7 +66,8 @@ impl<'a> Judge<'a> {
     ///
     /// 1. the test that killed it last,
     /// 2. the models, if the mutant is in what they are about,
-    /// 3. the tests of its own package, without a known killer those first that are named like its file,
+    /// 3. the tests of its own package, without a known killer those first that are named like its
+    ///    file,
     /// 4. those of all resources.
     pub(super) fn judge(&mut self, mutant: &Mutant, hint: Option<&Killer>) -> Result<Verdict> {
         if let Some(killer) = hint {
@@ -135,8 +136,8 @@ impl<'a> Judge<'a> {
     }
 
     fn nextest(&self, scope: Scope<'_>) -> Command {
-        // Most of a mutant's time goes into compiling, and debug information would be much of that. Tests of the software device's reports
-        // look for lines of the program.
+        // Most of a mutant's time goes into compiling, and debug information would be much of that.
+        // Tests of the software device's reports look for lines of the program.
         let needs_lines = matches!(scope, Scope::Package("rmm-sim"));
         let debug = if needs_lines { "line-tables-only" } else { "0" };
         let mut command = cargo();
@@ -145,7 +146,8 @@ impl<'a> Judge<'a> {
             .args(["nextest", "run", "--profile", "mutants", "--no-tests", "pass"])
             .args(["--max-fail", "1:immediate", "--color", "never"])
             .env("RMM_DRIVER", "sim")
-            // The same programs each time; which of them shows the fault is of no interest, and looking for the smallest takes long.
+            // The same programs each time; which of them shows the fault is of no interest, and
+            // looking for the smallest takes long.
             .env("PROPTEST_RNG_SEED", "1")
             .env("PROPTEST_MAX_SHRINK_ITERS", "0")
             .env("CARGO_PROFILE_DEV_DEBUG", debug)

@@ -297,7 +297,7 @@ const MUTANTS: &[Mutant] = &[
         file: SHARED,
         original: "let _unknown = state.order.seal(list, |event| stream.record(event));",
         replacement: "let _unknown = stream;",
-        breaks: "what a stream freed before its end can not be waited for",
+        breaks: "what a stream freed before its end cannot be waited for",
     },
     Mutant {
         name: "retired-is-done",

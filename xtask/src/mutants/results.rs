@@ -1,4 +1,5 @@
-//! What earlier runs found out, in the target folder: a line for each mutant that was killed, written at once, so that a run can be stopped at any time.
+//! What earlier runs found out, in the target folder: a line for each mutant that was killed,
+//! written at once, so that a run can be stopped at any time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,7 +18,8 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Reads the file if there is one. Lines that make no sense, as the last one of a run that was killed, are left out.
+    /// Reads the file if there is one. Lines that make no sense, as the last one of a run that was
+    /// killed, are left out.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).unwrap_or_default();
         let file = OpenOptions::new().create(true).append(true).open(path);

@@ -2,7 +2,8 @@
 
 use crate::metadata::{Metadata, Package};
 
-/// Beyond this many features, each is checked alone instead of in every combination: 2^n builds help nobody.
+/// Beyond this many features, each is checked alone instead of in every combination: 2^n builds
+/// help nobody.
 const POWERSET_LIMIT: usize = 3;
 
 /// The sets of features of one package.
@@ -29,7 +30,8 @@ fn sets_of(package: &Package) -> Sets {
     Sets { package: package.name.clone(), between }
 }
 
-/// Every combination of a few features, or each of many alone; without the empty set and the full one.
+/// Every combination of a few features, or each of many alone; without the empty set and the full
+/// one.
 fn between_none_and_all<'a>(features: &[&'a str]) -> Vec<Vec<&'a str>> {
     let count = features.len();
     if count > POWERSET_LIMIT {

@@ -42,7 +42,8 @@ pub(crate) fn gpus(rmm: &Path) -> Result<Vec<Gpu>> {
     command.args(["doctor", "--json"]).env("RMM_DRIVER", "cuda");
     println!("$ {}", describe(&command));
     let output = command.stdin(Stdio::null()).output().with_command(&command)?;
-    // The doctor may exit with failure because there is no driver, which is an answer and no failure to us.
+    // The doctor may exit with failure because there is no driver, which is an answer and no
+    // failure to us.
     read(&String::from_utf8_lossy(&output.stdout)).map_err(|error| {
         let stderr = String::from_utf8_lossy(&output.stderr);
         format!(

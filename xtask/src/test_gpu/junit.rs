@@ -82,8 +82,8 @@ fn summary(text: &str) -> String {
     escaped(text.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed"))
 }
 
-/// Text that is safe in an element and in an attribute. XML 1.0 has no way to write most control characters, such as
-/// those that colour a terminal; each becomes a replacement character.
+/// Text that is safe in an element and in an attribute. XML 1.0 has no way to write most control
+/// characters, such as those that colour a terminal; each becomes a replacement character.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

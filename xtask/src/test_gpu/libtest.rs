@@ -73,9 +73,9 @@ pub(super) fn parse(stdout: &str) -> Report {
     report
 }
 
-/// Reads a line `test NAME ... RESULT`. A test may print past the harness, and so push the result to a later line; one that finds
-/// out only when it runs that it can not, prints `ignored, REASON` for its result, and what the harness says after it is no more
-/// than that it ended.
+/// Reads a line `test NAME ... RESULT`. A test may print past the harness, and so push the result
+/// to a later line; one that finds out only when it runs that it cannot, prints `ignored, REASON`
+/// for its result, and what the harness says after it is no more than that it ended.
 fn read_test_line(line: &str, report: &mut Report) {
     let begun = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
     let begun = begun.or_else(|| Some((line.strip_prefix("test ")?.strip_suffix(" ...")?, "")));
@@ -94,7 +94,8 @@ fn read_test_line(line: &str, report: &mut Report) {
     }
 }
 
-/// The result at the end of a line: the harness's own words, possibly after something that the test printed.
+/// The result at the end of a line: the harness's own words, possibly after something that the test
+/// printed.
 fn outcome(text: &str) -> Option<Outcome> {
     let text = text.trim_end();
     if text == "ignored" || text.starts_with("ignored, ") {
@@ -115,7 +116,8 @@ fn without_note(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// The name in a line `---- NAME stdout ----`, if that test failed; a test may print such a line itself.
+/// The name in a line `---- NAME stdout ----`, if that test failed; a test may print such a line
+/// itself.
 fn section_name(line: &str, tests: &[TestCase]) -> Option<String> {
     let name = line.strip_prefix("---- ")?.strip_suffix(" stdout ----")?;
     tests

@@ -1,4 +1,5 @@
-//! The cells of the matrix: devices x kinds of stream x resources, and one for each device for all tests that choose these themselves.
+//! The cells of the matrix: devices x kinds of stream x resources, and one for each device for all
+//! tests that choose these themselves.
 
 use std::fmt;
 use std::path::Path;
@@ -31,7 +32,8 @@ const OF_ADAPTORS: &str = "non-blocking";
 /// Stands for the kinds of stream, or the resources, that tests choose themselves.
 const OWN: &str = "its own";
 
-/// The modules of the test program whose tests are about one kind of stream and one resource; all others choose these themselves.
+/// The modules of the test program whose tests are about one kind of stream and one resource; all
+/// others choose these themselves.
 const SUITE: [&str; 2] = ["small::", "spacious::"];
 const OTHERS: [&str; 8] = [
     "devices::",
@@ -62,7 +64,8 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
-    /// The command that runs this cell, in a process of its own: a device that was left broken harms no other cell.
+    /// The command that runs this cell, in a process of its own: a device that was left broken
+    /// harms no other cell.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command

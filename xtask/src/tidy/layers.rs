@@ -6,7 +6,8 @@ use super::Finding;
 use super::manifests::manifest_of;
 use crate::metadata::{Metadata, Package};
 
-/// The crates that are published, from the bottom up. A crate may depend on crates of the rows before its own.
+/// The crates that are published, from the bottom up. A crate may depend on crates of the rows
+/// before its own.
 const LAYERS: [&[&str]; 7] = [
     &["rmm-sys", "rmm-sim-macros"],
     &["rmm-sim", "rmm-core"],

@@ -1,5 +1,5 @@
-//! The licence texts that every published crate carries: copies of those at the top, because a package holds only what
-//! lies in its own folder, and links do not survive every checkout.
+//! The licence texts that every published crate carries: copies of those at the top, because a
+//! package holds only what lies in its own folder, and links do not survive every checkout.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,9 @@ use super::Finding;
 use super::files::below;
 use crate::metadata::{Metadata, Package};
 
-/// Checks every published member: each of its path dependencies needs a version too, because the path means nothing to
-/// who gets the crate from a registry. Those of tests alone are left out of the published manifest, and are free.
+/// Checks every published member: each of its path dependencies needs a version too, because the
+/// path means nothing to who gets the crate from a registry. Those of tests alone are left out of
+/// the published manifest, and are free.
 pub(super) fn check(root: &Path, metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in metadata.members().filter(|package| package.is_published()) {

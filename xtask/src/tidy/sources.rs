@@ -6,8 +6,8 @@ use super::files::RustFile;
 /// The longest that a file may be: a reader should hold one idea at a time.
 const MAX_LINES: usize = 600;
 
-/// Modules that hold the policy of a suballocator: arithmetic on offsets, in which the compiler forbids unsafe code.
-/// A name that ends in `/` stands for everything in that folder.
+/// Modules that hold the policy of a suballocator: arithmetic on offsets, in which the compiler
+/// forbids unsafe code. A name that ends in `/` stands for everything in that folder.
 const POLICY_MODULES: [&str; 2] =
     ["crates/rmm-adaptors/src/pool/heap.rs", "crates/rmm-adaptors/src/pool/heap/"];
 
@@ -35,7 +35,8 @@ fn check_module_doc(file: &RustFile) -> Option<Finding> {
         .then(|| Finding::new(&file.path, 1, "does not begin with a module doc (`//! ...`)"))
 }
 
-/// Checks that the compiler forbids unsafe code in every policy module, and that the list above names real files.
+/// Checks that the compiler forbids unsafe code in every policy module, and that the list above
+/// names real files.
 pub(super) fn check_policy_modules(files: &[RustFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for module in POLICY_MODULES {
@@ -64,7 +65,8 @@ fn is_named(path: &str, module: &str) -> bool {
     path == module || (module.ends_with('/') && path.starts_with(module))
 }
 
-/// Whether the file, or a module that contains it, forbids unsafe code: the attribute holds for child modules too.
+/// Whether the file, or a module that contains it, forbids unsafe code: the attribute holds for
+/// child modules too.
 fn forbids_unsafe(file: &RustFile, files: &[RustFile]) -> bool {
     if file.text.lines().any(|line| line == FORBIDS_UNSAFE) {
         return true;

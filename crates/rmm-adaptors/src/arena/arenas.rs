@@ -1,7 +1,7 @@
 //! All arenas of a resource: which stream has which, and who serves a request.
 //!
-//! Locks are taken in this order: an arena's, the directory's, the global arena's. Whoever holds several arenas took them in the order
-//! of their streams.
+//! Locks are taken in this order: an arena's, the directory's, the global arena's. Whoever holds
+//! several arenas took them in the order of their streams.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -62,8 +62,8 @@ impl Arenas {
         self.of_stream.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Whether the stream may have an arena. What is freed on the legacy default stream, or on one that may be gone at any time, has
-    /// to be marked at once: the global arena does that.
+    /// Whether the stream may have an arena. What is freed on the legacy default stream, or on one
+    /// that may be gone at any time, has to be marked at once: the global arena does that.
     fn may_have_arena(&self, stream: StreamRef<'_>) -> bool {
         Base::seals_late(stream)
             && (!stream.is_per_thread_default()
@@ -162,8 +162,8 @@ impl Arenas {
         Ok(state.take(small))
     }
 
-    /// A block of the global arena, by all the steps there are. Before anybody waits for it, idle superblocks go back there; before
-    /// it is refused, all free memory of the arenas does.
+    /// A block of the global arena, by all the steps there are. Before anybody waits for it, idle
+    /// superblocks go back there; before it is refused, all free memory of the arenas does.
     fn allocate_globally(
         &self,
         upstream: &dyn SyncResource,
@@ -194,7 +194,8 @@ impl Arenas {
         let is_small = Small::of(layout).is_some();
         // Memory of which that is not known stays allocated, too.
         if Base::is_captured(stream).unwrap_or(true) || self.base.look_after_context().is_err() {
-            // The global arena knows what to do on a captured stream, and after the end of the context.
+            // The global arena knows what to do on a captured stream, and after the end of the
+            // context.
             if !is_small || matches!(self.surrender(pointer), Surrendered::Global) {
                 self.base.deallocate(stream, pointer, layout);
             }
@@ -214,7 +215,8 @@ impl Arenas {
         self.base.take_back(stream, pointer);
     }
 
-    /// Takes a block back into the arena of the stream that it is freed on. Says whether it is one of its own.
+    /// Takes a block back into the arena of the stream that it is freed on. Says whether it is one
+    /// of its own.
     #[inline]
     fn give(&self, arena: &Arena, stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
         let mut state = arena.lock();

@@ -29,20 +29,22 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
         Self { upstream, arena_size: None, dumps: false, dump_log: DUMP_LOG.into() }
     }
 
-    /// Bytes to take from upstream, at least 1 MiB, rounded down to a multiple of 256; half of the device's free memory by default.
+    /// Bytes to take from upstream, at least 1 MiB, rounded down to a multiple of 256; half of the
+    /// device's free memory by default.
     pub fn arena_size(mut self, bytes: usize) -> Self {
         self.arena_size = Some(bytes);
         self
     }
 
-    /// Whether a request that is refused for lack of memory leaves a [report](ArenaMemoryResource::report) in a file; not by default.
+    /// Whether a request that is refused for lack of memory leaves a
+    /// [report](ArenaMemoryResource::report) in a file; not by default.
     pub fn dump_log_on_failure(mut self, dumps: bool) -> Self {
         self.dumps = dumps;
         self
     }
 
-    /// The file that reports are appended to; `rmm_arena_memory_dump.log` in the current directory by default. One that can not be
-    /// written to gets none: the request is refused as without it.
+    /// The file that reports are appended to; `rmm_arena_memory_dump.log` in the current directory
+    /// by default. One that cannot be written to gets none: the request is refused as without it.
     pub fn dump_log_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.dump_log = path.into();
         self
@@ -51,8 +53,9 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     /// Makes the resource and takes its memory from upstream, for the device that is current now.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size is below 1 MiB; the upstream's error if
-    /// the memory can not be had; the driver's if it does not tell how much memory is free.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size is below 1
+    /// MiB; the upstream's error if the memory cannot be had; the driver's if it does not tell how
+    /// much memory is free.
     pub fn build(self) -> Result<ArenaMemoryResource<U>, Error> {
         let Self { upstream, arena_size, dumps, dump_log } = self;
         let bytes = match arena_size {

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 struct Entry<T> {
     end: u64,
-    /// Where the piece starts that it was cut out of: what was cut off may have become part of another.
+    /// Where the piece starts that it was cut out of: what was cut off may have become part of
+    /// another.
     base: u64,
     owner: T,
 }

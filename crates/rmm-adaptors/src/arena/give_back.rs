@@ -19,13 +19,15 @@ pub(super) enum Surrendered {
 }
 
 impl Arenas {
-    /// As whom a call with this stream gives an arena's memory back. Every call of a thread can mark the thread's own stream.
+    /// As whom a call with this stream gives an arena's memory back. Every call of a thread can
+    /// mark the thread's own stream.
     fn giver<'a>(arena: &Arena, stream: Option<StreamRef<'a>>) -> Giver<'a> {
         let mut reached = stream.into_iter().chain([StreamRef::per_thread()]);
         reached.find(|stream| stream.id() == arena.stream).map_or(Giver::Other, Giver::Owner)
     }
 
-    /// Gives the idle superblocks back of all arenas whose streams can be reached by a call with this one.
+    /// Gives the idle superblocks back of all arenas whose streams can be reached by a call with
+    /// this one.
     pub(super) fn collect_idle(&self, stream: Option<StreamRef<'_>>) {
         for arena in self.all() {
             let giver = Self::giver(&arena, stream);
@@ -126,8 +128,9 @@ impl Arenas {
         self.of_stream.write().unwrap_or_else(PoisonError::into_inner).remove(&stream);
     }
 
-    /// A thread ends, and with it its own stream: the last chance to take its memory. The driver may be past its part in the end
-    /// of the thread, so it is not called: what the stream used is free once the device was waited for.
+    /// A thread ends, and with it its own stream: the last chance to take its memory. The driver
+    /// may be past its part in the end of the thread, so it is not called: what the stream used is
+    /// free once the device was waited for.
     pub(super) fn thread_exits(&self, stream: StreamId) {
         self.close(stream, None);
     }

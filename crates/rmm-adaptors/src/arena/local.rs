@@ -1,4 +1,5 @@
-//! What a thread remembers: the arenas that it used last, and those of its own stream, which end with it.
+//! What a thread remembers: the arenas that it used last, and those of its own stream, which end
+//! with it.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +24,8 @@ impl Link {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(arenas));
     }
 
-    /// Waits for threads that are telling the resource of their end, and lets no more do so: none of them will be the one to drop
-    /// what is left, and with it events of the driver.
+    /// Waits for threads that are telling the resource of their end, and lets no more do so: none
+    /// of them will be the one to drop what is left, and with it events of the driver.
     pub(super) fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -71,7 +72,8 @@ pub(super) fn with<T>(
     Some(done)
 }
 
-/// Has the resource told when the calling thread ends, for the sake of its own stream. Says whether it will be.
+/// Has the resource told when the calling thread ends, for the sake of its own stream. Says whether
+/// it will be.
 pub(super) fn tell_at_exit(link: &Arc<Link>, stream: StreamId) -> bool {
     let told = LOCAL.try_with(|local| {
         let mut local = local.borrow_mut();

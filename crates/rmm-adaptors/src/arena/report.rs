@@ -9,7 +9,8 @@ use std::path::Path;
 
 use rmm_core::{Error, StreamId, format_bytes};
 
-/// An arena resource's memory at one moment, to be read: [`Display`](fmt::Display) gives a few lines.
+/// An arena resource's memory at one moment, to be read: [`Display`](fmt::Display) gives a few
+/// lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ArenaReport {
@@ -45,7 +46,8 @@ impl ArenaReport {
         self.arenas.iter().map(|arena| arena.superblocks).sum()
     }
 
-    /// How much of the free memory is not in one range, in percent: 0 if it is, or if there is none.
+    /// How much of the free memory is not in one range, in percent: 0 if it is, or if there is
+    /// none.
     pub fn fragmentation(&self) -> f64 {
         if self.total_free == 0 {
             return 0.0;
@@ -84,7 +86,8 @@ impl fmt::Display for ArenaReport {
     }
 }
 
-/// The bytes of the longest range that free blocks make up together, each given by its start and its size.
+/// The bytes of the longest range that free blocks make up together, each given by its start and
+/// its size.
 pub(super) fn longest_run(mut free: Vec<(u64, u64)>) -> u64 {
     free.sort_unstable();
     let (mut longest, mut run, mut end) = (0, 0, None);

@@ -43,7 +43,8 @@ impl Arenas {
         sum
     }
 
-    /// The memory, of which `blocks` gives the global arena's part. Takes time in the number of all blocks.
+    /// The memory, of which `blocks` gives the global arena's part. Takes time in the number of all
+    /// blocks.
     pub(super) fn report(&self, blocks: impl FnOnce() -> Vec<PoolBlock>) -> ArenaReport {
         let arenas = self.all();
         let states: Vec<_> = arenas.iter().map(|arena| arena.lock()).collect();

@@ -18,7 +18,8 @@ pub struct ArenaStatistics {
     pub unknown_frees: u64,
     /// Bytes handed out now, each request rounded up to 256.
     pub live_bytes: u64,
-    /// Of these, bytes that were freed on streams while they were captured, and are kept for the graphs.
+    /// Of these, bytes that were freed on streams while they were captured, and are kept for the
+    /// graphs.
     pub graph_bytes: u64,
     /// Bytes taken from upstream: the arena's size.
     pub reserved_bytes: u64,
@@ -26,7 +27,8 @@ pub struct ArenaStatistics {
     pub arenas: u64,
     /// Superblocks that these hold.
     pub superblocks: u64,
-    /// Bytes that are free in superblocks: each arena's are its stream's alone until somebody else lacks memory.
+    /// Bytes that are free in superblocks: each arena's are its stream's alone until somebody else
+    /// lacks memory.
     pub superblock_free_bytes: u64,
     /// Events recorded on streams.
     pub events_recorded: u64,

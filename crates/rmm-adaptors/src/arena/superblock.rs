@@ -1,9 +1,10 @@
 //! One superblock: which of its granules are free, and where a size goes.
 //!
-//! A block is found from its start, a free one from its last granule as well, so that a freed block finds both neighbours.
-//! The sizes of free blocks stand at their *ends*: to take from a block's front changes one of them, in place. The largest size of
-//! each group of ends is bounded from above; a search that finds less corrects the bound. So no step looks at more than one
-//! group and the bounds, but for a bound that is corrected once.
+//! A block is found from its start, a free one from its last granule as well, so that a freed block
+//! finds both neighbours. The sizes of free blocks stand at their *ends*: to take from a block's
+//! front changes one of them, in place. The largest size of each group of ends is bounded from
+//! above; a search that finds less corrects the bound. So no step looks at more than one group and
+//! the bounds, but for a bound that is corrected once.
 
 #![forbid(unsafe_code)]
 
@@ -110,7 +111,8 @@ impl Superblock {
         place(start)
     }
 
-    /// Makes the block at a place, which is handed out, end after `size` granules; the rest is free.
+    /// Makes the block at a place, which is handed out, end after `size` granules; the rest is
+    /// free.
     pub(super) fn cut_back(&mut self, at: u16, size: u16) {
         if let Some(whole) = self.live_size(at)
             && size > 0
@@ -122,7 +124,8 @@ impl Superblock {
         }
     }
 
-    /// Makes the block at a place, which is handed out, begin `by` granules later; what is before that is free. Returns its new place.
+    /// Makes the block at a place, which is handed out, begin `by` granules later; what is before
+    /// that is free. Returns its new place.
     pub(super) fn cut_front(&mut self, at: u16, by: u16) -> u16 {
         match self.live_size(at) {
             Some(whole) if by > 0 && by < whole => {
@@ -141,8 +144,8 @@ impl Superblock {
         (tag & LIVE != 0).then_some(tag & !LIVE)
     }
 
-    /// Takes a block back and merges it with its free neighbours. Returns its size and that of the free block that it is part of
-    /// now; `None` if no block is handed out at that place.
+    /// Takes a block back and merges it with its free neighbours. Returns its size and that of the
+    /// free block that it is part of now; `None` if no block is handed out at that place.
     pub(super) fn give(&mut self, at: u16) -> Option<(u16, u16)> {
         let size = self.live_size(at)?;
         let (mut start, mut whole) = (usize::from(at), size);
@@ -173,7 +176,8 @@ impl Superblock {
         *bound = size.max(*bound);
     }
 
-    /// Gives a block up that is handed out: its granules are no part of the superblock any more. Returns its size.
+    /// Gives a block up that is handed out: its granules are no part of the superblock any more.
+    /// Returns its size.
     pub(super) fn surrender(&mut self, at: u16) -> Option<u16> {
         let size = self.live_size(at)?;
         self.starts[usize::from(at)] = 0;

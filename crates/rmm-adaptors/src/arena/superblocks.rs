@@ -11,7 +11,8 @@ use crate::pool::Part;
 pub(super) enum Given {
     /// The block is free.
     Kept,
-    /// The block is free, and nothing of the superblock with this base is in use, which is not worth keeping.
+    /// The block is free, and nothing of the superblock with this base is in use, which is not
+    /// worth keeping.
     Idle(u64),
     /// There is no such block here.
     Unknown,
@@ -30,7 +31,8 @@ pub(super) struct Superblocks {
     /// For each: no free block in it has more granules.
     bounds: Vec<u16>,
     blocks: Vec<Superblock>,
-    /// How many are as new. Some are kept, so that a program that frees what it will soon want again need not ask for another.
+    /// How many are as new. Some are kept, so that a program that frees what it will soon want
+    /// again need not ask for another.
     new: usize,
     /// Books of superblocks that were as new when they went, to be used again.
     spare: Vec<Superblock>,
@@ -81,8 +83,8 @@ impl Superblocks {
         }
     }
 
-    /// Hands out `granules` at the lowest address where they fit, aligned to `alignment` bytes, for which `slack` of the granules
-    /// are there.
+    /// Hands out `granules` at the lowest address where they fit, aligned to `alignment` bytes, for
+    /// which `slack` of the granules are there.
     #[inline]
     pub(super) fn take(&mut self, granules: u16, slack: u16, alignment: u64) -> Option<u64> {
         let mut from = 0;
@@ -104,8 +106,8 @@ impl Superblocks {
         }
     }
 
-    /// The superblock of the block that is handed out at an address, and the place there. It is not always the last that begins before:
-    /// one may lie where others have parted with blocks.
+    /// The superblock of the block that is handed out at an address, and the place there. It is not
+    /// always the last that begins before: one may lie where others have parted with blocks.
     #[inline]
     fn find(&self, address: u64) -> Option<(usize, u16)> {
         let mut index = self.bases.partition_point(|&base| base <= address);
@@ -144,7 +146,8 @@ impl Superblocks {
         }
     }
 
-    /// Gives a block up: its memory is no part of the arena any more. Returns its bytes, or `None` if there is no such block.
+    /// Gives a block up: its memory is no part of the arena any more. Returns its bytes, or `None`
+    /// if there is no such block.
     pub(super) fn surrender(&mut self, address: u64) -> Option<u64> {
         let (index, at) = self.find(address)?;
         let block = &mut self.blocks[index];

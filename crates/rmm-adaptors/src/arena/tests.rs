@@ -1,4 +1,5 @@
-//! The books of superblocks against a list of what is handed out: random programs, checked after every step.
+//! The books of superblocks against a list of what is handed out: random programs, checked after
+//! every step.
 
 use proptest::prelude::*;
 

@@ -11,7 +11,8 @@ use super::file::{LogFile, named};
 use super::sinks::{Sink, Sinks};
 use super::{LOG_HEADER, Log, LoggingResourceAdaptor};
 
-/// Lines between two flushes if nothing else is asked for: about as many as a buffer of a file holds.
+/// Lines between two flushes if nothing else is asked for: about as many as a buffer of a file
+/// holds.
 const FLUSH_EVERY: NonZeroU64 = NonZeroU64::new(100).expect("100 is not 0");
 
 /// What a new [`LoggingResourceAdaptor`] should write to, and when.
@@ -61,8 +62,8 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
         self
     }
 
-    /// Logs to a file of the current device, too; it is created or emptied. Its name is the given one with `.dev` and the device's number
-    /// before the extension: `log.dev0.csv`.
+    /// Logs to a file of the current device, too; it is created or emptied. Its name is the given
+    /// one with `.dev` and the device's number before the extension: `log.dev0.csv`.
     pub fn file_of_device(mut self, path: impl Into<PathBuf>) -> Self {
         self.targets.push(Target::FileOfDevice(path.into()));
         self
@@ -75,12 +76,14 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
         self
     }
 
-    /// Whether each line is written out at once, or after [as many as by default](Self::flush_every).
+    /// Whether each line is written out at once, or after [as many as by
+    /// default](Self::flush_every).
     pub fn auto_flush(self, flushes: bool) -> Self {
         self.flush_every(if flushes { NonZeroU64::MIN } else { FLUSH_EVERY })
     }
 
-    /// How many lines are written out together; 100 by default. This is how many lines are lost if the process is killed.
+    /// How many lines are written out together; 100 by default. This is how many lines are lost if
+    /// the process is killed.
     #[doc(alias = "flush_every_n")]
     pub fn flush_every(mut self, lines: NonZeroU64) -> Self {
         self.flush_every = lines;
@@ -90,8 +93,9 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
     /// Opens the files, and writes the first line out.
     ///
     /// # Errors
-    /// If a file can not be created, there is no current device to name one after, or the first line can not be written. What goes wrong
-    /// with a file names it, and has the kind that the system's error has.
+    /// If a file cannot be created, there is no current device to name one after, or the first
+    /// line cannot be written. What goes wrong with a file names it, and has the kind that the
+    /// system's error has.
     pub fn build(self) -> io::Result<LoggingResourceAdaptor<U>> {
         let Self { upstream, targets, flush_every } = self;
         let sinks: io::Result<Vec<Sink>> = targets.into_iter().map(Target::open).collect();

@@ -26,11 +26,12 @@ impl Action {
     }
 }
 
-/// Room for the longest line: six fields of at most 20 bytes, but for the action of 16, and what divides them.
+/// Room for the longest line: six fields of at most 20 bytes, but for the action of 16, and what
+/// divides them.
 const ROOM: usize = 128;
 
-/// A line with its end, written without the host's heap and without the machinery of `fmt`, which takes several times as long. A writer gets it
-/// in one piece.
+/// A line with its end, written without the host's heap and without the machinery of `fmt`, which
+/// takes several times as long. A writer gets it in one piece.
 pub(super) struct Line {
     bytes: [u8; ROOM],
     length: usize,

@@ -14,7 +14,8 @@ static LOGS: Mutex<Vec<Weak<Sinks>>> = Mutex::new(Vec::new());
 /// Whether exit handlers run: no one writes out what is logged after them.
 static EXITING: AtomicBool = AtomicBool::new(false);
 
-/// How often the exit handler tries to lock a log that another thread, which may never run again, has locked.
+/// How often the exit handler tries to lock a log that another thread, which may never run again,
+/// has locked.
 const TRIES: usize = 1000;
 
 /// The writers of one log.
@@ -59,7 +60,8 @@ impl Sinks {
         *unflushed += 1;
         let flushes = *unflushed >= self.flush_every || EXITING.load(Ordering::Relaxed);
         for sink in sinks {
-            // A writer's panic ends here too: on its way out it would take the memory along, and it would leave the `Drop` that frees.
+            // A writer's panic ends here too: on its way out it would take the memory along, and it
+            // would leave the `Drop` that frees.
             let written = catch_unwind(AssertUnwindSafe(|| {
                 sink.write_all(line)?;
                 if flushes { sink.flush() } else { Ok(()) }
@@ -149,7 +151,8 @@ fn flush_at_exit() {
 
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the handler is a function without arguments that neither unwinds nor ends the process.
+        // SAFETY: the handler is a function without arguments that neither unwinds nor ends the
+        // process.
         let _without_it_the_last_lines_are_lost = unsafe { atexit(flush_all) };
     });
 }

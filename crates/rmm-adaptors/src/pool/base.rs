@@ -1,5 +1,6 @@
-//! The part of a pool that other suballocators build on: they take pieces, hand out parts of them in an order of their own, and
-//! give back what they do not need. Who may have memory after that, and what is tried before it is refused, is the pool's.
+//! The part of a pool that other suballocators build on: they take pieces, hand out parts of them
+//! in an order of their own, and give back what they do not need. Who may have memory after that,
+//! and what is tried before it is refused, is the pool's.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub(crate) struct Base {
     in_pieces: AtomicU64,
 }
 
-/// A stream that pieces are taken and given back for. The pool keeps its place in the order until it [leaves](Base::leave).
+/// A stream that pieces are taken and given back for. The pool keeps its place in the order until
+/// it [leaves](Base::leave).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     list: ListId,
@@ -56,8 +58,8 @@ pub(crate) struct Part {
     pub(crate) is_live: bool,
 }
 
-/// Blocks from this size on are not cut out of free memory before the driver was asked what of it is done and merges: there will never be
-/// more memory here.
+/// Blocks from this size on are not cut out of free memory before the driver was asked what of it
+/// is done and merges: there will never be more memory here.
 const LARGE: u64 = 1 << 20;
 
 /// What memory is taken for.
@@ -82,8 +84,8 @@ impl Base {
         self.shared.context
     }
 
-    /// Whether blocks that are freed on the stream need no event until another stream wants them: while it lives it can be
-    /// reached, and nothing else comes between two blocks of its own.
+    /// Whether blocks that are freed on the stream need no event until another stream wants them:
+    /// while it lives it can be reached, and nothing else comes between two blocks of its own.
     pub(crate) fn seals_late(stream: StreamRef<'_>) -> bool {
         use rmm_core::StreamLifetime::UntilDropped;
         matches!(
@@ -103,7 +105,8 @@ impl Base {
         Ok(Owner { list, is_bound: stream.kind() == StreamKind::PerThread })
     }
 
-    /// Looks whether the pool's context still works, if one of the process has ended: one load and a comparison if none has.
+    /// Looks whether the pool's context still works, if one of the process has ended: one load and
+    /// a comparison if none has.
     ///
     /// # Errors
     /// If not: then nothing may be handed out any more.
@@ -121,15 +124,16 @@ impl Base {
         is_captured(stream)
     }
 
-    /// Ends what [`join`](Self::join) began: the owner has no pieces any more. A stream that retires leaves an event for what it
-    /// gave back.
+    /// Ends what [`join`](Self::join) began: the owner has no pieces any more. A stream that
+    /// retires leaves an event for what it gave back.
     pub(crate) fn leave(&self, owner: Owner, retiring: Option<&RetiringStream<'_>>) {
         let mut state = self.shared.lock();
         if let Some(stream) = retiring
             && state.order.is_unsealed(owner.list)
             && let Ok(_context) = self.shared.context.enter()
         {
-            // If it fails the blocks can not be waited for any more, only found free after a wait for the whole device.
+            // If it fails the blocks cannot be waited for any more, only found free after a wait
+            // for the whole device.
             let _unknown = state.order.seal(owner.list, |event| stream.record(event));
         }
         state.order.unpin(owner.list);
@@ -199,7 +203,8 @@ impl Base {
         let divides = size >= LARGE && state.heap.would_divide(list, size);
         let mut node = if divides { None } else { state.take_known(list, size) };
         if node.is_none() {
-            // A capture that was not announced shows here at the latest, before anything is asked for its sake.
+            // A capture that was not announced shows here at the latest, before anything is asked
+            // for its sake.
             if asks_captured(stream)? {
                 return Ok(None);
             }
@@ -230,12 +235,14 @@ impl Base {
         self.shared.deallocate(stream, pointer, layout);
     }
 
-    /// Takes a block back of which the [annotator](Self::annotator) knows, and whose stream is not captured.
+    /// Takes a block back of which the [annotator](Self::annotator) knows, and whose stream is not
+    /// captured.
     pub(crate) fn take_back(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
         self.shared.deallocate_block(stream, pointer, None);
     }
 
-    /// Makes a block of its own of a part of a piece: `bytes` from `before` on. What is left on either side are pieces.
+    /// Makes a block of its own of a part of a piece: `bytes` from `before` on. What is left on
+    /// either side are pieces.
     pub(crate) fn carve(&self, piece: u64, before: u64, bytes: u64) {
         let mut state = self.shared.lock();
         let Some(mut node) = state.forget_live(DevicePtr(piece)) else { return };
@@ -254,8 +261,8 @@ impl Base {
         self.in_pieces.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes pieces back, each given by its start and its parts in their order: parts that are handed out become blocks of their own,
-    /// the others are free.
+    /// Takes pieces back, each given by its start and its parts in their order: parts that are
+    /// handed out become blocks of their own, the others are free.
     pub(crate) fn take_apart<'p>(
         &self,
         owner: Owner,
@@ -264,7 +271,8 @@ impl Base {
     ) {
         let mut state = self.shared.lock();
         let is_reached = !owner.is_bound || matches!(giver, Giver::Owner(_));
-        // What a thread's own stream used can not be marked from elsewhere: only a wait for the device tells that it is done.
+        // What a thread's own stream used cannot be marked from elsewhere: only a wait for the
+        // device tells that it is done.
         let list = if is_reached { owner.list } else { state.lost_list() };
         let point = state.order.open(list);
         let mut freed = 0;
@@ -299,7 +307,8 @@ impl Base {
     }
 }
 
-/// Enters a live block in the books under its start. It was entered before, as part of another: nothing is handed out.
+/// Enters a live block in the books under its start. It was entered before, as part of another:
+/// nothing is handed out.
 fn note_live(state: &mut State, node: super::heap::NodeId) {
     state.hand_out(node, 1);
     state.statistics.allocations -= 1;

@@ -56,33 +56,39 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
-    /// Bytes up to which the pool grows sooner than make a stream wait for another; [`maximum_size`](Self::maximum_size) by
-    /// default, or 0 if it shall be [compact](PoolPreset::Compact). A lower value makes a smaller pool and more waits.
+    /// Bytes up to which the pool grows sooner than make a stream wait for another;
+    /// [`maximum_size`](Self::maximum_size) by default, or 0 if it shall be
+    /// [compact](PoolPreset::Compact). A lower value makes a smaller pool and more waits.
     pub fn soft_maximum_size(mut self, bytes: usize) -> Self {
         self.soft_maximum_size = Some(bytes);
         self
     }
 
-    /// How it grows; [`Geometric`](GrowthPolicy::Geometric) by default. Steps are multiples of 256 bytes.
+    /// How it grows; [`Geometric`](GrowthPolicy::Geometric) by default. Steps are multiples of 256
+    /// bytes.
     pub fn growth(mut self, policy: GrowthPolicy) -> Self {
         self.growth = policy;
         self
     }
 
-    /// Whether each address that is freed is looked up first, so that one which is not handed out is counted in
-    /// [`unknown_frees`](super::PoolStatistics::unknown_frees) and otherwise ignored; in builds with debug assertions by default. Without
-    /// it a block of up to 1 MiB that is freed twice may be handed out twice.
+    /// Whether each address that is freed is looked up first, so that one which is not handed out
+    /// is counted in [`unknown_frees`](super::PoolStatistics::unknown_frees) and otherwise ignored;
+    /// in builds with debug assertions by default. Without it a block of up to 1 MiB that is freed
+    /// twice may be handed out twice.
     pub fn check_frees(mut self, check: bool) -> Self {
         self.check_frees = check;
         self
     }
 
-    /// Whether each use of blocks that a thread keeps at hand runs a full memory fence, some nanoseconds; not by default.
+    /// Whether each use of blocks that a thread keeps at hand runs a full memory fence, some
+    /// nanoseconds; not by default.
     ///
-    /// Otherwise it runs none where the operating system can run one on behalf of all threads when it matters (on Linux, by the system call
-    /// `membarrier`). A program that forbids itself this call after it has built a pool, as a sandbox by `seccomp` may, has to set this, or
-    /// the environment variable `RMM_FENCES=symmetric` for all pools and adaptors of the process. Otherwise it is aborted, with a message that
-    /// says so, when a thread first has to take what another keeps at hand: nothing can make up for the fences that were not run.
+    /// Otherwise it runs none where the operating system can run one on behalf of all threads when
+    /// it matters (on Linux, by the system call `membarrier`). A program that forbids itself this
+    /// call after it has built a pool, as a sandbox by `seccomp` may, has to set this, or the
+    /// environment variable `RMM_FENCES=symmetric` for all pools and adaptors of the process.
+    /// Otherwise it is aborted, with a message that says so, when a thread first has to take what
+    /// another keeps at hand: nothing can make up for the fences that were not run.
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
@@ -145,8 +151,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// Makes the pool, for the device that is current now.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no multiple of 256 or the initial size
-    /// is above the maximum; the upstream's error if the initial size can not be had.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no
+    /// multiple of 256 or the initial size is above the maximum; the upstream's error if the
+    /// initial size cannot be had.
     pub fn build(self) -> Result<PoolMemoryResource<U>, Error> {
         self.build_of("pool", None, Cached::Small)
     }

@@ -1,11 +1,13 @@
 //! Blocks that threads keep at hand, in front of the pool's lock.
 //!
-//! A block that is freed on a stream may be used by that stream's next work at once. So the thread that freed it keeps it, and
-//! when it asks on the same stream for the same size, it gets it without an atomic operation. Whoever finds that nothing else is
-//! left empties all caches, so that no memory is out of anybody's reach.
+//! A block that is freed on a stream may be used by that stream's next work at once. So the thread
+//! that freed it keeps it, and when it asks on the same stream for the same size, it gets it
+//! without an atomic operation. Whoever finds that nothing else is left empties all caches, so that
+//! no memory is out of anybody's reach.
 //!
-//! A cache is one thread's, until that ends or another has long wanted the place, but belongs to a stream. Its blocks have no release point:
-//! they get the one that is open when they leave it for the heap, which is later than that of their free, and so safe.
+//! A cache is one thread's, until that ends or another has long wanted the place, but belongs to a
+//! stream. Its blocks have no release point: they get the one that is open when they leave it for
+//! the heap, which is later than that of their free, and so safe.
 
 mod biased;
 mod cache;
@@ -32,18 +34,21 @@ use thread::Me;
 
 /// Places for a stream's first cache: more than there are streams at work, mostly.
 const FIRSTS: usize = if cfg!(rmm_loom) { 1 } else { 128 };
-/// Threads that have places of their own for further caches, and how many. Threads have the smallest numbers that are unused.
+/// Threads that have places of their own for further caches, and how many. Threads have the
+/// smallest numbers that are unused.
 const THREADS: usize = if cfg!(rmm_loom) { 1 } else { 32 };
 const FURTHERS: usize = if cfg!(rmm_loom) { 1 } else { 8 };
 const PLACES: usize = FIRSTS + THREADS * FURTHERS;
 
-/// What part of the pool's memory one cache may hold: what is in a cache does not merge with its neighbours.
+/// What part of the pool's memory one cache may hold: what is in a cache does not merge with its
+/// neighbours.
 const CACHED_PART: u64 = 32;
 
 /// The owner of no cache.
 const NOBODY: u64 = 0;
 
-/// Calls for which there was no place, as another has it, after which it is taken away: that costs as much as many calls.
+/// Calls for which there was no place, as another has it, after which it is taken away: that costs
+/// as much as many calls.
 const PATIENCE: u32 = 64;
 
 /// What is told of a place.
@@ -52,8 +57,8 @@ struct Label {
     /// The number of the stream whose blocks are in the cache.
     ///
     /// # Invariant
-    /// Changed only by whoever has the cache alone, and empty. A stream that is named here has a list, which is neither recycled
-    /// nor retired before this is cleared.
+    /// Changed only by whoever has the cache alone, and empty. A stream that is named here has a
+    /// list, which is neither recycled nor retired before this is cleared.
     owner: OwnerId,
     /// Calls that would have liked to have the place.
     wanted: AtomicU32,
@@ -66,8 +71,8 @@ struct Label {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cached {
     Nothing,
-    /// Those of up to 1 MiB, rounded up to a size of which there are few. Larger ones are not many, and what is in a cache does not
-    /// merge.
+    /// Those of up to 1 MiB, rounded up to a size of which there are few. Larger ones are not many,
+    /// and what is in a cache does not merge.
     Small,
     /// All: they have this size.
     All(u64),
@@ -91,8 +96,8 @@ pub(super) struct Caches {
     /// A cache is made when it is needed, and kept.
     places: Places<Label, Option<Box<Cache>>, PLACES>,
     cached: Cached,
-    /// Blocks handed out that are smaller than their class. While there are any, the size of a block that is freed is not known
-    /// without a look at the heap.
+    /// Blocks handed out that are smaller than their class. While there are any, the size of a
+    /// block that is freed is not known without a look at the heap.
     odd_blocks: AtomicUsize,
     /// The most bytes that a cache may hold.
     most_bytes: AtomicU64,
@@ -138,8 +143,8 @@ impl Caches {
         }
     }
 
-    /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that came first, and one that is this thread's,
-    /// for when there are several.
+    /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that came
+    /// first, and one that is this thread's, for when there are several.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is used")]
     #[inline]
     fn places_of(stream: StreamId, me: Me) -> [usize; 2] {
@@ -185,10 +190,12 @@ impl Caches {
         self.with(stream, take).unwrap_or(Take::NotHere)
     }
 
-    /// Keeps a block that was freed on the stream, if the stream has a cache here. `class` is that of the size it was asked for with.
+    /// Keeps a block that was freed on the stream, if the stream has a cache here. `class` is that
+    /// of the size it was asked for with.
     #[inline]
     pub(super) fn put(&self, stream: StreamId, class: Class, address: u64) -> Put {
-        // Relaxed: whoever frees an odd block knows of it by what the thread that allocated it did, and its count came before that.
+        // Relaxed: whoever frees an odd block knows of it by what the thread that allocated it did,
+        // and its count came before that.
         if self.odd_blocks.load(Ordering::Relaxed) > 0 {
             return Put::NotHere;
         }
@@ -225,8 +232,8 @@ impl Caches {
         self.odd_blocks.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes blocks out of this thread's cache for the stream, which is full of blocks of `class`: those of the class before others.
-    /// Returns them, and how many of them are of the class.
+    /// Takes blocks out of this thread's cache for the stream, which is full of blocks of `class`:
+    /// those of the class before others. Returns them, and how many of them are of the class.
     #[cold]
     pub(super) fn spill<'a, const N: usize>(
         &self,
@@ -245,7 +252,8 @@ impl Caches {
         (&spilt[..all], of_class)
     }
 
-    /// Makes a cache for the stream on this thread, where there is none. If that takes the place of another, its blocks are passed on.
+    /// Makes a cache for the stream on this thread, where there is none. If that takes the place of
+    /// another, its blocks are passed on.
     ///
     /// The stream has a list, and the pool's lock is held.
     #[cold]
@@ -360,7 +368,8 @@ impl Caches {
         self.places.bytes() + self.places.iter().map(host_bytes).sum::<u64>()
     }
 
-    /// Bytes of all cached blocks, and what went on in all caches so far. Other threads at work may be ahead of it.
+    /// Bytes of all cached blocks, and what went on in all caches so far. Other threads at work may
+    /// be ahead of it.
     pub(super) fn totals(&self) -> (u64, CacheCounts) {
         let mut bytes = 0;
         let mut counts = CacheCounts::default();

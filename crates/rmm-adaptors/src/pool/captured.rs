@@ -1,8 +1,9 @@
 //! Streams that are being captured into graphs.
 //!
-//! A graph uses the same addresses at each launch, on whichever stream it is launched. So on a captured stream the pool hands out
-//! only memory that no work uses, calls neither the driver nor upstream for it, and keeps what is freed there: it stays allocated
-//! until the program says that the graphs are gone.
+//! A graph uses the same addresses at each launch, on whichever stream it is launched. So on a
+//! captured stream the pool hands out only memory that no work uses, calls neither the driver nor
+//! upstream for it, and keeps what is freed there: it stays allocated until the program says that
+//! the graphs are gone.
 
 use std::alloc::Layout;
 
@@ -34,7 +35,8 @@ pub(super) fn is_captured(stream: Option<StreamRef<'_>>) -> Result<bool, Error> 
 /// # Errors
 /// If it does not tell.
 pub(super) fn asks_captured(stream: Option<StreamRef<'_>>) -> Result<bool, Error> {
-    // The legacy default stream never is, and the driver does not tell of it while one that blocks with it is.
+    // The legacy default stream never is, and the driver does not tell of it while one that blocks
+    // with it is.
     let stream = stream.filter(|stream| !stream.is_default());
     stream.map_or(Ok(false), StreamRef::is_capturing)
 }
@@ -60,7 +62,8 @@ impl State {
         })
     }
 
-    /// Keeps a block that was freed on a captured stream. Returns its bytes, or `None` if the address is not that of a live block.
+    /// Keeps a block that was freed on a captured stream. Returns its bytes, or `None` if the
+    /// address is not that of a live block.
     pub(super) fn keep_for_graph(&mut self, pointer: DevicePtr, layout: Layout) -> Option<u64> {
         let node = self.forget_live(pointer)?;
         let bytes = self.heap.block(node).size;
@@ -85,8 +88,8 @@ impl Shared {
         }
     }
 
-    /// Whether a stream of the device may be captured, as far as can be found out: then the device must not be waited for. The pool's
-    /// context must be current.
+    /// Whether a stream of the device may be captured, as far as can be found out: then the device
+    /// must not be waited for. The pool's context must be current.
     pub(super) fn may_capture(state: &State) -> bool {
         let late = state.order.lists().filter_map(|list| state.order.late_handle(list));
         // The legacy default stream tells of all that block with it.

@@ -1,8 +1,9 @@
 //! The end of a pool: which memory goes back to upstream, and which must not.
 //!
-//! The rule, for every suballocator that is built on a pool: *memory that holds a block which is handed out never goes back*. Whoever
-//! has such a block may have work on it under way, on any stream, context or device of the process, and no wait covers them all. So
-//! at the end each piece is one of:
+//! The rule, for every suballocator that is built on a pool: *memory that holds a block which is
+//! handed out never goes back*. Whoever has such a block may have work on it under way, on any
+//! stream, context or device of the process, and no wait covers them all. So at the end each piece
+//! is one of:
 //!
 //! ```text
 //! all blocks are free, and the work before their frees is done   -> goes back
@@ -10,11 +11,12 @@
 //! a block is free, and it is unknown whether its uses are over   -> stays allocated
 //! ```
 //!
-//! After the end of its context a pool returns nothing, since the memory went with the context and its addresses may be another's, but for
-//! virtual memory, which is of no context.
+//! After the end of its context a pool returns nothing, since the memory went with the context and
+//! its addresses may be another's, but for virtual memory, which is of no context.
 //!
-//! A wait that fails proves nothing, whatever the error is: the driver refuses it while a stream is captured, and a call that fails
-//! once may do so for a reason that has nothing to do with the device.
+//! A wait that fails proves nothing, whatever the error is: the driver refuses it while a stream is
+//! captured, and a call that fails once may do so for a reason that has nothing to do with the
+//! device.
 
 use std::collections::HashSet;
 
@@ -36,10 +38,11 @@ impl Shared {
         let entered = ask_again(|| self.context.enter());
         let unknown = match &entered {
             Ok(_context) => self.wait_for_frees(),
-            // All work of the context has ended with it. So has its memory, whose addresses may be another's by now, unless it is of a
-            // kind that stays.
+            // All work of the context has ended with it. So has its memory, whose addresses may be
+            // another's by now, unless it is of a kind that stays.
             Err(error) if error.is_context_lost() && self.lock().outlives_context => HashSet::new(),
-            // Without its context nothing can be found out about the pool's streams: all of it stays allocated.
+            // Without its context nothing can be found out about the pool's streams: all of it
+            // stays allocated.
             Err(_) => return,
         };
         let chunks = self.lock().chunks_to_return(&unknown);
@@ -47,13 +50,15 @@ impl Shared {
         let _reported = give_back_all(chunks, upstream);
     }
 
-    /// Waits on this thread for the work that came before frees, as far as it can be waited for. Returns the lists with blocks whose uses
-    /// may not be over. The pool's context must be current.
+    /// Waits on this thread for the work that came before frees, as far as it can be waited for.
+    /// Returns the lists with blocks whose uses may not be over. The pool's context must be
+    /// current.
     fn wait_for_frees(&self) -> HashSet<ListId> {
         // A question that failed says nothing, so it is asked again.
         let ask = || Self::may_capture(&self.lock());
         if !(ask() && ask()) {
-            // One failure says nothing either, unless it is that a stream is captured: to ask again could spoil the capture.
+            // One failure says nothing either, unless it is that a stream is captured: to ask again
+            // could spoil the capture.
             if ask_again(Device::synchronize_current).is_ok() {
                 return HashSet::new();
             }
@@ -61,8 +66,9 @@ impl Shared {
         self.wait_for_each()
     }
 
-    /// Waits for the streams one by one: the device cannot be waited for, because a stream of it may be captured or for another reason.
-    /// Returns the lists with blocks whose uses may not be over. The pool's context must be current.
+    /// Waits for the streams one by one: the device cannot be waited for, because a stream of it
+    /// may be captured or for another reason. Returns the lists with blocks whose uses may not be
+    /// over. The pool's context must be current.
     #[cold]
     fn wait_for_each(&self) -> HashSet<ListId> {
         let mut state = self.lock();
@@ -83,8 +89,9 @@ impl Shared {
 }
 
 impl State {
-    /// The pieces that may go back to upstream at the end: those without a block that is handed out, kept for a graph, or free in one of
-    /// the `unknown` lists. Takes time in the number of blocks and pieces.
+    /// The pieces that may go back to upstream at the end: those without a block that is handed
+    /// out, kept for a graph, or free in one of the `unknown` lists. Takes time in the number of
+    /// blocks and pieces.
     fn chunks_to_return(&self, unknown: &HashSet<ListId>) -> Vec<Chunk> {
         let stays = |block: &Block| block.free_in.is_none_or(|list| unknown.contains(&list));
         let pieces = self.heap.pieces_without(stays);

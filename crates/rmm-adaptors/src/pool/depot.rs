@@ -1,8 +1,9 @@
 //! Blocks that one thread's cache had too many of, by the batch, for whoever lacks them.
 //!
-//! Where one thread allocates and another frees, every block would pass through the heap: a look-up, a merge, a search, and lines of
-//! the processor's cache that wander between the two. Here they pass by the batch, all of one size and freed on one stream; but
-//! only where somebody lacks them, as what is here does not merge.
+//! Where one thread allocates and another frees, every block would pass through the heap: a
+//! look-up, a merge, a search, and lines of the processor's cache that wander between the two. Here
+//! they pass by the batch, all of one size and freed on one stream; but only where somebody lacks
+//! them, as what is here does not merge.
 
 #![forbid(unsafe_code)]
 
@@ -76,8 +77,8 @@ impl Depot {
         }
     }
 
-    /// Keeps blocks of the class that were freed in the list up to the point, if somebody wants some, there is room, and that makes it
-    /// hold no more than `most_bytes`.
+    /// Keeps blocks of the class that were freed in the list up to the point, if somebody wants
+    /// some, there is room, and that makes it hold no more than `most_bytes`.
     pub(super) fn put(
         &mut self,
         class: Class,

@@ -1,4 +1,5 @@
-//! Growth where upstream's memory can be extended: a block gets the memory that it lacks, next to free memory that it may have.
+//! Growth where upstream's memory can be extended: a block gets the memory that it lacks, next to
+//! free memory that it may have.
 
 use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,7 +24,8 @@ pub(super) enum Thrift {
 }
 
 impl Shared {
-    /// Upstream, if memory from there can be extended and this pool's blocks can lie across its borders.
+    /// Upstream, if memory from there can be extended and this pool's blocks can lie across its
+    /// borders.
     pub(super) fn extendable<'u>(
         &self,
         upstream: &'u dyn SyncResource,
@@ -69,8 +71,9 @@ impl Shared {
         }
     }
 
-    /// Asks upstream for what a block lacks at the best place for it, with the lock released meanwhile. `None` as the error means that
-    /// there is no such place, or that the limit leaves no room.
+    /// Asks upstream for what a block lacks at the best place for it, with the lock released
+    /// meanwhile. `None` as the error means that there is no such place, or that the limit leaves
+    /// no room.
     pub(super) fn extend<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -106,8 +109,8 @@ impl Shared {
             }
             let pieces = cut(&claim.missing, self.growth.piece_size(held, page));
             let base = state.base(claim.segment);
-            // What other threads are giving back has left a gap, but upstream may not have it yet; and what they ask for at addresses of
-            // upstream's choice may go back.
+            // What other threads are giving back has left a gap, but upstream may not have it yet;
+            // and what they ask for at addresses of upstream's choice may go back.
             let may_be_leaving = others_called || state.others_call();
             let underway = Underway::asking(self, state, request, claim.missing_bytes());
             let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -149,7 +152,8 @@ impl Shared {
     }
 }
 
-/// An error if upstream can never have so many bytes: to find that out piece by piece would take seconds.
+/// An error if upstream can never have so many bytes: to find that out piece by piece would take
+/// seconds.
 fn could_have(upstream: &dyn ExtendableResource, bytes: u64) -> Result<(), Error> {
     match upstream.most_bytes() {
         Some(most) if bytes > most => {
@@ -215,7 +219,8 @@ fn allocate_all(
     Ok(())
 }
 
-/// Blocks that upstream gave for a purpose that needs all of them: dropped before that, they go back.
+/// Blocks that upstream gave for a purpose that needs all of them: dropped before that, they go
+/// back.
 struct Made<'u> {
     upstream: &'u dyn ExtendableResource,
     /// # Invariant
@@ -233,7 +238,8 @@ impl Made<'_> {
 impl Drop for Made<'_> {
     fn drop(&mut self) {
         for (base, layout) in self.blocks.drain(..) {
-            // A panic of upstream was reported when it began. It must not leave a `Drop`, nor keep the others from going back.
+            // A panic of upstream was reported when it began. It must not leave a `Drop`, nor keep
+            // the others from going back.
             let _reported = catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: the field's invariant, and the block is in the list no more.
                 unsafe { self.upstream.deallocate_sync(base, layout) };

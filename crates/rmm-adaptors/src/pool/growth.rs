@@ -14,13 +14,15 @@ const LARGEST_STEP: u64 = 256 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum GrowthPolicy {
-    /// By an eighth of what it holds, at least 2 MiB and at most 256 MiB, or by what is asked for if that is more: a pool of n bytes
-    /// was grown in O(log n) steps and holds little more than was needed.
+    /// By an eighth of what it holds, at least 2 MiB and at most 256 MiB, or by what is asked for
+    /// if that is more: a pool of n bytes was grown in O(log n) steps and holds little more than
+    /// was needed.
     #[default]
     Geometric,
     /// By multiples of this many bytes.
     FixedStep(usize),
-    /// By what is asked for, rounded up to 256 bytes. Makes the smallest pieces, which nothing larger fits in.
+    /// By what is asked for, rounded up to 256 bytes. Makes the smallest pieces, which nothing
+    /// larger fits in.
     Exact,
 }
 
@@ -28,17 +30,19 @@ pub enum GrowthPolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum PoolPreset {
-    /// Few calls to the driver and no waits: the pool grows before it makes a stream wait, and keeps what it has up to half as much again
-    /// as the program ever used, or three eighths where memory can be [extended](rmm_core::ExtendableResource).
+    /// Few calls to the driver and no waits: the pool grows before it makes a stream wait, and
+    /// keeps what it has up to half as much again as the program ever used, or three eighths where
+    /// memory can be [extended](rmm_core::ExtendableResource).
     #[default]
     Throughput,
-    /// Little memory: before it grows beyond all that the program ever used at once, the pool makes the stream wait for others, and gives back
-    /// what is free elsewhere. Over a resource that can be [extended](rmm_core::ExtendableResource) it then holds little more than
-    /// that; over other resources it can give back only pieces that are free as a whole.
+    /// Little memory: before it grows beyond all that the program ever used at once, the pool makes
+    /// the stream wait for others, and gives back what is free elsewhere. Over a resource that can
+    /// be [extended](rmm_core::ExtendableResource) it then holds little more than that; over other
+    /// resources it can give back only pieces that are free as a whole.
     Compact,
-    /// The same addresses each time: as [`Throughput`](Self::Throughput), but which block a request gets depends on the calls alone
-    /// and never on how far the device has come. Memory goes from one stream to another only where one waits for the other, so the
-    /// pool may grow larger.
+    /// The same addresses each time: as [`Throughput`](Self::Throughput), but which block a request
+    /// gets depends on the calls alone and never on how far the device has come. Memory goes from
+    /// one stream to another only where one waits for the other, so the pool may grow larger.
     Deterministic,
 }
 
@@ -71,7 +75,8 @@ impl Growth {
         self.block.unwrap_or(GRANULE)
     }
 
-    /// The bytes to ask for when `held` are reserved and `needed` are wanted, or `None` if the limit leaves no room.
+    /// The bytes to ask for when `held` are reserved and `needed` are wanted, or `None` if the
+    /// limit leaves no room.
     pub(super) fn chunk_size(&self, held: u64, needed: u64, limit: u64) -> Option<u64> {
         let room = limit.saturating_sub(held).min(MOST) / self.unit() * self.unit();
         if needed > room {
@@ -88,8 +93,9 @@ impl Growth {
         Some(wanted.unwrap_or(needed).min(room))
     }
 
-    /// The bytes to extend memory by, in whole pages, when `held` are reserved and `missing` are wanted, or `None` if the limit leaves
-    /// no room. Steps are small: they are as cheap as large ones, and what they add becomes one with the rest.
+    /// The bytes to extend memory by, in whole pages, when `held` are reserved and `missing` are
+    /// wanted, or `None` if the limit leaves no room. Steps are small: they are as cheap as large
+    /// ones, and what they add becomes one with the rest.
     pub(super) fn extension(&self, held: u64, missing: u64, limit: u64, page: u64) -> Option<u64> {
         let room = limit.saturating_sub(held).min(MOST) / page * page;
         let missing = missing.checked_next_multiple_of(page).filter(|&missing| missing <= room)?;
@@ -104,7 +110,8 @@ impl Growth {
         Some(wanted.unwrap_or(missing).min(room))
     }
 
-    /// The most bytes of a piece when `held` are reserved: large ones take fewer calls, small ones leave less behind.
+    /// The most bytes of a piece when `held` are reserved: large ones take fewer calls, small ones
+    /// leave less behind.
     pub(super) fn piece_size(&self, held: u64, page: u64) -> u64 {
         let most = match self.preset {
             PoolPreset::Compact => (held / 128).min(LARGEST_COMPACT_PIECE),
@@ -116,14 +123,16 @@ impl Growth {
         (most / page * page).max(page)
     }
 
-    /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak` at once: half as much again (or
-    /// none, if it shall be compact), and on top what it asked for at first, which may still come.
+    /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak`
+    /// at once: half as much again (or none, if it shall be compact), and on top what it asked for
+    /// at first, which may still come.
     pub(super) fn enough(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 2 };
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
 
-    /// As [`enough`](Self::enough), of memory that can be extended: less of it goes to waste, and pieces go back from anywhere.
+    /// As [`enough`](Self::enough), of memory that can be extended: less of it goes to waste, and
+    /// pieces go back from anywhere.
     pub(super) fn enough_extended(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 8 * 3 };
         peak.saturating_add(more).saturating_add(self.initial_size)

@@ -1,4 +1,5 @@
-//! Hashing of addresses and ids, which need no defence against an adversary and should cost next to nothing.
+//! Hashing of addresses and ids, which need no defence against an adversary and should cost next to
+//! nothing.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +8,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Builds an [`IdHasher`].
 pub(crate) type BuildIdHasher = BuildHasherDefault<IdHasher>;
 
-/// One multiplication by 2^64 divided by the golden ratio, which spreads multiples of 256 as well as small numbers.
+/// One multiplication by 2^64 divided by the golden ratio, which spreads multiples of 256 as well
+/// as small numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IdHasher(u64);
 

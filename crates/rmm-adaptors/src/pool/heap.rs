@@ -1,11 +1,13 @@
-//! Which piece of the pool is free, and where a size goes: plain bookkeeping over segments and offsets.
+//! Which piece of the pool is free, and where a size goes: plain bookkeeping over segments and
+//! offsets.
 //!
-//! No address and no device is known here, only (segment, offset, size), and no stream, only lists and points. Blocks of
-//! a segment tile it. Free neighbours of the same list are always merged; neighbours of different lists may be merged by
-//! [`Heap::fuse`], for somebody who may use both.
+//! No address and no device is known here, only (segment, offset, size), and no stream, only lists
+//! and points. Blocks of a segment tile it. Free neighbours of the same list are always merged;
+//! neighbours of different lists may be merged by [`Heap::fuse`], for somebody who may use both.
 //!
-//! A segment consists of pieces, each of which goes back to where it came from by itself, and may have gaps without memory, which
-//! are filled again. A segment that can be extended gets more of both.
+//! A segment consists of pieces, each of which goes back to where it came from by itself, and may
+//! have gaps without memory, which are filled again. A segment that can be extended gets more of
+//! both.
 
 #![forbid(unsafe_code)]
 
@@ -96,7 +98,8 @@ impl Node {
     }
 }
 
-/// Bins that a search goes up through where not every block will do. It bounds the time of a search that fails.
+/// Bins that a search goes up through where not every block will do. It bounds the time of a search
+/// that fails.
 const FOREIGN_BINS: usize = 8;
 
 impl Heap {
@@ -145,7 +148,8 @@ impl Heap {
             + (segments + pieces + gaps + spare) as u64
     }
 
-    /// Keeps the first `lists` lists, behind which all are empty, and frees host memory that the books do not need now.
+    /// Keeps the first `lists` lists, behind which all are empty, and frees host memory that the
+    /// books do not need now.
     pub(super) fn shrink_to(&mut self, lists: usize) {
         self.nodes.shrink();
         self.lists.shrink_to(lists);
@@ -175,8 +179,8 @@ impl Heap {
         self.lists.occupied()
     }
 
-    /// The next list that holds blocks, without the clean one, from position `next` on: 0 at first, and then what the call before made of
-    /// it. The lists may change meanwhile.
+    /// The next list that holds blocks, without the clean one, from position `next` on: 0 at first,
+    /// and then what the call before made of it. The lists may change meanwhile.
     pub(super) fn next_occupied(&mut self, next: &mut usize) -> Option<ListId> {
         self.lists.next_occupied(next)
     }
@@ -228,13 +232,15 @@ impl Heap {
         self.segments[id.index()].as_mut().expect("a segment stays while it has blocks")
     }
 
-    /// Takes a block of `size` bytes from a list, whoever freed it: the best fit among a few candidates.
+    /// Takes a block of `size` bytes from a list, whoever freed it: the best fit among a few
+    /// candidates.
     pub(super) fn take(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         let id = self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true)?;
         Some(self.make_live(id, size))
     }
 
-    /// Takes a block of `size` bytes from a list, or else from the clean one. Where space counts, whichever has the better fit.
+    /// Takes a block of `size` bytes from a list, or else from the clean one. Where space counts,
+    /// whichever has the better fit.
     pub(super) fn take_own_or_clean(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         if !self.is_thorough || list == ListId::CLEAN {
             let own = self.take(list, size);
@@ -250,7 +256,8 @@ impl Heap {
         Some(self.make_live(id, size))
     }
 
-    /// Takes a block of `size` bytes that was freed no later than `covered`, if one is found in a bounded search.
+    /// Takes a block of `size` bytes that was freed no later than `covered`, if one is found in a
+    /// bounded search.
     pub(super) fn take_covered(
         &mut self,
         list: ListId,
@@ -271,8 +278,8 @@ impl Heap {
         Some((id, self.nodes.get(id).point()))
     }
 
-    /// Hands out the first `size` bytes of a free block, which has at least as many. What is left of it stays in its list at its point,
-    /// and mostly where it is there.
+    /// Hands out the first `size` bytes of a free block, which has at least as many. What is left
+    /// of it stays in its list at its point, and mostly where it is there.
     pub(super) fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
         let Node { segment, offset, size: whole, state, before, .. } = *self.nodes.get(id);
         let State::Free(list, _) = state else {
@@ -306,7 +313,8 @@ impl Heap {
         }
     }
 
-    /// Adds a block that is in no list to one. It stays apart from its neighbours of that list, which there must not be.
+    /// Adds a block that is in no list to one. It stays apart from its neighbours of that list,
+    /// which there must not be.
     fn enlist(&mut self, id: NodeId, list: ListId, point: Point) {
         self.nodes.get_mut(id).state = State::Free(list, point);
         self.lists.insert(list, &mut self.nodes, id);
@@ -329,8 +337,9 @@ impl Heap {
         self.lists[list.index()].remove(&mut self.nodes, id);
     }
 
-    /// Gives a live block back to a list, at a point that is not below those of the list's other blocks. Merges it with
-    /// neighbours of that list. Returns the bytes freed, or `None` if the block is not live.
+    /// Gives a live block back to a list, at a point that is not below those of the list's other
+    /// blocks. Merges it with neighbours of that list. Returns the bytes freed, or `None` if the
+    /// block is not live.
     pub(super) fn free(&mut self, id: NodeId, list: ListId, point: Point) -> Option<u64> {
         let node = self.nodes.get_mut(id);
         if !matches!(node.state, State::Live) {
@@ -343,8 +352,9 @@ impl Heap {
         Some(size)
     }
 
-    /// Merges a block that is in no list with its free neighbours of `list`, and returns the result, which is in it. Points join by
-    /// maximum: the merged block is usable once both parts are. A neighbour mostly stays where it is in the list.
+    /// Merges a block that is in no list with its free neighbours of `list`, and returns the
+    /// result, which is in it. Points join by maximum: the merged block is usable once both parts
+    /// are. A neighbour mostly stays where it is in the list.
     fn insert_merged(&mut self, id: NodeId, list: ListId, point: Point) -> NodeId {
         let Node { segment, offset, size, before, after, .. } = *self.nodes.get(id);
         let free_at = |nodes: &Nodes, neighbour: Option<NodeId>| {
@@ -393,7 +403,8 @@ impl Heap {
         self.nodes.get_mut(id).size += size;
     }
 
-    /// Removes the record of the block after one, and returns its bytes. It is in no list, and the caller says whose its memory is.
+    /// Removes the record of the block after one, and returns its bytes. It is in no list, and the
+    /// caller says whose its memory is.
     fn remove_after(&mut self, id: NodeId) -> u64 {
         let Node { segment, after, .. } = *self.nodes.get(id);
         let removed = after.expect("what is absorbed is behind the block");
@@ -407,8 +418,8 @@ impl Heap {
         size
     }
 
-    /// Moves the blocks of a list that were freed no later than `covered` to the clean list, merging them there. Looks at `most` blocks
-    /// at most; returns how many it looked at.
+    /// Moves the blocks of a list that were freed no later than `covered` to the clean list,
+    /// merging them there. Looks at `most` blocks at most; returns how many it looked at.
     pub(super) fn clean(&mut self, list: ListId, covered: Point, most: usize) -> usize {
         if list == ListId::CLEAN || self.is_clean(list, covered) {
             return 0;

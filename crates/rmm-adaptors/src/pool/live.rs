@@ -1,7 +1,8 @@
 //! The live blocks by address: a hash table in shards.
 //!
-//! A hash table that grows moves all of its entries in one call: 80 ms at a million, with the pool's lock held. A shard moves
-//! only its own. A table of few blocks is one shard, which stays in the processor's caches.
+//! A hash table that grows moves all of its entries in one call: 80 ms at a million, with the
+//! pool's lock held. A shard moves only its own. A table of few blocks is one shard, which stays in
+//! the processor's caches.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,14 @@
-//! Who may have a freed block: streams, the points at which blocks were freed, and what is known to be done.
+//! Who may have a freed block: streams, the points at which blocks were freed, and what is known to
+//! be done.
 //!
-//! Every free gets a *release point* (q, n): the stream it was freed on and that stream's count at the time. A free block
-//! may go to stream s if and only if `q == s`, or work up to n is known to be complete on q (`done`), or s is already ordered
-//! after n on q (the `frontier` of s). [`Order::covered`] is this predicate, and the safety of the pool.
+//! Every free gets a *release point* (q, n): the stream it was freed on and that stream's count at
+//! the time. A free block may go to stream s if and only if `q == s`, or work up to n is known to
+//! be complete on q (`done`), or s is already ordered after n on q (the `frontier` of s).
+//! [`Order::covered`] is this predicate, and the safety of the pool.
 //!
-//! A stream's count moves on when it is *sealed*: an event is recorded, which stands for every point up to the count. It is
-//! recorded when somebody wants to know, which may be long after the free: later covers more, never less. A point that no
-//! event covers is unknown, never done.
+//! A stream's count moves on when it is *sealed*: an event is recorded, which stands for every
+//! point up to the count. It is recorded when somebody wants to know, which may be long after the
+//! free: later covers more, never less. A point that no event covers is unknown, never done.
 
 #![forbid(unsafe_code)]
 
@@ -22,11 +24,13 @@ use super::hash::BuildIdHasher;
 use super::heap::{ListId, Point};
 use frontier::Frontier;
 
-/// Unsealed frees after which a stream is sealed, so that polling finds something and waits are not too coarse.
+/// Unsealed frees after which a stream is sealed, so that polling finds something and waits are not
+/// too coarse.
 const SEAL_FREES: u32 = 64;
 /// Unsealed bytes after which a stream is sealed.
 const SEAL_BYTES: u64 = 64 << 20;
-/// Seals of a stream that are kept apart. When the device lags behind, further ones join the newest.
+/// Seals of a stream that are kept apart. When the device lags behind, further ones join the
+/// newest.
 const SEALS: usize = 32;
 
 /// How a stream can be sealed.
@@ -34,8 +38,9 @@ const SEALS: usize = 32;
 pub(super) enum Sealing {
     /// At any time, until it retires. So it is done late.
     Late,
-    /// At any time, but it is done at every free: the legacy default stream orders others by the work that is put on it, so
-    /// that an allocation there must not be all that stands between two of them.
+    /// At any time, but it is done at every free: the legacy default stream orders others by the
+    /// work that is put on it, so that an allocation there must not be all that stands between two
+    /// of them.
     Barrier,
     /// Only during a call that was given the stream. So it is done at every free.
     AtFree,
@@ -48,7 +53,8 @@ pub(super) enum Sealing {
 struct Seal {
     event: CudaEvent,
     covers: Point,
-    /// What the stream was ordered after when the event was recorded: whoever waits for the event is, too.
+    /// What the stream was ordered after when the event was recorded: whoever waits for the event
+    /// is, too.
     frontier: Frontier,
 }
 
@@ -57,8 +63,8 @@ struct Seal {
 struct Slot {
     stream: Option<StreamId>,
     /// # Invariant
-    /// A stream that exists for as long as `sealing` is [`Sealing::Late`] or [`Sealing::Barrier`]: its retirement, which comes
-    /// before its end, changes that.
+    /// A stream that exists for as long as `sealing` is [`Sealing::Late`] or [`Sealing::Barrier`]:
+    /// its retirement, which comes before its end, changes that.
     handle: CuStream,
     /// Whether the stream is done with all that it is ordered after when it is found idle.
     idle_tells: bool,
@@ -107,7 +113,8 @@ pub(super) struct Order {
     last: Option<(StreamId, ListId)>,
     /// The lowest numbers come first, so that unused slots gather at the end.
     spare_slots: BinaryHeap<Reverse<u32>>,
-    /// Where the points of slots begin that are made: behind all that slots of the same number had before, which frontiers may still name.
+    /// Where the points of slots begin that are made: behind all that slots of the same number had
+    /// before, which frontiers may still name.
     first_open: Point,
     /// The slot that is looked at next for whether its stream is gone.
     next_swept: usize,
@@ -221,7 +228,8 @@ impl Order {
         slots.filter(|(_, slot)| !slot.is_spare).map(|(number, _)| ListId(number))
     }
 
-    /// The latest point of list `q` whose blocks may be handed to the owner of list `s`: the rule of the pool.
+    /// The latest point of list `q` whose blocks may be handed to the owner of list `s`: the rule
+    /// of the pool.
     pub(super) fn covered(&self, s: ListId, q: ListId) -> Point {
         if q == s || q == ListId::CLEAN {
             return Point::MAX;
@@ -240,7 +248,8 @@ impl Order {
         self.slots[list.index()].open
     }
 
-    /// The list's stream, if it can be sealed at any time: then it exists until [`retire`](Self::retire) is called for it.
+    /// The list's stream, if it can be sealed at any time: then it exists until
+    /// [`retire`](Self::retire) is called for it.
     pub(super) fn late_handle(&self, list: ListId) -> Option<CuStream> {
         let slot = &self.slots[list.index()];
         matches!(slot.sealing, Sealing::Late | Sealing::Barrier).then_some(slot.handle)
@@ -264,18 +273,20 @@ impl Order {
         slot.pins = slot.pins.saturating_sub(1);
     }
 
-    /// Whether work has to be put on the list's stream before memory that is freed there is used again.
+    /// Whether work has to be put on the list's stream before memory that is freed there is used
+    /// again.
     pub(super) fn is_barrier(&self, list: ListId) -> bool {
         self.slots[list.index()].sealing == Sealing::Barrier
     }
 
-    /// Whether threads may keep blocks of the list at hand: its stream can be marked by others later, and nothing has to be put on it
-    /// before they are used again.
+    /// Whether threads may keep blocks of the list at hand: its stream can be marked by others
+    /// later, and nothing has to be put on it before they are used again.
     pub(super) fn is_cached(&self, list: ListId) -> bool {
         self.slots[list.index()].sealing == Sealing::Late
     }
 
-    /// A list for blocks that no event can stand for: they are done once the whole device was waited for.
+    /// A list for blocks that no event can stand for: they are done once the whole device was
+    /// waited for.
     pub(super) fn add_lost(&mut self) -> ListId {
         self.push(Slot { pins: 1, ..Slot::new(None, CuStream::NULL, Sealing::Never, false) })
     }
@@ -285,8 +296,9 @@ impl Order {
         self.slots.len() - 1 - self.spare_slots.len()
     }
 
-    /// Whether the stream has retired, or nobody will be told of its end. All others keep their slots while they live: threads may have
-    /// blocks of them in their caches, and the pool looks whether they are captured before it waits for the device.
+    /// Whether the stream has retired, or nobody will be told of its end. All others keep their
+    /// slots while they live: threads may have blocks of them in their caches, and the pool looks
+    /// whether they are captured before it waits for the device.
     pub(super) fn may_be_gone(&self, list: ListId) -> bool {
         match self.slots[list.index()].sealing {
             Sealing::Never | Sealing::AtFree => true,
@@ -294,8 +306,8 @@ impl Order {
         }
     }
 
-    /// Goes on to the next slot, around and around. Returns its list if the stream [may be gone](Self::may_be_gone), and was not asked for
-    /// since the last time around.
+    /// Goes on to the next slot, around and around. Returns its list if the stream [may be
+    /// gone](Self::may_be_gone), and was not asked for since the last time around.
     pub(super) fn next_to_sweep(&mut self) -> Option<ListId> {
         let next = self.next_swept + 1;
         self.next_swept = if next < self.slots.len() { next } else { 1 };
@@ -328,7 +340,8 @@ impl Order {
         self.slots[list.index()].unsealed_frees > 0
     }
 
-    /// Notes that a block came to the list at its current point without a free, so that the point has to be sealed.
+    /// Notes that a block came to the list at its current point without a free, so that the point
+    /// has to be sealed.
     pub(super) fn note_rest(&mut self, list: ListId) {
         let slot = &mut self.slots[list.index()];
         slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
@@ -350,7 +363,8 @@ impl Order {
         }
     }
 
-    /// Seals a stream: has `record` record an event on it, which stands for everything freed so far.
+    /// Seals a stream: has `record` record an event on it, which stands for everything freed so
+    /// far.
     ///
     /// # Errors
     /// What `record` returns. Then nothing has changed: what was freed stays unknown.
@@ -360,7 +374,8 @@ impl Order {
         record: impl FnOnce(&CudaEvent) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let slot = &mut self.slots[list.index()];
-        // A full queue's newest event is recorded anew: it then stands for more. Whoever waits for its former mark keeps it.
+        // A full queue's newest event is recorded anew: it then stands for more. Whoever waits for
+        // its former mark keeps it.
         let newest = if slot.seals.len() < SEALS { None } else { slot.seals.pop_back() };
         let joins = newest.is_some();
         let mut seal = match newest.or_else(|| self.spare_seals.pop()) {
@@ -402,7 +417,8 @@ impl Order {
         found
     }
 
-    /// Takes a stream's oldest seal for complete, and with it all that the stream was ordered after when it was recorded.
+    /// Takes a stream's oldest seal for complete, and with it all that the stream was ordered after
+    /// when it was recorded.
     fn finish_oldest(&mut self, list: ListId) {
         let Some(seal) = self.slots[list.index()].seals.pop_front() else { return };
         self.finish_up_to(list, seal.covers);
@@ -424,8 +440,8 @@ impl Order {
         }
     }
 
-    /// Takes everything freed on a list so far for complete, and all that its stream was ordered after: the stream was found
-    /// idle.
+    /// Takes everything freed on a list so far for complete, and all that its stream was ordered
+    /// after: the stream was found idle.
     pub(super) fn finish_all(&mut self, list: ListId) {
         let slot = &mut self.slots[list.index()];
         slot.done = slot.open;
@@ -440,8 +456,8 @@ impl Order {
         self.slots[list.index()].frontier = frontier;
     }
 
-    /// Makes the owner of list `s` wait for everything on list `q` up to `point`, which must be sealed: has `wait` enqueue a
-    /// wait for the oldest event that covers it.
+    /// Makes the owner of list `s` wait for everything on list `q` up to `point`, which must be
+    /// sealed: has `wait` enqueue a wait for the oldest event that covers it.
     ///
     /// # Errors
     /// What `wait` returns, or that no event covers the point. Then nothing has changed.
@@ -456,7 +472,7 @@ impl Order {
         else {
             return Err(Error::unsupported(
                 "pool",
-                "a free that no event covers can not be waited for",
+                "a free that no event covers cannot be waited for",
             ));
         };
         self.counts.waits += 1;
@@ -484,7 +500,8 @@ impl Order {
         }
     }
 
-    /// Closes the current points of some lists, so that what is freed from now on is told apart. Returns the points closed.
+    /// Closes the current points of some lists, so that what is freed from now on is told apart.
+    /// Returns the points closed.
     pub(super) fn cut(&mut self, lists: impl Iterator<Item = ListId>) -> Vec<(ListId, Point)> {
         lists
             .map(|list| {
@@ -495,7 +512,8 @@ impl Order {
             .collect()
     }
 
-    /// Takes all points of a [`cut`](Self::cut) for complete: the whole device was waited for after it.
+    /// Takes all points of a [`cut`](Self::cut) for complete: the whole device was waited for after
+    /// it.
     pub(super) fn finish_cut(&mut self, cut: &[(ListId, Point)]) {
         for &(list, point) in cut {
             self.finish_up_to(list, point);
@@ -507,14 +525,16 @@ impl Order {
         }
     }
 
-    /// Notes that a stream is about to be destroyed. Its list stays until its blocks have found another.
+    /// Notes that a stream is about to be destroyed. Its list stays until its blocks have found
+    /// another.
     pub(super) fn retire(&mut self, list: ListId) {
         self.forget_stream(list);
         self.slots[list.index()].sealing = Sealing::Never;
     }
 
-    /// Frees the slot of a stream that holds nothing: its list is empty, and no block in a cache or a batch is of it. So nobody will ask
-    /// what its events stand for. A stream that comes back gets a new slot.
+    /// Frees the slot of a stream that holds nothing: its list is empty, and no block in a cache or
+    /// a batch is of it. So nobody will ask what its events stand for. A stream that comes back
+    /// gets a new slot.
     pub(super) fn recycle(&mut self, list: ListId) {
         let slot = &self.slots[list.index()];
         if slot.pins > 0 || slot.is_spare {
@@ -529,7 +549,8 @@ impl Order {
         self.spare_slots.push(Reverse(list.0));
     }
 
-    /// Frees host memory that is not needed now. Returns how many slots are left: those behind were spare, and are gone.
+    /// Frees host memory that is not needed now. Returns how many slots are left: those behind were
+    /// spare, and are gone.
     pub(super) fn shrink(&mut self) -> usize {
         // The first is never spare.
         let is_used = self.slots.iter().rposition(|slot| !slot.is_spare);

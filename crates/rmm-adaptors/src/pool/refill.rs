@@ -1,4 +1,5 @@
-//! What moves between caches and what all threads share: with the lock held, several blocks at a time.
+//! What moves between caches and what all threads share: with the lock held, several blocks at a
+//! time.
 
 #![forbid(unsafe_code)]
 
@@ -22,8 +23,8 @@ impl Shared {
         });
     }
 
-    /// Takes blocks of the class that others had too many of and the stream may use: one is handed out, the others go to this thread's
-    /// cache.
+    /// Takes blocks of the class that others had too many of and the stream may use: one is handed
+    /// out, the others go to this thread's cache.
     #[inline]
     pub(super) fn take_batch(
         &self,
@@ -62,7 +63,8 @@ impl Shared {
         taken.map(DevicePtr)
     }
 
-    /// Does something about a cache that could not serve a request: makes it, or gives it some blocks of the class.
+    /// Does something about a cache that could not serve a request: makes it, or gives it some
+    /// blocks of the class.
     #[inline]
     pub(super) fn stock(
         &self,
@@ -78,8 +80,8 @@ impl Shared {
         }
     }
 
-    /// Gives this thread's cache for the stream blocks of the class: a thread that asks over and over and frees nothing will go on with
-    /// that.
+    /// Gives this thread's cache for the stream blocks of the class: a thread that asks over and
+    /// over and frees nothing will go on with that.
     #[cold]
     fn add_some(&self, state: &mut State, stream: StreamRef<'_>, list: ListId, class: Class) {
         state.depot.want(class);
@@ -95,8 +97,8 @@ impl Shared {
         }
     }
 
-    /// Keeps a block in this thread's cache for the stream, which can be sealed at any time: a new one, or with some of its blocks passed
-    /// on. Says whether that was done.
+    /// Keeps a block in this thread's cache for the stream, which can be sealed at any time: a new
+    /// one, or with some of its blocks passed on. Says whether that was done.
     pub(super) fn cache(
         &self,
         state: &mut State,

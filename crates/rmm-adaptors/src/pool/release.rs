@@ -7,12 +7,16 @@ use super::heap::ListId;
 use super::shared::Shared;
 use super::state::State;
 
-/// When a pool gives pieces back to upstream that nothing uses any more, without being asked to [`trim`](super::PoolMemoryResource::trim).
+/// When a pool gives pieces back to upstream that nothing uses any more, without being asked to
+/// [`trim`](super::PoolMemoryResource::trim).
 ///
-/// It happens in calls that free memory, and in [`release_unused`](super::PoolMemoryResource::release_unused); the pool has no thread of its
-/// own and looks at no clock. It waits for no stream: a piece goes back once the device is known to be past its last use. But upstream may
-/// wait: `cuMemFree` waits for the device, while virtual memory is unmapped without. While a capture is announced, or a stream that the pool
-/// knows is captured, nothing goes back. Blocks that threads [keep at hand](super::PoolMemoryResource) hold their pieces.
+/// It happens in calls that free memory, and in
+/// [`release_unused`](super::PoolMemoryResource::release_unused); the pool has no thread of its own
+/// and looks at no clock. It waits for no stream: a piece goes back once the device is known to be
+/// past its last use. But upstream may wait: `cuMemFree` waits for the device, while virtual memory
+/// is unmapped without. While a capture is announced, or a stream that the pool knows is captured,
+/// nothing goes back. Blocks that threads [keep at hand](super::PoolMemoryResource) hold their
+/// pieces.
 ///
 /// ```
 /// use rmm_adaptors::{PoolMemoryResource, ReleasePolicy};
@@ -42,13 +46,15 @@ pub enum ReleasePolicy {
     /// Never: what the pool has it keeps, but for growth that needs room, and until it is trimmed.
     #[default]
     Off,
-    /// What is beyond this many reserved bytes: it is looked for each time that a sixty-fourth of the pool, at least 2 MiB, was freed.
+    /// What is beyond this many reserved bytes: it is looked for each time that a sixty-fourth of
+    /// the pool, at least 2 MiB, was freed.
     Above {
         /// Bytes that the pool keeps.
         bytes: u64,
     },
-    /// What the program has not needed lately: after so many operations the pool keeps as much as was in use at once during these. Operations
-    /// are allocations and frees that blocks at hand did not serve.
+    /// What the program has not needed lately: after so many operations the pool keeps as much as
+    /// was in use at once during these. Operations are allocations and frees that blocks at hand
+    /// did not serve.
     AfterIdle {
         /// How many.
         operations: u64,
@@ -112,7 +118,8 @@ impl Shared {
         self.release(upstream)
     }
 
-    /// Gives back what the policy does not keep, as far as it is known to be unused. Returns the bytes.
+    /// Gives back what the policy does not keep, as far as it is known to be unused. Returns the
+    /// bytes.
     #[cold]
     fn release(&self, upstream: &dyn SyncResource) -> u64 {
         self.release_is_due.store(false, Ordering::Relaxed);

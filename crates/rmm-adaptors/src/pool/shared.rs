@@ -26,12 +26,12 @@ use crate::trace;
 /// Slots in use above which those of streams that are gone are looked for when a new stream comes.
 const STREAMS_KEPT: usize = 32;
 
-/// How many slots a new stream has looked at. More than one, so that slots are found faster than they are taken; few, so that a new stream
-/// costs the same however many there are.
+/// How many slots a new stream has looked at. More than one, so that slots are found faster than
+/// they are taken; few, so that a new stream costs the same however many there are.
 const SLOTS_SWEPT: usize = 4;
 
-/// What changes with every use of the lock, apart from what the threads that do without it read: else each would have to fetch
-/// that anew.
+/// What changes with every use of the lock, apart from what the threads that do without it read:
+/// else each would have to fetch that anew.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Apart<T>(T);
@@ -53,8 +53,8 @@ pub(super) struct Shared {
     pub(super) release_is_due: AtomicBool,
     /// Where the memory, and all streams and events of this pool, belong.
     pub(super) context: Context,
-    /// The process's [watch word](rmm_sys::watch) as it is while nothing concerns this pool: as many contexts have ended as when its own
-    /// was last seen to work, and no capture is announced.
+    /// The process's [watch word](rmm_sys::watch) as it is while nothing concerns this pool: as
+    /// many contexts have ended as when its own was last seen to work, and no capture is announced.
     calm: AtomicU64,
     /// The pool itself, for the streams that it watches.
     this: Weak<Self>,
@@ -85,8 +85,8 @@ impl Shared {
         }
     }
 
-    /// The state. A thread that panicked with the lock held was in code that leaves the state whole between its steps, and an
-    /// allocator has to go on in `Drop`.
+    /// The state. A thread that panicked with the lock held was in code that leaves the state whole
+    /// between its steps, and an allocator has to go on in `Drop`.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,7 +114,8 @@ impl Shared {
         if is_plain { self.caches.class(layout.size() as u64) } else { None }
     }
 
-    /// Whether nothing has happened that concerns every allocator of the process: one load and a comparison.
+    /// Whether nothing has happened that concerns every allocator of the process: one load and a
+    /// comparison.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         watch::word() == self.calm.load(Ordering::Relaxed)
@@ -162,8 +163,8 @@ impl Shared {
         self.allocate_from_heap(upstream, stream, layout, class.map(|class| (class, taken)))
     }
 
-    /// Allocates a block of the class from the heap, or where memory is too scarce for that, one made to measure. `cached` is the class and
-    /// what came of a request to a cache.
+    /// Allocates a block of the class from the heap, or where memory is too scarce for that, one
+    /// made to measure. `cached` is the class and what came of a request to a cache.
     #[inline(never)]
     fn allocate_from_heap(
         &self,
@@ -210,7 +211,8 @@ impl Shared {
         }
         let mut for_graph = is_captured(stream)?;
         let known = if for_graph { None } else { state.take_known(list, size) };
-        // A capture that was not announced shows here at the latest, before anything is asked for its sake.
+        // A capture that was not announced shows here at the latest, before anything is asked for
+        // its sake.
         if known.is_none() && size <= self.growth.hard_limit {
             for_graph |= asks_captured(stream)?;
         }
@@ -263,7 +265,8 @@ impl Shared {
         self.deallocate_block(stream, pointer, class);
     }
 
-    /// Keeps a block that no one else may have, and says so: one that is freed on a captured stream, or after the end of the context.
+    /// Keeps a block that no one else may have, and says so: one that is freed on a captured
+    /// stream, or after the end of the context.
     #[cold]
     fn keeps(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) -> bool {
         if let Err(error) = self.look_after_context() {
@@ -326,8 +329,9 @@ impl Shared {
             return;
         };
         let Ok(list) = self.list_of(&mut state, stream) else {
-            // A stream of another device, which this pool's events can not mark, or one that the driver does not tell of. Memory
-            // that can not be waited for is not given to others: it stays allocated.
+            // A stream of another device, which this pool's events cannot mark, or one that the
+            // driver does not tell of. Memory that cannot be waited for is not given to others: it
+            // stays allocated.
             drop(state);
             if wait_for_uses(stream).is_ok() {
                 self.take_back(&mut self.lock(), pointer, ListId::CLEAN, class);
@@ -391,10 +395,11 @@ impl Shared {
         state.order.seal(list, |event| event.record(stream)).is_ok()
     }
 
-    /// The list of a stream; a stream that is new to the pool gets one, and the pool gets to know when it retires.
+    /// The list of a stream; a stream that is new to the pool gets one, and the pool gets to know
+    /// when it retires.
     ///
-    /// Fails for a stream of another context, and for a default stream while another context is current: its handle then means
-    /// another stream.
+    /// Fails for a stream of another context, and for a default stream while another context is
+    /// current: its handle then means another stream.
     pub(super) fn list_of(
         &self,
         state: &mut State,
@@ -421,7 +426,8 @@ impl Shared {
         let sealing = match stream.kind() {
             StreamKind::Owned | StreamKind::Adopted(StreamLifetime::UntilDropped) => Sealing::Late,
             StreamKind::Legacy => Sealing::Barrier,
-            // The per-thread default streams, which only their own thread can reach, and those that may be gone at any time.
+            // The per-thread default streams, which only their own thread can reach, and those that
+            // may be gone at any time.
             _ => Sealing::AtFree,
         };
         let idle_tells = stream.as_stream().is_non_blocking();
@@ -434,8 +440,8 @@ impl Shared {
         Ok(list)
     }
 
-    /// Frees the slots of streams that may be gone and hold nothing here, among the next few, after asking the driver what is done of what
-    /// they freed.
+    /// Frees the slots of streams that may be gone and hold nothing here, among the next few, after
+    /// asking the driver what is done of what they freed.
     #[cold]
     fn sweep(&self, state: &mut State) {
         for _ in 0..SLOTS_SWEPT {
@@ -463,23 +469,26 @@ impl Shared {
         }
     }
 
-    /// Seals a stream from outside its own calls, if that can be done. The pool's context must be current.
+    /// Seals a stream from outside its own calls, if that can be done. The pool's context must be
+    /// current.
     pub(super) fn seal_late(state: &mut State, list: ListId) -> Result<(), Error> {
         let Some(handle) = state.order.late_handle(list) else {
-            return Err(Error::unsupported("pool", "the stream can not be reached from here"));
+            return Err(Error::unsupported("pool", "the stream cannot be reached from here"));
         };
         // SAFETY: as below.
         if unsafe { CudaStream::may_be_capturing_raw(handle) } {
             return Err(Error::unsupported("pool", "the stream is being captured"));
         }
         state.order.seal(list, |event| {
-            // SAFETY: `late_handle` gives a stream that exists until `Order::retire` is called for it. That is done by
-            // `stream_retires`, before the stream is destroyed, and needs the lock that is held here.
+            // SAFETY: `late_handle` gives a stream that exists until `Order::retire` is called for
+            // it. That is done by `stream_retires`, before the stream is destroyed, and needs the
+            // lock that is held here.
             unsafe { event.record_raw(handle) }
         })
     }
 
-    /// Asks the driver what is done of what others than `list`'s owner freed. The pool's context must be current.
+    /// Asks the driver what is done of what others than `list`'s owner freed. The pool's context
+    /// must be current.
     pub(super) fn poll_others(state: &mut State, list: ListId) {
         let mut next = 0;
         while let Some(other) = state.heap.next_occupied(&mut next) {
@@ -489,8 +498,9 @@ impl Shared {
         }
     }
 
-    /// Asks the driver what is done of what was freed on a stream. If the stream is not idle it is sealed, so that its part up
-    /// to now can be told apart next time. The pool's context must be current.
+    /// Asks the driver what is done of what was freed on a stream. If the stream is not idle it is
+    /// sealed, so that its part up to now can be told apart next time. The pool's context must be
+    /// current.
     pub(super) fn poll(state: &mut State, list: ListId) {
         if state.order.is_unsealed(list)
             && !state.heap.is_empty(list)
@@ -506,13 +516,14 @@ impl Shared {
                     return;
                 }
             }
-            // What can not be sealed stays unknown; there are further steps.
+            // What cannot be sealed stays unknown; there are further steps.
             let _unknown = Self::seal_late(state, list);
         }
         state.order.poll(list);
     }
 
-    /// Gives unused pieces back until no more than `keep` bytes are reserved. Returns the bytes given back.
+    /// Gives unused pieces back until no more than `keep` bytes are reserved. Returns the bytes
+    /// given back.
     pub(super) fn trim(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();
@@ -544,7 +555,8 @@ impl StreamWatcher for Shared {
         if state.order.is_unsealed(list)
             && let Ok(_context) = self.context.enter()
         {
-            // If it fails the blocks can not be waited for any more, only found free after a wait for the whole device.
+            // If it fails the blocks cannot be waited for any more, only found free after a wait
+            // for the whole device.
             let _unknown = state.order.seal(list, |event| stream.record(event));
         }
         state.order.retire(list);
@@ -554,8 +566,8 @@ impl StreamWatcher for Shared {
     }
 }
 
-/// Waits on this thread for all that a free on a stream comes after: the stream's work, and that of the streams it orders itself
-/// with.
+/// Waits on this thread for all that a free on a stream comes after: the stream's work, and that of
+/// the streams it orders itself with.
 fn wait_for_uses(stream: StreamRef<'_>) -> Result<(), Error> {
     if stream.as_stream().is_non_blocking() {
         return stream.synchronize();

@@ -1,5 +1,5 @@
-//! The steps of an allocation that cost a driver call, in their order: polling, growth to the soft limit, a wait on the stream,
-//! growth to the hard limit, a wait on the host, giving back.
+//! The steps of an allocation that cost a driver call, in their order: polling, growth to the soft
+//! limit, a wait on the stream, growth to the hard limit, a wait on the host, giving back.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -19,8 +19,9 @@ use crate::trace;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
 
-/// How often a request is tried again because other threads' calls to upstream have ended meanwhile. They may have left
-/// something over, or freed it in turn; a limit keeps threads from waking each other for ever.
+/// How often a request is tried again because other threads' calls to upstream have ended
+/// meanwhile. They may have left something over, or freed it in turn; a limit keeps threads from
+/// waking each other for ever.
 pub(super) const RETRIES: u32 = 4;
 
 /// A request on its way through the steps.
@@ -41,7 +42,8 @@ pub(super) struct Request<'a> {
 /// The block, or why there is none, with the lock that was held.
 pub(super) type Outcome<'s, E> = (MutexGuard<'s, State>, Result<NodeId, E>);
 
-/// A call to upstream under way, with the lock released: counted for the others, and for the request that makes it, whatever becomes of it.
+/// A call to upstream under way, with the lock released: counted for the others, and for the
+/// request that makes it, whatever becomes of it.
 pub(super) struct Underway<'s, 'r> {
     shared: &'s Shared,
     pending: u64,
@@ -119,7 +121,8 @@ impl Shared {
         };
         let _relaxed = RelaxedCapture::enter();
         state.statistics.slow_allocations += 1;
-        // The lock is released now and then: the list must stay the stream's, until upstream's last call has returned or panicked.
+        // The lock is released now and then: the list must stay the stream's, until upstream's last
+        // call has returned or panicked.
         state.order.pin(request.list);
         let steps = catch_unwind(AssertUnwindSafe(|| self.try_steps(state, request)));
         match steps {
@@ -155,10 +158,12 @@ impl Shared {
             let fits_but_for_others = state.heap.reserved().saturating_add(needed) <= limit
                 && (state.heap.reserved() + state.pending).saturating_add(needed) > limit;
             let others_are_underway = state.others_call();
-            // After calls of its own it looks once more: they may have given room that was no use to them.
+            // After calls of its own it looks once more: they may have given room that was no use
+            // to them.
             let is_first = retries == 0 && request.calls.get() > 0;
             let has_changed = others(&state) != settled || is_first;
-            // Where upstream was not even asked others' calls decide. Where it refused, these are no reason to ask for ever.
+            // Where upstream was not even asked others' calls decide. Where it refused, these are
+            // no reason to ask for ever.
             if error.is_some() || !fits_but_for_others {
                 retries += 1;
                 if retries > RETRIES || !(others_are_underway || has_changed) {
@@ -170,7 +175,8 @@ impl Shared {
         }
     }
 
-    /// Waits on this thread until a call to upstream has ended since so many had, if one is under way.
+    /// Waits on this thread until a call to upstream has ended since so many had, if one is under
+    /// way.
     pub(super) fn wait_for_others<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -225,8 +231,9 @@ impl Shared {
         (state, grown.map_err(|error| error.or(soft_error)))
     }
 
-    /// Gives unused pieces back if growth would leave the pool with much more than the program has ever used: a program whose
-    /// requests grow would otherwise stack up pieces that are each too small. Never waits for work; what is still in use stays.
+    /// Gives unused pieces back if growth would leave the pool with much more than the program has
+    /// ever used: a program whose requests grow would otherwise stack up pieces that are each too
+    /// small. Never waits for work; what is still in use stays.
     fn give_back_surplus<'s>(
         &'s self,
         state: MutexGuard<'s, State>,
@@ -240,7 +247,8 @@ impl Shared {
         self.make_room(state, request, request.size, enough)
     }
 
-    /// Gives pieces back that nothing uses, until `missing` bytes more would leave the pool with no more than `most`. Never waits for work.
+    /// Gives pieces back that nothing uses, until `missing` bytes more would leave the pool with no
+    /// more than `most`. Never waits for work.
     pub(super) fn make_room<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -270,8 +278,8 @@ impl Shared {
         self.give_back_for(request, state, &chunks)
     }
 
-    /// Asks upstream for more, with the lock released meanwhile, and takes the block out of it. `None` as the error means
-    /// that the limit leaves no room.
+    /// Asks upstream for more, with the lock released meanwhile, and takes the block out of it.
+    /// `None` as the error means that the limit leaves no room.
     fn grow<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -313,8 +321,9 @@ impl Shared {
         }
     }
 
-    /// Makes the stream wait for others, those with the most free memory first, until it gets a block.
-    /// If that lets it extend memory it is made to wait for all of them: the block may lie in what they freed and what is added.
+    /// Makes the stream wait for others, those with the most free memory first, until it gets a
+    /// block. If that lets it extend memory it is made to wait for all of them: the block may lie
+    /// in what they freed and what is added.
     fn take_by_waiting(state: &mut State, request: Request<'_>, extends: bool) -> Option<NodeId> {
         let stream = request.stream?;
         // SAFETY: the stream is borrowed.
@@ -343,7 +352,8 @@ impl Shared {
         state.take_fused(request.list, request.size)
     }
 
-    /// Makes the stream with list `list` wait for another's up to `point`. Says whether it is ordered after it now.
+    /// Makes the stream with list `list` wait for another's up to `point`. Says whether it is
+    /// ordered after it now.
     fn wait_for(
         state: &mut State,
         list: ListId,
@@ -364,8 +374,9 @@ impl Shared {
         waits
     }
 
-    /// Waits on this thread until the device has done everything, after which all free memory is clean and merged. Does
-    /// nothing if that can not help, or a stream may be captured: the wait would spoil the capture.
+    /// Waits on this thread until the device has done everything, after which all free memory is
+    /// clean and merged. Does nothing if that cannot help, or a stream may be captured: the wait
+    /// would spoil the capture.
     fn take_after_device_wait<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -400,8 +411,9 @@ impl Shared {
         state
     }
 
-    /// The fewest bytes that have to be asked for to serve a request. Where memory can be extended, free parts of pieces that are in use
-    /// may be a part of the block, too; not all may be at one place, so it can be more.
+    /// The fewest bytes that have to be asked for to serve a request. Where memory can be extended,
+    /// free parts of pieces that are in use may be a part of the block, too; not all may be at one
+    /// place, so it can be more.
     fn least_needed(&self, state: &State, request: Request<'_>) -> u64 {
         if self.extendable(request.upstream).is_none() {
             return request.size;
@@ -411,8 +423,8 @@ impl Shared {
         request.size.saturating_sub(in_use)
     }
 
-    /// Whether the free memory that `usable` accepts and what the limit allows to be added to it would make a block, if what is idle elsewhere
-    /// were given back.
+    /// Whether the free memory that `usable` accepts and what the limit allows to be added to it
+    /// would make a block, if what is idle elsewhere were given back.
     fn could_extend(
         &self,
         state: &State,
@@ -427,7 +439,8 @@ impl Shared {
         })
     }
 
-    /// Whether the block could lie in memory that is added and what others freed, for which there has to be a wait.
+    /// Whether the block could lie in memory that is added and what others freed, for which there
+    /// has to be a wait.
     fn extends_by_waiting(&self, state: &State, request: Request<'_>) -> bool {
         let covered = |other, freed| freed <= state.order.covered(request.list, other);
         let is_waited_for = |other: ListId| !covered(other, state.order.newest(other));
@@ -469,7 +482,8 @@ impl Shared {
         self.grow(state, request, self.growth.hard_limit)
     }
 
-    /// Gives unused pieces back, the largest first, while at least `keep` bytes stay reserved. Returns the bytes given back.
+    /// Gives unused pieces back, the largest first, while at least `keep` bytes stay reserved.
+    /// Returns the bytes given back.
     pub(super) fn give_back_beyond(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -499,7 +513,8 @@ impl Shared {
         self.give_back(state, request.upstream, chunks, Some(request.calls))
     }
 
-    /// Gives memory back upstream, with the lock released meanwhile, and counts that as one of a request's `calls`.
+    /// Gives memory back upstream, with the lock released meanwhile, and counts that as one of a
+    /// request's `calls`.
     fn give_back<'s>(
         &'s self,
         state: MutexGuard<'s, State>,

@@ -1,4 +1,5 @@
-//! All that a pool's lock protects: the heap, the order of streams, and where segments and live blocks are.
+//! All that a pool's lock protects: the heap, the order of streams, and where segments and live
+//! blocks are.
 
 use std::alloc::Layout;
 use std::any::Any;
@@ -33,13 +34,15 @@ pub(super) struct Row {
 impl Chunk {
     /// Gives the memory back to the upstream that it came from.
     pub(super) fn give_back(self, upstream: &dyn SyncResource) {
-        // SAFETY: the memory came from this upstream with this layout, and is in no heap any more. All use of it has completed:
-        // it was one clean block, or at the pool's end `chunks_to_return` found nothing in it that may be in use.
+        // SAFETY: the memory came from this upstream with this layout, and is in no heap any more.
+        // All use of it has completed: it was one clean block, or at the pool's end
+        // `chunks_to_return` found nothing in it that may be in use.
         unsafe { upstream.deallocate_sync(self.base, self.layout) };
     }
 }
 
-/// Gives all of them back, also where upstream panics over one: the first panic's payload is returned.
+/// Gives all of them back, also where upstream panics over one: the first panic's payload is
+/// returned.
 pub(super) fn give_back_all(
     chunks: impl IntoIterator<Item = Chunk>,
     upstream: &dyn SyncResource,
@@ -108,7 +111,8 @@ impl State {
         self.pending > 0 || self.returning > 0
     }
 
-    /// Adds memory from upstream: clean, since upstream gives it for everybody's use. Returns its segment.
+    /// Adds memory from upstream: clean, since upstream gives it for everybody's use. Returns its
+    /// segment.
     pub(super) fn add_row(&mut self, row: &Row) -> SegmentId {
         let segment = self.heap.add_segment(&row.pieces);
         if segment.index() == self.bases.len() {
@@ -148,7 +152,8 @@ impl State {
             self.statistics.peak_reserved_bytes.max(self.heap.reserved());
     }
 
-    /// Removes memory that nothing uses, to be given back upstream. Pieces of which that is not so any more stay.
+    /// Removes memory that nothing uses, to be given back upstream. Pieces of which that is not so
+    /// any more stay.
     pub(super) fn remove_pieces(&mut self, pieces: Vec<Piece>) -> Vec<Chunk> {
         let removed = self.heap.remove_pieces(pieces);
         self.statistics.upstream_frees += removed.len() as u64;
@@ -170,7 +175,8 @@ impl State {
         self.bases[segment.index()]
     }
 
-    /// Takes memory that costs no driver call: the requester's own, clean memory, and what is already known to be free.
+    /// Takes memory that costs no driver call: the requester's own, clean memory, and what is
+    /// already known to be free.
     pub(super) fn take_known(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         if let Some(node) = self.heap.take_own_or_clean(list, size) {
             return Some(node);
@@ -198,8 +204,8 @@ impl State {
         Some(node)
     }
 
-    /// The point of a block that is freed now. So does what is left of a run of blocks count: the requester's stream has not used it
-    /// before, but might have.
+    /// The point of a block that is freed now. So does what is left of a run of blocks count: the
+    /// requester's stream has not used it before, but might have.
     fn open_point(&self, list: ListId) -> Point {
         if list == ListId::CLEAN { 0 } else { self.order.open(list) }
     }
@@ -221,10 +227,12 @@ impl State {
         self.take_known(list, size).or_else(|| self.take_fused(list, size))
     }
 
-    /// Moves what is known to be done to the clean list, where it merges, and frees the slots of streams that are gone.
+    /// Moves what is known to be done to the clean list, where it merges, and frees the slots of
+    /// streams that are gone.
     ///
-    /// Looks at a bounded number of blocks, and at those on which it depends whether pieces are clean. The rest stays where it is until
-    /// a later call: [`take_known_or_fused`](Self::take_known_or_fused) finds it there as well.
+    /// Looks at a bounded number of blocks, and at those on which it depends whether pieces are
+    /// clean. The rest stays where it is until a later call:
+    /// [`take_known_or_fused`](Self::take_known_or_fused) finds it there as well.
     pub(super) fn clean_all(&mut self) {
         self.clean_some(CLEANED_AT_ONCE);
     }
@@ -249,7 +257,8 @@ impl State {
         }
     }
 
-    /// Closes the points of all lists that hold blocks: what is waited for from now on tells nothing of what is freed from now on.
+    /// Closes the points of all lists that hold blocks: what is waited for from now on tells
+    /// nothing of what is freed from now on.
     pub(super) fn cut(&mut self) -> Vec<(ListId, Point)> {
         self.order.cut(self.heap.occupied())
     }
@@ -271,15 +280,16 @@ impl State {
         self.live.contains(pointer)
     }
 
-    /// Ends a block's being handed out, for the books; `None` if the address is not that of a live block.
+    /// Ends a block's being handed out, for the books; `None` if the address is not that of a live
+    /// block.
     pub(super) fn forget_live(&mut self, pointer: DevicePtr) -> Option<NodeId> {
         let node = self.live.remove(pointer);
         self.statistics.unknown_frees += u64::from(node.is_none());
         node
     }
 
-    /// Takes a block back into a list, at its current point. Returns its bytes, or `None` if the address is not that of a
-    /// live block.
+    /// Takes a block back into a list, at its current point. Returns its bytes, or `None` if the
+    /// address is not that of a live block.
     pub(super) fn take_back(&mut self, pointer: DevicePtr, list: ListId) -> Option<u64> {
         let point = self.open_point(list);
         let bytes = self.take_back_at(pointer, list, point)?;
@@ -307,8 +317,8 @@ impl State {
         self.depot.recycle(batch);
     }
 
-    /// Takes a block that left a cache back into its stream's list, at its current point. Returns the list if its stream should be
-    /// sealed now.
+    /// Takes a block that left a cache back into its stream's list, at its current point. Returns
+    /// the list if its stream should be sealed now.
     pub(super) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         // A stream that has a cache has a list.
         let list = self.order.find(stream).unwrap_or_else(|| self.lost_list());

@@ -12,17 +12,21 @@ pub struct PoolStatistics {
     pub allocations: u64,
     /// Part of `allocations`: blocks that the thread's cache had, so that no lock was taken.
     pub cached_allocations: u64,
-    /// Requests that no block known to be free could serve, so that the pool had to merge, poll, grow or wait: also those that it refused.
+    /// Requests that no block known to be free could serve, so that the pool had to merge, poll,
+    /// grow or wait: also those that it refused.
     pub slow_allocations: u64,
     /// Blocks taken back.
     pub frees: u64,
-    /// Frees of addresses that are not those of live blocks, as far as they were found. Each is a bug in the program.
+    /// Frees of addresses that are not those of live blocks, as far as they were found. Each is a
+    /// bug in the program.
     pub unknown_frees: u64,
-    /// Bytes handed out now, each request rounded up to 256, and above 8 KiB and up to 1 MiB by less than a sixteenth.
+    /// Bytes handed out now, each request rounded up to 256, and above 8 KiB and up to 1 MiB by
+    /// less than a sixteenth.
     pub live_bytes: u64,
     /// Bytes of blocks that were freed, and that threads keep at hand.
     pub cached_bytes: u64,
-    /// Part of `live_bytes`: bytes that were freed on streams while they were captured, and are kept for the graphs.
+    /// Part of `live_bytes`: bytes that were freed on streams while they were captured, and are
+    /// kept for the graphs.
     pub graph_bytes: u64,
     /// The most bytes handed out or kept at hand at once.
     pub peak_live_bytes: u64,
@@ -60,7 +64,8 @@ impl PoolStatistics {
         }
     }
 
-    /// How much of what is neither handed out nor kept at hand is not in one block, from 0 to 1: 0 if it is, or if there is none.
+    /// How much of what is neither handed out nor kept at hand is not in one block, from 0 to 1: 0
+    /// if it is, or if there is none.
     #[expect(clippy::cast_precision_loss, reason = "a share of bytes is no exact number")]
     pub fn fragmentation(&self) -> f64 {
         let free = self.reserved_bytes.saturating_sub(self.live_bytes + self.cached_bytes);
@@ -84,7 +89,7 @@ pub struct PoolBlock {
     pub size: u64,
     /// Whether it is handed out.
     pub is_live: bool,
-    /// The stream that it was freed on; `None` for live blocks, for those that every stream may have, and for those of a
-    /// stream that is gone.
+    /// The stream that it was freed on; `None` for live blocks, for those that every stream may
+    /// have, and for those of a stream that is gone.
     pub owner: Option<StreamId>,
 }

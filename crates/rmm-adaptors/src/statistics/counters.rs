@@ -8,7 +8,8 @@ use rmm_core::Error;
 
 use crate::sync::alone::AloneOrLocked;
 
-/// How much there is now, was at the most, and came in all. Signed: what was allocated before a push may be freed after it.
+/// How much there is now, was at the most, and came in all. Signed: what was allocated before a
+/// push may be freed after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[doc(alias = "rmm::mr::statistics_resource_adaptor::counter")]
 pub struct Counter {

@@ -2,8 +2,10 @@
 
 use super::counters::{AllocationCounters, Counting};
 
-/// Counts what a part of a program allocates, from [`scope`](super::StatisticsResourceAdaptor::scope) on until it is dropped or
-/// [ended](Self::end); what the counters around it count goes on. Scopes end in any order: one that was opened inside ends with the outer one.
+/// Counts what a part of a program allocates, from
+/// [`scope`](super::StatisticsResourceAdaptor::scope) on until it is dropped or [ended](Self::end);
+/// what the counters around it count goes on. Scopes end in any order: one that was opened inside
+/// ends with the outer one.
 ///
 /// ```
 /// use rmm_adaptors::StatisticsResourceAdaptor;

@@ -1,9 +1,11 @@
-//! Values that a thread uses without an atomic read-modify-write as long as no other thread has come.
+//! Values that a thread uses without an atomic read-modify-write as long as no other thread has
+//! come.
 //!
-//! The first thread that comes is the user. It says that it is inside, then looks whether it still is the user. The second that comes ends that
-//! for good: it takes the place away from the user, then looks whether that is inside, and hands the value over to where all
-//! threads find it. Between the two steps of each is a fence, so that at least one of them sees the other. The user's
-//! costs nothing, the other's, once in the value's life, a call of the system.
+//! The first thread that comes is the user. It says that it is inside, then looks whether it still
+//! is the user. The second that comes ends that for good: it takes the place away from the user,
+//! then looks whether that is inside, and hands the value over to where all threads find it.
+//! Between the two steps of each is a fence, so that at least one of them sees the other. The
+//! user's costs nothing, the other's, once in the value's life, a call of the system.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -27,13 +29,15 @@ pub(crate) struct Alone<T> {
     /// The number of the thread that may be inside, or one of those above.
     ///
     /// # Invariant
-    /// Only ever goes from [`NOBODY_YET`] to a thread's number, and from either to [`ENDING`] and then [`SHARED`].
+    /// Only ever goes from [`NOBODY_YET`] to a thread's number, and from either to [`ENDING`] and
+    /// then [`SHARED`].
     user: AtomicU64,
     /// Whether the user may be at the value. Written by that thread alone.
     is_inside: AtomicBool,
     fences: Fences,
     /// # Invariant
-    /// References to it are made by the user while it is inside, and by the one thread that hands it over.
+    /// References to it are made by the user while it is inside, and by the one thread that hands
+    /// it over.
     value: UnsafeCell<T>,
     /// Held by a thread that hands the value over.
     ending: Mutex<()>,
@@ -42,10 +46,12 @@ pub(crate) struct Alone<T> {
 /// The user, while it says that it is inside.
 struct Inside<'a>(&'a AtomicBool);
 
-// SAFETY: the value is used by one thread, and then by one other, between which lie the release and the acquire of `is_inside`.
+// SAFETY: the value is used by one thread, and then by one other, between which lie the release and
+// the acquire of `is_inside`.
 unsafe impl<T: Send> Sync for Alone<T> {}
 
-// What a panic leaves behind is what it leaves under a mutex of which nobody minds that it is poisoned.
+// What a panic leaves behind is what it leaves under a mutex of which nobody minds that it is
+// poisoned.
 impl<T> std::panic::RefUnwindSafe for Alone<T> {}
 
 impl Drop for Inside<'_> {
@@ -69,10 +75,12 @@ impl<T: Default> Default for Alone<T> {
 }
 
 impl<T> Alone<T> {
-    /// Acts on the value, if no other thread has ever come. Else gives the action back, which is then to act on what `share` made of the value:
-    /// that is called once, before the action is given back to anybody.
+    /// Acts on the value, if no other thread has ever come. Else gives the action back, which is
+    /// then to act on what `share` made of the value: that is called once, before the action is
+    /// given back to anybody.
     ///
-    /// An action that comes here again waits for itself forever; a panic passes through. `share` must not panic.
+    /// An action that comes here again waits for itself forever; a panic passes through. `share`
+    /// must not panic.
     #[inline]
     pub(crate) fn enter<R, F: FnOnce(&mut T) -> R>(
         &self,
@@ -98,9 +106,11 @@ impl<T> Alone<T> {
         let me = me();
         let is_user = user == me || (user == NOBODY_YET && self.become_user(me));
         if is_user && let Some(_inside) = self.go_inside(me) {
-            // SAFETY: this thread says that it is inside, and found itself the user after that, with a light fence between the two. So
-            // the one that takes the place away from it sees that it is inside after the heavy fence that follows, and waits for
-            // the end of this call before it uses the value. This thread itself is not inside twice, as `go_inside` looks.
+            // SAFETY: this thread says that it is inside, and found itself the user after that,
+            // with a light fence between the two. So the one that takes the place away from it sees
+            // that it is inside after the heavy fence that follows, and waits for the end of this
+            // call before it uses the value. This thread itself is not inside twice, as `go_inside`
+            // looks.
             return Ok(self.value.with_mut(|value| act(unsafe { &mut *value })));
         }
         self.end(share);
@@ -138,8 +148,9 @@ impl<T> Alone<T> {
         self.fences.heavy();
         // Acquire: what the user did is seen.
         wait_until(|| !self.is_inside.load(Ordering::Acquire));
-        // SAFETY: nobody is the user from the swap on. Who was has seen so in `go_inside`, or was seen inside above, after the heavy fence,
-        // and has left. No other thread is here, as the lock is held.
+        // SAFETY: nobody is the user from the swap on. Who was has seen so in `go_inside`, or was
+        // seen inside above, after the heavy fence, and has left. No other thread is here, as the
+        // lock is held.
         self.value.with_mut(|value| share(unsafe { &mut *value }));
         self.user.store(SHARED, Ordering::Release);
     }
@@ -152,7 +163,8 @@ impl<T> fmt::Debug for Alone<T> {
     }
 }
 
-/// A lock that costs next to nothing as long as one thread alone takes it, and afterwards what a mutex costs.
+/// A lock that costs next to nothing as long as one thread alone takes it, and afterwards what a
+/// mutex costs.
 #[derive(Default)]
 pub(crate) struct AloneOrLocked<T> {
     alone: Alone<T>,
@@ -259,7 +271,8 @@ mod models {
         }
     }
 
-    /// Every interleaving of threads that come at any time: each use is counted, and none is of a value that another is at.
+    /// Every interleaving of threads that come at any time: each use is counted, and none is of a
+    /// value that another is at.
     fn adds(of_each_thread: &'static [usize]) {
         let mut model = loom::model::Builder::new();
         if of_each_thread.len() > 2 {
@@ -301,7 +314,8 @@ mod models {
         adds(&[1, 1, 1]);
     }
 
-    /// A sum beside the value, as limits have: the one that is alone adds to it without an atomic operation.
+    /// A sum beside the value, as limits have: the one that is alone adds to it without an atomic
+    /// operation.
     struct Limit {
         alone: Alone<u64>,
         sum: Tally,

@@ -1,17 +1,20 @@
 //! A pair of fences of which one costs nothing and the other a system call.
 //!
-//! Where a store of one thread and a load of another must not miss each other both ways (Dekker's algorithm), each needs a full fence
-//! between its own store and load. If one of the threads passes there all the time and the other hardly ever, the rare one can have the
-//! system run a full fence on all processors that run this program (`membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`); the frequent
-//! one then only has to keep the compiler from reordering. Such a pair is *asymmetric*.
+//! Where a store of one thread and a load of another must not miss each other both ways (Dekker's
+//! algorithm), each needs a full fence between its own store and load. If one of the threads passes
+//! there all the time and the other hardly ever, the rare one can have the system run a full fence
+//! on all processors that run this program (`membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`);
+//! the frequent one then only has to keep the compiler from reordering. Such a pair is *asymmetric*.
 //!
-//! Once the frequent side has gone without a fence, nothing else the rare side can do makes up for it. So a program that forbids itself
-//! the system call later on, as a sandbox does, has to say so before: by the environment variable `RMM_FENCES=symmetric` for the whole
-//! process, or for a pool when it is built. If it does not, it is aborted at the next heavy fence, with a message.
+//! Once the frequent side has gone without a fence, nothing else the rare side can do makes up for
+//! it. So a program that forbids itself the system call later on, as a sandbox does, has to say so
+//! before: by the environment variable `RMM_FENCES=symmetric` for the whole process, or for a pool
+//! when it is built. If it does not, it is aborted at the next heavy fence, with a message.
 //!
-//! For loom both sides are full fences. That is what the system call makes of the light one: the manual promises that it has the effect of
-//! a full fence in each other running thread, and a thread that does not run passes one when it is scheduled. What loom does not see
-//! is whether the system keeps that promise.
+//! For loom both sides are full fences. That is what the system call makes of the light one: the
+//! manual promises that it has the effect of a full fence in each other running thread, and a
+//! thread that does not run passes one when it is scheduled. What loom does not see is whether the
+//! system keeps that promise.
 
 #![forbid(unsafe_code)]
 
@@ -64,12 +67,14 @@ mod imp {
     /// Whether the system runs fences for this process, and the program wants that.
     pub(super) fn is_asymmetric() -> bool {
         static IS_ASYMMETRIC: OnceLock<bool> = OnceLock::new();
-        // A call shows that it works: later ones have the same outcome, if the program does not forbid them.
+        // A call shows that it works: later ones have the same outcome, if the program does not
+        // forbid them.
         let find_out = || !wants_symmetric(std::env::var_os("RMM_FENCES")) && register().is_ok();
         *IS_ASYMMETRIC.get_or_init(find_out)
     }
 
-    /// What the environment variable says. A misspelt value gets the fences that are right everywhere.
+    /// What the environment variable says. A misspelt value gets the fences that are right
+    /// everywhere.
     pub(super) fn wants_symmetric(value: Option<impl AsRef<OsStr>>) -> bool {
         value.is_some_and(|value| !value.as_ref().is_empty() && value.as_ref() != "asymmetric")
     }

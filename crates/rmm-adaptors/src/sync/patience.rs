@@ -6,10 +6,12 @@ use super::primitives::yield_now;
 
 /// Returns once `is_so` holds.
 ///
-/// A thread that is waited for wakes nobody, as that would cost it an atomic operation each time. So the waiting thread looks again and
-/// again: first at once, for the other mostly leaves within some nanoseconds; then after it has left the processor to others, for the other
-/// may have been interrupted; and at last after sleeping, a millisecond at the most, for the other may be stopped for long, by a debugger or
-/// because its processor is given to other programs. It then takes next to no time from whoever else runs.
+/// A thread that is waited for wakes nobody, as that would cost it an atomic operation each time.
+/// So the waiting thread looks again and again: first at once, for the other mostly leaves within
+/// some nanoseconds; then after it has left the processor to others, for the other may have been
+/// interrupted; and at last after sleeping, a millisecond at the most, for the other may be stopped
+/// for long, by a debugger or because its processor is given to other programs. It then takes next
+/// to no time from whoever else runs.
 #[cfg_attr(
     not(rmm_loom),
     expect(clippy::disallowed_methods, reason = "the other thread leaves without telling anybody")

@@ -1,4 +1,5 @@
-//! What protocols between threads are built from: the parts of `std`, or those of `loom`, which tries every interleaving.
+//! What protocols between threads are built from: the parts of `std`, or those of `loom`, which
+//! tries every interleaving.
 
 #![forbid(unsafe_code)]
 

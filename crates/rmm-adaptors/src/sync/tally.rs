@@ -4,8 +4,9 @@
 
 use super::primitives::atomic::{AtomicU64, Ordering};
 
-/// A sum, which says nothing about other memory. Beside an [`Alone`](super::alone::Alone) that says who may call what is only for one that is
-/// alone: those take a load and a store, the others an atomic operation.
+/// A sum, which says nothing about other memory. Beside an [`Alone`](super::alone::Alone) that says
+/// who may call what is only for one that is alone: those take a load and a store, the others an
+/// atomic operation.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(AtomicU64);
 

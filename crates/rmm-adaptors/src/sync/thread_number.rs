@@ -5,7 +5,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A small number for the calling thread, from 1, given once in a process: no other thread has it, before or after.
+/// A small number for the calling thread, from 1, given once in a process: no other thread has it,
+/// before or after.
 #[inline]
 pub(crate) fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);

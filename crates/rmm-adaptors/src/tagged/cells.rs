@@ -56,7 +56,8 @@ struct Cell {
 }
 
 thread_local! {
-    /// The counters of this thread, by the resource's id. The resource that was used last is the first.
+    /// The counters of this thread, by the resource's id. The resource that was used last is the
+    /// first.
     static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -98,7 +99,8 @@ impl Usage {
 
     #[inline]
     fn change(&self, tag: Tag, bytes: i64, blocks: i64) {
-        // Where there are no counters of the thread's, because it is ending, the sums take it at once.
+        // Where there are no counters of the thread's, because it is ending, the sums take it at
+        // once.
         let counted = MINE.try_with(|mine| {
             let Ok(mut mine) = mine.try_borrow_mut() else { return false };
             if mine.first().is_none_or(|first| first.id != self.id) {

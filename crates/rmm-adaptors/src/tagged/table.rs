@@ -20,16 +20,17 @@ const FIRST_BITS: u32 = 9;
 const STEP_BITS: u32 = 2;
 const TABLES: usize = 8;
 
-/// Bits of a slot for the tag; the rest are the address, without the zeros that its alignment of 256 leaves.
+/// Bits of a slot for the tag; the rest are the address, without the zeros that its alignment of
+/// 256 leaves.
 const TAG_BITS: u32 = 16;
 const ADDRESS_ZEROS: u32 = 8;
 
-/// Tables of slots, which are added when one is too full for an address, and never go while this lives: with many blocks, one is when the
-/// one before is about half full.
+/// Tables of slots, which are added when one is too full for an address, and never go while this
+/// lives: with many blocks, one is when the one before is about half full.
 ///
-/// An address is in one slot, which whoever has the block put it into and is alone to clear: a slot that is not 0 changes by the hand of one
-/// thread only. Who frees a block has learned its address from who allocated it, and so sees the slot; hence no
-/// stronger order than relaxed is needed.
+/// An address is in one slot, which whoever has the block put it into and is alone to clear: a slot
+/// that is not 0 changes by the hand of one thread only. Who frees a block has learned its address
+/// from who allocated it, and so sees the slot; hence no stronger order than relaxed is needed.
 #[derive(Default)]
 pub(super) struct Table {
     tables: [OnceLock<Box<[Group]>>; TABLES],

@@ -11,10 +11,11 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 /// The most tags of a process.
 pub(super) const MOST_TAGS: usize = 1024;
 
-/// A name for a part of a program, by which a [`TaggedResourceAdaptor`](crate::TaggedResourceAdaptor) counts its memory.
+/// A name for a part of a program, by which a
+/// [`TaggedResourceAdaptor`](crate::TaggedResourceAdaptor) counts its memory.
 ///
-/// There are up to 1024 names in a process, which are kept to its end; those beyond are one tag, `others`. A thread that has
-/// [entered](Self::enter) none is in `untagged`.
+/// There are up to 1024 names in a process, which are kept to its end; those beyond are one tag,
+/// `others`. A thread that has [entered](Self::enter) none is in `untagged`.
 ///
 /// ```
 /// use rmm_adaptors::Tag;

@@ -62,7 +62,8 @@ impl Tracking {
         }
     }
 
-    /// Acts on the table of one thread; or returns the action, if that has been emptied into the table of all.
+    /// Acts on the table of one thread; or returns the action, if that has been emptied into the
+    /// table of all.
     #[inline]
     fn alone<R, F: FnOnce(&mut Blocks<Block>) -> R>(&self, act: F) -> Result<R, F> {
         self.alone.enter(act, |blocks| {

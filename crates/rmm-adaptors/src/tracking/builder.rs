@@ -32,7 +32,8 @@ impl<U> TrackingResourceAdaptorBuilder<U> {
         })
     }
 
-    /// Makes the resource. What it finds goes to the function, on the thread that frees or drops. If it panics, the panic ends there.
+    /// Makes the resource. What it finds goes to the function, on the thread that frees or drops.
+    /// If it panics, the panic ends there.
     pub fn on_finding(
         self,
         tell: impl Fn(&TrackingFinding<'_>) + Send + Sync + 'static,

@@ -4,9 +4,9 @@
 
 use std::path::{Component, Path};
 
-/// The first frame of a stack, as [`Backtrace`](std::backtrace::Backtrace) displays it in this folder, that is not of these crates or of
-/// the standard library. That is seen from the function's name, or, where debug information is of lines alone and names have no path,
-/// from the file.
+/// The first frame of a stack, as [`Backtrace`](std::backtrace::Backtrace) displays it in this
+/// folder, that is not of these crates or of the standard library. That is seen from the function's
+/// name, or, where debug information is of lines alone and names have no path, from the file.
 pub(super) fn call_site(stack: &str, folder: &Path) -> String {
     let mut lines = stack.lines().peekable();
     while let Some(line) = lines.next() {
@@ -42,8 +42,8 @@ fn is_our_function(name: &str) -> bool {
     OURS.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a file is of one of these crates, whose folder may have the version in its name, or of the standard library, which is told
-/// by where the compiler was built or where it is installed.
+/// Whether a file is of one of these crates, whose folder may have the version in its name, or of
+/// the standard library, which is told by where the compiler was built or where it is installed.
 fn is_our_file(place: &Path) -> bool {
     const OURS: [&str; 5] =
         ["rmm-adaptors", "rmm-containers", "rmm-core", "rmm-resources", "rmm-spec"];

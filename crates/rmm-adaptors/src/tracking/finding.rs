@@ -7,7 +7,8 @@ use rmm_core::DevicePtr;
 
 use super::TrackingReport;
 
-/// Something that a [`TrackingResourceAdaptor`](super::TrackingResourceAdaptor) found: a bug in the program. Displays as RMM's log says it.
+/// Something that a [`TrackingResourceAdaptor`](super::TrackingResourceAdaptor) found: a bug in the
+/// program. Displays as RMM's log says it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum TrackingFinding<'a> {

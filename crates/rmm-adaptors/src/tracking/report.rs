@@ -30,8 +30,9 @@ pub struct OutstandingAllocation {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CallSite {
-    /// The function that called into these crates, and the line if it is known. Where debug information is of lines alone
-    /// (`debug = "line-tables-only"`), functions are named without their path, and closures have no name: the line tells.
+    /// The function that called into these crates, and the line if it is known. Where debug
+    /// information is of lines alone (`debug = "line-tables-only"`), functions are named without
+    /// their path, and closures have no name: the line tells.
     pub place: String,
     /// Blocks.
     pub blocks: u64,
@@ -39,7 +40,8 @@ pub struct CallSite {
     pub bytes: u64,
 }
 
-/// What is allocated. Displays the sum, the call sites if stacks were captured, and the largest blocks.
+/// What is allocated. Displays the sum, the call sites if stacks were captured, and the largest
+/// blocks.
 #[derive(Clone, Debug)]
 pub struct TrackingReport {
     blocks: Vec<OutstandingAllocation>,
@@ -63,8 +65,8 @@ impl TrackingReport {
         self.blocks.iter().map(|block| block.layout.size() as u64).sum()
     }
 
-    /// Where the blocks come from, the most bytes first; nothing if stacks are not captured. Looks up names, which takes
-    /// milliseconds.
+    /// Where the blocks come from, the most bytes first; nothing if stacks are not captured. Looks
+    /// up names, which takes milliseconds.
     pub fn call_sites(&self) -> Vec<CallSite> {
         // Without one, every place is shown as a whole.
         let folder = env::current_dir().unwrap_or_default();

@@ -21,7 +21,8 @@ pub(crate) struct Executable(CuGraphExec);
 impl Executable {
     /// Launches it on a stream.
     pub(crate) fn launch(&self, stream: &CudaStream) {
-        // SAFETY: both exist; the memory is there as far as the pool keeps its word, which is what is tested.
+        // SAFETY: both exist; the memory is there as far as the pool keeps its word, which is what
+        // is tested.
         let code = unsafe { driver().cuGraphLaunch(self.0, stream.as_raw()) };
         assert_eq!(code, CuResult::SUCCESS);
     }

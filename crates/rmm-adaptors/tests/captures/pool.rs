@@ -1,4 +1,5 @@
-//! The pool while streams are captured into graphs: it spoils no capture, and graphs keep their memory.
+//! The pool while streams are captured into graphs: it spoils no capture, and graphs keep their
+//! memory.
 
 use std::sync::MutexGuard;
 
@@ -117,7 +118,8 @@ fn a_graph_gets_only_memory_that_nothing_uses() {
     free(&pool, &captured, block, MIB);
     let _scope = CaptureScope::announce();
     begin(&captured);
-    // The stream's own block would do for the stream, but not for a graph that is launched elsewhere.
+    // The stream's own block would do for the stream, but not for a graph that is launched
+    // elsewhere.
     let for_graph = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
     assert_ne!(for_graph, block);
     fill(&captured, for_graph, MIB);
@@ -155,7 +157,8 @@ fn a_graph_gets_memory_whose_uses_are_known_to_be_over() {
     machine.assert_no_violations();
 }
 
-/// What the captured stream itself has freed to others is no better: the graph may be launched on any stream.
+/// What the captured stream itself has freed to others is no better: the graph may be launched on
+/// any stream.
 #[test]
 fn a_graph_gets_no_block_of_a_batch() {
     let (machine, _entered) = adversary();
@@ -268,7 +271,8 @@ fn the_pool_s_other_users_spoil_no_capture() {
     machine.assert_no_violations();
 }
 
-/// How the pool can know of a capture: it was announced, its stream is known to the pool, or its stream blocks with the legacy one.
+/// How the pool can know of a capture: it was announced, its stream is known to the pool, or its
+/// stream blocks with the legacy one.
 #[derive(Clone, Copy, PartialEq)]
 enum Knows {
     Announcement,
@@ -329,7 +333,7 @@ fn the_legacy_stream_s_memory_spoils_no_capture_of_one_that_blocks_with_it() {
         free(&pool, &other, elsewhere, MIB);
         let scope = announced.then(CaptureScope::announce);
         begin(&captured);
-        // It can not be made to wait for the other one now, nor be marked.
+        // It cannot be made to wait for the other one now, nor be marked.
         assert!(pool.allocate(legacy.as_ref(), half()).unwrap_err().is_out_of_memory());
         free(&pool, &legacy, block, MIB);
         let whole = layout(2 * MIB);
@@ -354,7 +358,8 @@ fn a_pool_that_ends_during_a_capture_spoils_nothing_and_takes_nothing_away() {
         let (captured, other) = (stream(), stream());
         let scope = announced.then(CaptureScope::announce);
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-        // Four pieces: one still in use on the captured stream, one kept for the graph, one in use elsewhere, one unused.
+        // Four pieces: one still in use on the captured stream, one kept for the graph, one in use
+        // elsewhere, one unused.
         let size = 8 * MIB;
         let take = |stream: &CudaStream| pool.allocate(stream.as_ref(), layout(size)).unwrap();
         let blocks = [take(&captured), take(&captured), take(&other), take(&other)];

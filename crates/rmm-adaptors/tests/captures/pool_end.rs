@@ -1,4 +1,5 @@
-//! The end of a suballocator while a stream may be captured: the device cannot be waited for, so memory that may be in use stays.
+//! The end of a suballocator while a stream may be captured: the device cannot be waited for, so
+//! memory that may be in use stays.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -19,7 +20,8 @@ fn adversary() -> (Machine, (Entered, MutexGuard<'static, ()>)) {
     (machine, (entered, alone))
 }
 
-/// Leaves a block under work that goes on for long, and drops the resource while a capture is announced.
+/// Leaves a block under work that goes on for long, and drops the resource while a capture is
+/// announced.
 fn drop_under_work(machine: &Machine, resource: impl Resource) {
     let user = stream();
     let block = resource.allocate(user.as_ref(), layout(4096)).expect("memory");
@@ -81,7 +83,8 @@ fn a_pool_that_ends_during_a_capture_it_does_not_know_of_takes_nothing_away() {
     let captured = stream();
     begin(&captured);
     drop(arena);
-    // To wait for the device spoils a capture that no one told it of; it is then refused, and proves nothing.
+    // To wait for the device spoils a capture that no one told it of; it is then refused, and
+    // proves nothing.
     let of_memory = |kind: &ViolationKind| *kind != ViolationKind::CaptureUnsafe;
     let found: Vec<_> = machine.violations().into_iter().filter(|it| of_memory(&it.kind)).collect();
     assert!(found.is_empty(), "{found:?}");

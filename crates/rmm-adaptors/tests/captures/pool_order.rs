@@ -1,5 +1,6 @@
-//! Random programs on several streams, of which some are captured now and then and the graphs launched while the pool serves others: no
-//! capture is spoilt, and no graph shares memory with anybody.
+//! Random programs on several streams, of which some are captured now and then and the graphs
+//! launched while the pool serves others: no capture is spoilt, and no graph shares memory with
+//! anybody.
 
 use proptest::prelude::*;
 use rmm_adaptors::PoolMemoryResource;
@@ -116,7 +117,8 @@ fn run<R: Allocator>(ops: &[Op], schedule: Schedule, make: impl FnOnce() -> R) {
                 free(&pool, &streams[block.stream], block.pointer, block.bytes);
             }
             Op::Begin { stream } if on.is_none() => {
-                // The graph may be launched on any stream: what the captured one did before has to be over.
+                // The graph may be launched on any stream: what the captured one did before has to
+                // be over.
                 streams[stream].synchronize().expect("nothing is captured");
                 let scope = CaptureScope::announce();
                 begin(&streams[stream]);

@@ -1,6 +1,7 @@
-//! RMM #1393, #1395: the arena keeps one arena for each thread's default stream and one for each other stream. A block freed on a
-//! stream of the other class was looked for among the arenas of that class only, where it is not. One that is found has to wait for
-//! the stream that it was freed on: its arena's own stream takes it next, and is not ordered after that one.
+//! RMM #1393, #1395: the arena keeps one arena for each thread's default stream and one for each
+//! other stream. A block freed on a stream of the other class was looked for among the arenas of
+//! that class only, where it is not. One that is found has to wait for the stream that it was freed
+//! on: its arena's own stream takes it next, and is not ordered after that one.
 
 use rmm_core::{Annotator, CudaStream, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
@@ -57,7 +58,8 @@ impl Arenas {
     }
 }
 
-/// A block of one class is used and freed on a stream of the other, and wanted again; then everything is given back.
+/// A block of one class is used and freed on a stream of the other, and wanted again; then
+/// everything is given back.
 fn run(stage: &Stage, frees: Frees, from: &CudaStream, to: &CudaStream) {
     let arena = |(place, stream): (usize, &CudaStream)| Arena {
         stream: stream.clone(),

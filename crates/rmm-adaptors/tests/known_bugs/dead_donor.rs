@@ -1,6 +1,7 @@
-//! RMM #510: a pool whose donor had died. Blocks were in the free list of a stream that had been destroyed meanwhile, and the pool
-//! recorded its event there when another stream wanted them; that failed, and what the other one waited for was an event that had
-//! never been recorded. To drop what is known of the stream with the stream is no better.
+//! RMM #510: a pool whose donor had died. Blocks were in the free list of a stream that had been
+//! destroyed meanwhile, and the pool recorded its event there when another stream wanted them; that
+//! failed, and what the other one waited for was an event that had never been recorded. To drop
+//! what is known of the stream with the stream is no better.
 
 use rmm_core::{Annotator, CudaEvent, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
@@ -48,7 +49,8 @@ impl Pool {
             return None;
         }
         let event = CudaEvent::new().expect("an event");
-        // SAFETY: not kept, which is the bug: the stream may be gone, and the software device answers with an error.
+        // SAFETY: not kept, which is the bug: the stream may be gone, and the software device
+        // answers with an error.
         let _ignored = unsafe { event.record_raw(donor) };
         Some(event)
     }

@@ -1,5 +1,6 @@
-//! RMM #2251, #2252: free lists and events were kept by the stream's handle. The driver gives the handle of a destroyed stream to
-//! the next one at once, which then found the blocks of a stranger in its own list and took them without waiting.
+//! RMM #2251, #2252: free lists and events were kept by the stream's handle. The driver gives the
+//! handle of a destroyed stream to the next one at once, which then found the blocks of a stranger
+//! in its own list and took them without waiting.
 
 use std::collections::HashMap;
 

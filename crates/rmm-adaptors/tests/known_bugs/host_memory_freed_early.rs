@@ -1,12 +1,14 @@
-//! RMM #1655: ordinary memory of the host, which the device uses as it is, went back to the host's allocator while work on the
-//! stream of the free was still to use it. The next `malloc` of any thread may get it.
+//! RMM #1655: ordinary memory of the host, which the device uses as it is, went back to the host's
+//! allocator while work on the stream of the free was still to use it. The next `malloc` of any
+//! thread may get it.
 
 use rmm_core::{Annotator, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
 
 use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
 
-/// An allocator of one block of the host's memory. No stream orders the host, so all it tells is without one.
+/// An allocator of one block of the host's memory. No stream orders the host, so all it tells is
+/// without one.
 struct System {
     bug: Bug,
     annotator: Annotator,

@@ -1,6 +1,7 @@
-//! RMM #2490: a stream that ran out of blocks waited for another and took over its whole free list, but did not record its own
-//! event anew. A third stream that took a block from the merged list waited for an event of before the merge, and worked on memory
-//! that the first stream was still at work on.
+//! RMM #2490: a stream that ran out of blocks waited for another and took over its whole free list,
+//! but did not record its own event anew. A third stream that took a block from the merged list
+//! waited for an event of before the merge, and worked on memory that the first stream was still at
+//! work on.
 
 use rmm_core::{CudaStream, DevicePtr};
 use rmm_sim::ViolationKind;

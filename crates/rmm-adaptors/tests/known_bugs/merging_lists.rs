@@ -1,4 +1,5 @@
-//! An allocator of a few lines that merges the free lists of streams as RMM's pool did before #2490, and as it does since.
+//! An allocator of a few lines that merges the free lists of streams as RMM's pool did before #2490,
+//! and as it does since.
 //!
 //! A file of its own, since the conformance suite shows the same bug on a GPU.
 
@@ -10,7 +11,8 @@ use rmm_core::{Annotator, CudaEvent, DevicePtr, Error, StreamId, StreamRef};
 #[derive(Debug)]
 pub(crate) struct MergingLists {
     layout: Layout,
-    /// Whether a stream that took over another's list records its own event anew. The bug is that it does not.
+    /// Whether a stream that took over another's list records its own event anew. The bug is that
+    /// it does not.
     records_merges: bool,
     annotator: Annotator,
     lists: Vec<List>,

@@ -1,6 +1,7 @@
-//! CUB's caching allocator puts a freed block into the shared list under its lock, and records the block's event after it has let go
-//! of the lock. A thread that looks in between finds an event that was never recorded, which the driver calls complete, and takes the
-//! block for another stream.
+//! CUB's caching allocator puts a freed block into the shared list under its lock, and records the
+//! block's event after it has let go of the lock. A thread that looks in between finds an event
+//! that was never recorded, which the driver calls complete, and takes the block for another
+//! stream.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;

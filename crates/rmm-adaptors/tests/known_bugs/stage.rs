@@ -24,7 +24,8 @@ pub(crate) struct Stage {
     pub(crate) machine: Machine,
     /// The memory's start; it goes with the machine.
     memory: DevicePtr,
-    /// Ordinary memory of the host, which the device can use. Kept to the end, so that no bug here is one of the test's.
+    /// Ordinary memory of the host, which the device can use. Kept to the end, so that no bug here
+    /// is one of the test's.
     host: Box<[u64]>,
     _entered: Entered,
 }
@@ -66,7 +67,8 @@ impl Stage {
 
     /// Gives the device's memory back to the driver.
     pub(crate) fn give_back(&self) {
-        // SAFETY: allocated with this layout by `new`, and given back once; the driver waits for its uses.
+        // SAFETY: allocated with this layout by `new`, and given back once; the driver waits for
+        // its uses.
         unsafe { CudaMemoryResource::new().deallocate_sync(self.memory, memory()) };
     }
 
@@ -96,13 +98,14 @@ pub(crate) fn id<'a>(stream: impl Into<StreamRef<'a>>) -> u64 {
 
 /// Enqueues work that writes a block.
 pub(crate) fn fill<'a>(stream: impl Into<StreamRef<'a>>, block: DevicePtr) {
-    // SAFETY: the block is memory of the stage, which runs all work before it goes. That its other uses may not be ordered with
-    // this one is what the bugs are about; the bytes are never looked at.
+    // SAFETY: the block is memory of the stage, which runs all work before it goes. That its other
+    // uses may not be ordered with this one is what the bugs are about; the bytes are never looked
+    // at.
     unsafe { copy::fill(block, 1, BLOCK.size(), stream.into()) }.expect("a fill");
 }
 
-/// Runs a program on an allocator with its bug and without, under schedules of every kind. It returns what has to be reported of the
-/// bug. Without it nothing is.
+/// Runs a program on an allocator with its bug and without, under schedules of every kind. It
+/// returns what has to be reported of the bug. Without it nothing is.
 pub(crate) fn is_found(program: impl Fn(&Stage, Bug) -> Report) {
     let seeded = (0..8).map(Schedule::Seeded);
     for schedule in [Schedule::Eager, Schedule::Lazy].into_iter().chain(seeded) {

@@ -1,5 +1,6 @@
-//! RMM #2448, #2449: `allocate_sync` of nearly every suballocator was an allocation on the default stream and no more. That stream
-//! waited for the memory's former user, the caller did not; on return the memory was used on a stream that is ordered with neither.
+//! RMM #2448, #2449: `allocate_sync` of nearly every suballocator was an allocation on the default
+//! stream and no more. That stream waited for the memory's former user, the caller did not; on
+//! return the memory was used on a stream that is ordered with neither.
 
 use rmm_core::{Annotator, CudaEvent, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;

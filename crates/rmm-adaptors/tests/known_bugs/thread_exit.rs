@@ -1,5 +1,6 @@
-//! RMM's arena hands the superblocks of a thread that ends to the others at once. Its own stream may still be at work on blocks that
-//! were freed there, and nobody else can wait for that stream: only for the device.
+//! RMM's arena hands the superblocks of a thread that ends to the others at once. Its own stream
+//! may still be at work on blocks that were freed there, and nobody else can wait for that stream:
+//! only for the device.
 
 use std::thread;
 

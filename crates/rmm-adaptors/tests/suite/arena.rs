@@ -197,7 +197,8 @@ fn memory_that_left_a_superblock_may_be_part_of_another() {
     let _entered = machine.enter();
     let (arena, first, second) = (arena(MIB), stream(), stream());
     let block = arena.allocate(first.as_ref(), layout(MIB)).unwrap();
-    // SAFETY: allocated just now with this layout, and not used. Its superblock's stream hears nothing of it.
+    // SAFETY: allocated just now with this layout, and not used. Its superblock's stream hears
+    // nothing of it.
     unsafe { arena.deallocate_sync(block, layout(MIB)) };
     let half = arena.allocate(second.as_ref(), layout(MIB / 2)).unwrap();
     assert_eq!(half, block, "a superblock at the same place");
@@ -211,7 +212,8 @@ fn memory_that_left_a_superblock_may_be_part_of_another() {
     machine.assert_no_violations();
 }
 
-/// Large blocks of one size fill it, whatever was freed before and where, once the device is done with that.
+/// Large blocks of one size fill it, whatever was freed before and where, once the device is done
+/// with that.
 #[test]
 fn what_is_idle_can_be_had_in_equal_blocks() {
     let machine = adversary();
@@ -309,7 +311,8 @@ fn streams_that_have_to_be_marked_at_once_are_served_too() {
     }
 }
 
-/// The legacy default stream is ordered with blocking streams by itself, but only where there is work on it.
+/// The legacy default stream is ordered with blocking streams by itself, but only where there is
+/// work on it.
 #[test]
 fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
     let machine = adversary();

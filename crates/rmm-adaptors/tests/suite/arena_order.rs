@@ -1,5 +1,6 @@
-//! No block of an arena is handed out while another stream may still use it: random programs on several streams and threads, in which
-//! each block is written when it is allocated and read back, in stream order, just before it is freed. Driver calls may fail.
+//! No block of an arena is handed out while another stream may still use it: random programs on
+//! several streams and threads, in which each block is written when it is allocated and read back,
+//! in stream order, just before it is freed. Driver calls may fail.
 
 use std::thread;
 
@@ -22,7 +23,8 @@ fn arena(bytes: usize) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
-/// All of an arena in one piece, by a stream that is new to it: a drained arena is as good as a fresh one.
+/// All of an arena in one piece, by a stream that is new to it: a drained arena is as good as a
+/// fresh one.
 fn everything_can_be_had(arena: &Arena) {
     let (all, stream) = (usize::try_from(arena.arena_size()).expect("a small size"), stream());
     let block = arena.allocate(stream.as_ref(), layout(all)).expect("all of it is free");

@@ -1,4 +1,5 @@
-//! Arenas of threads: each thread's default stream has one, which ends with the thread, in every resource that it used.
+//! Arenas of threads: each thread's default stream has one, which ends with the thread, in every
+//! resource that it used.
 
 use std::sync::mpsc;
 use std::thread;
@@ -32,7 +33,8 @@ fn on_thread<T: Send>(machine: &Machine, f: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Writes and frees blocks on the calling thread's own stream, which is busy with them for as long as the schedule allows.
+/// Writes and frees blocks on the calling thread's own stream, which is busy with them for as long
+/// as the schedule allows.
 fn use_own_stream(machine: &Machine, arena: &Arena, blocks: usize) {
     let own = CudaStream::per_thread();
     let blocks: Vec<DevicePtr> = (0..blocks)
@@ -100,7 +102,8 @@ fn a_block_outlives_its_thread() {
     }
 }
 
-/// A free finds its block whichever of the two classes of streams it was allocated on, and is ordered by the stream it is on.
+/// A free finds its block whichever of the two classes of streams it was allocated on, and is
+/// ordered by the stream it is on.
 #[test]
 fn blocks_are_freed_across_the_classes_of_streams_both_ways() {
     for schedule in schedules() {

@@ -1,6 +1,7 @@
-//! What holds of every suballocator, whatever it is used for: programs on up to eight threads and 32 streams keep the order of streams,
-//! a drained one is as good as a fresh one, memory whose streams are still at work is not given
-//! back and not lost, and any call of the driver or of upstream may fail.
+//! What holds of every suballocator, whatever it is used for: programs on up to eight threads and
+//! 32 streams keep the order of streams, a drained one is as good as a fresh one, memory whose
+//! streams are still at work is not given back and not lost, and any call of the driver or of
+//! upstream may fail.
 
 #[path = "every/failures.rs"]
 mod failures;
@@ -19,7 +20,7 @@ struct OfSeed(u64);
 impl Drop for OfSeed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // If that can not be said, the failure is still there.
+            // If that cannot be said, the failure is still there.
             let _unsaid = writeln!(std::io::stderr(), "RMM_SIM_SEED={}", self.0);
         }
     }

@@ -7,8 +7,9 @@ use crate::program::Op;
 use crate::short::base_seed;
 use crate::world::{Allocator, Common, World};
 
-/// Runs a program over what `make` makes, with `faults` once that and the streams are there, and checks all that must hold. Its end is
-/// among the calls that may fail, unless the faults `are_over` by then: it is `drained` first, without any.
+/// Runs a program over what `make` makes, with `faults` once that and the streams are there, and
+/// checks all that must hold. Its end is among the calls that may fail, unless the faults
+/// `are_over` by then: it is `drained` first, without any.
 pub(crate) fn run_with_faults<R: Allocator>(
     machine: &Machine,
     ops: &[Op],
@@ -35,7 +36,8 @@ pub(crate) fn run_with_faults<R: Allocator>(
     drop(entered);
 }
 
-/// Faults of some of the `calls`, each drawn as a place among them, how many in twenty fail, and a seed; and a seed for the schedule.
+/// Faults of some of the `calls`, each drawn as a place among them, how many in twenty fail, and a
+/// seed; and a seed for the schedule.
 pub(crate) fn again_and_again(
     calls: &[&'static str],
     drawn: &[(usize, u32, u64)],

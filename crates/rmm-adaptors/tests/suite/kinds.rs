@@ -19,7 +19,8 @@ pub(crate) const GRANULE: usize = 1 << 10;
 /// Bytes that a suballocator here is given at least.
 pub(crate) const LEAST: usize = 2 << 20;
 
-/// Where suballocators take their memory from: the driver's plain allocations, or one of its stream-ordered pools.
+/// Where suballocators take their memory from: the driver's plain allocations, or one of its
+/// stream-ordered pools.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
     inner: AnyResource,

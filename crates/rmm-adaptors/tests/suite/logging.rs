@@ -346,7 +346,8 @@ fn a_file_has_some_lines_late_and_never_more_than_were_asked_for() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// The current resource of a device is never dropped, and neither is what a container that leaks holds.
+/// The current resource of a device is never dropped, and neither is what a container that leaks
+/// holds.
 #[cfg(unix)]
 #[test]
 fn a_log_that_is_never_dropped_is_written_out_when_the_process_exits() {

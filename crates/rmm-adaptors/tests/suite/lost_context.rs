@@ -1,5 +1,5 @@
-//! Suballocators whose device is reset, or whose context is lost to a kernel that failed: they say so, hand nothing of the old context
-//! out, free nothing of the next one's, and new ones work.
+//! Suballocators whose device is reset, or whose context is lost to a kernel that failed: they say
+//! so, hand nothing of the old context out, free nothing of the next one's, and new ones work.
 
 use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
@@ -47,7 +47,8 @@ fn assert_lost(resource: &impl Resource, stream: StreamRef<'_>) {
     assert!(error.is_context_lost(), "{error}");
 }
 
-/// Resets the device under a resource, with and without a next context, and sees that the next one's memory stays.
+/// Resets the device under a resource, with and without a next context, and sees that the next
+/// one's memory stays.
 fn outlives_a_reset<R: Resource + Clone>(make: impl Fn() -> R) {
     let machine = machine();
     let _entered = machine.enter();

@@ -82,7 +82,7 @@ fn a_full_pool_makes_a_stream_wait_before_it_refuses() {
     assert_eq!(first, second);
     let statistics = pool.statistics();
     assert_eq!((statistics.stream_waits, statistics.host_waits), (1, 0));
-    // The wait is real: b can not run ahead of a.
+    // The wait is real: b cannot run ahead of a.
     keep_busy(&machine, &b);
     b.synchronize().unwrap();
     assert!(a.as_ref().is_idle().unwrap());
@@ -362,7 +362,8 @@ fn zero_bytes_touch_nothing() {
     );
 }
 
-/// The legacy default stream is ordered with blocking streams by itself, but only where there is work on it.
+/// The legacy default stream is ordered with blocking streams by itself, but only where there is
+/// work on it.
 #[test]
 fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
     let machine = adversary();

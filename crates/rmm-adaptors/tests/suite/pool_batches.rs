@@ -20,8 +20,9 @@ struct Batch {
     taker: CudaStream,
 }
 
-/// One stream frees more than its cache holds while another lacks such blocks, and has its work under way. What is left of it but the
-/// batch is taken back. The driver makes no mark of its work if `is_marked` is false.
+/// One stream frees more than its cache holds while another lacks such blocks, and has its work
+/// under way. What is left of it but the batch is taken back. The driver makes no mark of its work
+/// if `is_marked` is false.
 fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let bytes = 32 * HELD * BYTES;
@@ -55,8 +56,8 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     Batch { pool, giver, taker }
 }
 
-/// The driver makes no mark of the stream's work: the batch is nobody's before the device was waited for, whatever stream takes its place
-/// in the pool.
+/// The driver makes no mark of the stream's work: the batch is nobody's before the device was
+/// waited for, whatever stream takes its place in the pool.
 fn an_unmarked_batch_is_nobodys(then: impl FnOnce(CudaStream)) {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
@@ -101,7 +102,8 @@ fn what_a_stream_left_for_others_can_be_waited_for() {
     machine.assert_no_violations();
 }
 
-/// A cache that is full of small blocks has to make room for large ones, which another stream lacks.
+/// A cache that is full of small blocks has to make room for large ones, which another stream
+/// lacks.
 #[test]
 fn what_makes_room_for_blocks_of_another_size_is_not_taken_for_such() {
     const LARGE: usize = 4 * BYTES;

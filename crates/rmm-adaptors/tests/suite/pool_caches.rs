@@ -1,4 +1,5 @@
-//! What threads keep at hand of a pool: what is counted of it, and where a block goes that does not fit.
+//! What threads keep at hand of a pool: what is counted of it, and where a block goes that does not
+//! fit.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef};
@@ -83,7 +84,8 @@ fn a_large_block_that_has_to_leave_the_cache_of_a_thread_that_has_ended_is_free(
     assert_eq!((statistics.live_bytes, statistics.cached_bytes), (0, 4 * LARGE as u64));
 }
 
-/// A stream that has more blocks than its cache holds, some of which are kept for others and are known to be done.
+/// A stream that has more blocks than its cache holds, some of which are kept for others and are
+/// known to be done.
 fn give(pool: &Pool, bytes: usize) -> CudaStream {
     let giver = stream();
     let blocks = allocate(pool, &giver, 1200, bytes);

@@ -1,4 +1,5 @@
-//! The pool and other devices: what belongs elsewhere is refused, and nothing depends on which device is current.
+//! The pool and other devices: what belongs elsewhere is refused, and nothing depends on which
+//! device is current.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, Device, DeviceGuard, ErrorKind, Resource, StreamRef};

@@ -1,4 +1,5 @@
-//! A pool whose driver calls fail: no block is shared, nothing is lost, and it works again afterwards.
+//! A pool whose driver calls fail: no block is shared, nothing is lost, and it works again
+//! afterwards.
 
 use proptest::prelude::*;
 use rmm_core::Resource;
@@ -89,7 +90,8 @@ proptest! {
     }
 }
 
-/// Where it is not known whether a stream is captured memory is kept, but one failure is no reason to.
+/// Where it is not known whether a stream is captured memory is kept, but one failure is no reason
+/// to.
 #[test]
 fn a_failed_look_for_captures_at_the_end_leaks_nothing() {
     let ops = [

@@ -1,5 +1,6 @@
-//! No block is handed out while another stream may still use it: random programs on several streams, in which each block is
-//! written when it is allocated and read back, in stream order, just before it is freed.
+//! No block is handed out while another stream may still use it: random programs on several
+//! streams, in which each block is written when it is allocated and read back, in stream order,
+//! just before it is freed.
 
 use crate::program::{Op, ops};
 use crate::short::base_seed;

@@ -141,7 +141,8 @@ fn trim_returns_the_bookkeeping_of_streams() {
     }
 }
 
-/// A stream is noted as being ordered after another one, which goes away for good. Who is given its number next is not that one.
+/// A stream is noted as being ordered after another one, which goes away for good. Who is given its
+/// number next is not that one.
 #[test]
 fn a_wait_for_a_stream_that_is_gone_says_nothing_of_the_next() {
     const SIZE: usize = 2 * MIB;

@@ -1,4 +1,5 @@
-//! Threads that share a pool: blocks that are handed from thread to thread, and default streams that end with their thread.
+//! Threads that share a pool: blocks that are handed from thread to thread, and default streams
+//! that end with their thread.
 
 use std::alloc::Layout;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -60,7 +61,8 @@ impl Shop<'_> {
 
     fn free(&self, stream: &CudaStream, Block { pointer, layout, tag }: Block) {
         crate::tags::check(self.machine, stream, pointer, layout.size(), tag, self.wrong);
-        // SAFETY: allocated with this layout; all uses are on this stream or ordered before it by an event.
+        // SAFETY: allocated with this layout; all uses are on this stream or ordered before it by
+        // an event.
         unsafe { self.pool.deallocate(stream.as_ref(), pointer, layout) };
     }
 
@@ -216,7 +218,8 @@ fn default_streams_end(schedule: Schedule) {
             drop(out);
             for parcel in incoming {
                 shop.receive(&stays, parcel);
-                // The thread that stays wants memory, too: of those who are at work and of those who have gone.
+                // The thread that stays wants memory, too: of those who are at work and of those
+                // who have gone.
                 if let Ok(block) = shop.allocate(&stays, 40 * KIB, u64::MAX) {
                     shop.free(&stays, block);
                 }

@@ -1,4 +1,5 @@
-//! The pool and an upstream that is slow, full, or panics: other threads are neither starved nor refused for nothing.
+//! The pool and an upstream that is slow, full, or panics: other threads are neither starved nor
+//! refused for nothing.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -82,7 +83,8 @@ fn a_streams_list_stays_its_own_while_it_waits_for_upstream() {
     let _most = pool.allocate(waiting.as_ref(), layout(2 * MIB - 31 * 256)).unwrap();
     let size = 256 * 1024;
     {
-        // While `waiting` is upstream, a new stream comes, uses a block, and frees it with its work still to be done.
+        // While `waiting` is upstream, a new stream comes, uses a block, and frees it with its work
+        // still to be done.
         let (pool, machine) = (pool.clone(), machine.clone());
         set(&upstream.on_allocate, move || {
             let newcomers = thread::spawn(move || {
@@ -124,7 +126,8 @@ fn threads_that_find_upstream_full_do_not_keep_each_other_at_it() {
     assert_eq!(pool.statistics().host_waits, 0, "there was nothing to wait for");
 }
 
-/// Has no memory, and two that ask for it at a time: a call ends once the other's has begun, or its request is over.
+/// Has no memory, and two that ask for it at a time: a call ends once the other's has begun, or its
+/// request is over.
 #[derive(Debug, Default)]
 struct FullForTwo {
     /// How many calls have begun, and whether one of the two asks no more.
@@ -225,7 +228,8 @@ fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
     {
         let (pool, machine) = (pool.clone(), machine.clone());
         set(&upstream.on_deallocate, move || {
-            // The other thread's request comes now; it ends after this call has returned, so nobody waits for it here.
+            // The other thread's request comes now; it ends after this call has returned, so nobody
+            // waits for it here.
             let other = thread::spawn(move || {
                 let _entered = machine.enter();
                 pool.allocate(stream().as_ref(), layout(256)).map(|_| ())
@@ -334,7 +338,8 @@ fn requests_that_no_number_holds_together_are_refused() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let (go_on, ended) = (sender.clone(), sender);
     let (after, rest) = std::sync::mpsc::channel();
-    // The second request gives back what is unused. Then the first, which is upstream at the time, may end.
+    // The second request gives back what is unused. Then the first, which is upstream at the time,
+    // may end.
     set(&upstream.on_deallocate, move || go_on.send(None).expect("the first request waits"));
     {
         let (pool, machine) = (pool.clone(), machine.clone());

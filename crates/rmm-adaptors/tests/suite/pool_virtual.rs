@@ -1,4 +1,5 @@
-//! A pool over memory that can be extended: what it holds, what it gives back, and that nothing goes wrong meanwhile.
+//! A pool over memory that can be extended: what it holds, what it gives back, and that nothing
+//! goes wrong meanwhile.
 
 use std::alloc::Layout;
 use std::sync::Mutex;
@@ -103,7 +104,8 @@ proptest! {
     }
 }
 
-/// As [`run`], where streams and the like can not be had, and only what the pool does of its own matters.
+/// As [`run`], where streams and the like cannot be had, and only what the pool does of its own
+/// matters.
 fn run_with_faults(machine: &Machine, ops: &[Op], limit: usize, preset: PoolPreset) {
     let entered = machine.enter();
     let mut world = machine.without_faults(|| World::sharing(common(machine, limit, preset), 0));
@@ -294,7 +296,8 @@ fn addresses_of_somebody_else_are_left_alone() {
     unsafe { pool.upstream().deallocate_sync(theirs, page) };
 }
 
-/// Virtual memory that stops before it unmaps its first block, until it was asked for the same addresses in vain.
+/// Virtual memory that stops before it unmaps its first block, until it was asked for the same
+/// addresses in vain.
 #[derive(Debug)]
 struct SlowToLeave {
     upstream: VirtualMemoryResource,
@@ -399,7 +402,8 @@ fn a_place_that_ends_at_somebody_elses_addresses_is_not_widened() {
     stream.synchronize().expect("a stream");
     assert_eq!(pool.trim(0), 2 * PAGE as u64);
     free(last, 1);
-    // What is missing lies between two blocks, and the place ends where somebody else's addresses begin.
+    // What is missing lies between two blocks, and the place ends where somebody else's addresses
+    // begin.
     let block = allocate(3);
     assert_eq!(block, middle);
     assert_eq!(refusals.try_iter().count(), 0, "they are not asked for again");
@@ -425,7 +429,8 @@ fn pages_of(live: &[(DevicePtr, usize, usize)]) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A request is refused only if the pages that live blocks lie in leave too little of the limit, or of the device.
+    /// A request is refused only if the pages that live blocks lie in leave too little of the
+    /// limit, or of the device.
     #[test]
     fn nothing_is_refused_that_a_placement_exists_for(
         steps in proptest::collection::vec((any::<bool>(), 1usize..600, any::<usize>(), 0usize..3), 1..120),

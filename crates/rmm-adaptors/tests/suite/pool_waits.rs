@@ -1,4 +1,5 @@
-//! What a wait for a stream tells of others: that it is behind what that stream had waited for, and nothing else.
+//! What a wait for a stream tells of others: that it is behind what that stream had waited for, and
+//! nothing else.
 
 use std::time::Duration;
 

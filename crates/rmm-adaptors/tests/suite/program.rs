@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Streams that a program uses: non-blocking ones, blocking ones, the two default streams, and one that somebody else made.
+/// Streams that a program uses: non-blocking ones, blocking ones, the two default streams, and one
+/// that somebody else made.
 pub(crate) const STREAMS: usize = 8;
 
 /// The most granules that a step asks for.
@@ -25,8 +26,8 @@ pub(crate) enum Op {
     Free {
         which: usize,
     },
-    /// Frees on another stream than that of the last use, which waits first; unless the two order themselves, as the legacy
-    /// default stream and blocking streams do.
+    /// Frees on another stream than that of the last use, which waits first; unless the two order
+    /// themselves, as the legacy default stream and blocking streams do.
     FreeElsewhere {
         which: usize,
         stream: usize,
@@ -40,7 +41,8 @@ pub(crate) enum Op {
     FreeSync {
         which: usize,
     },
-    /// Leaves a block, and an event after its last use, to whoever collects it: perhaps another thread.
+    /// Leaves a block, and an event after its last use, to whoever collects it: perhaps another
+    /// thread.
     Leave {
         which: usize,
     },

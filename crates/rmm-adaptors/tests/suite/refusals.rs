@@ -1,5 +1,6 @@
-//! Nothing is refused that could be had: random programs near the limit, in which each refusal is judged by a model that knows nothing but
-//! the live blocks, and takes everything between them for one free range, whoever freed it and whatever the device still does.
+//! Nothing is refused that could be had: random programs near the limit, in which each refusal is
+//! judged by a model that knows nothing but the live blocks, and takes everything between them for
+//! one free range, whoever freed it and whatever the device still does.
 
 use proptest::prelude::*;
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset, ReleasePolicy};
@@ -23,8 +24,8 @@ const POLICIES: [ReleasePolicy; 3] = [
     ReleasePolicy::AfterIdle { operations: 10 },
 ];
 
-/// Runs a program over what `make` makes, and has the judge from there look at each refusal: at the live blocks as addresses and bytes,
-/// and at the bytes that were asked for.
+/// Runs a program over what `make` makes, and has the judge from there look at each refusal: at the
+/// live blocks as addresses and bytes, and at the bytes that were asked for.
 fn run<R: Allocator, J: Fn(&R, &[(u64, u64)], u64) + 'static>(
     ops: &[Op],
     granule: usize,
@@ -59,8 +60,8 @@ struct Segment {
     live: Vec<(u64, u64)>,
 }
 
-/// What a pool's map says, after it was compared with what the program knows. Blocks of up to 1 MiB may be larger than they were asked
-/// for, by less than a sixteenth.
+/// What a pool's map says, after it was compared with what the program knows. Blocks of up to 1 MiB
+/// may be larger than they were asked for, by less than a sixteenth.
 fn segments<U: SyncResource>(pool: &PoolMemoryResource<U>, known: &[(u64, u64)]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let mut number = None;
@@ -111,7 +112,8 @@ fn judge_range(start: u64, end: u64) -> impl Fn(&Arena, &[(u64, u64)], u64) {
     }
 }
 
-/// A pool of pages: each that nothing live lies in goes back, and another comes wherever it is wanted.
+/// A pool of pages: each that nothing live lies in goes back, and another comes wherever it is
+/// wanted.
 fn judge_pages(
     limit: u64,
 ) -> impl Fn(&PoolMemoryResource<VirtualMemoryResource>, &[(u64, u64)], u64) {

@@ -1,4 +1,5 @@
-//! Random programs, one after the other: a few of them as a test, and as many as somebody has the time for with `cargo xtask soak`.
+//! Random programs, one after the other: a few of them as a test, and as many as somebody has the
+//! time for with `cargo xtask soak`.
 
 use std::env;
 use std::fmt;
@@ -74,8 +75,8 @@ pub(crate) fn steps_of(seed: u64, thread: u64) -> Vec<Op> {
     drawn(ops(LONGEST), seed, thread)
 }
 
-/// Runs the program with this seed, which says all of it: the limit, the schedule, how many threads, their steps. Returns
-/// what was done, and what is wrong.
+/// Runs the program with this seed, which says all of it: the limit, the schedule, how many
+/// threads, their steps. Returns what was done, and what is wrong.
 fn run(seed: u64) -> (Figures, Option<String>) {
     let schedule = match seed % 4 {
         0 => Schedule::Lazy,

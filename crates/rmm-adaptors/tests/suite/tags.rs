@@ -1,4 +1,5 @@
-//! Kernels that tell whether a block was shared: one writes a tag into a block, another looks whether it is still there.
+//! Kernels that tell whether a block was shared: one writes a tag into a block, another looks
+//! whether it is still there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Programs over a pool or an arena, with tagged blocks on several streams. Driver calls may fail under them.
+//! Programs over a pool or an arena, with tagged blocks on several streams. Driver calls may fail
+//! under them.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,8 @@ const FOREIGN: usize = 7;
 /// A stream that a program uses.
 #[derive(Clone)]
 struct Lane {
-    /// What makes a foreign stream exist. It goes first, before the pool is told that the other is gone.
+    /// What makes a foreign stream exist. It goes first, before the pool is told that the other is
+    /// gone.
     _theirs: Option<CudaStream>,
     stream: CudaStream,
 }
@@ -114,7 +116,8 @@ pub(crate) struct Common<R = Pool> {
     wrong: Wrong,
 }
 
-/// Looks at a refusal: the resource, the live blocks by address with their bytes, and the bytes that were asked for.
+/// Looks at a refusal: the resource, the live blocks by address with their bytes, and the bytes
+/// that were asked for.
 type Judge<R> = Box<dyn Fn(&R, &[(u64, u64)], u64)>;
 
 /// A program under way.
@@ -199,7 +202,8 @@ impl<R: Allocator> Common<R> {
         &self.pool
     }
 
-    /// Lets the device finish, once every program has freed its blocks, and checks that no block was shared and the books are right.
+    /// Lets the device finish, once every program has freed its blocks, and checks that no block
+    /// was shared and the books are right.
     pub(crate) fn finish(&self) {
         self.machine.run_all();
         assert_eq!(self.wrong.count(), 0, "a block was overwritten while it was in use");
@@ -215,7 +219,8 @@ impl World {
 }
 
 impl<R: Allocator> World<R> {
-    /// The program of a thread that has entered the machine. No two that share anything have the same number.
+    /// The program of a thread that has entered the machine. No two that share anything have the
+    /// same number.
     pub(crate) fn sharing(common: Common<R>, number: u64) -> Self {
         Self::on_streams(common, number, STREAMS)
     }
@@ -244,7 +249,8 @@ impl<R: Allocator> World<R> {
         &self.common.pool
     }
 
-    /// Makes one step. Where the driver refuses what the program itself asks for, the step is left out.
+    /// Makes one step. Where the driver refuses what the program itself asks for, the step is left
+    /// out.
     pub(crate) fn step(&mut self, op: &Op) {
         match *op {
             Op::Allocate { stream, granules } => self.allocate(stream, granules, false),
@@ -335,7 +341,8 @@ impl<R: Allocator> World<R> {
 
     /// Frees on a stream that comes after all uses.
     fn give_back(&self, live: &Live, stream: &CudaStream) {
-        // SAFETY: allocated with this layout; what is enqueued on the stream from now on comes after all uses, as the callers see to.
+        // SAFETY: allocated with this layout; what is enqueued on the stream from now on comes
+        // after all uses, as the callers see to.
         unsafe { self.pool().deallocate(stream.as_ref(), live.pointer, live.layout) };
     }
 
@@ -410,7 +417,8 @@ impl<R: Allocator> World<R> {
         }
     }
 
-    /// Frees everything, lets the device finish, and checks that no block was shared and the books are right.
+    /// Frees everything, lets the device finish, and checks that no block was shared and the books
+    /// are right.
     pub(crate) fn finish(&mut self) {
         self.free_all();
         self.common.finish();

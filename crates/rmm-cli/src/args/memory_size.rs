@@ -24,8 +24,8 @@ impl MemorySize {
 impl FromStr for MemorySize {
     type Err = &'static str;
 
-    /// Takes a whole number, of bytes or of the unit behind it: `KiB`, `MiB`, `GiB` or `TiB`, powers of 1,024, or `kB`, `MB`, `GB` or `TB`, powers of
-    /// 1,000, in any case.
+    /// Takes a whole number, of bytes or of the unit behind it: `KiB`, `MiB`, `GiB` or `TiB`,
+    /// powers of 1,024, or `kB`, `MB`, `GB` or `TB`, powers of 1,000, in any case.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);

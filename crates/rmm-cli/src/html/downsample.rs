@@ -5,8 +5,9 @@ use crate::results::Sample;
 /// The most points that are drawn. More would be less than a pixel apart.
 pub(super) const MAX_POINTS: usize = 2000;
 
-/// At most [`MAX_POINTS`] of the samples, in order: the first, the last, and of each of equally long stretches the one
-/// with the most live and the one with the most reserved bytes. Shorter timelines are kept as they are.
+/// At most [`MAX_POINTS`] of the samples, in order: the first, the last, and of each of equally
+/// long stretches the one with the most live and the one with the most reserved bytes. Shorter
+/// timelines are kept as they are.
 pub(super) fn downsample(samples: &[Sample]) -> Vec<Sample> {
     if samples.len() <= MAX_POINTS {
         return samples.to_vec();

@@ -21,8 +21,8 @@ pub(super) const RESERVED: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 pub(super) const FREE: RGBColor = RGBColor(0xee, 0xf0, 0xf3);
 pub(super) const FREE_EDGE: RGBColor = RGBColor(0x8f, 0x97, 0xa3);
 
-/// Colours that people with any colour vision can tell apart (Okabe and Ito's, without the yellow that vanishes on
-/// white), then two more.
+/// Colours that people with any colour vision can tell apart (Okabe and Ito's, without the yellow
+/// that vanishes on white), then two more.
 const STREAMS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
@@ -52,8 +52,8 @@ pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Drawing into a string does not fail, but plotters' signatures say that it may.
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// Draws a picture as SVG to put into a page: it takes the width it is given, and `label` says what it is to those who
-/// cannot see it.
+/// Draws a picture as SVG to put into a page: it takes the width it is given, and `label` says what
+/// it is to those who cannot see it.
 pub(super) fn svg(height: i32, label: &str, draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> String {
     let size = (WIDTH.unsigned_abs(), height.unsigned_abs());
     let mut svg = String::new();

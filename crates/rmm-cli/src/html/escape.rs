@@ -1,7 +1,8 @@
 //! Text that is safe inside HTML.
 
-/// Replaces the five characters that mean something in HTML text and in quoted attributes. Control characters other
-/// than white space, which no HTML document may contain, become the replacement character.
+/// Replaces the five characters that mean something in HTML text and in quoted attributes. Control
+/// characters other than white space, which no HTML document may contain, become the replacement
+/// character.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,7 +1,7 @@
 //! Where the blocks of a heap go in a heap map: pure arithmetic, no drawing.
 //!
-//! Every segment is a strip, to the same scale. A strip that is too long for the picture goes on in the next row, as
-//! text does, so that a heap of many GiB still shows its small blocks.
+//! Every segment is a strip, to the same scale. A strip that is too long for the picture goes on in
+//! the next row, as text does, so that a heap of many GiB still shows its small blocks.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,8 @@ pub(super) struct Row {
     pub(super) offset: u64,
     /// Its length in pixels, at least 1.
     pub(super) pixels: u64,
-    /// Live blocks too small to be drawn singly, as runs of pixels: the stream with the most bytes in a pixel has it.
+    /// Live blocks too small to be drawn singly, as runs of pixels: the stream with the most bytes
+    /// in a pixel has it.
     pub(super) fine: Vec<Span>,
     /// Live blocks, or parts of them, that are wide enough.
     pub(super) wide: Vec<Span>,
@@ -78,7 +79,8 @@ pub(super) fn layout(blocks: &[HeapBlock], width: u64) -> Layout {
     }
 }
 
-/// The smallest power of two (or, at the end of the range, number) with which the segments fit into [`MAX_ROWS`].
+/// The smallest power of two (or, at the end of the range, number) with which the segments fit into
+/// [`MAX_ROWS`].
 fn row_bytes(segments: &[(u32, u64)]) -> u64 {
     let mut row_bytes = MIN_ROW_BYTES;
     let rows = |row_bytes: u64| {

@@ -1,4 +1,5 @@
-//! A replay that asks whether a resource keeps memory apart: every block is used, and the software device judges the order.
+//! A replay that asks whether a resource keeps memory apart: every block is used, and the software
+//! device judges the order.
 
 use rmm_adaptors::PoolPreset;
 use rmm_core::{Device, Error};
@@ -24,15 +25,17 @@ pub struct Checked {
     pub first_failure: Option<String>,
     /// How often the resource made one stream wait for another, where it tells.
     pub stream_waits: u64,
-    /// Memory that was used, handed out or taken back out of order; a machine keeps the first thousand.
+    /// Memory that was used, handed out or taken back out of order; a machine keeps the first
+    /// thousand.
     pub violations: Vec<Violation>,
 }
 
-/// Replays a trace against one resource, with work on every block: on its stream once it is allocated, and on the stream
-/// that frees it just before. Where that is another stream, it is made to wait for the first, as a right program does.
+/// Replays a trace against one resource, with work on every block: on its stream once it is
+/// allocated, and on the stream that frees it just before. Where that is another stream, it is made
+/// to wait for the first, as a right program does.
 ///
-/// `device` comes from [`OpenDevice::checked`]. `progress` is told how many more events were done, of as many as the trace has for
-/// each repeat.
+/// `device` comes from [`OpenDevice::checked`]. `progress` is told how many more events were done,
+/// of as many as the trace has for each repeat.
 ///
 /// # Errors
 /// As [`replay`](super::replay()), and if the device checks nothing.

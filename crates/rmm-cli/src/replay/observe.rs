@@ -1,4 +1,5 @@
-//! A replay that looks on after every event: what is live and reserved, and a map of the memory at the peak.
+//! A replay that looks on after every event: what is live and reserved, and a map of the memory at
+//! the peak.
 
 use std::collections::HashMap;
 

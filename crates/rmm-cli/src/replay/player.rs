@@ -140,7 +140,8 @@ impl<'a> Player<'a> {
                 let address = slot.address.swap(EMPTY, Ordering::Relaxed);
                 if address != EMPTY {
                     let used = self.last_use(slot, stream, DevicePtr(address), size);
-                    // SAFETY: the slot held a block of this size from this resource, and holds it no longer. No work uses it.
+                    // SAFETY: the slot held a block of this size from this resource, and holds it
+                    // no longer. No work uses it.
                     unsafe {
                         resource.deallocate(stream.as_ref(), DevicePtr(address), layout(size)?);
                     };
@@ -206,7 +207,8 @@ impl<'a> Player<'a> {
         failures.into_outcome(elapsed, self.trace.events.len())
     }
 
-    /// Makes the calls of each recorded thread on a thread of its own; the threads take turns in the recorded order.
+    /// Makes the calls of each recorded thread on a thread of its own; the threads take turns in
+    /// the recorded order.
     pub(super) fn run_threads(
         &self,
         resource: &impl Resource,

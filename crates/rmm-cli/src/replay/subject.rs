@@ -109,7 +109,8 @@ impl Subject for CudaMemoryResource {
 impl Subject for AnyResource {
     const SAMPLE_EVERY: u64 = 128;
 
-    /// What the first resource of the stack tells that keeps memory; else all that is in use on the device, by whomever.
+    /// What the first resource of the stack tells that keeps memory; else all that is in use on the
+    /// device, by whomever.
     fn reserved(&self) -> Result<u64, Error> {
         match reserved(&self.describe()) {
             Some(bytes) => Ok(bytes),

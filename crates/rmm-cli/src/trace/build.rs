@@ -1,4 +1,5 @@
-//! From rows to a trace: which block a free means, how much is live, and whether it all makes sense.
+//! From rows to a trace: which block a free means, how much is live, and whether it all makes
+//! sense.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -34,7 +35,8 @@ pub(super) fn read(input: impl Read) -> Result<Builder, Failure> {
         .read_byte_record(&mut record)
         .map_err(|error| read_failure(error, compression, builder.events.len()))?
     {
-        // Every line is ended by a line feed (see `BoundedLines`), so the reader is at the start of the next one.
+        // Every line is ended by a line feed (see `BoundedLines`), so the reader is at the start of
+        // the next one.
         let line = reader.position().line() - 1;
         if row::is_blank(&record) {
             continue;
@@ -46,7 +48,8 @@ pub(super) fn read(input: impl Read) -> Result<Builder, Failure> {
             row::check_header(&record)
         };
         if let Err(reason) = done {
-            // What was cut off is the rest of the last line. Where there is nothing before it, the line is all there is to tell of.
+            // What was cut off is the rest of the last line. Where there is nothing before it, the
+            // line is all there is to tell of.
             let is_cut = reader.get_ref().unended_line() == Some(line) && reason.is_of_one_line();
             if !is_cut || builder.events.is_empty() {
                 return Err(Failure { line: Some(line), reason });
@@ -69,7 +72,8 @@ fn whole_file(reason: Reason) -> Failure {
 fn read_failure(error: csv::Error, compression: Compression, events: usize) -> Failure {
     let error = match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
-        // Records are read as bytes, of any length: the reader itself has nothing to complain about.
+        // Records are read as bytes, of any length: the reader itself has nothing to complain
+        // about.
         other => io::Error::other(format!("{other:?}")),
     };
     if let Some(LineTooLong { line }) = error.get_ref().and_then(|inner| inner.downcast_ref()) {

@@ -228,7 +228,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Text from the file, quoted, without control characters, and cut so that a message stays one readable line.
+/// Text from the file, quoted, without control characters, and cut so that a message stays one
+/// readable line.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

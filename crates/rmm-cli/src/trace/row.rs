@@ -61,7 +61,8 @@ pub(super) fn check_header(record: &ByteRecord) -> Result<(), Reason> {
     Err(String::from_utf8(line).map_or(Reason::NotUtf8, |found| Reason::Header { found }))
 }
 
-/// Whether the record is an empty line. The CSV reader skips those with a bare line feed, not those with CR LF.
+/// Whether the record is an empty line. The CSV reader skips those with a bare line feed, not those
+/// with CR LF.
 pub(super) fn is_blank(record: &ByteRecord) -> bool {
     record.len() == 1 && record.get(0).is_some_and(|field| trimmed(field).is_empty())
 }

@@ -43,8 +43,8 @@ fn recognise(magic: &[u8]) -> Compression {
     }
 }
 
-/// Passes text through as whole lines of bounded length: fails at a line of more than [`MAX_LINE`] bytes, and ends a
-/// last line that has no line end, so that the reader behind it can count lines.
+/// Passes text through as whole lines of bounded length: fails at a line of more than [`MAX_LINE`]
+/// bytes, and ends a last line that has no line end, so that the reader behind it can count lines.
 pub(super) struct BoundedLines<R> {
     inner: R,
     /// The line being passed through, from 1.

@@ -1,4 +1,5 @@
-//! The recorded traces on the software device: all succeeds, and the pool holds no more memory than others do.
+//! The recorded traces on the software device: all succeeds, and the pool holds no more memory than
+//! others do.
 
 use std::path::Path;
 
@@ -7,7 +8,8 @@ use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{Options, replay};
 use rmm_cli::trace;
 
-/// Replays a trace; `most` is what RMM's pool reserves on it, as a multiple of the peak of live bytes.
+/// Replays a trace; `most` is what RMM's pool reserves on it, as a multiple of the peak of live
+/// bytes.
 fn replay_whole(name: &str, peak_live: u64, most: f64) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/traces");
     let trace = trace::read(&folder.join(name).with_extension("csv.gz")).expect(name);

@@ -16,9 +16,9 @@ use super::common;
 
 const MIB: u64 = 1 << 20;
 
-/// Three streams and two threads on a device that is nearly too small: rounds of small blocks, more of them than the pool lets
-/// go by without an event, then large ones that need what the other streams freed. Where every call is one of the driver, fewer
-/// small ones will do.
+/// Three streams and two threads on a device that is nearly too small: rounds of small blocks, more
+/// of them than the pool lets go by without an event, then large ones that need what the other
+/// streams freed. Where every call is one of the driver, fewer small ones will do.
 fn log(kind: ResourceKind) -> Trace {
     // Of these sizes a pool keeps none at hand.
     let (small_blocks, least) =
@@ -51,7 +51,8 @@ fn log(kind: ResourceKind) -> Trace {
     common::rows(&rows).expect("a good log")
 }
 
-/// A device with room for what is live, and little more where that makes a pool wait. The driver's own pool takes what it needs.
+/// A device with room for what is live, and little more where that makes a pool wait. The driver's
+/// own pool takes what it needs.
 fn description(kind: ResourceKind) -> MachineBuilder {
     let mib = if kind == ResourceKind::CudaAsync { 64 } else { 16 };
     Machine::builder().memory(mib << 20).schedule(Schedule::Lazy)

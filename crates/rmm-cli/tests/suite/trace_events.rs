@@ -4,7 +4,8 @@ use rmm_cli::trace::{Action, Event};
 
 use super::common::{HEADER, gzip, read, rows, zstd};
 
-/// Two threads and two streams; the slot of the second block is reused, an allocation fails, one block stays.
+/// Two threads and two streams; the slot of the second block is reused, an allocation fails, one
+/// block stays.
 const LOG: &str = "\
 7,00:00:00.000001,allocate,0x1000,100,0x0
 9,00:00:00.000002,allocate,0x2000,512,0xab

@@ -71,7 +71,8 @@ fn compress(bytes: &[u8], compression: u8) -> Vec<u8> {
     }
 }
 
-/// What holds for every trace: replayed over slots, no slot is used twice, and the peak is where it is said to be.
+/// What holds for every trace: replayed over slots, no slot is used twice, and the peak is where it
+/// is said to be.
 fn check(trace: &Trace) {
     let mut slots = vec![None; trace.blocks as usize];
     let (mut most, mut live, mut peak) = (0, 0, (0, 0));

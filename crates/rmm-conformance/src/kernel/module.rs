@@ -10,8 +10,8 @@ use crate::Outcome;
 /// The code, with the zero at its end that the driver looks for.
 const PTX: &str = concat!(include_str!("kernels.ptx"), "\0");
 
-/// Blocks and threads of every launch. They leave most of a device free, so that a kernel that spins does not keep the kernels of
-/// other streams from running beside it.
+/// Blocks and threads of every launch. They leave most of a device free, so that a kernel that
+/// spins does not keep the kernels of other streams from running beside it.
 const BLOCKS: u32 = 32;
 const THREADS: u32 = 256;
 
@@ -52,15 +52,16 @@ impl Module {
     fn function(&self, name: &CStr) -> Result<CuFunction, Error> {
         let driver = current_driver()?;
         let mut function = CuFunction::from_raw(std::ptr::null_mut());
-        // SAFETY: `function` may be written to, the module is loaded, and the name ends with a zero.
+        // SAFETY: `function` may be written to, the module is loaded, and the name ends with a
+        // zero.
         let code =
             unsafe { driver.cuModuleGetFunction(&raw mut function, self.handle, name.as_ptr()) };
         check("cuModuleGetFunction", code)?;
         Ok(function)
     }
 
-    /// Launches each kernel once for no words: a driver that loads code lazily may wait for the whole device at the first launch,
-    /// which would hide an order that is missing.
+    /// Launches each kernel once for no words: a driver that loads code lazily may wait for the
+    /// whole device at the first launch, which would hide an order that is missing.
     fn warm_up(&self) -> Result<(), Error> {
         let stream = StreamRef::legacy();
         for function in [self.fill, self.check, self.add] {
@@ -113,8 +114,8 @@ impl Module {
 }
 
 /// # Safety
-/// The function is a kernel with four parameters of these sizes, the stream exists, and the kernel touches only memory that may
-/// be used at this place on the stream.
+/// The function is a kernel with four parameters of these sizes, the stream exists, and the kernel
+/// touches only memory that may be used at this place on the stream.
 unsafe fn launch(
     function: CuFunction,
     stream: CuStream,
@@ -154,7 +155,8 @@ impl Drop for Module {
         if let Ok((driver, _)) = driver_in_context() {
             // If that fails the device is lost, and runs nothing.
             let _lost = Device::synchronize_current();
-            // SAFETY: the module is loaded, and none of its kernels is left to run. A failure means that the driver is gone.
+            // SAFETY: the module is loaded, and none of its kernels is left to run. A failure means
+            // that the driver is gone.
             let _gone = unsafe { driver.cuModuleUnload(self.handle) };
         }
     }

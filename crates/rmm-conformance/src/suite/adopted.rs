@@ -32,16 +32,19 @@ impl Foreign {
 impl Drop for Foreign {
     fn drop(&mut self) {
         if let Ok(driver) = current_driver() {
-            // SAFETY: the stream was made by `new`, and this is its only end. A failure means that the driver is gone.
+            // SAFETY: the stream was made by `new`, and this is its only end. A failure means that
+            // the driver is gone.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.0) };
         }
     }
 }
 
-/// Clause 2, and the promises of [`StreamLifetime`]: a stream of somebody else may be destroyed while blocks freed on it are
-/// pooled and its work is under way; whoever gets them, be it on a later stream with the same handle, comes after that work.
+/// Clause 2, and the promises of [`StreamLifetime`]: a stream of somebody else may be destroyed
+/// while blocks freed on it are pooled and its work is under way; whoever gets them, be it on a
+/// later stream with the same handle, comes after that work.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed over.
+/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
+/// over.
 ///
 /// # Errors
 /// What is wrong.

@@ -26,7 +26,8 @@ fn filled(value: u32) -> Vec<u8> {
     (0..BLOCK_WORDS).flat_map(|word| value.wrapping_add(word).to_le_bytes()).collect()
 }
 
-/// A buffer holds what was copied or filled in, keeps it when it grows and shrinks, and knows its resource.
+/// A buffer holds what was copied or filled in, keeps it when it grows and shrinks, and knows its
+/// resource.
 ///
 /// # Errors
 /// What is wrong.
@@ -54,8 +55,8 @@ pub fn buffers_hold_their_bytes<R: DeviceResource>(subject: &Subject<'_, R>) -> 
     ensure(empty.to_vec(stream)?.is_empty(), || "an empty buffer holds something".into())
 }
 
-/// Work enqueued for a buffer comes first, whichever stream it is copied to, moved to or read on, and on whichever thread it is
-/// dropped.
+/// Work enqueued for a buffer comes first, whichever stream it is copied to, moved to or read on,
+/// and on whichever thread it is dropped.
 ///
 /// # Errors
 /// What is wrong.

@@ -17,8 +17,8 @@ impl Drop for Restore {
     }
 }
 
-/// A resource that is made the current one serves those who name none, on every thread, until another takes its place, and is
-/// given back then.
+/// A resource that is made the current one serves those who name none, on every thread, until
+/// another takes its place, and is given back then.
 ///
 /// # Errors
 /// What is wrong.

@@ -7,8 +7,9 @@ use rmm_core::{Error, Resource};
 use crate::failure::ensure;
 use crate::{Failure, Outcome, Subject};
 
-/// The error of `allocate`: a request that can not be served is out of memory, says how much was asked for, and changes nothing:
-/// everything is usable afterwards. A resource with a limit serves requests up to it, again and again, in whatever sizes.
+/// The error of `allocate`: a request that cannot be served is out of memory, says how much was
+/// asked for, and changes nothing: everything is usable afterwards. A resource with a limit serves
+/// requests up to it, again and again, in whatever sizes.
 ///
 /// # Errors
 /// What is wrong.
@@ -20,7 +21,8 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
         refused(subject, too_much)?;
     }
     if subject.capacity().is_some() {
-        // What a driver says of a size that no address space has is its own; a limit of the resource's comes first.
+        // What a driver says of a size that no address space has is its own; a limit of the
+        // resource's comes first.
         refused(subject, isize::MAX.unsigned_abs() - 255)?;
     }
     before.check(17, &errors)?;

@@ -11,8 +11,9 @@ use rmm_core::{
 use crate::failure::ensure;
 use crate::{Failure, Outcome, Subject};
 
-/// Clause 4: memory may be freed by a resource that is equal to the one it came from: a clone, or either one with its type
-/// forgotten. Erasure keeps equality, the name, the type and what the memory can do, through a wrapper too.
+/// Clause 4: memory may be freed by a resource that is equal to the one it came from: a clone, or
+/// either one with its type forgotten. Erasure keeps equality, the name, the type and what the
+/// memory can do, through a wrapper too.
 ///
 /// # Errors
 /// What is wrong.

@@ -25,8 +25,8 @@ impl Write for Text {
     }
 }
 
-/// A logged resource serves as it did, and its log begins with the header, names each allocation with its size and stream, and
-/// has a free for each before the address is allocated again.
+/// A logged resource serves as it did, and its log begins with the header, names each allocation
+/// with its size and stream, and has a free for each before the address is allocated again.
 ///
 /// # Errors
 /// What is wrong.

@@ -7,7 +7,8 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Resource};
 use crate::failure::ensure;
 use crate::{Block, Failure, Outcome, Random, Subject};
 
-/// Clause 1: memory may be used at once by work on the stream, by kernels and by copies to and from it, of any size.
+/// Clause 1: memory may be used at once by work on the stream, by kernels and by copies to and from
+/// it, of any size.
 ///
 /// # Errors
 /// What is wrong.
@@ -38,8 +39,8 @@ pub fn memory_is_usable<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
     Ok(())
 }
 
-/// Clause 6: the address is a multiple of the alignment; every power of two up to 256 is honoured, a larger one is honoured or
-/// refused.
+/// Clause 6: the address is a multiple of the alignment; every power of two up to 256 is honoured,
+/// a larger one is honoured or refused.
 ///
 /// # Errors
 /// What is wrong.
@@ -76,7 +77,8 @@ pub fn alignments_are_honoured<R: Resource>(subject: &Subject<'_, R>) -> Outcome
     Ok(())
 }
 
-/// Clause 5: a request of zero bytes succeeds with the null address, whatever its alignment, and can be freed.
+/// Clause 5: a request of zero bytes succeeds with the null address, whatever its alignment, and
+/// can be freed.
 ///
 /// # Errors
 /// What is wrong.
@@ -97,8 +99,8 @@ pub fn zero_bytes_are_free<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
     Ok(())
 }
 
-/// The promise of `SyncResource`: memory that is handed out is not handed out again before it is freed. Blocks of random sizes,
-/// on two streams, each with contents of its own.
+/// The promise of `SyncResource`: memory that is handed out is not handed out again before it is
+/// freed. Blocks of random sizes, on two streams, each with contents of its own.
 ///
 /// # Errors
 /// What is wrong.

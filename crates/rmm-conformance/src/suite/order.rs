@@ -5,7 +5,8 @@ use rmm_core::Resource;
 use super::{BLOCK_WORDS, SLOW, keep_busy, stays_intact, take_over};
 use crate::{Outcome, Subject};
 
-/// Clause 2: memory freed on a stream may go to the next request on it at once; the work before the free comes first.
+/// Clause 2: memory freed on a stream may go to the next request on it at once; the work before the
+/// free comes first.
 ///
 /// # Errors
 /// What is wrong.
@@ -21,10 +22,12 @@ pub fn reuse_on_one_stream_keeps_order<R: Resource>(subject: &Subject<'_, R>) ->
     Ok(())
 }
 
-/// Clauses 1 and 2: memory freed on one stream goes to another only when the work before the free comes first there: from the
-/// subject's stream to a new one, back, and from a stream that was destroyed meanwhile.
+/// Clauses 1 and 2: memory freed on one stream goes to another only when the work before the free
+/// comes first there: from the subject's stream to a new one, back, and from a stream that was
+/// destroyed meanwhile.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed over.
+/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
+/// over.
 ///
 /// # Errors
 /// What is wrong.
@@ -50,7 +53,8 @@ pub fn handed_over_between_streams_keeps_order<R: Resource>(subject: &Subject<'_
     Ok(())
 }
 
-/// As [`handed_over_between_streams_keeps_order`], for a block made of neighbours that were freed on several streams.
+/// As [`handed_over_between_streams_keeps_order`], for a block made of neighbours that were freed
+/// on several streams.
 ///
 /// # Errors
 /// What is wrong.
@@ -70,7 +74,8 @@ pub fn merged_blocks_keep_order<R: Resource>(subject: &Subject<'_, R>) -> Outcom
     Ok(())
 }
 
-/// Clause 2: memory may be freed on another stream than it was allocated on, once its uses are ordered before that.
+/// Clause 2: memory may be freed on another stream than it was allocated on, once its uses are
+/// ordered before that.
 ///
 /// # Errors
 /// What is wrong.

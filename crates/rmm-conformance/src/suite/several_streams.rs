@@ -13,7 +13,8 @@ const WORDS: usize = BLOCK_WORDS as usize;
 
 type Used<'s, 'a> = OnStream<'s, DeviceSliceMut<'a, u32>>;
 
-/// Has a kernel fill the words that a container gave out, on the stream that they are ordered for, some time from now on.
+/// Has a kernel fill the words that a container gave out, on the stream that they are ordered for,
+/// some time from now on.
 fn fill<R: DeviceResource>(
     subject: &Subject<'_, R>,
     used: &Used<'_, '_>,
@@ -30,7 +31,8 @@ fn filled(words: usize, value: u32) -> Vec<u32> {
     (value..).take(words).collect()
 }
 
-/// Two streams write the halves of a vector, and its own stream reads them; they use it again, and it is freed behind them.
+/// Two streams write the halves of a vector, and its own stream reads them; they use it again, and
+/// it is freed behind them.
 ///
 /// # Errors
 /// What is wrong.
@@ -66,7 +68,8 @@ pub fn halves_are_written_by_two_streams<R: DeviceResource>(subject: &Subject<'_
     Ok(Device::synchronize_current()?)
 }
 
-/// Pinned memory goes through streams in order, is read by the host when it is written, and not freed under a copy.
+/// Pinned memory goes through streams in order, is read by the host when it is written, and not
+/// freed under a copy.
 ///
 /// # Errors
 /// What is wrong.
@@ -94,7 +97,8 @@ pub fn pinned_vectors_wait_for_their_copies<R: DeviceResource>(
     ensure(vector.to_vec(stream)? == filled(WORDS, 9), || "freed under a copy".into())
 }
 
-/// Values that are set in stream order come with the call, bit by bit, whatever their size and wherever they go.
+/// Values that are set in stream order come with the call, bit by bit, whatever their size and
+/// wherever they go.
 ///
 /// # Errors
 /// What is wrong.

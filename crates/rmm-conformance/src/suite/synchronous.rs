@@ -7,7 +7,8 @@ use rmm_core::{CudaStream, Device, DevicePtr, Resource};
 use super::{BLOCK_WORDS, keep_busy};
 use crate::{Counter, Failure, Outcome, Subject};
 
-/// A block from `allocate_sync`, freed by `deallocate_sync` when this is dropped, after a wait for the device.
+/// A block from `allocate_sync`, freed by `deallocate_sync` when this is dropped, after a wait for
+/// the device.
 struct SyncBlock<'a, R: Resource> {
     resource: &'a R,
     pointer: DevicePtr,
@@ -42,7 +43,8 @@ fn use_on_every_stream<R: Resource>(
     let words = BLOCK_WORDS / count;
     let part = |number: u32| DevicePtr(pointer.0 + 4 * u64::from(number) * u64::from(words));
     for (number, stream) in (0..count).zip(streams) {
-        // SAFETY: this part of the block is used by this stream only, until the device is waited for.
+        // SAFETY: this part of the block is used by this stream only, until the device is waited
+        // for.
         unsafe { subject.kernels().fill(stream.as_ref(), part(number), words, number, 0) }?;
     }
     for _ in 0..2 {
@@ -84,10 +86,11 @@ pub fn synchronous_memory_is_usable_on_every_stream<R: Resource>(
     Ok(())
 }
 
-/// Clauses 2 and 3: memory freed in stream order, with work still under way, goes to `allocate_sync` only when that is done; and
-/// memory from `deallocate_sync` goes to any stream.
+/// Clauses 2 and 3: memory freed in stream order, with work still under way, goes to
+/// `allocate_sync` only when that is done; and memory from `deallocate_sync` goes to any stream.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed over.
+/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
+/// over.
 ///
 /// # Errors
 /// What is wrong.

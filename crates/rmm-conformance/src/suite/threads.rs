@@ -16,8 +16,9 @@ const WORDS: u32 = 6000;
 /// A block on its way to the next thread, with its contents and the mark behind its uses.
 type Parcel<'a, R> = (Block<'a, R>, u32, CudaEvent);
 
-/// A resource is `Sync`: eight threads, each on a stream of its own (of the subject's kind), allocate, fill, check and free at
-/// random, and hand blocks to the next thread with an event. Nobody's contents change.
+/// A resource is `Sync`: eight threads, each on a stream of its own (of the subject's kind),
+/// allocate, fill, check and free at random, and hand blocks to the next thread with an event.
+/// Nobody's contents change.
 ///
 /// # Errors
 /// What is wrong.
@@ -77,7 +78,8 @@ fn work<'a, R: Resource>(
         block.check(value, &errors)?;
         if choice == 7 {
             let departed = block.depart()?;
-            // If the next thread has failed, the block comes back and is freed here; that thread says why.
+            // If the next thread has failed, the block comes back and is freed here; that thread
+            // says why.
             let _returned = next.send((block, value, departed));
         }
     }

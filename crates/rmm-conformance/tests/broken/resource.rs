@@ -18,7 +18,8 @@ pub(crate) enum Fault {
     HandsOutTwice,
     /// Freed blocks go to the next request of any stream, while the device may still work on them.
     IgnoresStreamOrder,
-    /// Blocks lie one behind the other in a piece of memory, which starts anew when all are freed, whatever still works on it.
+    /// Blocks lie one behind the other in a piece of memory, which starts anew when all are freed,
+    /// whatever still works on it.
     JoinsWithoutOrder,
     /// New memory is set to zero on a stream that nothing is ordered with.
     ClearsOutOfOrder,
@@ -148,7 +149,8 @@ impl Broken {
     fn allocate_cleared(layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = UPSTREAM.allocate_sync(layout)?;
         let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
-        // SAFETY: the memory was allocated just now, so long; that the order is wrong is the fault that is wanted.
+        // SAFETY: the memory was allocated just now, so long; that the order is wrong is the fault
+        // that is wanted.
         unsafe { copy::fill(pointer, 0, layout.size(), stream.as_ref()) }?;
         Ok(pointer)
     }
@@ -173,8 +175,8 @@ impl Drop for State {
     }
 }
 
-// SAFETY: not kept, which is the point. What is broken is the contents of the device's memory, nothing that the host relies on:
-// the checks read it as plain words.
+// SAFETY: not kept, which is the point. What is broken is the contents of the device's memory,
+// nothing that the host relies on: the checks read it as plain words.
 unsafe impl SyncResource for Broken {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
@@ -218,7 +220,8 @@ unsafe impl SyncResource for Broken {
             return;
         }
         let shift = if self.fault == Fault::Misaligns { SHIFT as u64 } else { 0 };
-        // SAFETY: the memory starts so far before what was handed out, and the upstream does not need its size.
+        // SAFETY: the memory starts so far before what was handed out, and the upstream does not
+        // need its size.
         unsafe { UPSTREAM.deallocate_sync(DevicePtr(pointer.0 - shift), layout) };
     }
 

@@ -142,7 +142,8 @@ struct Held {
 
 fn write(held: &Held, stream: &CudaStream) -> Outcome {
     let bytes = held.number.to_ne_bytes();
-    // SAFETY: a block is at least as long and in this stream's order, and `bytes` lives until the synchronization below.
+    // SAFETY: a block is at least as long and in this stream's order, and `bytes` lives until the
+    // synchronization below.
     unsafe { copy::host_to_device(held.pointer, bytes.as_ptr().cast(), 4, stream.as_ref()) }?;
     Ok(stream.synchronize()?)
 }

@@ -1,9 +1,10 @@
-//! What a driver does, call by call, where its documentation says so or where programs build on it: probes that must get the same
-//! answers from a real driver and from the software device.
+//! What a driver does, call by call, where its documentation says so or where programs build on it:
+//! probes that must get the same answers from a real driver and from the software device.
 //!
-//! What a probe may do on a real device is bounded: only calls whose result is documented, and errors that are; nothing that is
-//! undefined or may harm the context, such as freeing twice or using a handle that was destroyed. A probe that loses or resets the
-//! context runs in a process of its own (`alone.rs`).
+//! What a probe may do on a real device is bounded: only calls whose result is documented, and
+//! errors that are; nothing that is undefined or may harm the context, such as freeing twice or
+//! using a handle that was destroyed. A probe that loses or resets the context runs in a process of
+//! its own (`alone.rs`).
 
 #[path = "driver/alone.rs"]
 mod alone;
@@ -102,7 +103,8 @@ fn is_one_of<T: PartialEq + Debug>(what: &str, found: &T, expected: &[T]) -> Out
     ensure(expected.contains(found), || format!("{what}: {found:?}, expected one of {expected:?}"))
 }
 
-/// Tells what a driver does where nobody documents it, for who reads the output of a run on a device.
+/// Tells what a driver does where nobody documents it, for who reads the output of a run on a
+/// device.
 fn tell(what: &str, found: &impl Debug) {
     // Not by `println!`, which the test runner keeps to itself.
     let _unseen = writeln!(std::io::stderr(), "SEEN: {what}: {found:?}");

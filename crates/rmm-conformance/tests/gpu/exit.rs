@@ -1,4 +1,5 @@
-//! A program that leaves with memory still in its hands: in the registry, in a static, on another thread.
+//! A program that leaves with memory still in its hands: in the registry, in a static, on another
+//! thread.
 
 #[cfg(unix)]
 #[path = "exit/kinds.rs"]

@@ -9,7 +9,8 @@ use rmm_core::{CudaStream, Device, DevicePtr, Error, Resource, StreamFlags, copy
 use rmm_resources::{CudaAsyncMemoryResource, ExportHandleTypes, ImportedPool};
 use rmm_sys::CuMemPoolPtrExportData;
 
-/// Set for the child: the descriptor's number, and the name of the allocation as hexadecimal digits.
+/// Set for the child: the descriptor's number, and the name of the allocation as hexadecimal
+/// digits.
 const CHILD: &str = "RMM_TEST_IMPORT";
 const BYTES: usize = 1 << 20;
 
@@ -37,14 +38,15 @@ fn export(place: Place) -> Outcome {
         .build();
     if capabilities.pool_handle_types.0 & ExportHandleTypes::POSIX_FILE_DESCRIPTOR.bits() == 0 {
         let refused = built.is_err_and(|error| error.is_unsupported());
-        return ensure(refused, || "a device that can not export pools must say so".to_owned());
+        return ensure(refused, || "a device that cannot export pools must say so".to_owned());
     }
     let resource = built?;
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
     let layout = std::alloc::Layout::from_size_align(BYTES, 256).map_err(invalid)?;
     let pointer = resource.allocate(stream.as_ref(), layout)?;
     let bytes = pattern();
-    // SAFETY: the memory is as long, on its own stream, and the source lives until the stream is synchronized.
+    // SAFETY: the memory is as long, on its own stream, and the source lives until the stream is
+    // synchronized.
     unsafe { copy::host_to_device(pointer, bytes.as_ptr().cast(), BYTES, stream.as_ref()) }?;
     stream.synchronize()?;
 
@@ -76,7 +78,8 @@ fn import(given: &str) -> Outcome {
     let (number, digits) =
         given.split_once(' ').ok_or_else(|| invalid("no allocation is named"))?;
     let number: i32 = number.parse().map_err(invalid)?;
-    // SAFETY: the parent left this descriptor open for this process, which nobody else here knows of.
+    // SAFETY: the parent left this descriptor open for this process, which nobody else here knows
+    // of.
     let file = unsafe { OwnedFd::from_raw_fd(number) };
     let mut data = CuMemPoolPtrExportData { reserved: [0; 64] };
     for (byte, pair) in data.reserved.iter_mut().zip(digits.as_bytes().chunks(2)) {
@@ -84,11 +87,13 @@ fn import(given: &str) -> Outcome {
         *byte = u8::from_str_radix(pair, 16).map_err(invalid)?;
     }
     let pool = ImportedPool::from_file_descriptor(std::os::fd::AsFd::as_fd(&file))?;
-    // SAFETY: the other process has sent what the driver gave it for an allocation of this pool, which it keeps meanwhile.
+    // SAFETY: the other process has sent what the driver gave it for an allocation of this pool,
+    // which it keeps meanwhile.
     let pointer: DevicePtr = unsafe { pool.import_pointer(data) }?;
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
     let mut found = vec![0; BYTES];
-    // SAFETY: the memory is as long, the parent has synchronized its stream, and the target lives until this one is.
+    // SAFETY: the memory is as long, the parent has synchronized its stream, and the target lives
+    // until this one is.
     unsafe { copy::device_to_host(found.as_mut_ptr().cast(), pointer, BYTES, stream.as_ref()) }?;
     stream.synchronize()?;
     // SAFETY: imported above, and its only use is done.
@@ -99,7 +104,8 @@ fn import(given: &str) -> Outcome {
 
 /// The same file under a descriptor that a child inherits.
 fn inheritable(file: &OwnedFd) -> Result<OwnedFd, Error> {
-    // SAFETY: `dup` makes a new descriptor, without the flag that closes it in a child; nobody else owns it.
+    // SAFETY: `dup` makes a new descriptor, without the flag that closes it in a child; nobody else
+    // owns it.
     let copied = unsafe { libc::dup(file.as_raw_fd()) };
     if copied < 0 {
         return Err(invalid(std::io::Error::last_os_error()));

@@ -1,8 +1,10 @@
-//! RMM #2490 on whichever driver is set: a first stream frees blocks that it is still to write to, a second one takes more than any one
-//! of them, a third takes what is left. An allocator that keeps the order by an event for each list hands the third memory that the
-//! first has yet to write to, unless the second records its event anew when it takes the blocks over.
+//! RMM #2490 on whichever driver is set: a first stream frees blocks that it is still to write to,
+//! a second one takes more than any one of them, a third takes what is left. An allocator that
+//! keeps the order by an event for each list hands the third memory that the first has yet to write
+//! to, unless the second records its event anew when it takes the blocks over.
 //!
-//! The first stream stands still for a quarter of a second meanwhile, so that its writes come last if nothing keeps them from it.
+//! The first stream stands still for a quarter of a second meanwhile, so that its writes come last
+//! if nothing keeps them from it.
 
 use rmm_adaptors::{ArenaMemoryResource, FixedSizeMemoryResource, PoolMemoryResource, PoolPreset};
 use rmm_conformance::{
@@ -22,7 +24,8 @@ const BYTES: usize = 4 * WORDS as usize;
 /// Cycles for which the first stream stands still: at least a quarter of a second.
 const LONG: u64 = 500_000_000;
 
-/// How often the bug is looked for: another program may keep this one from the processor while the first stream stands still.
+/// How often the bug is looked for: another program may keep this one from the processor while the
+/// first stream stands still.
 const ATTEMPTS: usize = 5;
 
 const DEVICE: CudaMemoryResource = CudaMemoryResource::new();

@@ -1,4 +1,5 @@
-//! The allocator that merges free lists with the bug of RMM #2490, or without it, as a resource over the driver's memory.
+//! The allocator that merges free lists with the bug of RMM #2490, or without it, as a resource
+//! over the driver's memory.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,8 +73,9 @@ impl PartialEq for Merging {
     }
 }
 
-// SAFETY: with the bug it is not kept, which is the point. What is broken is the contents of the device's memory, nothing that the
-// host relies on: the tests read it as plain words, on the device.
+// SAFETY: with the bug it is not kept, which is the point. What is broken is the contents of the
+// device's memory, nothing that the host relies on: the tests read it as plain words, on the
+// device.
 unsafe impl SyncResource for Merging {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.allocate(StreamRef::legacy(), layout)?;
@@ -106,7 +108,8 @@ unsafe impl Resource for Merging {
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, _layout: Layout) {
-        // If no event can be recorded, the block comes after the next one that can: the tests then fail for another reason.
+        // If no event can be recorded, the block comes after the next one that can: the tests then
+        // fail for another reason.
         let _unordered = self.lists().free(stream, pointer);
     }
 }

@@ -36,8 +36,8 @@ impl Pair {
     }
 }
 
-/// Runs the check with two devices in every place, and panics with what is wrong. A machine with one device is told as an ignored
-/// test.
+/// Runs the check with two devices in every place, and panics with what is wrong. A machine with
+/// one device is told as an ignored test.
 #[track_caller]
 pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> Outcome) {
     run_in(Environment::open, |pair| {
@@ -46,7 +46,8 @@ pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> Outcome) {
     });
 }
 
-/// As [`in_every_pair`], for checks of what a driver answers to misuse, which the software device would tell as such.
+/// As [`in_every_pair`], for checks of what a driver answers to misuse, which the software device
+/// would tell as such.
 #[track_caller]
 pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> Outcome) {
     run_in(Environment::open_unwatched, |pair| {
@@ -55,21 +56,22 @@ pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> Outcome) {
     });
 }
 
-/// As [`in_every_pair`], for devices that can use each other's memory. Those that can not are told as an ignored test.
+/// As [`in_every_pair`], for devices that can use each other's memory. Those that cannot are told
+/// as an ignored test.
 #[track_caller]
 pub(crate) fn in_every_pair_of_peers(run: impl Fn(&Pair) -> Outcome) {
     run_in(Environment::open, |pair| {
         if !pair.are_peers()? {
             let (home, other) = (pair.home.ordinal(), pair.other.ordinal());
             let why = "needs two devices that can use each other's memory";
-            return Ok(Some(format!("{why}; {home} and {other} can not")));
+            return Ok(Some(format!("{why}; {home} and {other} cannot")));
         }
         run(pair)?;
         Ok(None)
     });
 }
 
-/// Runs in every place what may say why it can not.
+/// Runs in every place what may say why it cannot.
 #[track_caller]
 fn run_in(
     open: fn(Place) -> Result<Environment, Failure>,
@@ -104,9 +106,10 @@ fn run_at(
     Ok(None)
 }
 
-/// Only a running test can find out how many devices there are, and the harness of Rust knows no way for it to say that it did not
-/// run. `cargo xtask test-gpu` takes the first word behind the test's name for its result, so that is said there; not by
-/// `println!`, which the harness keeps to itself.
+/// Only a running test can find out how many devices there are, and the harness of Rust knows no
+/// way for it to say that it did not run. `cargo xtask test-gpu` takes the first word behind the
+/// test's name for its result, so that is said there; not by `println!`, which the harness keeps to
+/// itself.
 fn tell_ignored(why: &str) {
     let _unseen = writeln!(std::io::stdout(), "ignored, {why}");
     let _unseen = writeln!(std::io::stderr(), "NOT RUN: {why}");

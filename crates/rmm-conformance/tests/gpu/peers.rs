@@ -48,7 +48,8 @@ fn a_pool_is_granted_where_devices_are_peers_and_nowhere_else() {
     });
 }
 
-/// Copies as many words as there are from the device, on a stream of the device that is current. Waits for the copy.
+/// Copies as many words as there are from the device, on a stream of the device that is current.
+/// Waits for the copy.
 ///
 /// # Safety
 /// `source` names as many words, whose other uses are ordered with this place on the stream.
@@ -65,8 +66,8 @@ fn use_from_the_other(pair: &Pair, home: DevicePtr) -> Outcome {
     let (kernels, errors) = (pair.kernels()?, Counter::new(&own)?);
     let local = Block::allocate(&DEVICE, &kernels, &own, BLOCK_WORDS)?;
     let (from, to) = (own.as_ref(), errors.pointer());
-    // SAFETY: both blocks are as long and live until this returns, all else that uses them has completed, and this device may
-    // use both.
+    // SAFETY: both blocks are as long and live until this returns, all else that uses them has
+    // completed, and this device may use both.
     unsafe { kernels.check(from, home, BLOCK_WORDS, 100, to) }?;
     // SAFETY: as above.
     unsafe { copy::device_to_device(local.pointer(), home, LAYOUT.size(), from) }?;
@@ -101,7 +102,8 @@ fn a_granted_pool_is_read_and_written_by_another_device() {
     });
 }
 
-/// Fills the block and checks it at once, and again when both devices have done everything: whatever else writes to it shows.
+/// Fills the block and checks it at once, and again when both devices have done everything:
+/// whatever else writes to it shows.
 fn stays_intact<R: Resource>(pair: &Pair, block: &Block<'_, R>, errors: &Counter) -> Outcome {
     block.fill(500, 0)?;
     block.check(500, errors)?;
@@ -115,7 +117,8 @@ fn stays_intact<R: Resource>(pair: &Pair, block: &Block<'_, R>, errors: &Counter
 /// Enqueues work that writes to the block for some time yet.
 ///
 /// # Safety
-/// The block has [`BLOCK_WORDS`] words that the stream's device may use, and is not used otherwise before that work is done.
+/// The block has [`BLOCK_WORDS`] words that the stream's device may use, and is not used otherwise
+/// before that work is done.
 unsafe fn keep_busy(kernels: &Kernels, stream: &CudaStream, block: DevicePtr) -> Outcome {
     // SAFETY: the caller's contract.
     unsafe { kernels.fill(stream.as_ref(), block, BLOCK_WORDS, 900, SLOW) }?;
@@ -142,7 +145,8 @@ fn a_pool_of_the_driver_s_serves_streams_of_another_device_in_their_order() {
             given.check(700, &foreign_errors)?;
             foreign_errors.expect_none(&foreign, "memory for a stream of another device")?;
             let pointer = given.pointer();
-            // SAFETY: the block is as long, both devices may use it, and it is used no more before it is freed on this stream.
+            // SAFETY: the block is as long, both devices may use it, and it is used no more before
+            // it is freed on this stream.
             unsafe { keep_busy(&foreign_kernels, &foreign, pointer) }?;
             drop(given);
             let freed = CudaEvent::new()?;
@@ -182,7 +186,8 @@ fn a_pool_refuses_streams_of_another_device_and_waits_for_what_they_free() {
                     format!("{stream:?} of another device: {refused:?}")
                 })?;
             }
-            // SAFETY: the block is as long, both devices may use it, and it is used no more before it is freed on this stream.
+            // SAFETY: the block is as long, both devices may use it, and it is used no more before
+            // it is freed on this stream.
             unsafe { keep_busy(&foreign_kernels, &foreign, given) }?;
             // SAFETY: allocated above with this layout; its uses are on this stream.
             unsafe { pool.deallocate(foreign.as_ref(), given, LAYOUT) };

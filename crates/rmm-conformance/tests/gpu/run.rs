@@ -6,7 +6,8 @@ use std::sync::Once;
 use rmm_conformance::{Cell, Environment, Failure, Outcome, Place, ResourceChoice};
 use rmm_core::driver_in_context;
 
-/// Defines a test for each check of the suite, over pools of at most `$capacity` bytes and the resources without a limit.
+/// Defines a test for each check of the suite, over pools of at most `$capacity` bytes and the
+/// resources without a limit.
 macro_rules! conformance {
     ($capacity:expr; $($check:ident),* $(,)?) => {$(
         #[test]
@@ -53,8 +54,9 @@ macro_rules! conformance {
                         let bytes = $capacity.max(16 << 20);
                         ArenaMemoryResource::builder(upstream).arena_size(bytes).build()
                     };
-                    // Not the capacity of a pool, which can give pieces back and take others: where work is under way, memory that was
-                    // freed on several streams is divided by what is handed out before it is known to be one range.
+                    // Not the capacity of a pool, which can give pieces back and take others: where
+                    // work is under way, memory that was freed on several streams is divided by
+                    // what is handed out before it is known to be one range.
                     cell.run(None, arena, |subject| suite::$check(subject))
                 }
                 ResourceChoice::CudaAsync => {
@@ -71,8 +73,9 @@ macro_rules! conformance {
                     let pool = || {
                         PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()
                     };
-                    // Without a limit, of which blocks would have to use every byte: they lie where there was room, in one piece
-                    // of memory, and two halves of a block may be left in different places.
+                    // Without a limit, of which blocks would have to use every byte: they lie where
+                    // there was room, in one piece of memory, and two halves of a block may be left
+                    // in different places.
                     cell.run(None, pool, |subject| suite::$check(subject))
                 }
                 ResourceChoice::CudaAsyncView => {
@@ -131,8 +134,8 @@ pub(crate) fn in_every_cell(check: impl Fn(&Cell) -> Outcome) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Runs a check of something that is built on the resource once in every place where the resource was chosen and is supported, and
-/// panics with what is wrong.
+/// Runs a check of something that is built on the resource once in every place where the resource
+/// was chosen and is supported, and panics with what is wrong.
 #[track_caller]
 pub(crate) fn in_places_with(resource: ResourceChoice, check: impl Fn(&Environment) -> Outcome) {
     let cells = Cell::selected().unwrap_or_else(|failure| panic!("{failure}"));
@@ -153,8 +156,8 @@ pub(crate) fn in_places_with(resource: ResourceChoice, check: impl Fn(&Environme
     }
 }
 
-/// Runs a check that is about no stream or resource in particular in every place that the environment chooses, and panics with
-/// what is wrong.
+/// Runs a check that is about no stream or resource in particular in every place that the
+/// environment chooses, and panics with what is wrong.
 #[track_caller]
 pub(crate) fn in_every_place(check: impl Fn() -> Outcome) {
     in_every_environment(|_| check());
@@ -172,7 +175,8 @@ pub(crate) fn in_every_environment_unwatched(check: impl Fn(&Environment) -> Out
     open_every_place(Environment::open_unwatched, check);
 }
 
-/// As [`in_every_place`], for checks of what a driver answers to misuse, which the software device would tell as such.
+/// As [`in_every_place`], for checks of what a driver answers to misuse, which the software device
+/// would tell as such.
 #[track_caller]
 pub(crate) fn in_every_place_unwatched(check: impl Fn() -> Outcome) {
     open_every_place(Environment::open_unwatched, |_| check());
@@ -196,7 +200,7 @@ fn open_every_place(
     }
 }
 
-/// Says once on which device this is. That it can not be opened is for the check to say.
+/// Says once on which device this is. That it cannot be opened is for the check to say.
 fn announce(cell: Cell) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -10,8 +10,9 @@ impl DeviceBuffer {
     const ORIGIN: &'static str = "DeviceBuffer";
 
     fn memory(&self) -> Memory<'_> {
-        // SAFETY: the block has so many bytes, and its order knows all uses. It lives as long as it is borrowed, and views of it
-        // are made from a shared borrow to be read, from an exclusive one to be written.
+        // SAFETY: the block has so many bytes, and its order knows all uses. It lives as long as it
+        // is borrowed, and views of it are made from a shared borrow to be read, from an exclusive
+        // one to be written.
         unsafe { Memory::new(self.block.order(), self.resource(), self.as_ptr(), self.len) }
     }
 
@@ -25,7 +26,8 @@ impl DeviceBuffer {
         DeviceSliceMut::from_memory(self.memory())
     }
 
-    /// Has the bytes read by work that the caller enqueues on `stream`, see [`DeviceSlice::use_on`].
+    /// Has the bytes read by work that the caller enqueues on `stream`, see
+    /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
     /// If the driver refuses.
@@ -36,7 +38,8 @@ impl DeviceBuffer {
         self.as_slice().use_on(stream)
     }
 
-    /// Has the bytes read and written by work that the caller enqueues on `stream`, see [`DeviceSlice::use_on`].
+    /// Has the bytes read and written by work that the caller enqueues on `stream`, see
+    /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
     /// If the driver refuses.
@@ -50,29 +53,30 @@ impl DeviceBuffer {
     /// Overwrites the first bytes with `bytes`, on the buffer's own stream; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more bytes than the buffer's length; whatever the
-    /// copy reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more bytes than the
+    /// buffer's length; whatever the copy reports.
     pub fn copy_from_slice(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let range = resolve(Self::ORIGIN, &(..bytes.len()), self.len)?;
         self.memory().part(range).write(bytes, self.stream().as_ref())
     }
 
-    /// Overwrites the first bytes with those of another container, in the order of the buffer's own stream.
+    /// Overwrites the first bytes with those of another container, in the order of the buffer's own
+    /// stream.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more bytes than the buffer's length; whatever the
-    /// copy reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more bytes than the
+    /// buffer's length; whatever the copy reports.
     pub fn copy_from(&mut self, source: DeviceSlice<'_, u8>) -> Result<(), Error> {
         let range = resolve(Self::ORIGIN, &(..source.len()), self.len)?;
         self.memory().part(range).copy_from(source.memory(), self.stream().as_ref())
     }
 
-    /// Copies the first bytes to the host, after all that was enqueued on `stream` and on the buffer's own stream so far; complete on
-    /// return.
+    /// Copies the first bytes to the host, after all that was enqueued on `stream` and on the
+    /// buffer's own stream so far; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `bytes` is longer than the buffer; whatever the copy
-    /// reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `bytes` is longer than the
+    /// buffer; whatever the copy reports.
     pub fn copy_to_slice<'a>(
         &self,
         bytes: &mut [u8],

@@ -4,8 +4,8 @@
 use rmm_core::sys::CuResult;
 use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamId, StreamRef};
 
-/// Whether waits for the stream, or on it, would become part of a graph or spoil one: it is being captured, or blocks with one that
-/// is. To ask spoils nothing.
+/// Whether waits for the stream, or on it, would become part of a graph or spoil one: it is being
+/// captured, or blocks with one that is. To ask spoils nothing.
 pub(crate) fn is_capturing(stream: StreamRef<'_>) -> Result<bool, Error> {
     match stream.is_capturing() {
         Err(error) if error.code() == Some(CuResult::STREAM_CAPTURE_IMPLICIT) => Ok(true),
@@ -13,7 +13,8 @@ pub(crate) fn is_capturing(stream: StreamRef<'_>) -> Result<bool, Error> {
     }
 }
 
-/// A stream at the moment of its use: default streams mean others in other contexts, and the per-thread one on other threads.
+/// A stream at the moment of its use: default streams mean others in other contexts, and the
+/// per-thread one on other threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     stream: CudaStream,
@@ -36,7 +37,8 @@ impl Place {
         Self { stream: stream.to_owned(), id: stream.id(), context, is_captured: false }
     }
 
-    /// As [`new`](Self::new), for a use, which becomes part of a graph if the stream is being captured.
+    /// As [`new`](Self::new), for a use, which becomes part of a graph if the stream is being
+    /// captured.
     pub(crate) fn of_use(stream: StreamRef<'_>, context: Context, is_captured: bool) -> Self {
         Self { is_captured, ..Self::new(stream, context) }
     }
@@ -54,7 +56,8 @@ impl Place {
         &self.stream
     }
 
-    /// The stream, unless it is the default stream of another thread, which can not be named from this one.
+    /// The stream, unless it is the default stream of another thread, which cannot be named from
+    /// this one.
     pub(crate) fn reachable(&self) -> Option<StreamRef<'_>> {
         let stream = self.stream.as_ref();
         (stream.id() == self.id).then_some(stream)
@@ -63,12 +66,13 @@ impl Place {
     /// An event behind all that was enqueued on the stream so far.
     pub(crate) fn end(&self) -> Result<CudaEvent, Error> {
         let _context = self.context.enter()?;
-        // Whatever is put on the legacy stream is behind the default streams of all threads: it "synchronizes with all other streams in
-        // the same CUcontext except for non-blocking streams" (CUDA driver API, "Stream synchronization behavior"), and the per-thread
-        // default stream "will synchronize with the legacy stream". This relies on that to hold for work that is pending on the stream
-        // of a thread that has ended, of which the documentation says nothing. The probe
-        // `the_legacy_stream_waits_for_the_stream_of_a_thread_that_has_ended` of `rmm-conformance` asks the driver. The event does not
-        // delay the host.
+        // Whatever is put on the legacy stream is behind the default streams of all threads: it
+        // "synchronizes with all other streams in the same CUcontext except for non-blocking
+        // streams" (CUDA driver API, "Stream synchronization behavior"), and the per-thread default
+        // stream "will synchronize with the legacy stream". This relies on that to hold for work
+        // that is pending on the stream of a thread that has ended, of which the documentation says
+        // nothing. The probe `the_legacy_stream_waits_for_the_stream_of_a_thread_that_has_ended` of
+        // `rmm-conformance` asks the driver. The event does not delay the host.
         self.reachable().unwrap_or(StreamRef::legacy()).record_event()
     }
 
@@ -89,7 +93,8 @@ impl Place {
         is_capturing(self.reachable().unwrap_or(StreamRef::legacy()))
     }
 
-    /// Whether the use became part of a graph, and the stream is still being captured as far as can be told.
+    /// Whether the use became part of a graph, and the stream is still being captured as far as can
+    /// be told.
     pub(crate) fn is_being_captured(&self) -> bool {
         self.is_captured && self.is_capturing().unwrap_or(true)
     }

@@ -27,7 +27,8 @@ pub(super) struct Use<S, M> {
     range: Range<usize>,
     access: Access,
     pub(super) lasts: Lasts,
-    /// Whether the mark is behind all of its work. Others who share the memory must not take it off the list before.
+    /// Whether the mark is behind all of its work. Others who share the memory must not take it off
+    /// the list before.
     is_over: bool,
     pub(super) mark: M,
 }
@@ -54,13 +55,14 @@ impl<S: PartialEq, M> Use<S, M> {
     }
 }
 
-/// The outstanding uses. None is ever forgotten that a later use, in conflict with it, would not be ordered behind by waiting for
-/// those that are kept.
+/// The outstanding uses. None is ever forgotten that a later use, in conflict with it, would not be
+/// ordered behind by waiting for those that are kept.
 #[derive(Debug)]
 pub(super) struct Uses<S, M> {
     list: Vec<Use<S, M>>,
     last: u64,
-    /// A mark that nobody needs any more, to be set anew: to make one and to destroy it costs more than to set it.
+    /// A mark that nobody needs any more, to be set anew: to make one and to destroy it costs more
+    /// than to set it.
     spare: Option<M>,
     /// The streams of uses that are off the list.
     gone: Vec<S>,
@@ -93,8 +95,8 @@ impl<S: PartialEq, M> Uses<S, M> {
         self.list.iter().filter(move |other| other.conflicts(range, access))
     }
 
-    /// Forgets the uses within `range` that conflict with a use of all of it: everybody to come is ordered behind that one, which is
-    /// behind them.
+    /// Forgets the uses within `range` that conflict with a use of all of it: everybody to come is
+    /// ordered behind that one, which is behind them.
     pub(super) fn settle(&mut self, range: &Range<usize>, access: Access) {
         self.take_off(|other| other.is_within(range) && other.conflicts(range, access));
     }
@@ -109,7 +111,8 @@ impl<S: PartialEq, M> Uses<S, M> {
         }
     }
 
-    /// The streams of uses that are off the list, to be dropped where that may call whoever watches them.
+    /// The streams of uses that are off the list, to be dropped where that may call whoever watches
+    /// them.
     pub(super) fn take_gone(&mut self) -> Vec<S> {
         std::mem::take(&mut self.gone)
     }
@@ -119,8 +122,8 @@ impl<S: PartialEq, M> Uses<S, M> {
         self.spare.take()
     }
 
-    /// Notes a use that is ordered behind all that it conflicts with, and returns its number, or `None` if it is covered by one that
-    /// goes on.
+    /// Notes a use that is ordered behind all that it conflicts with, and returns its number, or
+    /// `None` if it is covered by one that goes on.
     pub(super) fn note(
         &mut self,
         stream: S,
@@ -130,7 +133,8 @@ impl<S: PartialEq, M> Uses<S, M> {
         mark: M,
     ) -> Option<u64> {
         if access == Access::Write {
-            // Whoever is ordered behind this one is behind them too. Those who read beside it were behind them by themselves.
+            // Whoever is ordered behind this one is behind them too. Those who read beside it were
+            // behind them by themselves.
             self.settle(&range, access);
         }
         let goes_on = |other: &Use<S, M>| {
@@ -150,7 +154,8 @@ impl<S: PartialEq, M> Uses<S, M> {
         Some(self.note_beside(stream, range, access, lasts, mark))
     }
 
-    /// Notes a use that nobody is ordered behind by waiting for another, nor the other way round, and returns its number.
+    /// Notes a use that nobody is ordered behind by waiting for another, nor the other way round,
+    /// and returns its number.
     pub(super) fn note_beside(
         &mut self,
         stream: S,
@@ -174,17 +179,20 @@ impl<S: PartialEq, M> Uses<S, M> {
         found.map(|found| &mut found.stream)
     }
 
-    /// The work of a use that lasts once is enqueued, before `mark`, which is behind all marks of its stream that were set before.
+    /// The work of a use that lasts once is enqueued, before `mark`, which is behind all marks of
+    /// its stream that were set before.
     pub(super) fn set_mark(&mut self, number: u64, mark: M) {
         let is_meant = |other: &Use<S, M>| other.number == number && other.lasts == Lasts::Once;
         if let Some(at) = self.list.iter().position(is_meant) {
-            // Among the uses that are over the order of the list is that of their marks: `merge` relies on it.
+            // Among the uses that are over the order of the list is that of their marks: `merge`
+            // relies on it.
             let found = self.list.remove(at);
             self.list.push(Use { mark, is_over: true, ..found });
         }
     }
 
-    /// Joins the uses of one kind on one stream to one, which ends where the last of them does and takes in what is between.
+    /// Joins the uses of one kind on one stream to one, which ends where the last of them does and
+    /// takes in what is between.
     fn merge(&mut self) {
         let mut merged: Vec<Use<S, M>> = Vec::new();
         // From the last one on, so that the marks that stay are the latest.
@@ -309,7 +317,8 @@ mod tests {
         assert_eq!(first.collect::<Vec<_>>(), [2], "the mark behind both is kept");
     }
 
-    /// Notes uses on another stream, each at a place of its own, until those of stream `a` are merged.
+    /// Notes uses on another stream, each at a place of its own, until those of stream `a` are
+    /// merged.
     fn note_many(uses: &mut Uses<char, i32>) {
         for at in 0..=DETAILED {
             let at = 1000 + 10 * at;

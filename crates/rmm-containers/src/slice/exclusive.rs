@@ -11,7 +11,8 @@ use super::{DeviceSlice, OnStream, check_cast, describe};
 use crate::memory::{Memory, check_lengths, resolve};
 use crate::order::Access;
 
-/// Elements in memory that devices can use, borrowed from a container to be changed: a `&mut [T]` that the host can not look into.
+/// Elements in memory that devices can use, borrowed from a container to be changed: a `&mut [T]`
+/// that the host cannot look into.
 ///
 /// Split, it lets several streams write one container, without waiting for each other:
 ///
@@ -32,7 +33,7 @@ use crate::order::Access;
 /// # }
 /// ```
 ///
-/// The halves can not meet, nor can the container be used beside them:
+/// The halves cannot meet, nor can the container be used beside them:
 ///
 /// ```compile_fail,E0499
 /// # fn main() -> Result<(), rmm_core::Error> {
@@ -54,10 +55,10 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     const ORIGIN: &'static str = "DeviceSliceMut";
 
     /// # Invariant
-    /// To be kept by the caller: the memory holds elements of `T`, one after another, aligned for them, and nobody else uses it for as
-    /// long as `'a`.
+    /// To be kept by the caller: the memory holds elements of `T`, one after another, aligned for
+    /// them, and nobody else uses it for as long as `'a`.
     pub(crate) fn from_memory(memory: Memory<'a>) -> Self {
-        const { assert!(size_of::<T>() > 0, "elements without size can not be counted") };
+        const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
         Self { memory, elements: PhantomData }
     }
 
@@ -93,7 +94,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// The elements of a range.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if it does not lie within, or ends before it begins.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if it does not lie within, or
+    /// ends before it begins.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self, Error> {
         let range = resolve(Self::ORIGIN, &range, self.len())?;
         let bytes = range.start * size_of::<T>()..range.end * size_of::<T>();
@@ -123,7 +125,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// Copies the elements from the host; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is not as long; whatever the driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is not as long;
+    /// whatever the driver reports.
     pub fn copy_from_slice<'s>(
         &mut self,
         source: &[T],
@@ -133,9 +136,11 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self.memory.write(bytemuck::cast_slice(source), stream.into())
     }
 
-    /// Copies the elements from the host in the order of `stream`, which may be after the call: the source is there for good.
+    /// Copies the elements from the host in the order of `stream`, which may be after the call: the
+    /// source is there for good.
     ///
-    /// What is not there for good can not be named here, since the stream may come to it when it is gone:
+    /// What is not there for good cannot be named here, since the stream may come to it when it is
+    /// gone:
     ///
     /// ```compile_fail,E0597
     /// # fn main() -> Result<(), rmm_core::Error> {
@@ -158,11 +163,13 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self.memory.write_static(bytemuck::cast_slice(source), stream.into())
     }
 
-    /// Copies the elements from other memory that the device can use, another container's or a [`HostVec`](crate::HostVec)'s, in the order
-    /// of `stream`, and in that of what was done to either on other streams.
+    /// Copies the elements from other memory that the device can use, another container's or a
+    /// [`HostVec`](crate::HostVec)'s, in the order of `stream`, and in that of what was done to
+    /// either on other streams.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is not as long; whatever the driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is not as long;
+    /// whatever the driver reports.
     pub fn copy_from<'s>(
         &mut self,
         source: DeviceSlice<'_, T>,
@@ -172,7 +179,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self.memory.copy_from(source.memory(), stream.into())
     }
 
-    /// Sets every element to `value`, bit by bit, in the order of `stream`. The value travels with the call.
+    /// Sets every element to `value`, bit by bit, in the order of `stream`. The value travels with
+    /// the call.
     ///
     /// One call of the driver for elements of up to 4 bytes, a few more for larger ones.
     ///
@@ -190,7 +198,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self.memory.fill(0, stream.into())
     }
 
-    /// Has the elements read and written by work that the caller enqueues on `stream`, as [`DeviceSlice::use_on`].
+    /// Has the elements read and written by work that the caller enqueues on `stream`, as
+    /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
     /// If the driver refuses.

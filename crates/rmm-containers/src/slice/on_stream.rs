@@ -8,12 +8,14 @@ use crate::memory::Memory;
 
 /// Elements that work on one stream may use: what kernels are given.
 ///
-/// Work that is enqueued on [`stream`](Self::stream) with [`as_ptr`](Self::as_ptr) while this lives is ordered behind what was done to
-/// the elements before, and those who use, move or free them later wait for it. That is noted in the container already: nothing depends
-/// on when, or whether, this is dropped. It can not be sent to another thread, where the stream may mean another one.
+/// Work that is enqueued on [`stream`](Self::stream) with [`as_ptr`](Self::as_ptr) while this lives
+/// is ordered behind what was done to the elements before, and those who use, move or free them
+/// later wait for it. That is noted in the container already: nothing depends on when, or whether,
+/// this is dropped. It cannot be sent to another thread, where the stream may mean another one.
 ///
-/// One that is made while the stream is being captured is ordered behind others in the graph. Work that is enqueued with it after the
-/// capture is waited for as any other, but is behind nothing that was done outside the graph: ask for another one then.
+/// One that is made while the stream is being captured is ordered behind others in the graph. Work
+/// that is enqueued with it after the capture is waited for as any other, but is behind nothing
+/// that was done outside the graph: ask for another one then.
 ///
 /// ```
 /// use rmm_containers::DeviceUVector;

@@ -20,7 +20,8 @@ impl<T: Pod> DeviceUVector<T> {
         DeviceSliceMut::from_memory(self.buffer.as_slice_mut().into_memory())
     }
 
-    /// Has the elements read by work that the caller enqueues on `stream`, see [`DeviceSlice::use_on`].
+    /// Has the elements read by work that the caller enqueues on `stream`, see
+    /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
     /// If the driver refuses.
@@ -31,7 +32,8 @@ impl<T: Pod> DeviceUVector<T> {
         self.as_slice().use_on(stream)
     }
 
-    /// Has the elements read and written by work that the caller enqueues on `stream`, see [`DeviceSlice::use_on`].
+    /// Has the elements read and written by work that the caller enqueues on `stream`, see
+    /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
     /// If the driver refuses.
@@ -50,11 +52,12 @@ impl<T: Pod> DeviceUVector<T> {
         Ok(self.as_slice().slice(index..=index)?.as_ptr())
     }
 
-    /// The element at `index`, copied to the host after all that was enqueued on `stream` and on the vector's own stream so far; complete
-    /// on return.
+    /// The element at `index`, copied to the host after all that was enqueued on `stream` and on
+    /// the vector's own stream so far; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the
+    /// driver reports.
     pub fn element<'s>(&self, index: usize, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
         self.as_slice().element(index, stream)
     }
@@ -76,8 +79,8 @@ impl<T: Pod> DeviceUVector<T> {
         self.element(self.len().checked_sub(1).ok_or_else(none)?, stream)
     }
 
-    /// Sets the element at `index`, in the order of the vector's stream: not complete on return. The value travels with the call, bit by
-    /// bit, so nothing has to outlive it.
+    /// Sets the element at `index`, in the order of the vector's stream: not complete on return.
+    /// The value travels with the call, bit by bit, so nothing has to outlive it.
     ///
     /// ```
     /// use rmm_containers::DeviceUVector;
@@ -95,7 +98,8 @@ impl<T: Pod> DeviceUVector<T> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the
+    /// driver reports.
     pub fn set_element_async(&mut self, index: usize, value: T) -> Result<(), Error> {
         self.on_own(index, |element, stream| element.fill(value, stream))
     }
@@ -125,7 +129,8 @@ impl<T: Pod> DeviceUVector<T> {
         work(&mut self.as_slice_mut().slice(index..=index)?, stream.as_ref())
     }
 
-    /// Sets every element to `value`, in the order of the vector's stream, see [`DeviceSliceMut::fill`].
+    /// Sets every element to `value`, in the order of the vector's stream, see
+    /// [`DeviceSliceMut::fill`].
     ///
     /// # Errors
     /// If the driver refuses.
@@ -137,28 +142,30 @@ impl<T: Pod> DeviceUVector<T> {
     /// Overwrites the first elements, on the vector's own stream; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the vector's length; whatever the copy
-    /// reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the
+    /// vector's length; whatever the copy reports.
     pub fn copy_from_slice(&mut self, elements: &[T]) -> Result<(), Error> {
         resolve(Self::ORIGIN, &(..elements.len()), self.len())?;
         self.buffer.copy_from_slice(bytemuck::cast_slice(elements))
     }
 
-    /// Overwrites the first elements with those of another container, in the order of the vector's own stream.
+    /// Overwrites the first elements with those of another container, in the order of the vector's
+    /// own stream.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the vector's length; whatever the copy
-    /// reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the
+    /// vector's length; whatever the copy reports.
     pub fn copy_from(&mut self, source: DeviceSlice<'_, T>) -> Result<(), Error> {
         let stream = self.stream().clone();
         self.as_slice_mut().slice(..source.len())?.copy_from(source, &stream)
     }
 
-    /// Copies the first elements to the host, after all that was enqueued on `stream` and on the vector's own stream so far; complete on
-    /// return.
+    /// Copies the first elements to the host, after all that was enqueued on `stream` and on the
+    /// vector's own stream so far; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is longer than the vector; whatever the copy reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is longer than the
+    /// vector; whatever the copy reports.
     pub fn copy_to_slice<'s>(
         &self,
         target: &mut [T],
@@ -167,7 +174,8 @@ impl<T: Pod> DeviceUVector<T> {
         self.as_slice().slice(..target.len())?.copy_to_slice(target, stream)
     }
 
-    /// The elements, copied to the host after all that was enqueued on `stream` and on the vector's own stream so far.
+    /// The elements, copied to the host after all that was enqueued on `stream` and on the vector's
+    /// own stream so far.
     ///
     /// # Errors
     /// Whatever the copy reports.

@@ -1,6 +1,7 @@
 //! RMM's names for references to resources.
 //!
-//! `Async` in a name means stream-ordered, as in RMM; without it only the synchronous calls are known.
+//! `Async` in a name means stream-ordered, as in RMM; without it only the synchronous calls are
+//! known.
 
 use super::{ResourceRef, SyncResourceRef};
 use crate::{DeviceAccessible, HostAccessible, HostDeviceAccessible};
@@ -20,10 +21,11 @@ use crate::{DeviceAccessible, HostAccessible, HostDeviceAccessible};
 #[doc(alias = "rmm::device_resource_ref")]
 pub type DeviceResourceRef<'a> = SyncResourceRef<'a, DeviceAccessible>;
 
-/// A borrowed resource whose memory work on the device may use; in stream order. What RMM's functions that allocate take.
+/// A borrowed resource whose memory work on the device may use; in stream order. What RMM's
+/// functions that allocate take.
 ///
-/// A function that keeps the resource, as one that returns a container or builds a pool does, asks for an owned handle
-/// ([`try_to_owned`](ResourceRef::try_to_owned)):
+/// A function that keeps the resource, as one that returns a container or builds a pool does, asks
+/// for an owned handle ([`try_to_owned`](ResourceRef::try_to_owned)):
 ///
 /// ```
 /// use rmm_adaptors::PoolMemoryResource;
@@ -75,7 +77,8 @@ pub type HostAsyncResourceRef<'a> = ResourceRef<'a, HostAccessible>;
 
 /// A borrowed resource whose memory the host and work on the device may use; synchronous.
 ///
-/// It becomes a [`DeviceResourceRef`] or a [`HostResourceRef`] by `into`, and they do not become it:
+/// It becomes a [`DeviceResourceRef`] or a [`HostResourceRef`] by `into`, and they do not become
+/// it:
 ///
 /// ```compile_fail,E0277
 /// fn widen(device: rmm_core::DeviceResourceRef<'_>) -> rmm_core::HostDeviceResourceRef<'_> {
@@ -85,7 +88,8 @@ pub type HostAsyncResourceRef<'a> = ResourceRef<'a, HostAccessible>;
 #[doc(alias = "rmm::host_device_resource_ref")]
 pub type HostDeviceResourceRef<'a> = SyncResourceRef<'a, HostDeviceAccessible>;
 
-/// A borrowed resource whose memory the host and work on the device may use; in stream order. It becomes each of the others here:
+/// A borrowed resource whose memory the host and work on the device may use; in stream order. It
+/// becomes each of the others here:
 ///
 /// ```
 /// use rmm_core::{DeviceAsyncResourceRef, HostAsyncResourceRef, HostDeviceAsyncResourceRef, HostResourceRef};
@@ -101,7 +105,8 @@ pub type HostDeviceResourceRef<'a> = SyncResourceRef<'a, HostDeviceAccessible>;
 #[doc(alias = "rmm::host_device_async_resource_ref")]
 pub type HostDeviceAsyncResourceRef<'a> = ResourceRef<'a, HostDeviceAccessible>;
 
-// What RMM asserts of its own: both become either, in both families, and the stream-ordered ones the synchronous ones.
+// What RMM asserts of its own: both become either, in both families, and the stream-ordered ones
+// the synchronous ones.
 const _: () = {
     const fn becomes<F, T: From<F>>() {}
     const fn crosses_threads<T: Send + Sync>() {}

@@ -10,7 +10,8 @@ use crate::{
     Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy, SyncResourceRef,
 };
 
-/// An owned resource of any type, whose memory has every property in the set `S`. Clones are the same resource.
+/// An owned resource of any type, whose memory has every property in the set `S`. Clones are the
+/// same resource.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -36,7 +37,8 @@ use crate::{
 /// # }
 /// ```
 ///
-/// What the type knows of the memory can be made less, which costs nothing, and more, which asks the resource:
+/// What the type knows of the memory can be made less, which costs nothing, and more, which asks
+/// the resource:
 ///
 /// ```
 /// use rmm_core::{AnyResource, DeviceAccessible, HostAccessible};
@@ -45,7 +47,7 @@ use crate::{
 /// let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
 /// let some = device.narrow::<()>();
 /// let device = some.try_widen::<DeviceAccessible>().expect("it is the device's");
-/// let refused = device.try_widen::<HostAccessible>().expect_err("the host can not read it");
+/// let refused = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
 /// assert!(refused.is_equal(&CudaMemoryResource::new())); // given back as it was
 /// ```
 #[doc(alias = "cuda::mr::any_resource")]
@@ -58,10 +60,12 @@ pub struct AnyResource<S: PropertySet = DeviceAccessible> {
 }
 
 impl<S: PropertySet> AnyResource<S> {
-    /// Takes the resource in: one allocation on the host's heap, or none if it is an `AnyResource` itself.
+    /// Takes the resource in: one allocation on the host's heap, or none if it is an `AnyResource`
+    /// itself.
     ///
-    /// Of a pointer to a handle (`&'static R`, `Box<R>`, `Arc<R>`, a reference of erased type) it takes in a clone of the handle, so that
-    /// the pointer changes neither what the result equals nor the type that [`downcast_ref`](Self::downcast_ref) finds.
+    /// Of a pointer to a handle (`&'static R`, `Box<R>`, `Arc<R>`, a reference of erased type) it
+    /// takes in a clone of the handle, so that the pointer changes neither what the result equals
+    /// nor the type that [`downcast_ref`](Self::downcast_ref) finds.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -144,7 +148,8 @@ impl<S: PropertySet> AnyResource<S> {
         if self.has_all::<T>() { Ok(AnyResource::from_shared(self.shared)) } else { Err(self) }
     }
 
-    /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    /// Whether memory from one may be freed by the other, which may be of any type, owned or
+    /// borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         is_same(&*self.shared.0, other.into().as_erased())

@@ -11,7 +11,8 @@ use crate::{
     SyncResourceRef,
 };
 
-/// An owned resource of any type, as [`AnyResource`], of which only the synchronous calls are known.
+/// An owned resource of any type, as [`AnyResource`], of which only the synchronous calls are
+/// known.
 ///
 /// ```
 /// use rmm_core::{AnyResource, AnySyncResource};
@@ -97,7 +98,8 @@ impl<S: PropertySet> AnySyncResource<S> {
         if self.has_all::<T>() { Ok(AnySyncResource::from_shared(self.shared)) } else { Err(self) }
     }
 
-    /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    /// Whether memory from one may be freed by the other, which may be of any type, owned or
+    /// borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         is_same(&*self.shared.0, other.into().as_erased())

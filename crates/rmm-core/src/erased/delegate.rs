@@ -2,8 +2,9 @@
 
 /// Implements `SyncResource` for a type by that of `$target`, an expression of the value `$this`.
 ///
-/// The tail says what the type is and knows: `pointee`, a pointer to `$target`, or `pointee of S`, one that still knows the property
-/// set `S` of it; and `handle`, what an owned handle to it is, if not that of `$target`.
+/// The tail says what the type is and knows: `pointee`, a pointer to `$target`, or `pointee of S`,
+/// one that still knows the property set `S` of it; and `handle`, what an owned handle to it is, if
+/// not that of `$target`.
 macro_rules! delegate_sync {
     ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, pointee $(of $set:ident)?) => {
         delegate_sync!(
@@ -11,8 +12,8 @@ macro_rules! delegate_sync {
         );
     };
     ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, pointee $(of $set:ident)?, handle $handle:expr) => {
-        // SAFETY: every call goes to the one resource inside, which keeps the contract; what else is told of its memory was checked
-        // when it was taken in.
+        // SAFETY: every call goes to the one resource inside, which keeps the contract; what else
+        // is told of its memory was checked when it was taken in.
         unsafe impl<$($generics)*> $crate::SyncResource for $type {
             fn allocate_sync(
                 &self,

@@ -10,8 +10,9 @@ use super::{
 };
 use crate::{Resource, SyncResource};
 
-/// The resource, and the way from a reference to it back to another owner: so that each [`ResourceRef`](crate::ResourceRef) of an
-/// [`AnyResource`] can be made an owned resource again, whatever the resource's type.
+/// The resource, and the way from a reference to it back to another owner: so that each
+/// [`ResourceRef`](crate::ResourceRef) of an [`AnyResource`] can be made an owned resource again,
+/// whatever the resource's type.
 pub(super) struct Held<R> {
     resource: R,
     this: Weak<Self>,

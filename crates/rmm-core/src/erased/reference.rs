@@ -12,7 +12,8 @@ use crate::{
     SyncResourceRef,
 };
 
-/// A borrowed resource of any type, whose memory has every property in the set `S`. Copying it costs nothing.
+/// A borrowed resource of any type, whose memory has every property in the set `S`. Copying it
+/// costs nothing.
 ///
 /// The resource's type has to borrow nothing, so that the reference can be asked for it.
 ///
@@ -91,11 +92,12 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         downcast(self.resource.as_dyn())
     }
 
-    /// An owned resource that is the same as this one, if it can be had: for a function that takes a reference and returns a container, or
-    /// builds a pool over the resource.
+    /// An owned resource that is the same as this one, if it can be had: for a function that takes
+    /// a reference and returns a container, or builds a pool over the resource.
     ///
     /// Every [`AnyResource`] gives one, and so does every resource whose type is a handle
-    /// ([`to_any`](Resource::to_any)): all that this library has, but for adapters that only wrap another.
+    /// ([`to_any`](Resource::to_any)): all that this library has, but for adapters that only wrap
+    /// another.
     ///
     /// ```
     /// use rmm_core::{AnyResource, DeviceAsyncResourceRef, Error};
@@ -110,8 +112,9 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no handle: the reference may then outlive all
-    /// that it is known to borrow from, so only its owner can give it away.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no
+    /// handle: the reference may then outlive all that it is known to borrow from, so only its
+    /// owner can give it away.
     #[doc(alias = "cuda::mr::any_resource")]
     pub fn try_to_owned(self) -> Result<AnyResource<S>, Error> {
         let owned = self.resource.to_any().ok_or_else(|| not_a_handle(self.resource))?;
@@ -129,7 +132,8 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         self.resource.upstream_resource()
     }
 
-    /// The resource, known to have the properties of a smaller set; with [`try_widen`](Self::try_widen) it gets them back.
+    /// The resource, known to have the properties of a smaller set; with
+    /// [`try_widen`](Self::try_widen) it gets them back.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, HostAccessible, ResourceRef};
@@ -154,7 +158,8 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         if self.has_all::<T>() { Ok(ResourceRef::from_erased(self.resource)) } else { Err(self) }
     }
 
-    /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    /// Whether memory from one may be freed by the other, which may be of any type, owned or
+    /// borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         is_same(self.resource, other.into().as_erased())

@@ -10,7 +10,8 @@ use crate::{
     SyncResource,
 };
 
-/// A borrowed resource of any type, as [`ResourceRef`], of which only the synchronous calls are known.
+/// A borrowed resource of any type, as [`ResourceRef`], of which only the synchronous calls are
+/// known.
 ///
 /// ```
 /// use rmm_core::{DeviceAsyncResourceRef, DeviceResourceRef};
@@ -31,7 +32,8 @@ pub struct SyncResourceRef<'a, S: PropertySet = DeviceAccessible> {
 }
 
 impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
-    /// Borrows the resource; what is inside, if it is an [`AnySyncResource`](crate::AnySyncResource).
+    /// Borrows the resource; what is inside, if it is an
+    /// [`AnySyncResource`](crate::AnySyncResource).
     pub fn new<R>(resource: &'a R) -> Self
     where
         R: SyncResource + PartialEq + 'static,
@@ -54,11 +56,12 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         downcast(self.resource.as_dyn())
     }
 
-    /// An owned resource that is the same as this one, if it can be had: for a function that takes a reference and returns a container, or
-    /// builds a pool over the resource.
+    /// An owned resource that is the same as this one, if it can be had: for a function that takes
+    /// a reference and returns a container, or builds a pool over the resource.
     ///
     /// Every [`AnySyncResource`] gives one, and so does every resource whose type is a handle
-    /// ([`to_any_sync`](SyncResource::to_any_sync)): all that this library has, but for adapters that only wrap another.
+    /// ([`to_any_sync`](SyncResource::to_any_sync)): all that this library has, but for adapters
+    /// that only wrap another.
     ///
     /// ```
     /// use rmm_core::{AnySyncResource, DeviceResourceRef, Error};
@@ -73,8 +76,9 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no handle: the reference may then outlive all
-    /// that it is known to borrow from, so only its owner can give it away.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no
+    /// handle: the reference may then outlive all that it is known to borrow from, so only its
+    /// owner can give it away.
     #[doc(alias = "cuda::mr::any_resource")]
     pub fn try_to_owned(self) -> Result<AnySyncResource<S>, Error> {
         let owned = self.resource.to_any_sync().ok_or_else(|| not_a_handle(self.resource))?;
@@ -92,7 +96,8 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         self.resource.upstream_resource()
     }
 
-    /// The resource, known to have the properties of a smaller set; with [`try_widen`](Self::try_widen) it gets them back.
+    /// The resource, known to have the properties of a smaller set; with
+    /// [`try_widen`](Self::try_widen) it gets them back.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, HostAccessible, SyncResourceRef};
@@ -121,7 +126,8 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         }
     }
 
-    /// Whether memory from one may be freed by the other, which may be of any type, owned or borrowed.
+    /// Whether memory from one may be freed by the other, which may be of any type, owned or
+    /// borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         is_same(self.resource, other.into().as_erased())

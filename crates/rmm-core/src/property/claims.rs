@@ -50,7 +50,8 @@ impl fmt::Display for PropertyId {
     }
 }
 
-/// Takes what a resource tells of its memory, in [`SyncResource::properties`](crate::SyncResource::properties).
+/// Takes what a resource tells of its memory, in
+/// [`SyncResource::properties`](crate::SyncResource::properties).
 ///
 /// Only what the resource's type claims can be told:
 ///
@@ -88,8 +89,8 @@ impl Claims<'_> {
         ClaimsOf { query: self.0.reborrow(), resource }
     }
 
-    /// Tells of the properties that every one of some resources has: for a resource that hands out memory of each of them. Of their values
-    /// a [`MemoryKind`] is told that is the same for all.
+    /// Tells of the properties that every one of some resources has: for a resource that hands out
+    /// memory of each of them. Of their values a [`MemoryKind`] is told that is the same for all.
     pub fn common_to<'r>(&mut self, resources: impl IntoIterator<Item = &'r dyn SyncResource>) {
         let mut resources = resources.into_iter();
         if let Query::Value(_) = self.0 {

@@ -4,10 +4,11 @@ use std::fmt::Debug;
 
 use super::{DeviceAccessible, HasProperty, HostAccessible, Property, PropertyId};
 
-/// A set of properties, as a type: what [`AnyResource`](crate::AnyResource) and its kin still know of a resource's memory.
+/// A set of properties, as a type: what [`AnyResource`](crate::AnyResource) and its kin still know
+/// of a resource's memory.
 ///
-/// Every [`Property`] is a set of one, `()` is the empty set, and [`HostDeviceAccessible`] is the set of the two that this crate
-/// defines. [`property_set!`](crate::property_set) makes more.
+/// Every [`Property`] is a set of one, `()` is the empty set, and [`HostDeviceAccessible`] is the
+/// set of the two that this crate defines. [`property_set!`](crate::property_set) makes more.
 ///
 /// ```
 /// use rmm_core::{DeviceAccessible, HostDeviceAccessible, Introspect, PropertySet};
@@ -47,14 +48,16 @@ pub trait PropertySet: Debug + Copy + Send + Sync + 'static {
 /// ```
 ///
 /// # Safety
-/// [`SatisfiedBy`] is implemented for types that have `P` only, and [`PropertySet::members`] names `P`.
+/// [`SatisfiedBy`] is implemented for types that have `P` only, and [`PropertySet::members`] names
+/// `P`.
 #[diagnostic::on_unimplemented(
     message = "the property `{P}` is not in the set `{Self}`",
     note = "a set only narrows at compile time; `try_widen` asks for more at run time"
 )]
 pub unsafe trait Contains<P: Property>: PropertySet {}
 
-/// A set whose every property the memory of `R` has. [`property_set!`](crate::property_set) implements it.
+/// A set whose every property the memory of `R` has. [`property_set!`](crate::property_set)
+/// implements it.
 ///
 /// ```
 /// use rmm_core::{AnyResource, PropertySet, Resource, SatisfiedBy};
@@ -142,17 +145,19 @@ macro_rules! property_set {
         }
 
         $(
-            // SAFETY: the implementation of `SatisfiedBy` asks for this property, and `members` names it: all three are written from
-            // one list.
+            // SAFETY: the implementation of `SatisfiedBy` asks for this property, and `members`
+            // names it: all three are written from one list.
             unsafe impl $crate::Contains<$property> for $name {}
         )+
 
-        // SAFETY: the bounds are the set's properties. The parameter's name is one that no property has, which would be hidden.
+        // SAFETY: the bounds are the set's properties. The parameter's name is one that no property
+        // has, which would be hidden.
         unsafe impl<__Resource: ?Sized $(+ $crate::HasProperty<$property>)+> $crate::SatisfiedBy<__Resource> for $name {}
     };
 }
 
 property_set! {
-    /// The host and the device may both read and write the memory: the set of [`HostAccessible`] and [`DeviceAccessible`].
+    /// The host and the device may both read and write the memory: the set of [`HostAccessible`]
+    /// and [`DeviceAccessible`].
     pub struct HostDeviceAccessible = [HostAccessible, DeviceAccessible];
 }

@@ -17,8 +17,8 @@ pub enum Fact {
     Text(String),
 }
 
-/// A resource as [`Introspect::describe`](crate::Introspect::describe) found it: its name, what it told of itself, and the same of each
-/// resource that it takes memory from. Displays as a tree.
+/// A resource as [`Introspect::describe`](crate::Introspect::describe) found it: its name, what it
+/// told of itself, and the same of each resource that it takes memory from. Displays as a tree.
 ///
 /// ```
 /// use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
@@ -78,7 +78,8 @@ impl Description {
         self
     }
 
-    /// Adds a resource that memory is taken from beside the [upstream](SyncResource::upstream_resource), and what it is for.
+    /// Adds a resource that memory is taken from beside the
+    /// [upstream](SyncResource::upstream_resource), and what it is for.
     pub fn beside(
         &mut self,
         what: impl Into<String>,

@@ -2,8 +2,8 @@
 
 use super::SyncResource;
 
-/// Something that allocates from a resource, and tells from which: a container, what a program keeps its settings in, or a resource,
-/// which tells of itself.
+/// Something that allocates from a resource, and tells from which: a container, what a program
+/// keeps its settings in, or a resource, which tells of itself.
 ///
 /// ```
 /// use rmm_core::{AnyResource, HasResource, SyncResource};
@@ -28,8 +28,9 @@ use super::SyncResource;
 /// assert_eq!(source(&Settings { scratch: AnyResource::of(&resource) }), "cuda");
 /// ```
 ///
-/// Pointers to a resource are resources, and tell of themselves. Code that is given a pointer to something else asks what is behind
-/// it: `(**pointer).memory_resource()`, or just `pointer.memory_resource()`.
+/// Pointers to a resource are resources, and tell of themselves. Code that is given a pointer to
+/// something else asks what is behind it: `(**pointer).memory_resource()`, or just
+/// `pointer.memory_resource()`.
 #[doc(alias = "cuda::mr::get_memory_resource")]
 #[doc(alias = "cuda::mr::get_memory_resource_t")]
 #[doc(alias = "cuda::mr::memory_resource_base")]

@@ -38,7 +38,8 @@ impl<R: SyncResource> Erasable for R {
     }
 }
 
-/// What can be asked of every resource, also after its type is forgotten and through any stack of adaptors.
+/// What can be asked of every resource, also after its type is forgotten and through any stack of
+/// adaptors.
 ///
 /// ```
 /// use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
@@ -63,7 +64,8 @@ impl<R: SyncResource> Erasable for R {
 /// # }
 /// ```
 pub trait Introspect: SyncResource {
-    /// Whether the memory has the property `P`. This, as every question here, goes down the whole stack.
+    /// Whether the memory has the property `P`. This, as every question here, goes down the whole
+    /// stack.
     #[doc(alias = "cuda::mr::try_get_property")]
     fn has_property<P: Property>(&self) -> bool {
         property::has(PropertyId::of::<P>(), |claims| self.properties(claims))
@@ -80,8 +82,8 @@ pub trait Introspect: SyncResource {
         property::list(|claims| self.properties(claims))
     }
 
-    /// Who may read and write the memory: the bits [`HOST_ACCESSIBLE`](MemoryCaps::HOST_ACCESSIBLE) and
-    /// [`DEVICE_ACCESSIBLE`](MemoryCaps::DEVICE_ACCESSIBLE).
+    /// Who may read and write the memory: the bits [`HOST_ACCESSIBLE`](MemoryCaps::HOST_ACCESSIBLE)
+    /// and [`DEVICE_ACCESSIBLE`](MemoryCaps::DEVICE_ACCESSIBLE).
     #[doc(alias = "cuda::mr::dynamic_accessibility_property")]
     fn accessibility(&self) -> MemoryCaps {
         let mut caps = MemoryCaps::empty();
@@ -99,7 +101,8 @@ pub trait Introspect: SyncResource {
         all
     }
 
-    /// Whether the resource tells at run time of what its type claims: `true`, unless its author forgot to. For tests of resources.
+    /// Whether the resource tells at run time of what its type claims: `true`, unless its author
+    /// forgot to. For tests of resources.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, Introspect, MemoryKind};
@@ -112,8 +115,9 @@ pub trait Introspect: SyncResource {
         self.has_all::<S>()
     }
 
-    /// The first resource of type `T` among this one, its upstream and so on down, and then those that each of them has
-    /// [beside its upstream](SyncResource::other_upstreams), the lowest first.
+    /// The first resource of type `T` among this one, its upstream and so on down, and then those
+    /// that each of them has [beside its upstream](SyncResource::other_upstreams), the lowest
+    /// first.
     ///
     /// ```
     /// use rmm_adaptors::{FallbackMemoryResource, LimitingResourceAdaptor};
@@ -133,7 +137,8 @@ pub trait Introspect: SyncResource {
         find_below(self.as_dyn())
     }
 
-    /// This resource, the one that it takes its memory from, and so on down. Pointers are seen through.
+    /// This resource, the one that it takes its memory from, and so on down. Pointers are seen
+    /// through.
     fn stack(&self) -> Stack<'_>
     where
         Self: 'static,
@@ -141,7 +146,8 @@ pub trait Introspect: SyncResource {
         Stack(Some(self.as_dyn()))
     }
 
-    /// What the stack is made of, with the sizes and counters that each resource tells; a tree where a resource is over several.
+    /// What the stack is made of, with the sizes and counters that each resource tells; a tree
+    /// where a resource is over several.
     fn describe(&self) -> Description
     where
         Self: 'static,

@@ -1,6 +1,7 @@
 //! Pointers to a resource are resources: the same one.
 //!
-//! `Arc<R>` is what `cuda::mr::shared_resource<R>` is in C++: a handle to a resource that itself may not be cloned.
+//! `Arc<R>` is what `cuda::mr::shared_resource<R>` is in C++: a handle to a resource that itself
+//! may not be cloned.
 
 use std::alloc::Layout;
 

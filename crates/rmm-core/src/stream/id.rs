@@ -4,7 +4,8 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who a stream is: a number given once in this process, which no later stream gets again. A key for whatever is kept by stream.
+/// Who a stream is: a number given once in this process, which no later stream gets again. A key
+/// for whatever is kept by stream.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamRef};
@@ -41,14 +42,15 @@ impl StreamId {
 
     /// An id that nobody has.
     pub(super) fn next() -> Self {
-        // Relaxed: only that no two calls get the same number matters, and an atomic addition gives that.
+        // Relaxed: only that no two calls get the same number matters, and an atomic addition gives
+        // that.
         Self(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX))
     }
 
     /// The id of the calling thread's own default stream.
     pub(super) fn of_this_thread() -> Self {
-        // A thread that is ending has lost its id; work that it still enqueues gets one of its own, which no block
-        // was ever freed under.
+        // A thread that is ending has lost its id; work that it still enqueues gets one of its own,
+        // which no block was ever freed under.
         OF_THREAD.try_with(|id| *id).unwrap_or_else(|_| Self::next())
     }
 

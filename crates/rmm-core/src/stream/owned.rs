@@ -18,8 +18,8 @@ pub use foreign::StreamLifetime;
 pub use retiring::{RetiringStream, StreamWatcher};
 
 bitflags::bitflags! {
-    /// How a new stream behaves, see [`CudaStream::with_flags`]. Without any (`sync_default`) it orders itself with the legacy default
-    /// stream.
+    /// How a new stream behaves, see [`CudaStream::with_flags`]. Without any (`sync_default`) it
+    /// orders itself with the legacy default stream.
     ///
     /// ```
     /// use rmm_core::{CudaStream, StreamFlags};
@@ -58,15 +58,18 @@ pub enum StreamKind {
     Legacy,
     /// The calling thread's own default stream: another stream on each thread.
     PerThread,
-    /// Destroyed with its last [`CudaStream`]: made by this library, or [handed over](CudaStream::from_raw) to it.
+    /// Destroyed with its last [`CudaStream`]: made by this library, or [handed
+    /// over](CudaStream::from_raw) to it.
     Owned,
     /// Made by somebody else, see [`CudaStream::adopt`].
     Adopted(StreamLifetime),
 }
 
-/// A stream, shared: clones are the same stream, and the last one to be dropped destroys it (if it is this library's).
+/// A stream, shared: clones are the same stream, and the last one to be dropped destroys it (if it
+/// is this library's).
 ///
-/// Destroying a stream does not wait for its work. See [`StreamRef`] for what can be done with a stream.
+/// Destroying a stream does not wait for its work. See [`StreamRef`] for what can be done with a
+/// stream.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamFlags};
@@ -92,11 +95,12 @@ pub struct CudaStream {
 struct Inner {
     handle: CuStream,
     /// # Invariant
-    /// No other stream of this process has this id. For [`StreamKind::PerThread`] it is the id of no stream: the id is the
-    /// calling thread's.
+    /// No other stream of this process has this id. For [`StreamKind::PerThread`] it is the id of
+    /// no stream: the id is the calling thread's.
     id: StreamId,
     kind: StreamKind,
-    /// Where the stream was made or adopted. The default streams belong to whichever context is current when they are used.
+    /// Where the stream was made or adopted. The default streams belong to whichever context is
+    /// current when they are used.
     context: Option<Context>,
     /// Whether it never orders itself with the legacy default stream, for all that is known.
     is_non_blocking: bool,
@@ -121,8 +125,9 @@ impl CudaStream {
         Self::with_flags(StreamFlags::empty(), 0)
     }
 
-    /// A new stream of the current device with these flags and this priority (lower numbers go first, 0 is the default;
-    /// numbers outside the [device's range](crate::stream_priority_range) are brought into it).
+    /// A new stream of the current device with these flags and this priority (lower numbers go
+    /// first, 0 is the default; numbers outside the [device's range](crate::stream_priority_range)
+    /// are brought into it).
     ///
     /// # Errors
     /// If the driver refuses.
@@ -152,8 +157,8 @@ impl CudaStream {
         LEGACY.clone()
     }
 
-    /// The calling thread's own default stream. The value may be kept and sent; it always means the stream of the thread that
-    /// uses it.
+    /// The calling thread's own default stream. The value may be kept and sent; it always means the
+    /// stream of the thread that uses it.
     #[doc(alias = "cuda_stream_per_thread")]
     pub fn per_thread() -> Self {
         PER_THREAD.clone()
@@ -205,13 +210,14 @@ impl CudaStream {
         self.inner.kind
     }
 
-    /// The context that the stream belongs to; `None` for the default streams, which belong to the current one.
+    /// The context that the stream belongs to; `None` for the default streams, which belong to the
+    /// current one.
     pub fn context(&self) -> Option<Context> {
         self.inner.context
     }
 
-    /// Whether it is known never to order itself with the legacy default stream, so that nothing but its own work and the
-    /// events that it waits for can hold it up.
+    /// Whether it is known never to order itself with the legacy default stream, so that nothing
+    /// but its own work and the events that it waits for can hold it up.
     pub fn is_non_blocking(&self) -> bool {
         self.inner.is_non_blocking
     }
@@ -225,8 +231,8 @@ impl CudaStream {
         self.as_ref().synchronize()
     }
 
-    /// Whether calls on the stream with this handle are being recorded into a graph, or it is not known: then nothing
-    /// should be enqueued on it or asked of it behind the program's back.
+    /// Whether calls on the stream with this handle are being recorded into a graph, or it is not
+    /// known: then nothing should be enqueued on it or asked of it behind the program's back.
     ///
     /// # Safety
     /// The handle names a stream that exists now and until this call returns.
@@ -241,8 +247,8 @@ impl CudaStream {
 
     /// Whether all work of the stream with this handle is done. Never waits.
     ///
-    /// Work that the stream would wait for if it had any, such as the legacy default stream's for a blocking stream, does not
-    /// count.
+    /// Work that the stream would wait for if it had any, such as the legacy default stream's for a
+    /// blocking stream, does not count.
     ///
     /// # Errors
     /// If the driver refuses, or that work has failed.
@@ -281,20 +287,21 @@ impl fmt::Debug for CudaStream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // At the end of the process nobody is told either: the stream is not destroyed, and to act would be to call the driver.
+        // At the end of the process nobody is told either: the stream is not destroyed, and to act
+        // would be to call the driver.
         let Some(driver) = driver_for_drop() else { return };
         let watchers =
             std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
             let retiring = RetiringStream::new(self);
-            // One that panics keeps nobody else from being told: who is not would use the stream after its end. The panic was
-            // reported when it began, and must not leave a `Drop`.
+            // One that panics keeps nobody else from being told: who is not would use the stream
+            // after its end. The panic was reported when it began, and must not leave a `Drop`.
             let _reported =
                 catch_unwind(AssertUnwindSafe(move || watcher.stream_retires(&retiring)));
         }
         if self.kind == StreamKind::Owned && !self.context.is_some_and(Context::has_ended) {
-            // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is its last use.
-            // A failure means that the driver is gone: nothing is left to free.
+            // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is
+            // its last use. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };
         }
     }

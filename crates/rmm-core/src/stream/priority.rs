@@ -7,8 +7,9 @@ use super::StreamRef;
 use crate::Error;
 use crate::driver::{check, driver_in_context};
 
-/// The priorities that streams of the current device can have. Lower numbers go first: the range starts with the most urgent
-/// and ends with the default, 0. It holds 0 alone where the device knows no priorities.
+/// The priorities that streams of the current device can have. Lower numbers go first: the range
+/// starts with the most urgent and ends with the default, 0. It holds 0 alone where the device
+/// knows no priorities.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamFlags, stream_priority_range};

@@ -11,8 +11,9 @@ use crate::{Context, CudaEvent, Device, Error, TimedEvent};
 
 /// A stream, borrowed: what resources and containers take. Copying costs nothing and calls nothing.
 ///
-/// It can not be sent to another thread, because [`per_thread`](Self::per_thread) means another stream there; send the
-/// [`CudaStream`] and borrow it anew. Two are equal if they are the same stream, which the [id](Self::id) tells, not the handle.
+/// It cannot be sent to another thread, because [`per_thread`](Self::per_thread) means another
+/// stream there; send the [`CudaStream`] and borrow it anew. Two are equal if they are the same
+/// stream, which the [id](Self::id) tells, not the handle.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamRef};
@@ -75,10 +76,11 @@ impl<'a> StreamRef<'a> {
         self.stream.kind()
     }
 
-    /// Whether it is the legacy default stream, which is what the handles 0 and `cudaStreamLegacy` mean.
+    /// Whether it is the legacy default stream, which is what the handles 0 and `cudaStreamLegacy`
+    /// mean.
     ///
-    /// RMM's function of this name means the per-thread one where a program is compiled for such default streams; here a program
-    /// says which it means.
+    /// RMM's function of this name means the per-thread one where a program is compiled for such
+    /// default streams; here a program says which it means.
     #[doc(alias = "rmm::cuda_stream_view::is_default")]
     #[doc(alias = "is_default_stream")]
     pub fn is_default(self) -> bool {
@@ -101,8 +103,9 @@ impl<'a> StreamRef<'a> {
         Device::current()
     }
 
-    /// Whether the stream's context still exists: with it the stream has ended, and the driver may not be called with its handle. The default
-    /// streams are those of whichever context is current.
+    /// Whether the stream's context still exists: with it the stream has ended, and the driver may
+    /// not be called with its handle. The default streams are those of whichever context is
+    /// current.
     ///
     /// # Errors
     /// An error with [`is_context_lost`](Error::is_context_lost) if not.
@@ -110,7 +113,8 @@ impl<'a> StreamRef<'a> {
         self.stream.context().map_or(Ok(()), Context::check)
     }
 
-    /// The driver, for a call that names this stream: its context [still exists](Self::check_context), and some context is current.
+    /// The driver, for a call that names this stream: its context [still
+    /// exists](Self::check_context), and some context is current.
     pub(crate) fn driver(self) -> Result<&'static Driver, Error> {
         let driver = loaded_driver()?;
         if !self.stream.context().is_some_and(|context| context.is_current(driver)) {
@@ -220,8 +224,8 @@ impl<'a> StreamRef<'a> {
         })
     }
 
-    /// Has all work that is enqueued from now on wait for what is enqueued on `earlier` so far. The thread does not wait. Costs an
-    /// event, or nothing if the two are the same stream.
+    /// Has all work that is enqueued from now on wait for what is enqueued on `earlier` so far. The
+    /// thread does not wait. Costs an event, or nothing if the two are the same stream.
     ///
     /// ```
     /// use rmm_core::CudaStream;

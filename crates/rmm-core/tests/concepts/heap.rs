@@ -66,7 +66,8 @@ unsafe impl SyncResource for SyncHeap {
         self.live.fetch_sub(layout.size(), Ordering::Relaxed);
         let address = usize::try_from(pointer.0).expect("it was an address of this machine");
         let pointer = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: by the caller's contract it came from `allocate_sync` with this layout and is not freed already.
+        // SAFETY: by the caller's contract it came from `allocate_sync` with this layout and is not
+        // freed already.
         unsafe { std::alloc::dealloc(pointer, layout) }
     }
 

@@ -39,10 +39,10 @@ fn a_set_narrows_to_each_of_its_members_and_widens_back() {
 #[test]
 fn widening_to_what_is_missing_gives_the_resource_back() {
     let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
-    let device = device.try_widen::<HostDeviceAccessible>().expect_err("the host can not read it");
+    let device = device.try_widen::<HostDeviceAccessible>().expect_err("the host cannot read it");
     assert_eq!(device.downcast_ref(), Some(&CudaMemoryResource::new()));
     let device = AnySyncResource::<DeviceAccessible>::from(device);
-    let device = device.try_widen::<HostAccessible>().expect_err("the host can not read it");
+    let device = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
     let borrowed = device.as_ref();
     assert_eq!(borrowed.try_widen::<HostOnNode>(), Err(borrowed));
 }

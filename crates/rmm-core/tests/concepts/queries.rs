@@ -80,7 +80,8 @@ fn through<C>(
     let layout = Layout::new::<[u64; 8]>();
     let pointer = resource.allocate_in_context(layout)?;
     used(resource.context(), pointer)?;
-    // SAFETY: allocated above with this layout; what `used` enqueues is on the context's stream or has completed.
+    // SAFETY: allocated above with this layout; what `used` enqueues is on the context's stream or
+    // has completed.
     unsafe { resource.deallocate_in_context(pointer, layout) };
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! A context that is reset or lost: streams and events of it say so, and call the driver with no handle of the next one's.
+//! A context that is reset or lost: streams and events of it say so, and call the driver with no
+//! handle of the next one's.
 
 use rmm_core::{Context, CudaEvent, CudaStream, Device, Error};
 use rmm_sim::{Kernel, Machine, Schedule};

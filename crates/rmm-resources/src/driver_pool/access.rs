@@ -7,8 +7,8 @@ use super::{DriverPool, on_device};
 use crate::capability::calls_for;
 
 impl DriverPool {
-    /// What a device was given leave to do with memory of the pool: all of it, now and later. Managed memory is every device's
-    /// without any, so the driver tells `NONE` of a pool of it.
+    /// What a device was given leave to do with memory of the pool: all of it, now and later.
+    /// Managed memory is every device's without any, so the driver tells `NONE` of a pool of it.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -25,8 +25,8 @@ impl DriverPool {
         Ok(flags)
     }
 
-    /// Lets devices read and write memory of the pool: what is handed out already, and what will be. A pool on a device is
-    /// that device's from the start.
+    /// Lets devices read and write memory of the pool: what is handed out already, and what will
+    /// be. A pool on a device is that device's from the start.
     ///
     /// ```
     /// use rmm_core::Device;
@@ -46,7 +46,7 @@ impl DriverPool {
     /// ```
     ///
     /// # Errors
-    /// If the driver refuses: one of the devices can not reach the pool's.
+    /// If the driver refuses: one of the devices cannot reach the pool's.
     #[doc(alias = "cudaMemPoolSetAccess")]
     #[doc(alias = "enable_access_from")]
     pub fn grant_access(&self, devices: &[Device]) -> Result<(), Error> {
@@ -76,8 +76,8 @@ impl DriverPool {
     /// If the driver refuses, as it does for the pool's own device.
     ///
     /// # Safety
-    /// No work on these devices uses memory of the pool from now on, also not by way of a resource that says that its memory is
-    /// [device-accessible](rmm_core::DeviceAccessible).
+    /// No work on these devices uses memory of the pool from now on, also not by way of a resource
+    /// that says that its memory is [device-accessible](rmm_core::DeviceAccessible).
     #[doc(alias = "cudaMemPoolSetAccess")]
     #[doc(alias = "disable_access_from")]
     pub unsafe fn revoke_access(&self, devices: &[Device]) -> Result<(), Error> {

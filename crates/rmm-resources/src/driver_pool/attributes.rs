@@ -9,7 +9,8 @@ use super::DriverPool;
 use crate::capability::calls_for;
 
 bitflags::bitflags! {
-    /// When a pool may serve a stream with memory that was freed on another one. New pools do it in every way.
+    /// When a pool may serve a stream with memory that was freed on another one. New pools do it in
+    /// every way.
     ///
     /// ```
     /// use rmm_resources::{CudaAsyncMemoryResource, PoolReuse};
@@ -64,8 +65,8 @@ impl DriverPool {
         self.bytes(CuMemPoolAttribute::RESERVED_MEM_HIGH)
     }
 
-    /// Bytes that are handed out now, as they were asked for and not rounded up (seen on an H200). Memory that `cuMemFree` gave
-    /// back without a stream may count on for a while.
+    /// Bytes that are handed out now, as they were asked for and not rounded up (seen on an H200).
+    /// Memory that `cuMemFree` gave back without a stream may count on for a while.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -108,7 +109,8 @@ impl DriverPool {
         self.set_bytes(CuMemPoolAttribute::USED_MEM_HIGH, 0)
     }
 
-    /// Bytes of freed memory that the pool may keep when a stream, an event or the device is waited for.
+    /// Bytes of freed memory that the pool may keep when a stream, an event or the device is waited
+    /// for.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -117,8 +119,8 @@ impl DriverPool {
         self.bytes(CuMemPoolAttribute::RELEASE_THRESHOLD)
     }
 
-    /// Sets the [release threshold](Self::release_threshold); `u64::MAX` for no limit. On a default pool it is set for everybody in
-    /// this process.
+    /// Sets the [release threshold](Self::release_threshold); `u64::MAX` for no limit. On a default
+    /// pool it is set for everybody in this process.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -135,7 +137,8 @@ impl DriverPool {
         let mut reuse = PoolReuse::empty();
         for (flag, attribute) in REUSE {
             let mut value: c_int = 0;
-            // SAFETY: the pool exists, and the attribute is a `c_int`, which is what the pointer names.
+            // SAFETY: the pool exists, and the attribute is a `c_int`, which is what the pointer
+            // names.
             let code = unsafe {
                 driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
             };
@@ -145,7 +148,8 @@ impl DriverPool {
         Ok(reuse)
     }
 
-    /// Sets when the pool passes memory from stream to stream. Memory that is passed is safe to use in every case.
+    /// Sets when the pool passes memory from stream to stream. Memory that is passed is safe to use
+    /// in every case.
     ///
     /// # Errors
     /// If the driver refuses; some flags may be set then.
@@ -153,7 +157,8 @@ impl DriverPool {
         let driver = calls_for(None)?;
         for (flag, attribute) in REUSE {
             let mut value = c_int::from(reuse.contains(flag));
-            // SAFETY: the pool exists, and the attribute is a `c_int`, which is what the pointer names.
+            // SAFETY: the pool exists, and the attribute is a `c_int`, which is what the pointer
+            // names.
             let code = unsafe {
                 driver.cuMemPoolSetAttribute(self.handle, attribute, (&raw mut value).cast())
             };
@@ -166,7 +171,8 @@ impl DriverPool {
     fn bytes(&self, attribute: CuMemPoolAttribute) -> Result<u64, Error> {
         let driver = calls_for(None)?;
         let mut value = 0u64;
-        // SAFETY: the pool exists, and the attributes asked for here are `u64`s, which is what the pointer names.
+        // SAFETY: the pool exists, and the attributes asked for here are `u64`s, which is what the
+        // pointer names.
         let code = unsafe {
             driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
         };
@@ -176,7 +182,8 @@ impl DriverPool {
 
     fn set_bytes(&self, attribute: CuMemPoolAttribute, mut value: u64) -> Result<(), Error> {
         let driver = calls_for(None)?;
-        // SAFETY: the pool exists, and the attributes set here are `u64`s, which is what the pointer names.
+        // SAFETY: the pool exists, and the attributes set here are `u64`s, which is what the
+        // pointer names.
         let code = unsafe {
             driver.cuMemPoolSetAttribute(self.handle, attribute, (&raw mut value).cast())
         };

@@ -10,7 +10,8 @@ use crate::ExportHandleTypes;
 use crate::capability::{calls_for, require_driver};
 
 impl DriverPool {
-    /// What the pool's memory is made of: `PINNED` for memory that stays where it is (on a device too), or `MANAGED`.
+    /// What the pool's memory is made of: `PINNED` for memory that stays where it is (on a device
+    /// too), or `MANAGED`.
     ///
     /// ```
     /// use rmm_core::Device;
@@ -33,8 +34,8 @@ impl DriverPool {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than CUDA 13.2, which is the first
-    /// that tells; whatever the driver refuses.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than
+    /// CUDA 13.2, which is the first that tells; whatever the driver refuses.
     #[doc(alias = "cudaMemPoolAttrAllocationType")]
     #[doc(alias = "memory_pool_attributes::allocation_type")]
     pub fn allocation_type(&self) -> Result<CuMemAllocationType, Error> {
@@ -54,7 +55,8 @@ impl DriverPool {
         Ok(CuMemLocation { kind, id })
     }
 
-    /// The most bytes that the pool may hold, as the driver counts them; 0 if it has no limit of its own.
+    /// The most bytes that the pool may hold, as the driver counts them; 0 if it has no limit of
+    /// its own.
     ///
     /// # Errors
     /// As [`allocation_type`](Self::allocation_type).
@@ -97,7 +99,8 @@ impl DriverPool {
         let driver = calls_for(None)?;
         // Wide enough for each of the attributes, of which some are four bytes long.
         let mut value = 0u64;
-        // SAFETY: the pool exists, and the pointer names eight bytes, which is as much as any attribute has.
+        // SAFETY: the pool exists, and the pointer names eight bytes, which is as much as any
+        // attribute has.
         let code = unsafe {
             driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
         };

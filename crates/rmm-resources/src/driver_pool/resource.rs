@@ -1,6 +1,7 @@
 //! The traits of a resource over a driver's pool, written once.
 
-/// Implements the resource traits and equality for a type with a field `pool: Arc<DriverPool>` and a constant `NAME`.
+/// Implements the resource traits and equality for a type with a field `pool: Arc<DriverPool>` and
+/// a constant `NAME`.
 macro_rules! pool_resource {
     ($resource:ty, |$claims:ident| $told:expr) => {
         impl $resource {
@@ -25,8 +26,9 @@ macro_rules! pool_resource {
 
         impl Eq for $resource {}
 
-        // SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at least, larger
-        // alignments are refused, and the stream is synchronized before a call returns.
+        // SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256
+        // bytes at least, larger alignments are refused, and the stream is synchronized before a
+        // call returns.
         unsafe impl rmm_core::SyncResource for $resource {
             fn allocate_sync(
                 &self,

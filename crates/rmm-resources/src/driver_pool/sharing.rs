@@ -10,8 +10,8 @@ use super::DriverPool;
 use crate::capability::driver_for_freeing;
 
 impl DriverPool {
-    /// A file descriptor that names the pool, to be sent to another process (`SCM_RIGHTS`), which gives it to
-    /// [`ImportedPool::from_file_descriptor`].
+    /// A file descriptor that names the pool, to be sent to another process (`SCM_RIGHTS`), which
+    /// gives it to [`ImportedPool::from_file_descriptor`].
     ///
     /// # Errors
     /// If the driver refuses, as it does where the pool was not made for it: see
@@ -21,15 +21,16 @@ impl DriverPool {
         let driver = current_driver()?;
         let mut file: c_int = -1;
         let (place, kind) = ((&raw mut file).cast(), CuMemHandleType::POSIX_FILE_DESCRIPTOR);
-        // SAFETY: the pool exists, and for this kind the pointer has to name a `c_int`, which it does.
+        // SAFETY: the pool exists, and for this kind the pointer has to name a `c_int`, which it
+        // does.
         let code = unsafe { driver.cuMemPoolExportToShareableHandle(place, self.handle, kind, 0) };
         check("cuMemPoolExportToShareableHandle", code)?;
         // SAFETY: the driver has opened the descriptor for the caller, who is to close it.
         Ok(unsafe { OwnedFd::from_raw_fd(file) })
     }
 
-    /// What names a live allocation of the pool's to a process that has imported the pool: bytes to be sent, to
-    /// [`ImportedPool::import_pointer`].
+    /// What names a live allocation of the pool's to a process that has imported the pool: bytes to
+    /// be sent, to [`ImportedPool::import_pointer`].
     ///
     /// # Errors
     /// If the driver refuses, as it does for an address that is no allocation of an exported pool.
@@ -44,7 +45,8 @@ impl DriverPool {
     }
 }
 
-/// A pool of another process. Nothing new can be allocated from it: it is a way to allocations that the other process made.
+/// A pool of another process. Nothing new can be allocated from it: it is a way to allocations that
+/// the other process made.
 ///
 /// ```no_run
 /// use std::os::fd::AsFd;
@@ -77,7 +79,8 @@ impl ImportedPool {
         // The driver takes the number in place of a pointer.
         let handle: *mut c_void = std::ptr::without_provenance_mut(number);
         let (mut pool, kind) = (CuMemPool::NULL, CuMemHandleType::POSIX_FILE_DESCRIPTOR);
-        // SAFETY: `pool` may be written to; for this kind the handle is a number, not a pointer to something.
+        // SAFETY: `pool` may be written to; for this kind the handle is a number, not a pointer to
+        // something.
         let code =
             unsafe { driver.cuMemPoolImportFromShareableHandle(&raw mut pool, handle, kind, 0) };
         check("cuMemPoolImportFromShareableHandle", code)?;
@@ -89,17 +92,20 @@ impl ImportedPool {
         &self.0
     }
 
-    /// The address in this process of an allocation that the other process has [named](DriverPool::export_pointer).
+    /// The address in this process of an allocation that the other process has
+    /// [named](DriverPool::export_pointer).
     ///
     /// It is memory until it is [released](Self::release), and before the other process frees it.
     ///
     /// # Errors
-    /// If the driver refuses, as it does for many bytes that name nothing of the pool's, but not for all.
+    /// If the driver refuses, as it does for many bytes that name nothing of the pool's, but not
+    /// for all.
     ///
     /// # Safety
-    /// The bytes are, unchanged, what [`export_pointer`](DriverPool::export_pointer) returned for a live allocation of the pool
-    /// that this one was opened from. The driver trusts them: of altered ones, a driver of CUDA 13.0 has taken some for another
-    /// address, and has crashed at others. So they should come from whom the program trusts.
+    /// The bytes are, unchanged, what [`export_pointer`](DriverPool::export_pointer) returned for a
+    /// live allocation of the pool that this one was opened from. The driver trusts them: of
+    /// altered ones, a driver of CUDA 13.0 has taken some for another address, and has crashed at
+    /// others. So they should come from whom the program trusts.
     #[doc(alias = "cudaMemPoolImportPointer")]
     pub unsafe fn import_pointer(
         &self,
@@ -107,7 +113,8 @@ impl ImportedPool {
     ) -> Result<DevicePtr, Error> {
         let (driver, _) = driver_in_context()?;
         let mut pointer = DevicePtr::NULL;
-        // SAFETY: both may be written to, the pool exists, and by the caller's contract the bytes name an allocation of it.
+        // SAFETY: both may be written to, the pool exists, and by the caller's contract the bytes
+        // name an allocation of it.
         let code = unsafe {
             driver.cuMemPoolImportPointer(&raw mut pointer, self.0.handle, &raw mut data)
         };
@@ -115,11 +122,12 @@ impl ImportedPool {
         Ok(pointer)
     }
 
-    /// Ends this process's use of an allocation, in stream order. The other process must free it only afterwards.
+    /// Ends this process's use of an allocation, in stream order. The other process must free it
+    /// only afterwards.
     ///
     /// # Safety
-    /// The address came from [`import_pointer`](Self::import_pointer) of this pool and is not released already; every use of it is
-    /// ordered before this place on the stream.
+    /// The address came from [`import_pointer`](Self::import_pointer) of this pool and is not
+    /// released already; every use of it is ordered before this place on the stream.
     pub unsafe fn release(&self, stream: StreamRef<'_>, pointer: DevicePtr) {
         if let Some(driver) = driver_for_freeing() {
             // SAFETY: the caller's contract.

@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The free addresses, as pieces that do not touch, unless they were reserved apart: the driver maps nothing across.
+/// The free addresses, as pieces that do not touch, unless they were reserved apart: the driver
+/// maps nothing across.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     /// Start to length.

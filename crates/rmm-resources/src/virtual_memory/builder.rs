@@ -39,16 +39,18 @@ pub struct VirtualMemoryResourceBuilder {
 }
 
 impl VirtualMemoryResourceBuilder {
-    /// Bytes of addresses to reserve at a time; twice the device's memory by default. Addresses cost next to nothing, and are what lets
-    /// blocks be neighbours. Where they are used up, as many again are reserved, elsewhere.
+    /// Bytes of addresses to reserve at a time; twice the device's memory by default. Addresses
+    /// cost next to nothing, and are what lets blocks be neighbours. Where they are used up, as
+    /// many again are reserved, elsewhere.
     #[doc(alias = "cuMemAddressReserve")]
     pub fn address_space(mut self, bytes: usize) -> Self {
         self.address_space = Some(bytes);
         self
     }
 
-    /// What blocks are rounded up to: a power of two and a multiple of what the device maps at least, which is the default (2 MiB). Larger
-    /// pages take fewer calls to the driver and give back less.
+    /// What blocks are rounded up to: a power of two and a multiple of what the device maps at
+    /// least, which is the default (2 MiB). Larger pages take fewer calls to the driver and give
+    /// back less.
     #[doc(alias = "cuMemGetAllocationGranularity")]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
@@ -65,9 +67,10 @@ impl VirtualMemoryResourceBuilder {
     /// Makes the resource, for the device that is current now. Reserves no address yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual memory management, or another device is
-    /// no peer of it; [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is no power of two or no
-    /// multiple of the device's.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
+    /// memory management, or another device is no peer of it;
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is no
+    /// power of two or no multiple of the device's.
     pub fn build(self) -> Result<VirtualMemoryResource, Error> {
         let name = VirtualMemoryResource::NAME;
         let device = Device::current()?;
@@ -77,7 +80,7 @@ impl VirtualMemoryResourceBuilder {
         let mut access = vec![CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE }];
         for other in self.accessors.into_iter().filter(|&other| other != device) {
             if !other.can_access_peer(device)? {
-                let what = format!("can not be reached from device {}", other.ordinal());
+                let what = format!("cannot be reached from device {}", other.ordinal());
                 return Err(lacking(name, device, &what));
             }
             let location = location_of(other)?;

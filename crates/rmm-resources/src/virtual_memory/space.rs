@@ -70,7 +70,8 @@ impl Space {
         Self { location, access, page, step, memory, books: Mutex::default() }
     }
 
-    /// The books are whole between two calls, so a thread that panicked elsewhere with the lock held has harmed nothing.
+    /// The books are whole between two calls, so a thread that panicked elsewhere with the lock
+    /// held has harmed nothing.
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,7 +143,8 @@ impl Space {
         if let Some(start) = books.addresses.take(bytes as u64) {
             return Ok(DevicePtr(start));
         }
-        // With the lock held, so that two threads do not both reserve; it happens once or twice in a program's life.
+        // With the lock held, so that two threads do not both reserve; it happens once or twice in
+        // a program's life.
         let step = self.step.checked_next_multiple_of(self.page).unwrap_or(bytes).max(bytes);
         let mut start = DevicePtr::NULL;
         // SAFETY: `start` may be written to.
@@ -156,14 +158,16 @@ impl Space {
         Ok(DevicePtr(taken.expect("as many addresses were added just now, in one piece")))
     }
 
-    /// Maps new memory at addresses that were taken. With an error it is told whether nothing is mapped there.
+    /// Maps new memory at addresses that were taken. With an error it is told whether nothing is
+    /// mapped there.
     fn back(&self, driver: &Driver, start: DevicePtr, bytes: usize) -> Result<(), (Error, bool)> {
         let properties = CuMemAllocationProp::pinned(self.location);
         let mut memory = CuMemHandle(0);
         // SAFETY: `memory` may be written to, and the properties read.
         let code = unsafe { driver.cuMemCreate(&raw mut memory, bytes, &raw const properties, 0) };
         check("cuMemCreate", code).map_err(|error| (error, true))?;
-        // SAFETY: all of the memory, which was made just now, at addresses that are reserved and taken by nobody else.
+        // SAFETY: all of the memory, which was made just now, at addresses that are reserved and
+        // taken by nobody else.
         let code = unsafe { driver.cuMemMap(start, bytes, 0, memory, 0) };
         let mapped = check("cuMemMap", code);
         // A mapping keeps its memory, and is all that keeps it from here on.
@@ -188,7 +192,8 @@ impl Space {
     /// Unmaps a block, whose memory goes back to the device. Its addresses stay.
     ///
     /// # Safety
-    /// The block was allocated here with this layout and is not freed already; every use of it has completed.
+    /// The block was allocated here with this layout and is not freed already; every use of it has
+    /// completed.
     pub(super) unsafe fn free(&self, driver: &Driver, start: DevicePtr, layout: Layout) {
         let Some(bytes) = self.block_size(layout) else {
             debug_assert!(false, "no block of this layout was ever allocated: {layout:?}");
@@ -213,7 +218,8 @@ impl Drop for Space {
             let _nobody_left_to_try = stuck.release(driver);
         }
         for (start, bytes) in books.reserved.drain(..) {
-            // SAFETY: reserved by `take_addresses`. Where a block was never freed the driver refuses, and it stays.
+            // SAFETY: reserved by `take_addresses`. Where a block was never freed the driver
+            // refuses, and it stays.
             let _stays_reserved = unsafe { driver.cuMemAddressFree(start, bytes) };
         }
     }

@@ -1,4 +1,5 @@
-//! A global allocator that counts, thread by thread, the bytes of large blocks: what resources take from it and give back.
+//! A global allocator that counts, thread by thread, the bytes of large blocks: what resources take
+//! from it and give back.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,4 +1,5 @@
-//! Resources beside streams that are being captured into graphs: nothing is spoilt, announced or not.
+//! Resources beside streams that are being captured into graphs: nothing is spoilt, announced or
+//! not.
 
 use rmm_core::{CudaStream, ErrorKind, Resource, SyncResource, copy, current_driver};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemoryResource};

@@ -109,7 +109,7 @@ fn alignments_are_honoured_or_refused() {
                 Ok(pointer) => {
                     assert!(
                         shift <= 8 || OWN_ALLOCATOR.contains(&name),
-                        "{name} can not promise it"
+                        "{name} cannot promise it"
                     );
                     assert!(pointer.0 % (1 << shift) == 0 && pointer != DevicePtr::NULL, "{name}");
                     // SAFETY: allocated just now with this layout, and not used.
@@ -159,7 +159,8 @@ fn memory_freed_in_stream_order_is_written_to_by_the_work_before() {
 
 #[test]
 fn memory_of_a_stream_that_can_not_be_waited_for_is_not_handed_out_again() {
-    // The driver's pools order themselves, and `cudaFree` of device memory waits for the whole device.
+    // The driver's pools order themselves, and `cudaFree` of device memory waits for the whole
+    // device.
     for (name, make) in EVERY.into_iter().filter(|(name, _)| !name.starts_with("cuda")) {
         let machine = unified().build();
         let _entered = machine.enter();

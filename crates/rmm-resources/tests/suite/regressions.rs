@@ -1,4 +1,5 @@
-//! Faults that RMM's base resources had, and hazards found by reading it, each shown to be absent. Its issues are named by number.
+//! Faults that RMM's base resources had, and hazards found by reading it, each shown to be absent.
+//! Its issues are named by number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,8 @@ fn work_on(machine: &Machine, stream: StreamRef<'_>) -> Arc<AtomicBool> {
     has_run
 }
 
-// RMM #2393: alignments above 256 were ignored. RMM #2107: one that is no power of two was replaced; a `Layout` has none.
+// RMM #2393: alignments above 256 were ignored. RMM #2107: one that is no power of two was
+// replaced; a `Layout` has none.
 #[test]
 fn an_alignment_that_can_not_be_promised_is_refused_before_the_driver_is_asked() {
     for_each(|name, machine, resource| {
@@ -65,7 +67,8 @@ fn write_on(machine: &Machine, stream: StreamRef<'_>, pointer: DevicePtr, value:
         memory.write(pointer, &[value]).expect("declared memory");
     });
     let kernel = kernel.writes(pointer, 1);
-    // SAFETY: the tests look at the memory by its address only, when the stream has been waited for.
+    // SAFETY: the tests look at the memory by its address only, when the stream has been waited
+    // for.
     unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }.expect("a launch");
 }
 
@@ -99,8 +102,8 @@ fn memory_allocated_synchronously_is_every_streams_at_once() {
     });
 }
 
-// RMM #2401, #2448: the driver's pools returned from `deallocate_sync` before the default stream had passed the free, and from
-// `allocate_sync` before it had passed the allocation.
+// RMM #2401, #2448: the driver's pools returned from `deallocate_sync` before the default stream
+// had passed the free, and from `allocate_sync` before it had passed the allocation.
 #[test]
 fn synchronous_calls_of_a_drivers_pool_wait_for_the_default_stream() {
     for_each(|name, machine, resource| {
@@ -164,7 +167,8 @@ fn a_new_pool_holds_nothing() {
     assert_eq!(calls(&machine, "cuMemAllocFromPoolAsync"), 0);
 }
 
-// RMM #1753: a pool's own device was told that it has access, which the driver refuses for exportable pools.
+// RMM #1753: a pool's own device was told that it has access, which the driver refuses for
+// exportable pools.
 #[test]
 fn a_devices_access_to_its_own_pool_is_never_set() {
     let machine = lazy().devices(2).build();
@@ -176,7 +180,8 @@ fn a_devices_access_to_its_own_pool_is_never_set() {
     assert_eq!(calls(&machine, "cuMemPoolSetAccess"), 0);
 }
 
-// RMM #1854, #2424: whether pools are for the decompression engine was decided by the headers, not by the driver that is there.
+// RMM #1854, #2424: whether pools are for the decompression engine was decided by the headers, not
+// by the driver that is there.
 #[test]
 fn pools_are_for_the_decompression_engine_where_the_driver_knows_it() {
     for version in [12010, 12070, 12080, 13000] {
@@ -242,8 +247,8 @@ fn the_host_touches_the_very_bytes_that_devices_do() {
     }
 }
 
-// `cuMemFree` waits for the device whose memory it is, not for another one that uses the memory too: on two H200s it returned
-// while a stream of the other device had work left.
+// `cuMemFree` waits for the device whose memory it is, not for another one that uses the memory
+// too: on two H200s it returned while a stream of the other device had work left.
 #[test]
 fn memory_freed_on_another_devices_stream_is_freed_after_its_work() {
     let machine = unified().devices(2).build();

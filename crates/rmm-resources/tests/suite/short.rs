@@ -29,7 +29,8 @@ pub(crate) fn unified() -> MachineBuilder {
     lazy().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1)
 }
 
-/// Enqueues a kernel that writes `value` to the block's first byte; what is returned says whether it has run.
+/// Enqueues a kernel that writes `value` to the block's first byte; what is returned says whether
+/// it has run.
 pub(crate) fn write_later(
     machine: &Machine,
     stream: &CudaStream,
@@ -43,7 +44,8 @@ pub(crate) fn write_later(
         flag.store(true, Ordering::Relaxed);
     });
     let kernel = kernel.writes(pointer, 1);
-    // SAFETY: the tests look at the memory by its address only, when the stream has been waited for.
+    // SAFETY: the tests look at the memory by its address only, when the stream has been waited
+    // for.
     unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }.expect("a launch");
     has_run
 }
@@ -55,7 +57,8 @@ pub(crate) fn on_host(pointer: DevicePtr) -> *mut u8 {
 
 /// Reads a byte as the host.
 pub(crate) fn peek(pointer: DevicePtr) -> u8 {
-    // SAFETY: the tests ask for live memory that the host may touch, and that no work uses meanwhile.
+    // SAFETY: the tests ask for live memory that the host may touch, and that no work uses
+    // meanwhile.
     unsafe { on_host(pointer).read_volatile() }
 }
 

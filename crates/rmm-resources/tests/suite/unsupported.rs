@@ -27,12 +27,12 @@ fn the_refusal_names_the_device_and_what_it_lacks() {
     refused(
         lazy(),
         SystemMemoryResource::new,
-        "system is not supported here: device 0 can not use pageable memory of the host",
+        "system is not supported here: device 0 cannot use pageable memory of the host",
     );
     refused(
         lazy(),
         || SamHeadroomMemoryResource::new(0),
-        "sam-headroom is not supported here: device 0 can not use pageable memory of the host",
+        "sam-headroom is not supported here: device 0 cannot use pageable memory of the host",
     );
     refused(
         unified().driver_version(12010),
@@ -61,7 +61,7 @@ fn the_refusal_names_the_device_and_what_it_lacks() {
             let both = ExportHandleTypes::POSIX_FILE_DESCRIPTOR | ExportHandleTypes::FABRIC;
             CudaAsyncMemoryResource::builder().export_handle_types(both).build()
         },
-        "cuda-async is not supported here: device 0 can not export pools to ExportHandleTypes(FABRIC)",
+        "cuda-async is not supported here: device 0 cannot export pools to ExportHandleTypes(FABRIC)",
     );
     refused(
         lazy().driver_version(12010),

@@ -48,7 +48,8 @@ driver_calls! {
 
     fn cuCtxGetId(context: CuContext, id: *mut c_ulonglong) by [context] |session| {
         let device = if context.is_null() {
-            // As an H200 was seen to do: the current context's failure is told, that of a named one is not.
+            // As an H200 was seen to do: the current context's failure is told, that of a named one
+            // is not.
             let current = session.context()?;
             session.failure_of(current)?;
             current

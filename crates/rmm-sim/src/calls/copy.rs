@@ -1,8 +1,8 @@
 //! Copies and fills.
 //!
-//! What the host waits for is what CUDA documents and no more: a copy between device memory and a fill of device memory
-//! only enqueue, even by their synchronous names. A copy from pageable memory reads it before the call returns, a copy to
-//! pageable memory is complete when the call returns.
+//! What the host waits for is what CUDA documents and no more: a copy between device memory and a
+//! fill of device memory only enqueue, even by their synchronous names. A copy from pageable memory
+//! reads it before the call returns, a copy to pageable memory is complete when the call returns.
 
 use std::ffi::{c_uchar, c_uint, c_void};
 
@@ -76,7 +76,8 @@ impl Session<'_> {
             return Err(CuResult::INVALID_VALUE);
         }
         let waits = sync && !to.on_device_only();
-        // A single byte is the lowest one, which is the first one in memory only on some processors.
+        // A single byte is the lowest one, which is the first one in memory only on some
+        // processors.
         let mut bytes = pattern.to_ne_bytes();
         if width == 1 {
             bytes[0] = pattern.to_le_bytes()[0];

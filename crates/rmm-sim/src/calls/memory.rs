@@ -17,7 +17,8 @@ use crate::stream::Work;
 
 impl Session<'_> {
     /// # Errors
-    /// `INVALID_VALUE` unless the range is managed memory (or ordinary memory that devices use), `INVALID_DEVICE` for a place that does not exist.
+    /// `INVALID_VALUE` unless the range is managed memory (or ordinary memory that devices use),
+    /// `INVALID_DEVICE` for a place that does not exist.
     fn check_managed(
         &self,
         start: CuDevicePtr,
@@ -39,8 +40,8 @@ impl Session<'_> {
 }
 
 impl State {
-    /// Whether the decompression engine of an allocation's device, if it has one, can use the memory: that of `cuMemAlloc` and pinned
-    /// memory as it is, that of pools if they were made so.
+    /// Whether the decompression engine of an allocation's device, if it has one, can use the
+    /// memory: that of `cuMemAlloc` and pinned memory as it is, that of pools if they were made so.
     fn decompresses(&self, allocation: &Allocation) -> bool {
         let attribute = CuDeviceAttribute::MEM_DECOMPRESS_ALGORITHM_MASK;
         let has_engine = self.devices[allocation.device].attribute(attribute).unwrap_or(0) != 0;

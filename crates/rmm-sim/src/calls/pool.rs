@@ -18,7 +18,8 @@ impl Session<'_> {
         location: CuMemLocation,
         kind: CuMemAllocationType,
     ) -> Result<(usize, Medium), CuResult> {
-        // Memory of the host is the whole machine's; that it exists at all is told by its first device.
+        // Memory of the host is the whole machine's; that it exists at all is told by its first
+        // device.
         let host =
             |attribute| match self.devices.first().and_then(|first| first.attribute(attribute)) {
                 Some(1) => Ok((0, Medium::Host)),

@@ -79,7 +79,7 @@ driver_calls! {
             }
             let device = session.device(location.id)?;
             let pool = session.pools.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
-            // A device can not be kept from its own memory.
+            // A device cannot be kept from its own memory.
             if pool.is_home(device) && flags != CuMemAccessFlags::READ_WRITE {
                 return Err(CuResult::INVALID_DEVICE);
             }

@@ -18,7 +18,7 @@ use crate::sharing::{NAME, Name};
 
 impl Session<'_> {
     /// # Errors
-    /// `NOT_SUPPORTED` where pools can not be shared by file descriptors.
+    /// `NOT_SUPPORTED` where pools cannot be shared by file descriptors.
     fn check_sharing(&self, device: usize) -> Result<(), CuResult> {
         let shares = self.shares_pools(device, CuMemHandleType::POSIX_FILE_DESCRIPTOR);
         if shares { Ok(()) } else { Err(CuResult::NOT_SUPPORTED) }
@@ -51,7 +51,8 @@ fn name_in(descriptor: c_int) -> Result<Name, CuResult> {
     if descriptor < 0 {
         return Err(CuResult::INVALID_VALUE);
     }
-    // SAFETY: a descriptor that is not open is an error of the read below; it stays the caller's, as the file is never dropped.
+    // SAFETY: a descriptor that is not open is an error of the read below; it stays the caller's,
+    // as the file is never dropped.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
     let mut bytes = [0; NAME];
     file.read_exact_at(&mut bytes, 0).map_err(|_| CuResult::INVALID_VALUE)?;

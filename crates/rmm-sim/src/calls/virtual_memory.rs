@@ -68,7 +68,8 @@ impl State {
         handle::decode(usize::try_from(handle.0).ok()?, self.machine, Kind::Physical)
     }
 
-    /// The key of the physical memory that a handle names, while the program holds a reference to it.
+    /// The key of the physical memory that a handle names, while the program holds a reference to
+    /// it.
     fn physical_of(&self, handle: CuMemHandle) -> Result<u64, CuResult> {
         let key = self.physical_slot(handle).and_then(|slot| self.virtual_memory.slots.get(slot));
         let held = |key: &u64| {
@@ -240,8 +241,8 @@ driver_calls! {
             return Err(CuResult::INVALID_VALUE);
         }
         let whole = state.virtual_memory.physical.get(&key).map_or(0, |physical| physical.bytes);
-        // A mapping of a part is refused by drivers too, whatever the parameters suggest, and so is one of more, or of what is no
-        // multiple of the granularity (seen on an H100 and an H200).
+        // A mapping of a part is refused by drivers too, whatever the parameters suggest, and so is
+        // one of more, or of what is no multiple of the granularity (seen on an H100 and an H200).
         if offset != 0 || bytes != whole {
             return Err(CuResult::NOT_SUPPORTED);
         }

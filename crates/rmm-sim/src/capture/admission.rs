@@ -11,8 +11,8 @@ use crate::graph::Graph;
 use crate::session::Session;
 use crate::stream::{Order, Work};
 
-/// Calls that are forbidden to a thread as [`Session::unsafe_call`] says, whatever their arguments. Those that first look
-/// at their arguments ask there themselves.
+/// Calls that are forbidden to a thread as [`Session::unsafe_call`] says, whatever their arguments.
+/// Those that first look at their arguments ask there themselves.
 const UNSAFE: &[&str] = &[
     "cuMemAlloc_v2",
     "cuMemFree_v2",
@@ -36,10 +36,12 @@ impl Session<'_> {
         if UNSAFE.contains(&name) { self.unsafe_call() } else { Ok(()) }
     }
 
-    /// Lets the current call do what is "potentially unsafe" while streams are captured: it acts or waits beyond any stream.
+    /// Lets the current call do what is "potentially unsafe" while streams are captured: it acts or
+    /// waits beyond any stream.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_UNSUPPORTED` if the thread's mode and those of the captures forbid it; these are then spoilt.
+    /// `STREAM_CAPTURE_UNSUPPORTED` if the thread's mode and those of the captures forbid it; these
+    /// are then spoilt.
     pub(crate) fn unsafe_call(&mut self) -> Result<(), CuResult> {
         if self.captures.under_way.is_empty() {
             return Ok(());
@@ -65,7 +67,8 @@ impl Session<'_> {
     /// Lets the current call ask or wait for a stream.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_UNSUPPORTED` if it is being captured, and as [`unsafe_call`](Self::unsafe_call) and `check_legacy`.
+    /// `STREAM_CAPTURE_UNSUPPORTED` if it is being captured, and as
+    /// [`unsafe_call`](Self::unsafe_call) and `check_legacy`.
     pub(crate) fn await_stream(&mut self, id: u64) -> Result<(), CuResult> {
         self.check_legacy(id)?;
         match self.captures.of(id) {
@@ -77,8 +80,8 @@ impl Session<'_> {
     /// Lets the current call ask or wait for an event.
     ///
     /// # Errors
-    /// `CAPTURED_EVENT` if it was last recorded in a capture, `INVALID_VALUE` if that has ended, and as
-    /// [`unsafe_call`](Self::unsafe_call).
+    /// `CAPTURED_EVENT` if it was last recorded in a capture, `INVALID_VALUE` if that has ended,
+    /// and as [`unsafe_call`](Self::unsafe_call).
     pub(crate) fn await_event(&mut self, event: CuEvent) -> Result<(), CuResult> {
         let key = self.event(event)?;
         let captured = self.events.get(&key).and_then(|event| event.captured.clone());
@@ -136,9 +139,9 @@ impl Session<'_> {
     /// Ends the capture that was begun on a stream.
     ///
     /// # Errors
-    /// `ILLEGAL_STATE` if there is none; otherwise it is over, and has made no graph, if it was spoilt, left work on streams that
-    /// were not joined again, or is ended by a thread that may not. On another stream that takes part, `STREAM_CAPTURE_UNMATCHED`
-    /// spoils it.
+    /// `ILLEGAL_STATE` if there is none; otherwise it is over, and has made no graph, if it was
+    /// spoilt, left work on streams that were not joined again, or is ended by a thread that may
+    /// not. On another stream that takes part, `STREAM_CAPTURE_UNMATCHED` spoils it.
     pub(crate) fn end_capture(&mut self, id: u64) -> Result<Graph, CuResult> {
         let of = self.captures.of(id).ok_or(CuResult::ILLEGAL_STATE)?;
         if self.captures.under_way.get(&of).is_some_and(|capture| capture.origin != id) {
@@ -167,7 +170,8 @@ impl Session<'_> {
         Ok(former.unwrap_or(CuCaptureMode::GLOBAL))
     }
 
-    /// Puts the work of a graph at the end of a stream, piece by piece: one order of the many that the graph allows.
+    /// Puts the work of a graph at the end of a stream, piece by piece: one order of the many that
+    /// the graph allows.
     pub(crate) fn launch_graph(
         &mut self,
         works: Vec<Work>,

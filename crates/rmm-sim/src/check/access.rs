@@ -138,7 +138,8 @@ impl State {
             self.checks.shadow.write(range, Arc::clone(access));
             return;
         }
-        // An update reads too, but counters are commonly updated in memory that is filled by other means.
+        // An update reads too, but counters are commonly updated in memory that is filled by other
+        // means.
         if self.checks.settings.initialisation && access.operation == Operation::Read {
             let empty = {
                 let mut segments = self.checks.shadow.over(range);

@@ -26,7 +26,8 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Seen from the file: where debug information is of lines alone, names have no path. Paths are relative to `folder`.
+    /// Seen from the file: where debug information is of lines alone, names have no path. Paths are
+    /// relative to `folder`.
     fn owner(&self, folder: &Path) -> Owner {
         let Some(place) = self.place else { return Owner::Runtime };
         let place = folder.join(place);

@@ -1,4 +1,5 @@
-//! Which parts of an allocation a suballocator has handed out: a tree, since allocators stand on each other.
+//! Which parts of an allocation a suballocator has handed out: a tree, since allocators stand on
+//! each other.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ struct Node {
     parts: Parts,
 }
 
-/// The parts of a range, by start. Once there has been one, only what lies in a live part may be used.
+/// The parts of a range, by start. Once there has been one, only what lies in a live part may be
+/// used.
 #[derive(Debug, Default)]
 struct Parts(BTreeMap<usize, Node>);
 
@@ -174,7 +176,8 @@ impl Handed {
         }
     }
 
-    /// The start of the tree that `address` lies in, where there is no allocation of the driver's to tell it.
+    /// The start of the tree that `address` lies in, where there is no allocation of the driver's
+    /// to tell it.
     pub(crate) fn root_of(&self, address: usize) -> Option<usize> {
         let (&root, parts) = self.0.range(..=address).next_back()?;
         parts.overlapping(&(address..address + 1)).next().map(|_| root)

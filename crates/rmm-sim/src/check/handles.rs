@@ -9,7 +9,8 @@ use crate::state::State;
 impl State {
     /// A call has failed: tells which of its handles name something that was destroyed.
     ///
-    /// A value that was given out again since names its new object; that it once was another's nobody can see.
+    /// A value that was given out again since names its new object; that it once was another's
+    /// nobody can see.
     pub(crate) fn check_handles(&mut self, call: &'static str, hints: &[Hint]) {
         if !self.checks.is_on() {
             return;

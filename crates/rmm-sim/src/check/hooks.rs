@@ -82,7 +82,8 @@ impl State {
         self.note_handing(range, &access);
     }
 
-    /// Whether memory went with its context, and nobody has had it since: who holds a part of it may still give that back.
+    /// Whether memory went with its context, and nobody has had it since: who holds a part of it
+    /// may still give that back.
     fn went_with_its_context(&self, address: usize) -> bool {
         let by_context = |access: &Arc<Access>| crate::context::ends_contexts(access.what);
         self.allocation_at(address).is_none()
@@ -103,7 +104,8 @@ impl State {
         if self.allocation_at(range.start).is_some() {
             self.note_handing(range, &access);
         } else if root == range.start && !self.virtual_memory.holds(root) {
-            // Ordinary memory of the host: it is the system's again, and nobody tells who has it next.
+            // Ordinary memory of the host: it is the system's again, and nobody tells who has it
+            // next.
             self.checks.shadow.clear(range);
             // Its parts, if any are left, were told of above.
             self.checks.handed.end(root).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! Memory that is mapped: who may use it, and who may still be at it when a mapping ends.
 //!
-//! What races with what is a matter of the memory, whatever addresses it is named by. Whether a mapping may end is a matter of
-//! its addresses alone: uses by other names go on. So uses are kept twice, by the place of the memory and by the address.
+//! What races with what is a matter of the memory, whatever addresses it is named by. Whether a
+//! mapping may end is a matter of its addresses alone: uses by other names go on. So uses are kept
+//! twice, by the place of the memory and by the address.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -28,7 +29,8 @@ impl State {
         }
     }
 
-    /// Keeps who used mappings last, of each stream. They end as a whole, so that it is of no matter which part was used.
+    /// Keeps who used mappings last, of each stream. They end as a whole, so that it is of no
+    /// matter which part was used.
     pub(super) fn note_mapped_use(&mut self, range: &Range<usize>, access: &Arc<Access>) {
         for (start, mapped) in self.virtual_memory.over(range) {
             self.checks.shadow.share(&(start..start + mapped.bytes), access);
@@ -60,7 +62,8 @@ impl State {
         false
     }
 
-    /// Whether the device of a stream may do what work does to mapped memory and, if it is a kernel, to that of other devices.
+    /// Whether the device of a stream may do what work does to mapped memory and, if it is a
+    /// kernel, to that of other devices.
     ///
     /// # Errors
     /// `INVALID_VALUE` if not.
@@ -103,7 +106,8 @@ impl State {
         self.checks.shadow.clear(range);
     }
 
-    /// A mapping in the reservation `root` ends. Work that is not known to be done may still use it, and then faults.
+    /// A mapping in the reservation `root` ends. Work that is not known to be done may still use
+    /// it, and then faults.
     pub(crate) fn check_unmapped(&mut self, root: usize, range: &Range<usize>) {
         if !self.checks.is_on() {
             return;
@@ -112,7 +116,8 @@ impl State {
         if let Err(broken) = self.checks.handed.end_within(root, range) {
             self.report_broken(broken, range, &access);
         }
-        // Who used it is kept until something else is mapped there: the addresses are not free of them either.
+        // Who used it is kept until something else is mapped there: the addresses are not free of
+        // them either.
         self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(range), &access);
         self.checks.remember_free(range.clone(), access);
     }
@@ -140,7 +145,8 @@ impl State {
         self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(backing), &access);
     }
 
-    /// A reference is released that the program does not hold; `was_one` if the handle is one that it was given.
+    /// A reference is released that the program does not hold; `was_one` if the handle is one that
+    /// it was given.
     pub(crate) fn check_bad_release(&mut self, was_one: bool) {
         if !self.checks.is_on() {
             return;
@@ -157,7 +163,8 @@ impl State {
         self.checks.shadow.clear(backing);
     }
 
-    /// A device gets other rights to a mapping. Work that is not known to be done may still need those that it loses.
+    /// A device gets other rights to a mapping. Work that is not known to be done may still need
+    /// those that it loses.
     pub(crate) fn check_access_change(
         &mut self,
         range: &Range<usize>,

@@ -24,8 +24,8 @@ impl State {
         })
     }
 
-    /// The place of something on a stream that is no item of its own: after its last item and, on the legacy stream and those
-    /// that block with it, after what its next item would wait for.
+    /// The place of something on a stream that is no item of its own: after its last item and, on
+    /// the legacy stream and those that block with it, after what its next item would wait for.
     pub(super) fn place_on(&self, id: u64) -> (u64, Vec<Point>) {
         let also = self.streams.implicitly_before(id);
         let also = also.map(|(id, stream)| Point { stream: id, position: stream.submitted });
@@ -102,8 +102,8 @@ impl State {
         }
     }
 
-    /// Whether a stream's frontier has to keep a point of a stream that is gone: its work is done, but the program need not
-    /// know it.
+    /// Whether a stream's frontier has to keep a point of a stream that is gone: its work is done,
+    /// but the program need not know it.
     pub(crate) fn matters(&self, point: Point) -> bool {
         self.streams.get(point.stream).is_some()
             || self.checks.is_on() && !self.checks.host.covers(point)

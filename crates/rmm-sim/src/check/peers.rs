@@ -1,6 +1,7 @@
 //! Memory of one device that kernels of another touch: allowed once access to it was enabled.
 //!
-//! Only kernels need that: the driver copies between any two devices, and what it does for fills nobody documents.
+//! Only kernels need that: the driver copies between any two devices, and what it does for fills
+//! nobody documents.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuMemAccessFlags;
@@ -13,7 +14,8 @@ use crate::stream::Work;
 use crate::virtual_memory::permits;
 
 impl State {
-    /// What kernels of a device may do with an allocation. Mapped memory has rules of its own, and memory of the host is everyone's.
+    /// What kernels of a device may do with an allocation. Mapped memory has rules of its own, and
+    /// memory of the host is everyone's.
     fn peer_access(&self, allocation: &Allocation, device: usize) -> CuMemAccessFlags {
         let granted = match allocation.kind {
             _ if allocation.device == device => true,
@@ -32,7 +34,8 @@ impl State {
         if granted { CuMemAccessFlags::READ_WRITE } else { CuMemAccessFlags::NONE }
     }
 
-    /// Whether a kernel of a device may do something to a place, as far as peer access goes; reports it if not.
+    /// Whether a kernel of a device may do something to a place, as far as peer access goes;
+    /// reports it if not.
     pub(crate) fn may_reach(
         &mut self,
         place: &Place,

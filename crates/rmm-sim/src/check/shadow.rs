@@ -26,8 +26,8 @@ impl Segment {
         Self { end, write, reads: Vec::new(), updates: Vec::new(), is_initialised }
     }
 
-    /// The accesses that another one must come after: a write after all, a read after the writes and updates, an update after
-    /// all but updates.
+    /// The accesses that another one must come after: a write after all, a read after the writes
+    /// and updates, an update after all but updates.
     pub(crate) fn before(&self, operation: Operation) -> impl Iterator<Item = &Arc<Access>> {
         let reads = if operation == Operation::Read { &[][..] } else { &self.reads };
         let updates = if operation == Operation::Update { &[][..] } else { &self.updates };

@@ -1,4 +1,5 @@
-//! What the checks report: which rule was broken, by which two accesses, and the edge of order that is missing.
+//! What the checks report: which rule was broken, by which two accesses, and the edge of order that
+//! is missing.
 #![forbid(unsafe_code)]
 
 use std::backtrace::Backtrace;
@@ -16,22 +17,24 @@ pub enum ViolationKind {
     Race,
     /// Memory was used on a stream that is not ordered after its allocation.
     UseBeforeAllocation,
-    /// An allocator handed memory out to a stream (or to everybody) that an earlier use may still be at work on.
+    /// An allocator handed memory out to a stream (or to everybody) that an earlier use may still
+    /// be at work on.
     HandedOutInUse,
     /// An allocator handed out memory that it had handed out already and not taken back.
     HandedOutTwice,
-    /// Memory was freed, unmapped, or given back to the driver, while a use that is not ordered before may still be at work on
-    /// it.
+    /// Memory was freed, unmapped, or given back to the driver, while a use that is not ordered
+    /// before may still be at work on it.
     ReturnedInUse,
     /// Memory was given back while parts of it were still handed out.
     ReturnedWhileHandedOut,
     /// Work came to memory that had been freed or unmapped.
     UseAfterFree,
-    /// An access reached over the end of an allocation, between two, or to reserved addresses at which nothing is mapped.
+    /// An access reached over the end of an allocation, between two, or to reserved addresses at
+    /// which nothing is mapped.
     OutOfBounds,
-    /// Work of a device named mapped memory that the device has no right to use like that, or lost the right before it ran; or a
-    /// kernel named memory of another device to which its own was given no access (`cuCtxEnablePeerAccess`, and for memory of
-    /// pools `cuMemPoolSetAccess`).
+    /// Work of a device named mapped memory that the device has no right to use like that, or lost
+    /// the right before it ran; or a kernel named memory of another device to which its own was
+    /// given no access (`cuCtxEnablePeerAccess`, and for memory of pools `cuMemPoolSetAccess`).
     NoAccess,
     /// Memory was freed a second time.
     DoubleFree,
@@ -49,8 +52,8 @@ pub enum ViolationKind {
     CaptureUnsafe,
     /// A simulated kernel panicked.
     KernelPanicked,
-    /// A call or a piece of work panicked inside the software device: that is a bug of the device, not of the program. What the call or
-    /// the work was to do is left out, and the device goes on.
+    /// A call or a piece of work panicked inside the software device: that is a bug of the device,
+    /// not of the program. What the call or the work was to do is left out, and the device goes on.
     DevicePanicked,
 }
 
@@ -112,11 +115,14 @@ pub struct Access {
     pub what: &'static str,
     /// The stream in whose order it happens, as `cuStreamGetId` tells it; `None` for the host.
     pub stream: Option<u64>,
-    /// Its place among the stream's items, counted from 1; for a hand-out or a take-back, the last item before it.
+    /// Its place among the stream's items, counted from 1; for a hand-out or a take-back, the last
+    /// item before it.
     pub position: u64,
-    /// What else it is ordered behind: what a later item of its stream waits for without being told to.
+    /// What else it is ordered behind: what a later item of its stream waits for without being told
+    /// to.
     pub(crate) also: Vec<Point>,
-    /// Where it was asked for, if the machine [keeps backtraces](crate::MachineBuilder::backtraces).
+    /// Where it was asked for, if the machine [keeps
+    /// backtraces](crate::MachineBuilder::backtraces).
     pub backtrace: Option<Arc<Backtrace>>,
 }
 
@@ -184,7 +190,8 @@ impl fmt::Display for MissingOrder {
 
 /// A rule of memory or of stream order that a program broke.
 ///
-/// The order is judged by what the program asked for, never by what happened to run first: a report does not depend on luck.
+/// The order is judged by what the program asked for, never by what happened to run first: a report
+/// does not depend on luck.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Violation {

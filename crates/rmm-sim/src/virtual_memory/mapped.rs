@@ -15,7 +15,8 @@ pub(crate) struct Physical {
     /// Where it lies in its device's range of addresses.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
-    /// The references that the program holds: one from making it, and one from each time that it asked for the handle.
+    /// The references that the program holds: one from making it, and one from each time that it
+    /// asked for the handle.
     pub(crate) references: usize,
     pub(crate) mappings: usize,
 }

@@ -1,4 +1,5 @@
-//! Stream capture. The codes, and whether a call spoils the capture, are those that an H200 with a driver of CUDA 13.0 gave.
+//! Stream capture. The codes, and whether a call spoils the capture, are those that an H200 with a
+//! driver of CUDA 13.0 gave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +36,8 @@ fn status(stream: CuStream) -> CuCaptureStatus {
     status
 }
 
-/// A call made while a stream is captured, and what comes of it: its code and whether the capture is still valid.
+/// A call made while a stream is captured, and what comes of it: its code and whether the capture
+/// is still valid.
 fn during(
     mode: CuCaptureMode,
     captured: CuStream,

@@ -212,7 +212,8 @@ fn an_item_may_run_before_any_call_or_none() {
         courses.borrow_mut().insert(course);
         ok!(cuStreamDestroy_v2(stream));
     });
-    // Before each of the five calls after it, or after the program; the last two look the same to it.
+    // Before each of the five calls after it, or after the program; the last two look the same to
+    // it.
     assert_eq!((explored.runs, explored.is_complete), (6, true));
     assert_eq!(courses.take().len(), 5);
 }
@@ -267,7 +268,8 @@ fn exploration_ends_at_the_limit() {
     assert_eq!((explored.runs, explored.is_complete), (7, false));
 }
 
-/// Two blocks; what was had is given back. The careless program forgets the first if the second can not be had.
+/// Two blocks; what was had is given back. The careless program forgets the first if the second
+/// cannot be had.
 fn two_blocks(machine: &Machine, careful: bool) {
     machine.without_faults(make_current);
     let allocate = || {

@@ -13,7 +13,8 @@ use rmm_sys::{
 macro_rules! cu {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         let driver = rmm_sim::driver();
-        // SAFETY: the tests pass places that live until the call returns, and for work on host memory until it ran.
+        // SAFETY: the tests pass places that live until the call returns, and for work on host
+        // memory until it ran.
         unsafe { driver.$name($($argument),*) }
     }};
 }

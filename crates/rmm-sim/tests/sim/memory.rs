@@ -9,7 +9,8 @@ use rmm_sys::{CuDevicePtr, CuMemoryType, CuPointerAttribute, CuResult};
 
 use crate::common::{MIB, alloc, alloc_async, enter, pinned, start, stream};
 
-/// Runs the named test again, alone and in another process, where it is told by the environment to misbehave.
+/// Runs the named test again, alone and in another process, where it is told by the environment to
+/// misbehave.
 pub(crate) fn signal_of_child(test: &str) -> Option<i32> {
     let program = std::env::current_exe().expect("the system tells it");
     // The sanitizers' own handler would turn the signal into an exit.

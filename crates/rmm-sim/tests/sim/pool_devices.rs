@@ -1,4 +1,5 @@
-//! Pools and streams of different devices: the pool says where memory is, the stream when it may be used.
+//! Pools and streams of different devices: the pool says where memory is, the stream when it may be
+//! used.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,5 @@
-//! What the driver tells of managed memory that was prefetched, and of memory for the decompression engine.
+//! What the driver tells of managed memory that was prefetched, and of memory for the decompression
+//! engine.
 
 use std::ffi::{c_int, c_void};
 

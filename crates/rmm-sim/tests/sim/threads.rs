@@ -61,8 +61,8 @@ fn threads_hammer_one_machine() {
     }
 }
 
-/// Own memory, written through streams that depend on each other and on other threads' work; it must hold what was
-/// written last.
+/// Own memory, written through streams that depend on each other and on other threads' work; it
+/// must hold what was written last.
 fn hammer(number: u8) {
     let (a, b, event, memory) = (blocking_stream(), stream(), event(), alloc(64));
     for round in 0..20_u8 {

@@ -1,7 +1,8 @@
-//! A shared library that exports the driver's functions, made by the C compiler while the test runs.
+//! A shared library that exports the driver's functions, made by the C compiler while the test
+//! runs.
 //!
-//! Its functions have C's idea of their signatures, so a call tests the calling convention too: how structures are
-//! passed by value, where the eleventh argument goes.
+//! Its functions have C's idea of their signatures, so a call tests the calling convention too: how
+//! structures are passed by value, where the eleventh argument goes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -90,8 +91,8 @@ fn source(keep: impl Fn(&str) -> bool) -> String {
     source
 }
 
-/// Builds the library in `folder` with the functions that `keep` wants. `None`, said on standard output, where there
-/// is no C compiler.
+/// Builds the library in `folder` with the functions that `keep` wants. `None`, said on standard
+/// output, where there is no C compiler.
 #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 pub(crate) fn build(folder: &Path, keep: impl Fn(&str) -> bool) -> Option<PathBuf> {
     let (source_path, library) = (folder.join("driver.c"), folder.join("driver.so"));

@@ -1,4 +1,5 @@
-//! A Rust function for every driver function, each of the right signature, so that tables can be made without a driver.
+//! A Rust function for every driver function, each of the right signature, so that tables can be
+//! made without a driver.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,5 @@
-//! Further mutants of the order of streams, of caches and batches, of the heap, of captures and of the containers.
+//! Further mutants of the order of streams, of caches and batches, of the heap, of captures and of
+//! the containers.
 
 use super::{Mutant, ORDER, STATE};
 
@@ -99,7 +100,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: STATE,
         original: ".covered(list, other))?;\n        self.note_rest(list);\n        Some(node)",
         replacement: ".covered(list, other))?;\n        \n        Some(node)",
-        breaks: "what is left of a run of blocks can not be waited for, and goes back at the pool's end under work",
+        breaks: "what is left of a run of blocks cannot be waited for, and goes back at the pool's end under work",
     },
     Mutant {
         name: "covered-frees-stay-unsealed",

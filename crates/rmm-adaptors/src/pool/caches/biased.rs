@@ -1,8 +1,10 @@
-//! Values that have one thread as their user, which enters without an atomic read-modify-write; all others have to stop it first.
+//! Values that have one thread as their user, which enters without an atomic read-modify-write; all
+//! others have to stop it first.
 //!
-//! The user says that it is inside, then looks whether it still is the user. Whoever else wants the value takes the place from its user,
-//! then looks whether that is inside. Between the two steps of each is a fence, so that at least one of them sees the other. The
-//! user's costs nothing, the other's a call of the system.
+//! The user says that it is inside, then looks whether it still is the user. Whoever else wants the
+//! value takes the place from its user, then looks whether that is inside. Between the two steps of
+//! each is a fence, so that at least one of them sees the other. The user's costs nothing, the
+//! other's a call of the system.
 
 use std::fmt;
 use std::sync::{OnceLock, PoisonError};
@@ -13,7 +15,8 @@ use crate::sync::patience::wait_until;
 use crate::sync::primitives::atomic::{AtomicU64, Ordering};
 use crate::sync::primitives::{Mutex, MutexGuard, UnsafeCell};
 
-/// A value with a user, and beside it what everybody may look at; apart from its neighbours in the processor's caches.
+/// A value with a user, and beside it what everybody may look at; apart from its neighbours in the
+/// processor's caches.
 #[repr(align(128))]
 pub(super) struct Place<S, T> {
     /// The id of the thread that may [enter](Self::enter).
@@ -24,8 +27,8 @@ pub(super) struct Place<S, T> {
     fences: Fences,
     shared: S,
     /// # Invariant
-    /// References to it are made only in `enter`, by the user, and in [`Outside::visit`], while nobody is the user and the last one is not
-    /// inside.
+    /// References to it are made only in `enter`, by the user, and in [`Outside::visit`], while
+    /// nobody is the user and the last one is not inside.
     value: UnsafeCell<T>,
 }
 
@@ -60,9 +63,10 @@ pub(super) enum NextUser {
 /// A thread that says that it is inside, until this is dropped.
 struct Inside(&'static Thread);
 
-// SAFETY: the value is given to one thread at a time, from which it may move it out: what `Send` allows. Between two uses lie a release and
-// an acquire: of `user` from outside to a user, of `is_inside` from a user to outside, and of the mutex from outside to outside. `S`
-// is shared, and moves with the places.
+// SAFETY: the value is given to one thread at a time, from which it may move it out: what `Send`
+// allows. Between two uses lie a release and an acquire: of `user` from outside to a user, of
+// `is_inside` from a user to outside, and of the mutex from outside to outside. `S` is shared, and
+// moves with the places.
 unsafe impl<S: Sync, T: Send> Sync for Place<S, T> {}
 
 // What is done at a value does not panic.
@@ -104,10 +108,12 @@ impl<S, T> Place<S, T> {
         if self.user.load(Ordering::Acquire) != me.id() {
             return None;
         }
-        // SAFETY: this thread says that it is inside, and found itself the user after that, with a light fence between the two. So
-        // whoever makes another the user, and nobody for a start, sees that it is inside after the heavy fence that follows, and
-        // waits for the end of this call before it uses the value. This thread itself is not inside twice, as seen above. `me`
-        // is this thread's, as it does not leave it, and the thread is not at its end, as `me` is not kept until then.
+        // SAFETY: this thread says that it is inside, and found itself the user after that, with a
+        // light fence between the two. So whoever makes another the user, and nobody for a start,
+        // sees that it is inside after the heavy fence that follows, and waits for the end of this
+        // call before it uses the value. This thread itself is not inside twice, as seen above.
+        // `me` is this thread's, as it does not leave it, and the thread is not at its end, as `me`
+        // is not kept until then.
         let result = self.value.with_mut(|value| act(unsafe { &mut *value }));
         drop(inside);
         Some(result)
@@ -145,8 +151,8 @@ impl<S, T, const N: usize> Places<S, T, N> {
         (0..N).map(place).collect()
     }
 
-    /// The right to use values that are others', of places that are made now if there are none. The user of none may be the calling thread
-    /// and inside.
+    /// The right to use values that are others', of places that are made now if there are none. The
+    /// user of none may be the calling thread and inside.
     #[cold]
     pub(super) fn outside(&self) -> Outside<'_, S, T, N> {
         let mut users = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,9 +217,10 @@ impl<'a, S, T, const N: usize> Outside<'a, S, T, N> {
                 // Acquire: what the thread did is seen.
                 wait_until(|| !thread.is_inside.load(Ordering::Acquire));
             }
-            // SAFETY: nobody is the user since the stores above, and this is the only one that changes that. The former one has ended,
-            // or has seen so in `enter`, or was seen inside above, after the heavy fence, and has left; if it is this thread,
-            // it needs no fence to see what it stored. So nobody has a reference to the value.
+            // SAFETY: nobody is the user since the stores above, and this is the only one that
+            // changes that. The former one has ended, or has seen so in `enter`, or was seen inside
+            // above, after the heavy fence, and has left; if it is this thread, it needs no fence
+            // to see what it stored. So nobody has a reference to the value.
             place.value.with_mut(|value| act(&place.shared, unsafe { &mut *value }));
             let next = match next {
                 NextUser::Nobody => None,
@@ -278,7 +285,8 @@ mod models {
         total
     }
 
-    /// Every interleaving of a user that enters and another thread that takes its places away: no use is lost.
+    /// Every interleaving of a user that enters and another thread that takes its places away: no
+    /// use is lost.
     #[test]
     fn a_user_and_one_from_outside_are_never_in_together() {
         loom::model(|| {
@@ -317,7 +325,8 @@ mod models {
         });
     }
 
-    /// The user ends, and another thread goes on with its places, for which it does not have to stop anybody.
+    /// The user ends, and another thread goes on with its places, for which it does not have to
+    /// stop anybody.
     #[test]
     fn what_an_ended_user_did_is_seen() {
         loom::model(|| {
@@ -362,7 +371,8 @@ mod models {
         });
     }
 
-    /// The user ends, and its record may be the next thread's before anybody looks: then that is how its end is seen.
+    /// The user ends, and its record may be the next thread's before anybody looks: then that is
+    /// how its end is seen.
     #[test]
     fn what_an_ended_user_did_is_seen_in_the_next_thread_s_id() {
         loom::model(|| {

@@ -12,7 +12,8 @@ use super::exact::Exact;
 /// The most blocks that a cache holds.
 const MOST_BLOCKS: usize = 2048;
 
-/// What part of the bytes that a cache may hold a block may have whose class is exact. They do not count among these.
+/// What part of the bytes that a cache may hold a block may have whose class is exact. They do not
+/// count among these.
 const EXACT_PART: u64 = 2;
 
 /// Requests in vain after which blocks are added before they are asked for.
@@ -21,7 +22,8 @@ const MANY_MISSES: u32 = 8;
 /// Stands for no entry. Above every entry's number.
 const NONE: u16 = u16::MAX;
 
-/// Aligned so that none lies across two of the processor's cache lines: what was written as a whole is read at once in parts.
+/// Aligned so that none lies across two of the processor's cache lines: what was written as a whole
+/// is read at once in parts.
 #[derive(Debug)]
 #[repr(align(16))]
 struct Entry {
@@ -50,7 +52,8 @@ pub(in super::super) enum Put {
     Done,
     /// As before, and the block with this address had to leave.
     Instead(u64),
-    /// The stream's cache is full, and some of it should go to the heap; or the block is too large for it.
+    /// The stream's cache is full, and some of it should go to the heap; or the block is too large
+    /// for it.
     Full,
     /// There is none, or another thread is at it.
     NotHere,
@@ -86,7 +89,8 @@ impl Counters {
         CacheCounts { taken, put }
     }
 
-    /// Adds to one of the counters; a negative number as its complement. There is one writer at a time.
+    /// Adds to one of the counters; a negative number as its complement. There is one writer at a
+    /// time.
     #[inline]
     fn add(counter: &AtomicU64, more: u64) {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -98,7 +102,8 @@ impl Cache {
         Self {
             stream,
             newest: [NONE; CLASSES],
-            // Later growth would be a request to the host's heap in the midst of a program's steady state.
+            // Later growth would be a request to the host's heap in the midst of a program's steady
+            // state.
             entries: Vec::with_capacity(MOST_BLOCKS),
             unused: NONE,
             exact: Exact::new(),
@@ -147,13 +152,14 @@ impl Cache {
         Some(entry.address)
     }
 
-    /// Whether blocks of the class should be put in before they are asked for: a thread that asks over and over and frees nothing will
-    /// go on with that.
+    /// Whether blocks of the class should be put in before they are asked for: a thread that asks
+    /// over and over and frees nothing will go on with that.
     pub(super) fn is_short(&self, class: Class) -> bool {
         self.misses >= MANY_MISSES && !class.is_exact()
     }
 
-    /// Puts a block in that was freed, if it does not make it hold more than `most_bytes`, and there is room.
+    /// Puts a block in that was freed, if it does not make it hold more than `most_bytes`, and
+    /// there is room.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -228,8 +234,8 @@ impl Cache {
         numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
     }
 
-    /// Passes up to `most` blocks on: those of `class`, then those of `others`, then those of exact classes. If `class` is exact, only the
-    /// oldest of these.
+    /// Passes up to `most` blocks on: those of `class`, then those of `others`, then those of exact
+    /// classes. If `class` is exact, only the oldest of these.
     pub(super) fn spill(
         &mut self,
         class: Class,

@@ -1,4 +1,5 @@
-//! Sizes that cached blocks have: so few that a block that is freed is likely to be what is asked for next.
+//! Sizes that cached blocks have: so few that a block that is freed is likely to be what is asked
+//! for next.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +8,8 @@ use super::super::heap::GRANULE;
 /// Larger blocks have the size that was asked for.
 const LARGEST: u64 = 1 << 20;
 
-/// Sizes in a doubling, as a power of two: a block is less than a sixteenth larger than what was asked for.
+/// Sizes in a doubling, as a power of two: a block is less than a sixteenth larger than what was
+/// asked for.
 const STEPS: u32 = 4;
 
 /// How many classes of few sizes there are.
@@ -32,7 +34,8 @@ impl Class {
         Self { number: 0, block_size }
     }
 
-    /// The smallest class whose blocks hold `size` bytes, which are not zero; `None` if no block does.
+    /// The smallest class whose blocks hold `size` bytes, which are not zero; `None` if no block
+    /// does.
     #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes")]
     #[inline]
     pub(in super::super) const fn holding(size: u64) -> Option<Self> {

@@ -1,4 +1,5 @@
-//! A few large blocks of any size, the newest first: programs often ask for what they have just freed.
+//! A few large blocks of any size, the newest first: programs often ask for what they have just
+//! freed.
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +52,8 @@ impl Exact {
         block
     }
 
-    /// Puts a block in; returns the oldest if that has to leave for it, as [`take_oldest`](Self::take_oldest).
+    /// Puts a block in; returns the oldest if that has to leave for it, as
+    /// [`take_oldest`](Self::take_oldest).
     #[inline]
     pub(super) fn put(&mut self, size: u64, address: u64) -> Option<(u64, u64)> {
         let oldest = if self.count == MOST { self.take_oldest() } else { None };

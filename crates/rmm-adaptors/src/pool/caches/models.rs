@@ -1,4 +1,5 @@
-//! Every interleaving of a thread that uses its cache and one that empties all: each block is in one place, and its own stream's.
+//! Every interleaving of a thread that uses its cache and one that empties all: each block is in
+//! one place, and its own stream's.
 
 use std::sync::Mutex as Unseen;
 

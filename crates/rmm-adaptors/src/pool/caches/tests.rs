@@ -1,4 +1,5 @@
-//! What the table of caches promises: each stream its own blocks, on any thread, and all of them to whoever empties it.
+//! What the table of caches promises: each stream its own blocks, on any thread, and all of them to
+//! whoever empties it.
 
 use std::thread;
 

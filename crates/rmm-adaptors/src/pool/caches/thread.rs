@@ -29,7 +29,8 @@ pub(super) struct Thread {
 /// The calling thread.
 ///
 /// # Invariant
-/// Stays on its thread, and is not kept beyond the call that asked for it: at a thread's end its [`Thread`] is passed on.
+/// Stays on its thread, and is not kept beyond the call that asked for it: at a thread's end its
+/// [`Thread`] is passed on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Me {
     thread: &'static Thread,
@@ -78,7 +79,8 @@ impl Thread {
         Box::leak(Box::new(Self { number, id: AtomicU64::new(id), is_inside }))
     }
 
-    /// Whether this is the thread with the id, and not at its end. If it is not, what that thread did is seen.
+    /// Whether this is the thread with the id, and not at its end. If it is not, what that thread
+    /// did is seen.
     pub(super) fn is(&self, id: Id) -> bool {
         self.id.load(Ordering::Acquire) == id
     }

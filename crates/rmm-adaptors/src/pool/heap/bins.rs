@@ -1,4 +1,5 @@
-//! Where a size belongs: the bins of a two-level segregated fit, and bitmaps that say which are not empty.
+//! Where a size belongs: the bins of a two-level segregated fit, and bitmaps that say which are not
+//! empty.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +10,8 @@ pub(crate) const GRANULE: u64 = 256;
 const SECOND_BITS: u32 = 5;
 const SECOND: u32 = 1 << SECOND_BITS;
 
-/// Bins in all: sizes up to 2^48 granules (2^56 bytes) have one of their own; larger ones share the last.
+/// Bins in all: sizes up to 2^48 granules (2^56 bytes) have one of their own; larger ones share the
+/// last.
 const FIRST: u32 = 48 - SECOND_BITS + 1;
 const BINS: u32 = FIRST * SECOND;
 
@@ -20,8 +22,8 @@ pub(super) struct Bin(u32);
 impl Bin {
     /// The bin of blocks of `size` bytes.
     ///
-    /// Below 32 granules each size has its own bin. Above, a bin holds the sizes whose six highest bits agree, so that the
-    /// smallest and the largest of a bin differ by less than 1/32.
+    /// Below 32 granules each size has its own bin. Above, a bin holds the sizes whose six highest
+    /// bits agree, so that the smallest and the largest of a bin differ by less than 1/32.
     pub(super) fn of(size: u64) -> Self {
         let granules = size / GRANULE;
         let Some(shift) = granules.checked_ilog2().and_then(|log| log.checked_sub(SECOND_BITS))

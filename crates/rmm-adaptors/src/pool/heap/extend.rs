@@ -43,7 +43,8 @@ impl Claim {
 struct Place {
     segment: SegmentId,
     window: Window,
-    /// A block in which the window starts, or one before that; the segment's last if it starts behind that.
+    /// A block in which the window starts, or one before that; the segment's last if it starts
+    /// behind that.
     from: NodeId,
 }
 
@@ -69,9 +70,10 @@ impl Heap {
         self.segment_mut(segment).extension = extension;
     }
 
-    /// Claims a place for a block of `size` bytes in a segment that can be extended: the one that takes the least memory to be added,
-    /// in whole pages, of those whose free blocks `usable` accepts. Takes time in the number of segments, and of the blocks around gaps
-    /// and ends and in runs that are long enough.
+    /// Claims a place for a block of `size` bytes in a segment that can be extended: the one that
+    /// takes the least memory to be added, in whole pages, of those whose free blocks `usable`
+    /// accepts. Takes time in the number of segments, and of the blocks around gaps and ends and in
+    /// runs that are long enough.
     pub(crate) fn claim(
         &mut self,
         size: u64,
@@ -161,8 +163,8 @@ impl Heap {
         }
     }
 
-    /// Where the run of usable blocks and gaps starts that `near` is in or behind, or less far away: no window with what is behind
-    /// `near` in it starts `size` bytes before that.
+    /// Where the run of usable blocks and gaps starts that `near` is in or behind, or less far
+    /// away: no window with what is behind `near` in it starts `size` bytes before that.
     fn start_of_run(
         &self,
         near: NodeId,
@@ -184,7 +186,8 @@ impl Heap {
         start
     }
 
-    /// Collects the run that starts with a block, up to `size` bytes behind its last gap and behind `offset`. Returns where it ends.
+    /// Collects the run that starts with a block, up to `size` bytes behind its last gap and behind
+    /// `offset`. Returns where it ends.
     fn run_from(
         &self,
         from: NodeId,
@@ -299,8 +302,8 @@ impl Heap {
         }
     }
 
-    /// Takes the memory of a claim for there, in these pieces, and hands out a block of `size` bytes. What is left of it goes to the
-    /// list and point `rest`, if somebody has used it.
+    /// Takes the memory of a claim for there, in these pieces, and hands out a block of `size`
+    /// bytes. What is left of it goes to the list and point `rest`, if somebody has used it.
     pub(crate) fn meet(
         &mut self,
         claim: &Claim,
@@ -331,8 +334,8 @@ impl Heap {
         claim.node
     }
 
-    /// Gives a claim up: what has no memory is a gap again, and the rest goes to the list `into` at the point `point`, if somebody has
-    /// used it.
+    /// Gives a claim up: what has no memory is a gap again, and the rest goes to the list `into` at
+    /// the point `point`, if somebody has used it.
     pub(crate) fn give_up(&mut self, claim: Claim, into: ListId, point: Point) {
         let (into, point) = claim.place_of_rest((into, point));
         let mut rest = Some(claim.node);

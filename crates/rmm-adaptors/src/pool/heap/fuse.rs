@@ -1,4 +1,5 @@
-//! Blocks that no bounded search finds: anywhere in a list, and across the lists of several streams.
+//! Blocks that no bounded search finds: anywhere in a list, and across the lists of several
+//! streams.
 
 #![forbid(unsafe_code)]
 
@@ -15,15 +16,16 @@ pub(super) struct UsableRun {
 }
 
 impl Heap {
-    /// Bytes of the longest run of free neighbours, whichever lists they are in: the most that waiting can make one block of.
-    /// Takes time in the number of runs of two or more, and of lists; without the index in the number of all blocks.
+    /// Bytes of the longest run of free neighbours, whichever lists they are in: the most that
+    /// waiting can make one block of. Takes time in the number of runs of two or more, and of
+    /// lists; without the index in the number of all blocks.
     pub(in crate::pool) fn longest_free_run(&self) -> u64 {
         let longest = self.runs_at_least(0).map(|(bytes, _)| bytes).max();
         self.largest_free().max(longest.unwrap_or(0))
     }
 
-    /// The runs of two or more free neighbours of at least `size` bytes in all, by address, with their bytes: from the index, or by a
-    /// walk over all blocks where it is not kept.
+    /// The runs of two or more free neighbours of at least `size` bytes in all, by address, with
+    /// their bytes: from the index, or by a walk over all blocks where it is not kept.
     pub(super) fn runs_at_least(&self, size: u64) -> impl Iterator<Item = (u64, Run)> + '_ {
         let is_kept = self.runs.is_kept();
         let indexed = is_kept.then(|| self.runs.at_least(size)).into_iter().flatten();
@@ -79,12 +81,13 @@ impl Heap {
         self.largest_free() >= size || self.runs_at_least(size).next().is_some()
     }
 
-    /// Takes a block of `size` bytes that `usable` accepts, wherever it is: a free block, or else a run of free neighbours in
-    /// different lists, the shortest that is long enough. What is left of a run goes to the list `into` at the point `point`, so that
-    /// nobody takes it for less used than it is.
+    /// Takes a block of `size` bytes that `usable` accepts, wherever it is: a free block, or else a
+    /// run of free neighbours in different lists, the shortest that is long enough. What is left of
+    /// a run goes to the list `into` at the point `point`, so that nobody takes it for less used
+    /// than it is.
     ///
-    /// If `usable` accepts a point of a list it accepts all earlier ones. Takes time in the number of the blocks that are large
-    /// enough and of those in runs that are long enough.
+    /// If `usable` accepts a point of a list it accepts all earlier ones. Takes time in the number
+    /// of the blocks that are large enough and of those in runs that are long enough.
     pub(in crate::pool) fn fuse(
         &mut self,
         size: u64,
@@ -151,8 +154,9 @@ impl Heap {
         best
     }
 
-    /// Moves the blocks to the clean list that were freed no later than `done` says for their list and on which it depends whether a
-    /// whole piece is clean: those that could hold one, and those of runs that could.
+    /// Moves the blocks to the clean list that were freed no later than `done` says for their list
+    /// and on which it depends whether a whole piece is clean: those that could hold one, and those
+    /// of runs that could.
     pub(in crate::pool) fn clean_pieces(&mut self, done: impl Fn(ListId) -> Point) {
         let least = self.smallest_piece;
         let is_done = |list: ListId, point: Point| list != ListId::CLEAN && point <= done(list);

@@ -9,7 +9,8 @@ use std::ops::{Index, IndexMut};
 use super::bins::{Bin, BinMap};
 use super::nodes::{ListId, NodeId, Nodes, Point};
 
-/// How many blocks of a bin are looked at for a good fit. Four come within 1% of an exact best fit on recorded programs.
+/// How many blocks of a bin are looked at for a good fit. Four come within 1% of an exact best fit
+/// on recorded programs.
 const LOOK_AT: usize = 4;
 /// The same where space counts more than time.
 const LOOK_CLOSER_AT: usize = 16;
@@ -24,7 +25,8 @@ struct Bins {
 /// Free blocks by size.
 #[derive(Debug)]
 pub(super) struct FreeList {
-    /// Made for the first block, as they take kilobytes and many streams never free any: `None` if there are no blocks.
+    /// Made for the first block, as they take kilobytes and many streams never free any: `None` if
+    /// there are no blocks.
     bins: Option<Box<Bins>>,
     bytes: u64,
     blocks: usize,
@@ -72,12 +74,12 @@ impl Largest {
 pub(super) struct Lists {
     /// Index: [`ListId`]. The first is the clean list.
     all: Vec<FreeList>,
-    /// The lists that hold blocks, so that no search has to pass those that do not. A list that has become empty stays until the
-    /// next pass.
+    /// The lists that hold blocks, so that no search has to pass those that do not. A list that has
+    /// become empty stays until the next pass.
     ///
     /// # Invariant
-    /// A list is in here once if it [is listed](FreeList::is_listed), and else not at all. Every list that holds blocks is
-    /// listed, but for the clean one, which never is.
+    /// A list is in here once if it [is listed](FreeList::is_listed), and else not at all. Every
+    /// list that holds blocks is listed, but for the clean one, which never is.
     occupied: Vec<ListId>,
     /// How many blocks of a bin new lists look at.
     look_at: usize,
@@ -186,8 +188,8 @@ impl Lists {
         self.occupied.rotate_left(position);
     }
 
-    /// The first list that holds blocks from position `next` on, which becomes the position after it. Passing through all of them takes
-    /// amortised time in their number.
+    /// The first list that holds blocks from position `next` on, which becomes the position after
+    /// it. Passing through all of them takes amortised time in their number.
     pub(super) fn next_occupied(&mut self, next: &mut usize) -> Option<ListId> {
         while let Some(&list) = self.occupied.get(*next) {
             let its = &mut self.all[list.index()];
@@ -207,7 +209,8 @@ impl Lists {
         lists.map(|list| self[list.index()].largest(nodes)).max().unwrap_or(0)
     }
 
-    /// Keeps the first `count` lists, behind which all are empty, and frees host memory that they do not need now.
+    /// Keeps the first `count` lists, behind which all are empty, and frees host memory that they
+    /// do not need now.
     pub(super) fn shrink_to(&mut self, count: usize) {
         let mut next = 0;
         while self.next_occupied(&mut next).is_some() {}
@@ -307,7 +310,8 @@ impl FreeList {
         }
     }
 
-    /// Gives a block of the list another size. It stays where it is in its bin, if it stays in the bin.
+    /// Gives a block of the list another size. It stays where it is in its bin, if it stays in the
+    /// bin.
     pub(super) fn resize(&mut self, nodes: &mut Nodes, id: NodeId, size: u64) {
         let known = nodes.get(id).size;
         let (from, to) = (Bin::of(known), Bin::of(size));
@@ -327,8 +331,8 @@ impl FreeList {
         self.bins.as_mut().expect("a list that holds a block has bins")
     }
 
-    /// The smallest block of at least `size` bytes among the first few of each bin that `usable` accepts, going up through
-    /// at most `bins` bins that are not empty. Does not take it out.
+    /// The smallest block of at least `size` bytes among the first few of each bin that `usable`
+    /// accepts, going up through at most `bins` bins that are not empty. Does not take it out.
     pub(super) fn find(
         &self,
         nodes: &Nodes,
@@ -358,8 +362,8 @@ impl FreeList {
         None
     }
 
-    /// The smallest block of at least `size` bytes that `usable` accepts. Takes time in the number of blocks that are as large, if
-    /// none is usable.
+    /// The smallest block of at least `size` bytes that `usable` accepts. Takes time in the number
+    /// of blocks that are as large, if none is usable.
     pub(super) fn find_smallest(
         &self,
         nodes: &Nodes,
@@ -388,7 +392,8 @@ impl FreeList {
         self.iter_from(nodes, 0)
     }
 
-    /// All blocks of at least `size` bytes, and a few that are little smaller. Takes time in their number and no more.
+    /// All blocks of at least `size` bytes, and a few that are little smaller. Takes time in their
+    /// number and no more.
     pub(super) fn iter_from<'a>(
         &'a self,
         nodes: &'a Nodes,
@@ -398,8 +403,8 @@ impl FreeList {
         bins.flat_map(move |bins| bins.from(Bin::of(size)).flat_map(|bin| bins.iter(nodes, bin)))
     }
 
-    /// The largest block's bytes. Takes time only if the largest block was taken since it was asked: in the number of those in the
-    /// highest bin.
+    /// The largest block's bytes. Takes time only if the largest block was taken since it was
+    /// asked: in the number of those in the highest bin.
     fn largest(&self, nodes: &Nodes) -> u64 {
         let known = self.largest.get();
         if known.count > 0 {

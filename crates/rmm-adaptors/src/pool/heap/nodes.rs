@@ -4,7 +4,8 @@
 
 use std::num::NonZeroU32;
 
-/// A block's number in the arena, from 1: so that a record with its four links stays within a cache line.
+/// A block's number in the arena, from 1: so that a record with its four links stays within a cache
+/// line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct NodeId(NonZeroU32);
 
@@ -44,7 +45,8 @@ impl ListId {
     }
 }
 
-/// When a free block may be used by others: the freeing stream's count at the time. Points of one stream only grow.
+/// When a free block may be used by others: the freeing stream's count at the time. Points of one
+/// stream only grow.
 pub(crate) type Point = u64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +54,8 @@ pub(super) enum State {
     Live,
     /// Without memory.
     Gap,
-    /// On its way from one state to another: what is claimed stays so until memory has come for all of it.
+    /// On its way from one state to another: what is claimed stays so until memory has come for all
+    /// of it.
     Moving,
     /// In this list, freed at this point.
     Free(ListId, Point),
@@ -60,7 +63,8 @@ pub(super) enum State {
     Unused,
 }
 
-/// A block of a segment. Packed, since there may be many; no field needs more than four bytes' alignment to be read.
+/// A block of a segment. Packed, since there may be many; no field needs more than four bytes'
+/// alignment to be read.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub(super) struct Node {
@@ -83,20 +87,24 @@ pub(super) struct Node {
 pub(super) struct Nodes {
     /// The first [`FIRST`] records, in one place.
     first: Vec<Node>,
-    /// The others, so many in each. None of them ever moves: to move a million takes longer than a call may.
+    /// The others, so many in each. None of them ever moves: to move a million takes longer than a
+    /// call may.
     ///
     /// # Invariant
-    /// Empty while `first` has room. All but the last have [`CHUNK`] records, and the last at least one.
+    /// Empty while `first` has room. All but the last have [`CHUNK`] records, and the last at least
+    /// one.
     further: Vec<Vec<Node>>,
     /// The first record that waits to be used again; each links to the next.
     unused: Option<NodeId>,
 }
 
-/// Records that are moved when their number grows: few enough for that to be a short call, and all that most programs need.
+/// Records that are moved when their number grows: few enough for that to be a short call, and all
+/// that most programs need.
 const FIRST: usize = 1 << 14;
 /// Records in each of the further pieces.
 const CHUNK: usize = 1 << 12;
-/// A part of the first records by which they grow: doubling would waste more memory than it saves time.
+/// A part of the first records by which they grow: doubling would waste more memory than it saves
+/// time.
 const GROWTH: usize = 16;
 /// The fewest by which they grow.
 const LEAST_GROWTH: usize = 256;

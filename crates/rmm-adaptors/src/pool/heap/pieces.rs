@@ -30,11 +30,12 @@ impl Heap {
         })
     }
 
-    /// The pieces in which no block lies, in whole or in part, that `stays` accepts, by segment and offset. Takes time in the number of
-    /// blocks and pieces.
+    /// The pieces in which no block lies, in whole or in part, that `stays` accepts, by segment and
+    /// offset. Takes time in the number of blocks and pieces.
     pub(crate) fn pieces_without(&self, stays: impl Fn(&Block) -> bool) -> Vec<Piece> {
         let mut staying = self.blocks().filter(stays).peekable();
-        // Both are in the same order, and a block that ends before a piece ends before all that follow.
+        // Both are in the same order, and a block that ends before a piece ends before all that
+        // follow.
         let is_before = |block: &Block, piece: &Piece| {
             (block.segment, block.offset + block.size) <= (piece.segment, piece.offset)
         };
@@ -49,8 +50,9 @@ impl Heap {
         pieces
     }
 
-    /// The pieces that lie in clean blocks: the largest first, and of these the ones in the smallest blocks, of which least can be
-    /// made. Takes time in the number of clean blocks that may hold a piece and of pieces in them.
+    /// The pieces that lie in clean blocks: the largest first, and of these the ones in the
+    /// smallest blocks, of which least can be made. Takes time in the number of clean blocks that
+    /// may hold a piece and of pieces in them.
     pub(crate) fn unused_pieces(&self) -> Vec<Piece> {
         let mut unused = Vec::new();
         for id in self.lists[ListId::CLEAN.index()].iter_from(&self.nodes, self.smallest_piece) {
@@ -79,8 +81,8 @@ impl Heap {
         inside.map(|(&offset, &size)| (offset, size))
     }
 
-    /// Takes pieces out that lie in clean blocks, all of which were found at once. Returns those that still do: memory may have been
-    /// used meanwhile.
+    /// Takes pieces out that lie in clean blocks, all of which were found at once. Returns those
+    /// that still do: memory may have been used meanwhile.
     pub(crate) fn remove_pieces(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
         // From the end of a block downwards: what is left of it below keeps its record.
         pieces.sort_by_key(|&Piece { segment, offset, .. }| Reverse((segment, offset)));
@@ -122,7 +124,8 @@ impl Heap {
         true
     }
 
-    /// Makes a gap of a block that is in no list. A segment does not end with one: its end moves down, until nothing is left.
+    /// Makes a gap of a block that is in no list. A segment does not end with one: its end moves
+    /// down, until nothing is left.
     pub(super) fn leave_gap(&mut self, id: NodeId) {
         let Node { segment, before, after, .. } = *self.nodes.get(id);
         let is_gap = |heap: &Self, id: &NodeId| matches!(heap.nodes.get(*id).state, State::Gap);
@@ -156,8 +159,9 @@ impl Heap {
         }
     }
 
-    /// Bytes of the pieces that no live block lies in, whether what freed them is done or not. Takes time in the number of the free
-    /// blocks, and of the runs of such, that may hold a piece, and of pieces in them.
+    /// Bytes of the pieces that no live block lies in, whether what freed them is done or not.
+    /// Takes time in the number of the free blocks, and of the runs of such, that may hold a piece,
+    /// and of pieces in them.
     pub(crate) fn idle_bytes(&self) -> u64 {
         let least = self.smallest_piece;
         let bytes_in = |segment, start, bytes| -> u64 {

@@ -6,7 +6,8 @@ use super::Heap;
 use super::nodes::{ListId, NodeId, State};
 
 impl Heap {
-    /// Whether [`take_own_or_clean`](Self::take_own_or_clean) would take a part of a block that has free neighbours, in whatever lists.
+    /// Whether [`take_own_or_clean`](Self::take_own_or_clean) would take a part of a block that has
+    /// free neighbours, in whatever lists.
     pub(crate) fn would_divide(&self, list: ListId, size: u64) -> bool {
         let find =
             |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);

@@ -1,20 +1,22 @@
 //! An index of the runs of free neighbours: what several streams have freed side by side.
 //!
-//! Free neighbours of one list are one block, so that a run of several has at least two lists. Only such runs are indexed, by
-//! where they start: a block with no free neighbour is in its list alone and costs nothing here.
+//! Free neighbours of one list are one block, so that a run of several has at least two lists. Only
+//! such runs are indexed, by where they start: a block with no free neighbour is in its list alone
+//! and costs nothing here.
 //!
 //! ```text
 //!   | live | a | b | a | live | a | live | b | clean |      a, b: free in these streams' lists
 //!          '---run---'                   '---run---'
 //! ```
 //!
-//! To keep the index costs more than a walk over the blocks of a small heap, and is of use only to requests that no free list serves. So
-//! it is made when such a request comes to a heap of many blocks, and dropped when as many blocks have changed since the last one as
-//! there were when it was made: then a walk is cheaper than all those changes.
+//! To keep the index costs more than a walk over the blocks of a small heap, and is of use only to
+//! requests that no free list serves. So it is made when such a request comes to a heap of many
+//! blocks, and dropped when as many blocks have changed since the last one as there were when it
+//! was made: then a walk is cheaper than all those changes.
 //!
 //! # Invariant
-//! While the index is kept, `[start, end)` is in it if and only if it is a maximal range of a segment that consists of two or more free
-//! blocks.
+//! While the index is kept, `[start, end)` is in it if and only if it is a maximal range of a
+//! segment that consists of two or more free blocks.
 
 #![forbid(unsafe_code)]
 
@@ -84,7 +86,8 @@ impl Runs {
         self.patience = self.lifetime;
     }
 
-    /// Counts a change, and drops the index if there were many since it was last of use. Says whether it is kept.
+    /// Counts a change, and drops the index if there were many since it was last of use. Says
+    /// whether it is kept.
     fn goes_on(&mut self) -> bool {
         if let Some(left) = self.patience.checked_sub(1) {
             self.patience = left;
@@ -109,7 +112,8 @@ impl Runs {
         self.goes_on().then(|| free_neighbours(nodes, id)).filter(|&beside| beside != (None, None))
     }
 
-    /// Notes that a block has become free. Takes time in the logarithm of the number of runs, and none if no neighbour is free.
+    /// Notes that a block has become free. Takes time in the logarithm of the number of runs, and
+    /// none if no neighbour is free.
     #[inline]
     pub(super) fn join(&mut self, nodes: &Nodes, id: NodeId) {
         if self.is_kept {
@@ -147,7 +151,8 @@ impl Runs {
         self.insert((node.segment, start), Run { first, end });
     }
 
-    /// Notes that a block is free no more. Takes time in the logarithm of the number of runs, and none if no neighbour is free.
+    /// Notes that a block is free no more. Takes time in the logarithm of the number of runs, and
+    /// none if no neighbour is free.
     #[inline]
     pub(super) fn part(&mut self, nodes: &Nodes, id: NodeId) {
         if self.is_kept {
@@ -205,8 +210,8 @@ impl Runs {
         self.by_start.remove(&start);
     }
 
-    /// The runs of at least `size` bytes, by address, with their bytes. Takes time in the number of runs, and none if all are much
-    /// smaller.
+    /// The runs of at least `size` bytes, by address, with their bytes. Takes time in the number of
+    /// runs, and none if all are much smaller.
     pub(super) fn at_least(&self, size: u64) -> impl Iterator<Item = (u64, Run)> + '_ {
         let is_any = self.map.at_or_above(Bin::of(size)).is_some();
         let runs = is_any.then_some(&self.by_start).into_iter().flatten();

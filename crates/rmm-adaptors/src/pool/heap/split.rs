@@ -6,8 +6,8 @@ use super::Heap;
 use super::nodes::{Node, NodeId, State};
 
 impl Heap {
-    /// Cuts a block that is in no list to `size` bytes, fewer than it has; returns the rest, which is in the same state and in no list
-    /// either.
+    /// Cuts a block that is in no list to `size` bytes, fewer than it has; returns the rest, which
+    /// is in the same state and in no list either.
     #[inline]
     pub(super) fn split(&mut self, id: NodeId, size: u64) -> NodeId {
         let Node { segment, offset, size: whole, state, after, .. } = *self.nodes.get(id);
@@ -31,8 +31,8 @@ impl Heap {
         rest
     }
 
-    /// Cuts a live block to `size` bytes and returns the rest, which is a live block of its own; `None` if there is no rest. For
-    /// suballocators that hand out parts of their blocks.
+    /// Cuts a live block to `size` bytes and returns the rest, which is a live block of its own;
+    /// `None` if there is no rest. For suballocators that hand out parts of their blocks.
     pub(in crate::pool) fn split_live(&mut self, id: NodeId, size: u64) -> Option<NodeId> {
         let Node { size: whole, state, .. } = *self.nodes.get(id);
         let is_cut = state == State::Live && (1..whole).contains(&size);

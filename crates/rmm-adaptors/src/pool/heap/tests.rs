@@ -325,7 +325,8 @@ proptest! {
         assert!(heap.segments.iter().all(Option::is_none), "nothing is left but free places");
     }
 
-    /// No block is overlooked: what a scan of all blocks finds, the last search before growth finds.
+    /// No block is overlooked: what a scan of all blocks finds, the last search before growth
+    /// finds.
     #[test]
     fn a_block_that_fits_is_found(
         sizes in proptest::collection::vec(1u64..70, 1..40),

@@ -12,7 +12,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// How much of it a window takes that still needs `needed` bytes: a free block with all of it, of a gap whole pages.
+    /// How much of it a window takes that still needs `needed` bytes: a free block with all of it,
+    /// of a gap whole pages.
     fn taken(&self, needed: u64, page: u64) -> u64 {
         if self.is_gap { needed.next_multiple_of(page).min(self.size) } else { self.size }
     }
@@ -58,11 +59,12 @@ impl Slice {
     }
 }
 
-/// The place in a run for a block of `size` bytes, at least one, that takes the least memory to be added, and of several
-/// such places the first. It has each free block with all of it or not at all, and of gaps whole pages.
+/// The place in a run for a block of `size` bytes, at least one, that takes the least memory to be
+/// added, and of several such places the first. It has each free block with all of it or not at
+/// all, and of gaps whole pages.
 ///
-/// A best window starts where a part starts, or ends where a free block ends. For either kind, the other border moves up
-/// as this one does. So takes time in the number of parts.
+/// A best window starts where a part starts, or ends where a free block ends. For either kind, the
+/// other border moves up as this one does. So takes time in the number of parts.
 pub(super) fn best_window(run: &[Part], size: u64, page: u64) -> Option<Window> {
     let mut best: Option<Window> = None;
     let mut consider = |window: Window| {

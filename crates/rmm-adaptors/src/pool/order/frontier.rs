@@ -1,7 +1,8 @@
 //! How far a stream is ordered after others: a sparse vector clock.
 //!
-//! Only streams that it has waited for are in it, and only until what it waited for is known complete. So it takes memory in the number of
-//! waits that are not over, not in that of all streams.
+//! Only streams that it has waited for are in it, and only until what it waited for is known
+//! complete. So it takes memory in the number of waits that are not over, not in that of all
+//! streams.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Two requests of which one always asks a full upstream while the other decides whether to ask again.
+//! Two requests of which one always asks a full upstream while the other decides whether to ask
+//! again.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
@@ -35,8 +36,8 @@ struct Turns {
     held: Vec<DevicePtr>,
 }
 
-/// Has small blocks and no large ones. Whoever is refused one and then gives memory back is kept at that until the other one asks, and who
-/// asks until the other one has decided.
+/// Has small blocks and no large ones. Whoever is refused one and then gives memory back is kept at
+/// that until the other one asks, and who asks until the other one has decided.
 #[derive(Debug, Default)]
 struct InTurns {
     turns: Mutex<Turns>,
@@ -59,8 +60,9 @@ impl InTurns {
         drop(turns.expect("nobody panics with the lock held"));
     }
 
-    /// Frees a small block, so that there is something to give back. Then it waits for the call of the other request to end, after which
-    /// that keeps the pool's lock until it has decided, and waits for this call.
+    /// Frees a small block, so that there is something to give back. Then it waits for the call of
+    /// the other request to end, after which that keeps the pool's lock until it has decided, and
+    /// waits for this call.
     fn ask(&self) {
         let pool = self.pool.get().expect("large blocks come last");
         let settled = pool.lock().settled;

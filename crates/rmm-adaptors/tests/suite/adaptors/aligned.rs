@@ -24,7 +24,8 @@ fn blocks_above_the_threshold_are_aligned_and_go_back_as_they_came() {
     assert_eq!(upstream.state().freed, freed);
 }
 
-/// RMM #2003: an alignment below 256 made the size too small. H9: upstream was asked for an alignment of 1.
+/// RMM #2003: an alignment below 256 made the size too small. H9: upstream was asked for an
+/// alignment of 1.
 #[test]
 fn small_alignments_are_256() {
     for alignment in [1, 16, 128, 256] {

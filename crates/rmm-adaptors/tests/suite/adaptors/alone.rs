@@ -1,4 +1,5 @@
-//! Adaptors that one thread has used alone, and that others use then: all goes on as if they had been there from the beginning.
+//! Adaptors that one thread has used alone, and that others use then: all goes on as if they had
+//! been there from the beginning.
 
 use std::thread;
 
@@ -11,7 +12,8 @@ use rmm_core::{DevicePtr, SyncResource};
 use super::scripted::{FIRST, Scripted, free_sync};
 use crate::short::layout;
 
-/// Ten blocks of 1000 bytes are allocated here; another thread frees four of them and allocates one of 5000; one more is allocated here.
+/// Ten blocks of 1000 bytes are allocated here; another thread frees four of them and allocates one
+/// of 5000; one more is allocated here.
 fn two_threads(resource: &impl SyncResource) -> Vec<DevicePtr> {
     let allocate = |bytes| resource.allocate_sync(layout(bytes)).expect("addresses are many");
     let mut blocks: Vec<_> = (0..10).map(|_| allocate(1000)).collect();

@@ -75,7 +75,8 @@ fn an_alignment_that_is_no_power_of_two_is_refused() {
     }
 }
 
-/// H7: RMM's counter holds, for a moment, requests that it then refuses, and refuses others for them.
+/// H7: RMM's counter holds, for a moment, requests that it then refuses, and refuses others for
+/// them.
 #[test]
 fn a_request_that_is_too_large_never_makes_another_fail() {
     let limited = LimitingResourceAdaptor::new(Scripted::default(), 1 << 20);

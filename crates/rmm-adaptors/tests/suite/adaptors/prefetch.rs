@@ -1,4 +1,4 @@
-//! Blocks that are moved at once, and given back where they can not be.
+//! Blocks that are moved at once, and given back where they cannot be.
 
 use rmm_adaptors::{
     CallbackMemoryResource, FallbackMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor,

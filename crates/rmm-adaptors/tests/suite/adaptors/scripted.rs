@@ -1,4 +1,5 @@
-//! An upstream that records what it is asked and does as it is told. Its memory is never touched: addresses are numbers.
+//! An upstream that records what it is asked and does as it is told. Its memory is never touched:
+//! addresses are numbers.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -118,6 +119,7 @@ impl PartialEq for Scripted {
 
 /// Frees what was allocated for everybody with this layout.
 pub(crate) fn free_sync(resource: &impl SyncResource, pointer: DevicePtr, layout: Layout) {
-    // SAFETY: every test allocates the block with this layout, or its upstream's memory is never touched.
+    // SAFETY: every test allocates the block with this layout, or its upstream's memory is never
+    // touched.
     unsafe { resource.deallocate_sync(pointer, layout) }
 }

@@ -1,4 +1,5 @@
-//! What every adaptor has in common: it is a handle, its memory is its upstream's, and a stack of them can be seen through.
+//! What every adaptor has in common: it is a handle, its memory is its upstream's, and a stack of
+//! them can be seen through.
 
 use rmm_adaptors::{
     AlignedResourceAdaptor, CallbackMemoryResource, FailureCallbackResourceAdaptor,

@@ -1,5 +1,5 @@
-//! Random stacks of adaptors under random programs: whatever stands on what, blocks are never shared, and when all is freed all books are
-//! empty and nothing is left behind.
+//! Random stacks of adaptors under random programs: whatever stands on what, blocks are never
+//! shared, and when all is freed all books are empty and nothing is left behind.
 
 use std::alloc::Layout;
 use std::fmt;

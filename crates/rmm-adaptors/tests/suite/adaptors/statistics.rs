@@ -31,7 +31,8 @@ fn value_peak_and_total_are_of_what_was_asked_for() {
     free_sync(&counted, second, layout(20));
 }
 
-/// The arithmetic of RMM's `pop_counters`: `peak = max(peak, value + child.peak)`, then `value` and `total` are added.
+/// The arithmetic of RMM's `pop_counters`: `peak = max(peak, value + child.peak)`, then `value` and
+/// `total` are added.
 #[test]
 fn popped_counters_are_folded_into_those_below() {
     let counted = StatisticsResourceAdaptor::new(Scripted::default());
@@ -93,7 +94,8 @@ fn an_outer_scope_ends_those_inside_it_and_no_other() {
     counted.pop_counters().unwrap_err();
 }
 
-/// RMM #2304: a free counted after upstream had the memory back, so that its next owner counted before it.
+/// RMM #2304: a free counted after upstream had the memory back, so that its next owner counted
+/// before it.
 #[test]
 fn a_block_that_is_handed_out_again_before_its_free_returns_never_counts_twice() {
     let upstream = Scripted::default();
@@ -106,7 +108,8 @@ fn a_block_that_is_handed_out_again_before_its_free_returns_never_counts_twice()
     assert_eq!(counted.allocations_counter(), counter(1, 1, 2));
 }
 
-/// H32 asks for counters that can be trusted: those of threads that free each other's blocks end where they began.
+/// H32 asks for counters that can be trusted: those of threads that free each other's blocks end
+/// where they began.
 #[test]
 fn threads_count_together() {
     let counted = StatisticsResourceAdaptor::new(Scripted::default());

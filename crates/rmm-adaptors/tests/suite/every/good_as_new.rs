@@ -6,8 +6,8 @@ use crate::kinds::{GRANULE, Make, Upstream};
 use crate::short::{free, layout, stream};
 use crate::world::Allocator;
 
-/// Takes what there is, for a stream that is new to it, in blocks of these sizes, one size after the other; gives it back, and
-/// tells how many there were of each.
+/// Takes what there is, for a stream that is new to it, in blocks of these sizes, one size after
+/// the other; gives it back, and tells how many there were of each.
 fn counts<R: Allocator>(resource: &R, sizes: &[usize]) -> Vec<usize> {
     let (stream, mut blocks): (_, Vec<(DevicePtr, usize)>) = (stream(), Vec::new());
     let count = |&bytes: &usize| {
@@ -31,11 +31,13 @@ fn sizes(limit: usize) -> [[usize; 3]; 2] {
     [large, small]
 }
 
-/// Asserts that a suballocator that has nothing to hand back any more serves whatever a fresh one does.
+/// Asserts that a suballocator that has nothing to hand back any more serves whatever a fresh one
+/// does.
 pub(super) fn is_as_good_as_new<R: Allocator>(resource: &R, make: Make<R>, limit: usize) {
     let fresh = make(Upstream::new(false), limit).expect("a fresh one");
     for drained in [resource, &fresh] {
-        // The first one marks the ends of streams that were not asked before, and waits for nothing.
+        // The first one marks the ends of streams that were not asked before, and waits for
+        // nothing.
         drained.trim();
         Device::synchronize_current().expect("all work can be done");
         drained.trim();
@@ -45,8 +47,8 @@ pub(super) fn is_as_good_as_new<R: Allocator>(resource: &R, make: Make<R>, limit
     }
 }
 
-/// As [`is_as_good_as_new`], after failures of the driver: what some streams have done is not known then, and stays so until memory is
-/// so short that the device is waited for.
+/// As [`is_as_good_as_new`], after failures of the driver: what some streams have done is not known
+/// then, and stays so until memory is so short that the device is waited for.
 pub(super) fn gets_as_good_as_new<R: Allocator>(resource: &R, make: Make<R>, limit: usize) {
     for sizes in sizes(limit) {
         counts(resource, &sizes);

@@ -12,7 +12,8 @@ use crate::program::{Op, drawn, ops_on};
 use crate::short::base_seed;
 use crate::world::{Allocator, Common, World};
 
-/// Programs of a plain test run: all counts of threads, with several counts of streams and schedules.
+/// Programs of a plain test run: all counts of threads, with several counts of streams and
+/// schedules.
 const SEEDS: u64 = 16;
 /// Steps of one thread, at most: as many of all threads together, but not too few.
 const STEPS: usize = 1600;
@@ -99,7 +100,8 @@ pub(super) fn keep_the_order<R: Allocator>(make: Make<R>) {
     assert!(waits > 0, "there was memory for everybody");
 }
 
-/// Where the blocks of a program on one thread lie, counted from the first. The thread is a new one, and so are its streams.
+/// Where the blocks of a program on one thread lie, counted from the first. The thread is a new
+/// one, and so are its streams.
 fn places<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
     thread::scope(|scope| scope.spawn(|| places_here(program, make)).join().expect("it ends well"))
 }
@@ -124,7 +126,8 @@ fn repeat<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + REPEATED {
         let _told = OfSeed(seed);
         let program = Program::of(seed, 1);
-        // A process asks once what its driver can do; a device that runs by seed takes each call for a chance to go on.
+        // A process asks once what its driver can do; a device that runs by seed takes each call
+        // for a chance to go on.
         places(&program, make);
         let (once, again) = (places(&program, make), places(&program, make));
         blocks += once.iter().flatten().count();
@@ -133,7 +136,8 @@ fn repeat<R: Allocator>(make: Make<R>) {
     assert!(blocks > 200, "next to nothing was had: {blocks} blocks");
 }
 
-/// Not those with caches: which of them share a place depends on the streams and threads that the process had before.
+/// Not those with caches: which of them share a place depends on the streams and threads that the
+/// process had before.
 #[test]
 fn the_same_calls_get_the_same_addresses() {
     repeat(compact_pool);
@@ -141,7 +145,8 @@ fn the_same_calls_get_the_same_addresses() {
     repeat(arena);
 }
 
-/// What a pool says of its deterministic preset: the device may do its work as early or as late as it likes.
+/// What a pool says of its deterministic preset: the device may do its work as early or as late as
+/// it likes.
 #[test]
 fn a_deterministic_pool_places_blocks_by_the_calls_alone() {
     for seed in base_seed()..base_seed() + REPEATED {

@@ -10,7 +10,8 @@ use crate::world::Allocator;
 
 const LIMIT: usize = 4 * LEAST;
 
-/// Trims before and after the streams have done what they had to do, with blocks freed on each of them.
+/// Trims before and after the streams have done what they had to do, with blocks freed on each of
+/// them.
 pub(super) fn count_pending_frees<R: Allocator>(make: Make<R>) {
     for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(base_seed())] {
         for is_stream_ordered in [false, true] {

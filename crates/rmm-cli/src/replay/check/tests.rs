@@ -26,7 +26,8 @@ impl Drop for Careless {
     }
 }
 
-// SAFETY: blocks are handed out one at a time; that they may still be in use is the fault to be found.
+// SAFETY: blocks are handed out one at a time; that they may still be in use is the fault to be
+// found.
 unsafe impl SyncResource for Careless {
     fn name(&self) -> &'static str {
         "careless"
@@ -77,7 +78,8 @@ impl Subject for Careless {
     }
 }
 
-/// A block that goes from one stream to another, and one that is freed on another stream than it was allocated on.
+/// A block that goes from one stream to another, and one that is freed on another stream than it
+/// was allocated on.
 const LOG: &str = "Thread,Time,Action,Pointer,Size,Stream
 1,0,allocate,0x1000,4096,1
 1,0,free,0x1000,4096,1

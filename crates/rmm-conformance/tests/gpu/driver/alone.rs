@@ -11,7 +11,8 @@ use rmm_core::driver_in_context;
 /// Set for the child.
 const CHILD: &str = "RMM_TEST_ALONE";
 
-/// Runs a probe in every place that the environment chooses, in a child process. `test` is the path of the calling test.
+/// Runs a probe in every place that the environment chooses, in a child process. `test` is the path
+/// of the calling test.
 #[track_caller]
 pub(super) fn in_a_process_of_its_own(test: &str, probe: impl Fn(&Environment) -> Outcome) {
     if std::env::var(CHILD).is_ok_and(|child| child == test) {
@@ -32,7 +33,8 @@ pub(super) fn in_a_process_of_its_own(test: &str, probe: impl Fn(&Environment) -
     let _unseen = write!(std::io::stderr(), "{told}");
 }
 
-/// Leaves what is of a context that is gone: its end would call the driver, with handles and addresses that may be others' now.
+/// Leaves what is of a context that is gone: its end would call the driver, with handles and
+/// addresses that may be others' now.
 pub(super) fn leave<T>(gone: T) {
     let _left = ManuallyDrop::new(gone);
 }

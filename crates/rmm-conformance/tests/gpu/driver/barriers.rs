@@ -111,9 +111,10 @@ fn non_blocking_streams_and_the_legacy_stream_do_not_wait_for_each_other() {
 
 #[test]
 fn the_legacy_stream_waits_for_the_stream_of_a_thread_that_has_ended() {
-    // "The legacy default stream is an implicit stream which synchronizes with all other streams in the same CUcontext except for
-    // non-blocking streams" (CUDA driver API, "Stream synchronization behavior"): nothing is said of the end of the thread whose
-    // per-thread default stream one of these is. Containers rely on it: `rmm-containers/src/order/place.rs`.
+    // "The legacy default stream is an implicit stream which synchronizes with all other streams in
+    // the same CUcontext except for non-blocking streams" (CUDA driver API, "Stream synchronization
+    // behavior"): nothing is said of the end of the thread whose per-thread default stream one of
+    // these is. Containers rely on it: `rmm-containers/src/order/place.rs`.
     in_every_environment(|environment| {
         let (memory, later) = (Memory::words()?, Memory::words()?);
         let (busy, gate) = (Stream::non_blocking()?, Event::new()?);

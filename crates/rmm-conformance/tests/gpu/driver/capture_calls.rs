@@ -48,7 +48,8 @@ fn during(
     Ok((code, status, ended))
 }
 
-/// What calls need, made while nothing is captured, and what they made, which goes when nothing is any more.
+/// What calls need, made while nothing is captured, and what they made, which goes when nothing is
+/// any more.
 struct Things {
     other: Stream,
     recorded: Event,

@@ -109,7 +109,8 @@ fn the_default_stream_is_none_without_a_context() {
             let null = Stream::NULL.raw();
             // SAFETY: `pointer` may be written to.
             let allocated = unsafe { driver().cuMemAllocAsync(&raw mut pointer, 1 << 20, null) };
-            // SAFETY: the memory is the pool's, and no work uses it. It is not freed if the call is refused.
+            // SAFETY: the memory is the pool's, and no work uses it. It is not freed if the call is
+            // refused.
             let freed = unsafe { driver().cuMemFreeAsync(pooled.pointer, null) };
             let of_pool = pool.allocate(1 << 20, &Stream::NULL).err().unwrap_or(CuResult::SUCCESS);
             let found = [

@@ -37,11 +37,13 @@ impl<'a> Held<'a> {
         Ok(std::ptr::with_exposed_provenance_mut(address))
     }
 
-    /// What copies that name their direction answer, with this as the device's side: two to it, two from it, and of each the
-    /// second one asynchronous. `host` names as many bytes, and stays until the stream is done.
+    /// What copies that name their direction answer, with this as the device's side: two to it, two
+    /// from it, and of each the second one asynchronous. `host` names as many bytes, and stays
+    /// until the stream is done.
     fn copies_by_name(&self, host: *mut c_void) -> Result<[CuResult; 4], Error> {
         let ((driver, _), own, stream) = (driver_in_context()?, self.pointer, self.stream.as_raw());
-        // SAFETY: both sides are so long; this one is given back, and the other one gone, only when the stream is done.
+        // SAFETY: both sides are so long; this one is given back, and the other one gone, only when
+        // the stream is done.
         let to = unsafe { driver.cuMemcpyHtoD_v2(own, host, BYTES) };
         // SAFETY: as above.
         let to_async = unsafe { driver.cuMemcpyHtoDAsync_v2(own, host, BYTES, stream) };

@@ -1,4 +1,5 @@
-//! A context in which a kernel has failed: what its calls return, and which calls work all the same.
+//! A context in which a kernel has failed: what its calls return, and which calls work all the
+//! same.
 
 use std::ffi::{c_int, c_void};
 

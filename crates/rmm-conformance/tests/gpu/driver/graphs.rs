@@ -201,7 +201,8 @@ fn a_wait_for_an_event_that_was_never_recorded_is_nothing_to_a_capture() {
     });
 }
 
-/// The driver makes nodes of the graph of it; the software device has none, and says so without spoiling the capture.
+/// The driver makes nodes of the graph of it; the software device has none, and says so without
+/// spoiling the capture.
 #[test]
 fn memory_of_pools_is_part_of_the_graph_or_refused() {
     in_every_place_unwatched(|| {

@@ -9,8 +9,8 @@ use crate::pair::{device_of, in_every_pair, on, stream};
 
 const BYTES: usize = 8;
 
-/// Allocates from the pool of a resource, or from the current pool of the stream's device, and frees in the same stream: the
-/// number of the device that the memory is of.
+/// Allocates from the pool of a resource, or from the current pool of the stream's device, and
+/// frees in the same stream: the number of the device that the memory is of.
 fn device_for(
     resource: Option<&CudaAsyncMemoryResource>,
     stream: &CudaStream,

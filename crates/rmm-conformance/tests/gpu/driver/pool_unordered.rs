@@ -1,4 +1,5 @@
-//! Pool memory that is freed without a stream, by `cuMemFree`: it serves again, but the pool counts it as in use for ever.
+//! Pool memory that is freed without a stream, by `cuMemFree`: it serves again, but the pool counts
+//! it as in use for ever.
 //!
 //! Nobody documents it; it was seen on an H200.
 
@@ -10,7 +11,8 @@ use super::raw_pool::{BLOCK, Pool};
 use super::{all, answers, works};
 use crate::run::in_every_place;
 
-/// A pool of which a block was freed without a stream, and the stream that the block was allocated on.
+/// A pool of which a block was freed without a stream, and the stream that the block was allocated
+/// on.
 fn freed_without_a_stream() -> Result<(Pool, Stream), Failure> {
     let (pool, own) = (Pool::that_keeps(0)?, Stream::non_blocking()?);
     let block = pool.allocate(BLOCK, &own)?;

@@ -8,7 +8,8 @@ use rmm_sys::{
     STREAM_DEFAULT, STREAM_NON_BLOCKING,
 };
 
-/// The driver, which the place has opened. It makes no context current, so that threads without one can be looked at.
+/// The driver, which the place has opened. It makes no context current, so that threads without one
+/// can be looked at.
 pub(super) fn driver() -> &'static Driver {
     Driver::get().expect("the place has opened the driver")
 }
@@ -107,7 +108,8 @@ impl Stream {
         if std::mem::replace(&mut self.is_default, true) {
             return CuResult::SUCCESS;
         }
-        // SAFETY: made by `made`, and destroyed here for the first time, after which only `drop` follows.
+        // SAFETY: made by `made`, and destroyed here for the first time, after which only `drop`
+        // follows.
         unsafe { driver().cuStreamDestroy_v2(self.raw) }
     }
 }
@@ -196,8 +198,8 @@ impl Memory {
         code.result().map(|()| Self { pointer, bytes })
     }
 
-    /// Some words that are zero. The fill is also the first one in the context: drivers load code late, and may wait for the whole
-    /// device then, which nothing must do during a stall.
+    /// Some words that are zero. The fill is also the first one in the context: drivers load code
+    /// late, and may wait for the whole device then, which nothing must do during a stall.
     pub(super) fn words() -> Result<Self, CuResult> {
         let memory = Self::new(1 << 12)?;
         Stream::NULL.fill(&memory, 0).result()?;

@@ -42,7 +42,8 @@ impl Pool {
         Ok(Self { raw })
     }
 
-    /// A pool that gives nothing back by itself, and that reuses memory of other streams by none of the ways that can be switched.
+    /// A pool that gives nothing back by itself, and that reuses memory of other streams by none of
+    /// the ways that can be switched.
     pub(super) fn that_keeps(max_size: usize) -> Result<Self, Failure> {
         let pool = Self::made(max_size)?;
         pool.set(CuMemPoolAttribute::RELEASE_THRESHOLD, u64::MAX).result()?;
@@ -148,7 +149,8 @@ impl Drop for Pool {
 impl Block {
     /// Frees it in the stream's order.
     pub(super) fn free(self, stream: &Stream) -> Outcome {
-        // SAFETY: allocated by `Pool::allocate`, and not used again; probes use it in streams that come before.
+        // SAFETY: allocated by `Pool::allocate`, and not used again; probes use it in streams that
+        // come before.
         works("a free in stream order", unsafe {
             driver().cuMemFreeAsync(self.pointer, stream.raw())
         })

@@ -1,4 +1,5 @@
-//! A primary context that is reset: what ends with it, what does not, and the context that comes after it.
+//! A primary context that is reset: what ends with it, what does not, and the context that comes
+//! after it.
 
 use std::ffi::{c_int, c_uint, c_void};
 

@@ -10,7 +10,8 @@ use rmm_sys::{CuContext, CuResult, CuStream};
 
 use super::raw::{Stream, context, driver};
 
-/// How long a stall lasts at most. It is not waited for, but where a call waits for the stalled work against expectation.
+/// How long a stall lasts at most. It is not waited for, but where a call waits for the stalled
+/// work against expectation.
 const LIMIT_ON_GPU: Duration = Duration::from_secs(1);
 /// As above; a loaded machine may come back to the probe late.
 const LIMIT_IN_SOFTWARE: Duration = Duration::from_secs(20);
@@ -123,14 +124,16 @@ impl Gate {
 
 /// The host function.
 unsafe extern "C" fn hold(gate: *mut c_void) {
-    // SAFETY: `enqueue` gave away one count of a gate with this pointer, and the driver calls the function once.
+    // SAFETY: `enqueue` gave away one count of a gate with this pointer, and the driver calls the
+    // function once.
     let gate = unsafe { Arc::from_raw(gate.cast_const().cast::<Gate>()) };
     gate.hold();
 }
 
 fn enqueue(gate: &Arc<Gate>, stream: CuStream) -> CuResult {
     let data = Arc::into_raw(gate.clone());
-    // SAFETY: the stream exists, and the function may be called once with one count of the gate, from any thread.
+    // SAFETY: the stream exists, and the function may be called once with one count of the gate,
+    // from any thread.
     let code =
         unsafe { driver().cuLaunchHostFunc(stream, Some(hold), data.cast_mut().cast::<c_void>()) };
     if code != CuResult::SUCCESS {
@@ -140,13 +143,14 @@ fn enqueue(gate: &Arc<Gate>, stream: CuStream) -> CuResult {
     code
 }
 
-/// Enqueues the work and runs it by waiting for it. If it is not enqueued, whoever stalls the stream misses it.
+/// Enqueues the work and runs it by waiting for it. If it is not enqueued, whoever stalls the
+/// stream misses it.
 fn enqueue_and_run(gate: &Arc<Gate>, context: CuContext, stream: CuStream) {
     // SAFETY: contexts of this program stay.
     let code = unsafe { driver().cuCtxSetCurrent(context) };
     if code == CuResult::SUCCESS && enqueue(gate, stream) == CuResult::SUCCESS {
-        // The work may run before the wait begins. The stream may be gone then, which the software device defines as an error.
-        // SAFETY: this is the software device.
+        // The work may run before the wait begins. The stream may be gone then, which the software
+        // device defines as an error. SAFETY: this is the software device.
         let _gone = unsafe { driver().cuStreamSynchronize(stream) };
     }
 }

@@ -1,5 +1,6 @@
-//! Resources, containers, streams and events of a context that is reset or lost: they say so and do no harm, and those made afterwards
-//! work. Beside `resets.rs` and `failures.rs`, which ask the driver alone.
+//! Resources, containers, streams and events of a context that is reset or lost: they say so and do
+//! no harm, and those made afterwards work. Beside `resets.rs` and `failures.rs`, which ask the
+//! driver alone.
 
 use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,

@@ -1,5 +1,5 @@
-//! Addresses and memory apart: what is reserved, made, mapped, and made accessible. Where a device has none of it, all of it is not
-//! supported, and no more is asked.
+//! Addresses and memory apart: what is reserved, made, mapped, and made accessible. Where a device
+//! has none of it, all of it is not supported, and no more is asked.
 
 use std::ffi::{c_int, c_ulonglong};
 
@@ -219,7 +219,8 @@ fn neighbouring_mappings_are_one_range() {
             works("the second mapping", second.map(middle, unit, 0))?;
             works("the access of both", make_accessible(range.start, 2 * unit)?)?;
             let across = DevicePtr(middle.0 - 4);
-            // SAFETY: both words are mapped and accessible, and the wait in `holds` comes before the end.
+            // SAFETY: both words are mapped and accessible, and the wait in `holds` comes before
+            // the end.
             works("writing across", unsafe { driver().cuMemsetD32Async(across, 5, 2, own.raw()) })?;
             holds(&own, across, 5)?;
             holds(&own, middle, 5)?;

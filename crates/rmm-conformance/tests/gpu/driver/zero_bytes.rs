@@ -1,5 +1,5 @@
-//! Requests for no bytes. That they are granted was seen on an H200; no documentation says which address they are given, so that
-//! it is told and not claimed.
+//! Requests for no bytes. That they are granted was seen on an H200; no documentation says which
+//! address they are given, so that it is told and not claimed.
 
 use rmm_sys::{CuDevicePtr, CuResult};
 

@@ -1,8 +1,8 @@
-//! Programs that leave with blocks of a suballocator in statics and in the values of threads: each way out ends in time, with the status
-//! that the program chose and without a word.
+//! Programs that leave with blocks of a suballocator in statics and in the values of threads: each
+//! way out ends in time, with the status that the program chose and without a word.
 //!
-//! Every program has a handler that was registered before the driver started, and so runs when the driver has gone: it drops what the
-//! statics hold, as C++ would.
+//! Every program has a handler that was registered before the driver started, and so runs when the
+//! driver has gone: it drops what the statics hold, as C++ would.
 
 use std::cell::{Cell, RefCell};
 use std::io::{Read as _, Write as _, stderr};
@@ -40,7 +40,8 @@ const WAYS: [(&str, i32); 7] = [
     ("thread-ended", 0),
     // As `exit`, while a thread is there whose values hold blocks.
     ("thread-stays", 7),
-    // As `return`, when all calls of the driver fail already. Only the software device can go so early.
+    // As `return`, when all calls of the driver fail already. Only the software device can go so
+    // early.
     ("driver-first", 0),
 ];
 
@@ -73,7 +74,7 @@ extern "C" fn at_the_very_end() {
     }
     let called = MACHINE.get().map(Machine::calls) != calls;
     if called || !process_is_exiting() || !IS_SET_UP.load(Ordering::Relaxed) {
-        // If this can not be said, the status says it.
+        // If this cannot be said, the status says it.
         let _unsaid = writeln!(stderr(), "called: {called}, exiting: {}", process_is_exiting());
         // SAFETY: ends the process at once.
         unsafe { libc::_exit(WRONG) };
@@ -91,7 +92,8 @@ fn busy(
     Ok(buffer)
 }
 
-/// Blocks of two sizes on a stream of the program's and on the thread's own, with others freed in between.
+/// Blocks of two sizes on a stream of the program's and on the thread's own, with others freed in
+/// between.
 fn blocks(resource: &AnyResource) -> Result<Vec<DeviceBuffer>, Error> {
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
     let mut blocks = Vec::new();
@@ -177,7 +179,8 @@ fn leave() {
     }
 }
 
-/// Runs a program for each way out, if the suballocator is to be tested and the device has what it needs.
+/// Runs a program for each way out, if the suballocator is to be tested and the device has what it
+/// needs.
 #[track_caller]
 fn every_way_out_is_clean(kind: &str) {
     let were_run = Cell::new(false);

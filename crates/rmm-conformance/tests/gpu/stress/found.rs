@@ -1,5 +1,5 @@
-//! The stress can fail: the allocator with the bug of RMM #2490 is found by what memory holds, on a GPU as on the software device,
-//! and on the latter by its missing order too.
+//! The stress can fail: the allocator with the bug of RMM #2490 is found by what memory holds, on a
+//! GPU as on the software device, and on the latter by its missing order too.
 
 use rmm_conformance::{DeviceHandle, Environment, Failure, Place};
 use rmm_sim::ViolationKind;
@@ -9,7 +9,8 @@ use super::rounds::{Plan, round};
 use super::worker::Figures;
 use crate::merging::{Bug, Merging};
 
-/// Rounds at most. Whether a wrong order shows in what memory holds is up to the device: mostly in the first.
+/// Rounds at most. Whether a wrong order shows in what memory holds is up to the device: mostly in
+/// the first.
 const ROUNDS: u64 = 50;
 /// Steps of each thread of such a round.
 const STEPS: u32 = 100;

@@ -5,7 +5,8 @@ use rmm_core::{CudaStream, Error, StreamFlags};
 
 /// Streams that all threads share, which nothing orders with any other.
 const NON_BLOCKING: usize = 5;
-/// Streams that all threads share, which order themselves with the legacy default stream. That one makes them eight.
+/// Streams that all threads share, which order themselves with the legacy default stream. That one
+/// makes them eight.
 const BLOCKING: usize = 2;
 
 /// Streams that all threads share.
@@ -23,7 +24,8 @@ impl Lanes {
         Ok(Self(lanes))
     }
 
-    /// One of them; sometimes the calling thread's own default stream, sometimes a stream that goes with its last block.
+    /// One of them; sometimes the calling thread's own default stream, sometimes a stream that goes
+    /// with its last block.
     pub(super) fn pick(&self, random: &mut Random) -> Result<CudaStream, Error> {
         match random.below(16) {
             0 => CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0),

@@ -44,8 +44,8 @@ impl Plan {
         Ok(Self { seed: number("RMM_STRESS_SEED")?.unwrap_or(0), time })
     }
 
-    /// Runs `round` with one seed after the other and the steps of each thread, while there is time; once at least. Names the
-    /// seed of a round that fails.
+    /// Runs `round` with one seed after the other and the steps of each thread, while there is
+    /// time; once at least. Names the seed of a round that fails.
     pub(super) fn run(
         self,
         mut round: impl FnMut(u64, u32) -> Result<Figures, Failure>,
@@ -86,8 +86,8 @@ pub(super) fn round<R: Resource>(
     Round { device, kernels: &kernels, resource: &resource, trim, seed, steps }.run()
 }
 
-/// Asserts that no block of a resource is ever written to by anybody else. It is made anew for each round, by `make`, which is given
-/// the bytes that it may take.
+/// Asserts that no block of a resource is ever written to by anybody else. It is made anew for each
+/// round, by `make`, which is given the bytes that it may take.
 #[track_caller]
 pub(super) fn hold<R: Resource>(
     choice: ResourceChoice,

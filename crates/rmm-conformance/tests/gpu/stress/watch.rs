@@ -1,4 +1,5 @@
-//! Telling of a round that stands still what its threads are at: who only knows that a test did not end can not repeat it.
+//! Telling of a round that stands still what its threads are at: who only knows that a test did not
+//! end cannot repeat it.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A round in which nothing was begun for so long stands still: far longer than any step, on the slowest machine.
+/// A round in which nothing was begun for so long stands still: far longer than any step, on the
+/// slowest machine.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Where the threads of a round say what they are at.
@@ -65,13 +67,15 @@ impl Board {
     }
 }
 
-/// What the system says of this program's threads, where it tells: whether they run or wait, for what, and how long they have run.
+/// What the system says of this program's threads, where it tells: whether they run or wait, for
+/// what, and how long they have run.
 fn system_threads() -> Vec<String> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let tell = |task: std::fs::DirEntry| {
         let of = |name: &str| read(task.path().join(name));
-        // What follows the name, which may hold anything: first the state, and as the 12th the time it ran, in ticks.
+        // What follows the name, which may hold anything: first the state, and as the 12th the time
+        // it ran, in ticks.
         let stat = of("stat");
         let fields: Vec<&str> =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

@@ -53,7 +53,8 @@ pub(super) struct Round<'a, R> {
     pub(super) steps: u32,
 }
 
-/// A block, the first of the words that it was filled with, and whether it has left the stream that it was allocated on.
+/// A block, the first of the words that it was filled with, and whether it has left the stream that
+/// it was allocated on.
 struct Held<'a, R: Resource> {
     block: Block<'a, R>,
     value: u32,
@@ -232,7 +233,8 @@ impl<'a, R: Resource> Worker<'a, R> {
         self.begin("hand on");
         let used = held.block.depart()?;
         self.figures.handed_on += 1;
-        // If the next thread has failed, the block comes back and is freed here; that thread says why.
+        // If the next thread has failed, the block comes back and is freed here; that thread says
+        // why.
         let _returned = next.send((held, used));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A vector that devices use, in memory that they can not.
+//! A vector that devices use, in memory that they cannot.
 
 use rmm_containers::HostVec;
 use rmm_resources::HostMemoryResource;

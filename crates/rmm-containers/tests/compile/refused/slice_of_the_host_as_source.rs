@@ -1,4 +1,4 @@
-//! Memory of the host that nobody keeps can not be the source of a copy that only enqueues.
+//! Memory of the host that nobody keeps cannot be the source of a copy that only enqueues.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::Error;

@@ -10,20 +10,21 @@ use crate::{Context, Error, StreamId};
 /// How long a stream made by somebody else stays valid, see [`CudaStream::adopt`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamLifetime {
-    /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap to reuse as with a
-    /// stream of this library.
+    /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap
+    /// to reuse as with a stream of this library.
     UntilDropped,
-    /// Only during the calls that it is given to, and for as long as a container is on it, or has work there by `use_on` and is not
-    /// settled, used elsewhere or dropped since: its owner may destroy it at any time in between, although blocks freed on it are
-    /// still pooled. Each free then records an event.
+    /// Only during the calls that it is given to, and for as long as a container is on it, or has
+    /// work there by `use_on` and is not settled, used elsewhere or dropped since: its owner may
+    /// destroy it at any time in between, although blocks freed on it are still pooled. Each free
+    /// then records an event.
     Unknown,
 }
 
 impl CudaStream {
     /// A stream that somebody else made. It is never destroyed by this library.
     ///
-    /// Each call makes a new identity: adopt a stream once and keep the result, since memory freed under one identity is, for
-    /// another, memory of another stream.
+    /// Each call makes a new identity: adopt a stream once and keep the result, since memory freed
+    /// under one identity is, for another, memory of another stream.
     ///
     /// ```
     /// use rmm_core::{CudaStream, StreamKind, StreamLifetime};
@@ -43,11 +44,13 @@ impl CudaStream {
     /// If there is no driver.
     ///
     /// # Safety
-    /// `handle` names an existing stream of the current context, and stays valid for as long as `lifetime` says.
+    /// `handle` names an existing stream of the current context, and stays valid for as long as
+    /// `lifetime` says.
     ///
-    /// If it is ever captured, here or where it came from, the graph is launched only while the memory that its work uses is there, and
-    /// in order with all other uses of that memory: libraries have safe calls that launch graphs, and containers know of none. Nor does
-    /// a capture of it begin or end on one thread during a call that another makes for it.
+    /// If it is ever captured, here or where it came from, the graph is launched only while the
+    /// memory that its work uses is there, and in order with all other uses of that memory:
+    /// libraries have safe calls that launch graphs, and containers know of none. Nor does a
+    /// capture of it begin or end on one thread during a call that another makes for it.
     #[doc(alias = "rmm::cuda_stream_view")]
     pub unsafe fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Result<Self, Error> {
         match handle {
@@ -64,8 +67,8 @@ impl CudaStream {
         }
     }
 
-    /// A stream that somebody else made and hands over: it is destroyed with the last clone, as one that this library made. The default
-    /// streams are never destroyed.
+    /// A stream that somebody else made and hands over: it is destroyed with the last clone, as one
+    /// that this library made. The default streams are never destroyed.
     ///
     /// ```
     /// use rmm_core::CudaStream;
@@ -85,8 +88,9 @@ impl CudaStream {
     /// If there is no driver; then the stream is still the caller's.
     ///
     /// # Safety
-    /// `handle` names an existing stream of the current context, which only this library destroys from now on. For graphs that are
-    /// captured from it the same holds as for [`adopt`](Self::adopt).
+    /// `handle` names an existing stream of the current context, which only this library destroys
+    /// from now on. For graphs that are captured from it the same holds as for
+    /// [`adopt`](Self::adopt).
     #[doc(alias = "cuda::stream::from_native_handle")]
     pub unsafe fn from_raw(handle: CuStream) -> Result<Self, Error> {
         // SAFETY: the caller's contract: until it is dropped here nobody destroys it.
@@ -98,7 +102,8 @@ impl CudaStream {
         Ok(stream)
     }
 
-    /// Hands the stream over to the caller, who destroys it. Whoever [watches](Self::watch) it is told, as if it were destroyed.
+    /// Hands the stream over to the caller, who destroys it. Whoever [watches](Self::watch) it is
+    /// told, as if it were destroyed.
     ///
     /// # Errors
     /// The stream as it was, if it has other clones; a default stream always has one.

@@ -35,14 +35,15 @@ use crate::{Context, CudaEvent, Error, StreamId};
 pub trait StreamWatcher: Send + Sync {
     /// The stream is about to be destroyed: the last chance to record an event on it.
     ///
-    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library held. A panic ends here: it is
-    /// not passed on to whoever drops the stream.
+    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library
+    /// held. A panic ends here: it is not passed on to whoever drops the stream.
     fn stream_retires(&self, stream: &RetiringStream<'_>);
 }
 
 impl CudaStream {
-    /// Has `watcher` called, once, when the last clone of this stream is dropped and before the stream is destroyed. See
-    /// [`StreamWatcher`]. Takes time in proportion to how many watch already.
+    /// Has `watcher` called, once, when the last clone of this stream is dropped and before the
+    /// stream is destroyed. See [`StreamWatcher`]. Takes time in proportion to how many watch
+    /// already.
     pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
         let mut watchers = self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
@@ -50,8 +51,9 @@ impl CudaStream {
     }
 }
 
-/// A stream that is about to be destroyed. It still takes work while this value is borrowed, unless it was
-/// [adopted](CudaStream::adopt) with an [unknown lifetime](StreamLifetime::Unknown): then it may be gone already.
+/// A stream that is about to be destroyed. It still takes work while this value is borrowed, unless
+/// it was [adopted](CudaStream::adopt) with an [unknown lifetime](StreamLifetime::Unknown): then it
+/// may be gone already.
 pub struct RetiringStream<'a> {
     inner: &'a Inner,
 }
@@ -69,7 +71,8 @@ impl<'a> RetiringStream<'a> {
     /// Marks the stream's end with `event`.
     ///
     /// # Errors
-    /// If the driver refuses, or the stream may be gone already, or is being captured: a mark would be part of the graph.
+    /// If the driver refuses, or the stream may be gone already, or is being captured: a mark would
+    /// be part of the graph.
     pub fn record(&self, event: &CudaEvent) -> Result<(), Error> {
         if self.inner.kind == StreamKind::Adopted(StreamLifetime::Unknown) {
             return Err(Error::unsupported(
@@ -85,8 +88,8 @@ impl<'a> RetiringStream<'a> {
                 "the stream is being captured",
             ));
         }
-        // SAFETY: the stream is destroyed only after this value is gone: by `Inner::drop` if it is this library's, by its
-        // owner after the last `CudaStream` is dropped if it was adopted so.
+        // SAFETY: the stream is destroyed only after this value is gone: by `Inner::drop` if it is
+        // this library's, by its owner after the last `CudaStream` is dropped if it was adopted so.
         unsafe { event.record_raw(self.inner.handle) }
     }
 }

@@ -67,7 +67,8 @@ pub(super) fn least_missing(
         let reversed: Vec<_> = parts.iter().rev().copied().collect();
         for (parts, to_free) in [(&parts, false), (&reversed, true)] {
             for first in 0..parts.len() {
-                // A window ends with whole blocks: where it would end in a gap, the other direction has it.
+                // A window ends with whole blocks: where it would end in a gap, the other direction
+                // has it.
                 if to_free && !matches!(parts[first], Some((_, true))) {
                     continue;
                 }

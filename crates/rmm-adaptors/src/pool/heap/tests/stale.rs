@@ -1,4 +1,5 @@
-//! What was known of the heap before it changed: pieces, claims, ends and records that are others by now.
+//! What was known of the heap before it changed: pieces, claims, ends and records that are others
+//! by now.
 
 use super::{GRANULE, Heap, ListId, NodeId, PAGE, check, extend, extendable, grow, remove_all};
 use crate::pool::heap::nodes::Node;
