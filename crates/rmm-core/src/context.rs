@@ -6,7 +6,7 @@ use rmm_sys::{CuContext, CuResult, Driver, watch};
 
 use crate::Error;
 use crate::driver::{
-    ask_again, check, context_of_thread, driver_for_drop, driver_in_context, loaded_driver,
+    ask_again, check, context_of_thread, driver_for_drop, driver_in_context, loaded_driver, refused,
 };
 
 /// A context that was current once: where streams, events and memory belong.
@@ -82,11 +82,8 @@ impl Context {
     /// Whether the context still exists and is current on this thread, by one short driver call. It
     /// may be so as well if the answer is no: [`check`](Self::check) knows.
     pub(crate) fn is_current(self, driver: &Driver) -> bool {
-        let mut id = 0;
-        // SAFETY: `id` may be written to.
-        let code = unsafe { driver.cuCtxGetId(CuContext::NULL, &raw mut id) };
         // No two contexts of a process have the same, one after another either.
-        code == CuResult::SUCCESS && id == self.id
+        ask_id(driver, CuContext::NULL) == Ok(self.id)
     }
 
     /// Whether the context still exists.
@@ -143,16 +140,20 @@ impl Context {
     }
 }
 
-/// The driver's id of a context, of the current one for null.
-fn id_of(driver: &Driver, handle: CuContext) -> Result<u64, Error> {
+/// The driver's id of a context, of the current one for null, or its code.
+fn ask_id(driver: &Driver, handle: CuContext) -> Result<u64, CuResult> {
     let mut id = 0;
     // SAFETY: `id` may be written to. The driver refuses the handle of a context that it has
     // destroyed.
-    match unsafe { driver.cuCtxGetId(handle, &raw mut id) } {
-        CuResult::SUCCESS => Ok(id),
-        CuResult::CONTEXT_IS_DESTROYED | CuResult::INVALID_CONTEXT => Err(ended()),
-        code => check("cuCtxGetId", code).map(|()| id),
-    }
+    unsafe { driver.cuCtxGetId(handle, &raw mut id) }.result().map(|()| id)
+}
+
+/// As [`ask_id`]; the error says so if the context has ended.
+fn id_of(driver: &Driver, handle: CuContext) -> Result<u64, Error> {
+    ask_id(driver, handle).map_err(|code| match code {
+        CuResult::CONTEXT_IS_DESTROYED | CuResult::INVALID_CONTEXT => ended(),
+        code => refused("cuCtxGetId", code),
+    })
 }
 
 #[cold]

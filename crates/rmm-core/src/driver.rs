@@ -69,8 +69,9 @@ pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
     if code == CuResult::SUCCESS { Ok(()) } else { Err(refused(function, code)) }
 }
 
+/// The error of a code that is not success.
 #[cold]
-fn refused(function: &'static str, code: CuResult) -> Error {
+pub(crate) fn refused(function: &'static str, code: CuResult) -> Error {
     if code.is_sticky() {
         // Allocators that hand out memory without a driver call look after their context now.
         watch::note_end_of_context();

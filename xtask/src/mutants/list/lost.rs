@@ -123,8 +123,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "whatever-is-current-is-the-context",
         file: CONTEXT,
-        original: "code == CuResult::SUCCESS && id == self.id",
-        replacement: "code == CuResult::SUCCESS && id != 0",
+        original: "ask_id(driver, CuContext::NULL) == Ok(self.id)",
+        replacement: "ask_id(driver, CuContext::NULL).is_ok()",
         breaks: "another context than the one that is entered stays current",
     },
 ];
