@@ -123,12 +123,7 @@ impl Runs {
 
     #[inline(never)]
     fn join_neighbours(&mut self, nodes: &Nodes, id: NodeId) {
-        if let Some(beside) = self.run_beside(nodes, id) {
-            self.join_with(nodes, id, beside);
-        }
-    }
-
-    fn join_with(&mut self, nodes: &Nodes, id: NodeId, (before, after): Neighbours) {
+        let Some((before, after)) = self.run_beside(nodes, id) else { return };
         let node = nodes.get(id);
         let (mut start, mut end, mut first) = (node.offset, node.offset + node.size, id);
         if let Some(before) = before {
@@ -162,12 +157,7 @@ impl Runs {
 
     #[inline(never)]
     fn part_neighbours(&mut self, nodes: &Nodes, id: NodeId) {
-        if let Some(beside) = self.run_beside(nodes, id) {
-            self.part_from(nodes, id, beside);
-        }
-    }
-
-    fn part_from(&mut self, nodes: &Nodes, id: NodeId, (before, after): Neighbours) {
+        let Some((before, after)) = self.run_beside(nodes, id) else { return };
         let node = nodes.get(id);
         let (start, run) = self.run_of(node.segment, node.offset);
         self.remove((node.segment, start), run.end);
