@@ -150,7 +150,8 @@ fn enqueue_and_run(gate: &Arc<Gate>, context: CuContext, stream: CuStream) {
     let code = unsafe { driver().cuCtxSetCurrent(context) };
     if code == CuResult::SUCCESS && enqueue(gate, stream) == CuResult::SUCCESS {
         // The work may run before the wait begins. The stream may be gone then, which the software
-        // device defines as an error. SAFETY: this is the software device.
+        // device defines as an error.
+        // SAFETY: this is the software device.
         let _gone = unsafe { driver().cuStreamSynchronize(stream) };
     }
 }
