@@ -1,8 +1,8 @@
 //! An arena for each stream, all in one piece of memory.
 
+mod address_map;
 mod arenas;
 mod builder;
-mod directory;
 mod fit;
 mod give_back;
 mod local;

@@ -8,7 +8,7 @@ use rmm_core::{
     StreamRef, SyncResource,
 };
 
-use crate::pool::{Cached, padded_size};
+use crate::pool::{CachePolicy, padded_size};
 use crate::{GrowthPolicy, PoolMemoryResource, PoolStatistics};
 
 /// What every size and address is a multiple of.
@@ -114,7 +114,8 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
             Some(bytes) => pool.maximum_size(bytes),
             None => pool,
         };
-        let pool = pool.build_of("fixed-size", Some(block as u64), Cached::All(block as u64))?;
+        let pool =
+            pool.build_of("fixed-size", Some(block as u64), CachePolicy::OneSize(block as u64))?;
         Ok(FixedSizeMemoryResource { pool, block_size: block })
     }
 }

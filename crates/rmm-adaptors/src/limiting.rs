@@ -9,7 +9,7 @@ use rmm_core::{
 };
 
 use crate::layer::{Below, Layer, adaptor, rounded_up};
-use crate::sync::Tally;
+use crate::sync::Counter;
 use crate::sync::alone::Alone;
 
 const NAME: &str = "limiting";
@@ -56,7 +56,7 @@ adaptor! {
 /// `used` is the sum of the padded sizes of what is allocated, or on its way, and at most `most`.
 struct Limit {
     alone: Alone<()>,
-    used: Tally,
+    used: Counter,
     most: u64,
     /// A power of two.
     alignment: usize,
@@ -105,7 +105,7 @@ impl fmt::Debug for Limit {
 
 impl Limit {
     fn new(most: u64, alignment: usize) -> Self {
-        Self { alone: Alone::default(), used: Tally::default(), most, alignment }
+        Self { alone: Alone::default(), used: Counter::default(), most, alignment }
     }
 
     /// What a block counts as.

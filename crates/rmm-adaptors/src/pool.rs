@@ -1,24 +1,24 @@
 //! A stream-ordered pool.
 
-mod base;
 mod builder;
 mod caches;
-mod captured;
 mod close;
-mod depot;
+mod core;
 mod extend;
+mod graphs;
 mod growth;
 mod hash;
 mod heap;
 mod live;
-mod order;
 mod refill;
 mod release;
-mod shared;
 mod shortage;
 mod slow;
 mod state;
 mod statistics;
+mod suballocator;
+mod timeline;
+mod transfer;
 
 use std::alloc::Layout;
 use std::fmt;
@@ -30,15 +30,15 @@ use rmm_core::{
     PropertyWithValue, Resource, StreamRef, SyncResource,
 };
 
-pub(crate) use base::{Base, Giver, Owner, Part};
+use self::core::PoolCore;
+pub(crate) use self::core::padded_size;
 pub use builder::PoolMemoryResourceBuilder;
-pub(crate) use caches::Cached;
+pub(crate) use caches::CachePolicy;
 pub use growth::{GrowthPolicy, PoolPreset};
 pub(crate) use hash::BuildIdHasher;
 pub use release::ReleasePolicy;
-use shared::Shared;
-pub(crate) use shared::padded_size;
 pub use statistics::{PoolBlock, PoolStatistics};
+pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 
 /// A pool: takes memory from an upstream resource in large pieces and hands it out in small ones,
 /// in stream order, without calling the driver.
@@ -120,7 +120,7 @@ pub struct PoolMemoryResource<U: SyncResource> {
 }
 
 struct Inner<U: SyncResource> {
-    shared: Arc<Shared>,
+    shared: Arc<PoolCore>,
     upstream: U,
 }
 
@@ -130,7 +130,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         PoolMemoryResourceBuilder::new(upstream)
     }
 
-    fn open(shared: Arc<Shared>, upstream: U) -> Self {
+    fn open(shared: Arc<PoolCore>, upstream: U) -> Self {
         Self { inner: Arc::new(Inner { shared, upstream }) }
     }
 
@@ -202,7 +202,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// ```
     pub fn held_by_streams(&self) -> Vec<HeldByStream> {
         let mut state = self.inner.shared.lock();
-        self.inner.shared.drain_caches(&mut state);
+        self.inner.shared.flush_caches(&mut state);
         state.held_by_streams()
     }
 
@@ -210,14 +210,14 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// memory in their number.
     pub fn blocks(&self) -> Vec<PoolBlock> {
         let mut state = self.inner.shared.lock();
-        self.inner.shared.drain_caches(&mut state);
+        self.inner.shared.flush_caches(&mut state);
         let block = |block: heap::Block| PoolBlock {
             segment: block.segment.index(),
             segment_base: state.base(block.segment),
             offset: block.offset,
             size: block.size,
             is_live: block.free_in.is_none(),
-            owner: block.free_in.and_then(|list| state.order.stream(list)),
+            owner: block.free_in.and_then(|list| state.timeline.stream(list)),
         };
         state.heap.blocks().map(block).collect()
     }
@@ -310,7 +310,7 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
 }
 
 // SAFETY: as above, and a block that was freed on one stream is handed to another only as
-// `Order::covered` allows: when the work before the free is known to be complete, or the other
+// `Timeline::visible_to` allows: when the work before the free is known to be complete, or the other
 // stream is ordered after it.
 unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
     fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {

@@ -15,14 +15,14 @@ use std::borrow::Cow;
 
 use crate::error::Result;
 
-const ORDER: &str = "crates/rmm-adaptors/src/pool/order.rs";
+const ORDER: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
 const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
 const EXTENDING: &str = "crates/rmm-adaptors/src/pool/extend.rs";
 const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
 const ADDRESSES: &str = "crates/rmm-resources/src/virtual_memory/addresses.rs";
-const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
+const SHARED: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const RELEASE: &str = "crates/rmm-adaptors/src/pool/release.rs";
-const DIRECTORY: &str = "crates/rmm-adaptors/src/arena/directory.rs";
+const DIRECTORY: &str = "crates/rmm-adaptors/src/arena/address_map.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
 const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
@@ -99,7 +99,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-wait-after-stealing",
         file: ORDER,
-        original: "wait(&self.slots[q.index()].seals[index].event)?;",
+        original: "wait(&self.slots[q.index()].events[index].event)?;",
         replacement: "let _never = (&wait, index);",
         breaks: "a stream that takes another's block is noted as waiting for it, and does not",
     },
@@ -155,8 +155,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "sync-allocation-from-unclean-blocks",
         file: ORDER,
-        original: "if q == s || q == ListId::CLEAN {",
-        replacement: "if q == s || q == ListId::CLEAN || s == ListId::CLEAN {",
+        original: "if q == s || q == ListId::ANY_STREAM {",
+        replacement: "if q == s || q == ListId::ANY_STREAM || s == ListId::ANY_STREAM {",
         breaks: "memory for everybody may still be in use by one stream",
     },
     Mutant {
@@ -197,7 +197,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "new-stream-in-a-used-slot-is-done",
         file: ORDER,
-        original: "Slot { open, done: open - 1, seals, frontier, ..slot }",
+        original: "Slot { open, done: open - 1, events, frontier, ..slot }",
         replacement: "Slot { open, done: open, seals, frontier, ..slot }",
         breaks: "the first blocks of a stream that gets a former one's place are anybody's",
     },
@@ -218,7 +218,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "retired-stream-keeps-its-handle",
         file: ORDER,
-        original: "self.forget_stream(list);\n        self.slots[list.index()].sealing = Sealing::Never;\n    }\n\n    /// Frees",
+        original: "self.forget_stream(list);\n        self.slots[list.index()].policy = RecordPolicy::Retired;\n    }\n\n    /// Frees",
         replacement: "self.forget_stream(list);\n    }\n\n    /// Frees",
         breaks: "events are recorded on streams that are gone",
     },
@@ -246,29 +246,29 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "cleaning-without-completion",
         file: STATE,
-        original: "self.heap.clean(list, done, most);",
-        replacement: "self.heap.clean(list, self.order.open(list), most);",
+        original: "self.heap.reclaim(list, done, most);",
+        replacement: "self.heap.reclaim(list, self.timeline.open(list), most);",
         breaks: "blocks go to everybody before the device is done with them",
     },
     Mutant {
         name: "rest-of-a-fused-block-is-clean",
         file: STATE,
-        original: "        if list == ListId::CLEAN { 0 } else { self.order.open(list) }\n",
-        replacement: "        if list == ListId::CLEAN { 0 } else { 0 }\n",
+        original: "        if list == ListId::ANY_STREAM { 0 } else { self.timeline.open(list) }\n",
+        replacement: "        if list == ListId::ANY_STREAM { 0 } else { 0 }\n",
         breaks: "what is left of blocks that were joined counts as never used",
     },
     Mutant {
         name: "fused-from-anything",
         file: STATE,
-        original: ".fuse(size, list, point, |other, freed| freed <= order.covered(list, other))?;",
-        replacement: ".fuse(size, list, point, |other, freed| freed <= order.covered(list, other) || freed > 0)?;",
+        original: ".coalesce_across_streams(size, list, point, |other, freed| freed <= timeline.visible_to(list, other))?;",
+        replacement: ".coalesce_across_streams(size, list, point, |other, freed| freed <= timeline.visible_to(list, other) || freed > 0)?;",
         breaks: "blocks are joined without waiting for their owners",
     },
     Mutant {
         name: "freed-at-the-point-before",
         file: STATE,
         original: "let point = self.open_point(list);\n        let bytes",
-        replacement: "let point = if list == ListId::CLEAN { 0 } else { self.order.done(list) };\n        let bytes",
+        replacement: "let point = if list == ListId::ANY_STREAM { 0 } else { self.timeline.done(list) };\n        let bytes",
         breaks: "a block counts as freed at a time that is known to be over",
     },
     Mutant {
@@ -295,22 +295,22 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "retirement-without-an-event",
         file: SHARED,
-        original: "let _unknown = state.order.seal(list, |event| stream.record(event));",
+        original: "let _unknown = state.timeline.seal(list, |event| stream.record(event));",
         replacement: "let _unknown = stream;",
         breaks: "what a stream freed before its end cannot be waited for",
     },
     Mutant {
         name: "retired-is-done",
         file: SHARED,
-        original: "state.order.retire(list);\n",
-        replacement: "state.order.finish_all(list);\n        state.order.retire(list);\n",
+        original: "state.timeline.retire(list);\n",
+        replacement: "state.timeline.finish_all(list);\n        state.timeline.retire(list);\n",
         breaks: "a stream that is destroyed counts as one that is done",
     },
     Mutant {
         name: "forgets-streams-with-blocks",
         file: SHARED,
-        original: "if state.heap.is_empty(list) {\n                state.order.recycle(list);\n            }\n        }\n    }\n\n    /// Frees",
-        replacement: "if true {\n                state.order.recycle(list);\n            }\n        }\n    }\n\n    /// Frees",
+        original: "if state.heap.is_empty(list) {\n                state.timeline.recycle(list);\n            }\n        }\n    }\n\n    /// Frees",
+        replacement: "if true {\n                state.timeline.recycle(list);\n            }\n        }\n    }\n\n    /// Frees",
         breaks: "the place of a stream goes to another together with its blocks",
     },
     Mutant {
@@ -323,15 +323,15 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "legacy-stream-is-sealed-late",
         file: SHARED,
-        original: "StreamKind::Legacy => Sealing::Barrier,",
-        replacement: "StreamKind::Legacy => Sealing::Late,",
+        original: "StreamKind::Legacy => RecordPolicy::EveryFreeFenced,",
+        replacement: "StreamKind::Legacy => RecordPolicy::OnDemand,",
         breaks: "nothing on the legacy stream stands between two blocking streams",
     },
     Mutant {
         name: "foreign-streams-are-sealed-late",
         file: SHARED,
-        original: "_ => Sealing::AtFree,",
-        replacement: "_ => Sealing::Late,",
+        original: "_ => RecordPolicy::EveryFree,",
+        replacement: "_ => RecordPolicy::OnDemand,",
         breaks: "events are recorded on streams that their owner may have destroyed",
     },
     Mutant {

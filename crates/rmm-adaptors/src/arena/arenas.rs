@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use rmm_core::{Context, DevicePtr, Error, StreamId, StreamRef, SyncResource};
 
-use super::directory::Directory;
-use super::give_back::Surrendered;
+use super::address_map::AddressMap;
+use super::give_back::Released;
 use super::local;
 use super::member::{Arena, Small};
 use super::superblock::SUPERBLOCK;
 use super::superblocks::Given;
-use crate::pool::{Base, Giver, padded_size};
+use crate::pool::{OnBehalfOf, Suballocator, padded_size};
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
@@ -24,9 +24,9 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 pub(super) struct Arenas {
     /// Of all arena resources of this process, which this is.
     pub(super) number: u64,
-    pub(super) base: Base,
+    pub(super) base: Suballocator,
     pub(super) of_stream: RwLock<BTreeMap<StreamId, Arc<Arena>>>,
-    directory: Mutex<Directory<Arc<Arena>>>,
+    directory: Mutex<AddressMap<Arc<Arena>>>,
     pub(super) slow_allocations: AtomicU64,
     pub(super) unknown_frees: AtomicU64,
     /// Allocations and frees of arenas that are gone.
@@ -37,12 +37,12 @@ pub(super) struct Arenas {
 }
 
 impl Arenas {
-    pub(super) fn new(base: Base) -> Arc<Self> {
+    pub(super) fn new(base: Suballocator) -> Arc<Self> {
         let arenas = Arc::new_cyclic(|this: &Weak<Self>| Self {
             number: LAST.fetch_add(1, Ordering::Relaxed),
             base,
             of_stream: RwLock::default(),
-            directory: Mutex::new(Directory::new()),
+            directory: Mutex::new(AddressMap::new()),
             slow_allocations: AtomicU64::new(0),
             unknown_frees: AtomicU64::new(0),
             past: Mutex::default(),
@@ -53,7 +53,7 @@ impl Arenas {
         arenas
     }
 
-    pub(super) fn directory(&self) -> MutexGuard<'_, Directory<Arc<Arena>>> {
+    pub(super) fn directory(&self) -> MutexGuard<'_, AddressMap<Arc<Arena>>> {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,7 +65,7 @@ impl Arenas {
     /// Whether the stream may have an arena. What is freed on the legacy default stream, or on one
     /// that may be gone at any time, has to be marked at once: the global arena does that.
     fn may_have_arena(&self, stream: StreamRef<'_>) -> bool {
-        Base::seals_late(stream)
+        Suballocator::seals_late(stream)
             && (!stream.is_per_thread_default()
                 || Context::current().is_ok_and(|context| context == self.base.context()))
     }
@@ -118,7 +118,7 @@ impl Arenas {
     ) -> Result<DevicePtr, Error> {
         self.base.look_after_context()?;
         // Graphs get memory from the global arena, which knows what no work uses.
-        let small = if Base::is_captured(stream)? { None } else { Small::of(layout) };
+        let small = if Suballocator::is_captured(stream)? { None } else { Small::of(layout) };
         let (Some(stream), Some(small)) = (stream, small) else {
             return self.allocate_globally(upstream, stream, layout);
         };
@@ -144,7 +144,7 @@ impl Arenas {
         let Some(arena) = self.join(stream)? else { return Ok(None) };
         self.slow_allocations.fetch_add(1, Ordering::Relaxed);
         // What is idle here is too small.
-        self.give_back_idle(&arena, Giver::Owner(stream));
+        self.give_back_idle(&arena, OnBehalfOf::Stream(stream));
         let mut base = self.base.find_piece(stream, SUPERBLOCK)?;
         if base.is_none() {
             self.collect_idle(Some(stream));
@@ -156,7 +156,7 @@ impl Arenas {
         self.directory().add(base, SUPERBLOCK, Arc::clone(&arena));
         if state.is_closed {
             // Only a thread's own, by something that ran after the thread's end began.
-            self.give_back(&mut state, &arena, &[base], Giver::Other);
+            self.give_back(&mut state, &arena, &[base], OnBehalfOf::Other);
             return Ok(None);
         }
         Ok(state.take(small))
@@ -193,10 +193,12 @@ impl Arenas {
     ) {
         let is_small = Small::of(layout).is_some();
         // Memory of which that is not known stays allocated, too.
-        if Base::is_captured(stream).unwrap_or(true) || self.base.look_after_context().is_err() {
+        if Suballocator::is_captured(stream).unwrap_or(true)
+            || self.base.look_after_context().is_err()
+        {
             // The global arena knows what to do on a captured stream, and after the end of the
             // context.
-            if !is_small || matches!(self.surrender(pointer), Surrendered::Global) {
+            if !is_small || matches!(self.transfer_to_global(pointer), Released::Global) {
                 self.base.deallocate(stream, pointer, layout);
             }
             return;
@@ -208,7 +210,7 @@ impl Arenas {
             {
                 return;
             }
-            if matches!(self.surrender(pointer), Surrendered::Unknown) {
+            if matches!(self.transfer_to_global(pointer), Released::Unknown) {
                 return;
             }
         }
@@ -224,7 +226,7 @@ impl Arenas {
             Given::Unknown => return false,
             Given::Kept => {}
             Given::Idle(base) => {
-                self.give_back(&mut state, arena, &[base], Giver::Owner(stream));
+                self.give_back(&mut state, arena, &[base], OnBehalfOf::Stream(stream));
             }
         }
         state.frees += 1;

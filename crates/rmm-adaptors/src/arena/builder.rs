@@ -6,7 +6,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Error, SyncResource};
 
 use super::ArenaMemoryResource;
 use super::superblock::SUPERBLOCK;
-use crate::pool::Cached;
+use crate::pool::CachePolicy;
 use crate::{GrowthPolicy, PoolMemoryResource};
 
 /// The resource's name.
@@ -70,7 +70,7 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
             .initial_size(bytes)
             .maximum_size(bytes)
             .growth(GrowthPolicy::Exact)
-            .build_of(NAME, None, Cached::Nothing)?;
+            .build_of(NAME, None, CachePolicy::Off)?;
         Ok(ArenaMemoryResource::open(pool, dumps.then_some(dump_log)))
     }
 }

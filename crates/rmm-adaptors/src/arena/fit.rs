@@ -7,7 +7,7 @@ const LANES: usize = 16;
 
 /// The index of the first number that is at least `wanted`.
 #[inline]
-pub(super) fn first_at_least(numbers: &[u16], wanted: u16) -> Option<usize> {
+pub(super) fn first_fit(numbers: &[u16], wanted: u16) -> Option<usize> {
     let (chunks, rest) = numbers.as_chunks::<LANES>();
     for (index, chunk) in chunks.iter().enumerate() {
         // Without a branch for each, so that the processor compares them together.
@@ -32,9 +32,9 @@ mod tests {
             for first in 0..length {
                 let numbers: Vec<u16> =
                     (0..length).map(|index| if index < first { 6 } else { 7 }).collect();
-                assert_eq!(first_at_least(&numbers, 7), Some(first));
+                assert_eq!(first_fit(&numbers, 7), Some(first));
             }
-            assert_eq!(first_at_least(&vec![6; length], 7), None);
+            assert_eq!(first_fit(&vec![6; length], 7), None);
         }
     }
 }

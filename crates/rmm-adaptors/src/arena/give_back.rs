@@ -8,10 +8,10 @@ use rmm_core::{DevicePtr, RetiringStream, StreamId, StreamRef, StreamWatcher};
 use super::arenas::Arenas;
 use super::member::{Arena, State};
 use super::superblock::{GRANULE, SUPERBLOCK};
-use crate::pool::{Giver, Part};
+use crate::pool::{OnBehalfOf, Slice};
 
 /// What has become of a block that was freed by somebody else than its arena's stream.
-pub(super) enum Surrendered {
+pub(super) enum Released {
     /// It is the global arena's now, or was before.
     Global,
     /// There is no such block.
@@ -21,9 +21,11 @@ pub(super) enum Surrendered {
 impl Arenas {
     /// As whom a call with this stream gives an arena's memory back. Every call of a thread can
     /// mark the thread's own stream.
-    fn giver<'a>(arena: &Arena, stream: Option<StreamRef<'a>>) -> Giver<'a> {
+    fn giver<'a>(arena: &Arena, stream: Option<StreamRef<'a>>) -> OnBehalfOf<'a> {
         let mut reached = stream.into_iter().chain([StreamRef::per_thread()]);
-        reached.find(|stream| stream.id() == arena.stream).map_or(Giver::Other, Giver::Owner)
+        reached
+            .find(|stream| stream.id() == arena.stream)
+            .map_or(OnBehalfOf::Other, OnBehalfOf::Stream)
     }
 
     /// Gives the idle superblocks back of all arenas whose streams can be reached by a call with
@@ -31,13 +33,13 @@ impl Arenas {
     pub(super) fn collect_idle(&self, stream: Option<StreamRef<'_>>) {
         for arena in self.all() {
             let giver = Self::giver(&arena, stream);
-            if matches!(giver, Giver::Owner(_)) || !arena.owner.is_bound() {
+            if matches!(giver, OnBehalfOf::Stream(_)) || !arena.owner.is_bound() {
                 self.give_back_idle(&arena, giver);
             }
         }
     }
 
-    pub(super) fn give_back_idle(&self, arena: &Arena, giver: Giver<'_>) {
+    pub(super) fn give_back_idle(&self, arena: &Arena, giver: OnBehalfOf<'_>) {
         let mut state = arena.lock();
         let idle = state.superblocks.idle();
         self.give_back(&mut state, arena, &idle, giver);
@@ -58,15 +60,15 @@ impl Arenas {
         state: &mut State,
         arena: &Arena,
         bases: &[u64],
-        giver: Giver<'_>,
+        giver: OnBehalfOf<'_>,
     ) {
-        let mut pieces: Vec<(u64, Vec<Part>)> = Vec::new();
+        let mut pieces: Vec<(u64, Vec<Slice>)> = Vec::new();
         let mut directory = self.directory();
         for &base in bases {
             let Some(block) = state.superblocks.remove(base) else { continue };
             let held = directory.remove(base, SUPERBLOCK);
             if block.is_new() {
-                pieces.push((base, vec![Part { bytes: SUPERBLOCK, is_live: false }]));
+                pieces.push((base, vec![Slice { bytes: SUPERBLOCK, is_live: false }]));
                 state.superblocks.recycle(block);
                 continue;
             }
@@ -81,16 +83,16 @@ impl Arenas {
         }
         if !pieces.is_empty() {
             let pieces = pieces.iter().map(|(start, parts)| (*start, parts.as_slice()));
-            self.base.take_apart(arena.owner, giver, pieces);
+            self.base.dissolve(arena.owner, giver, pieces);
         }
     }
 
     /// Makes a block that is an arena's one of the global arena.
     #[cold]
-    pub(super) fn surrender(&self, pointer: DevicePtr) -> Surrendered {
+    pub(super) fn transfer_to_global(&self, pointer: DevicePtr) -> Released {
         loop {
             let Some(arena) = self.directory().owner(pointer.0).cloned() else {
-                return Surrendered::Global;
+                return Released::Global;
             };
             let mut state = arena.lock();
             let mut directory = self.directory();
@@ -98,14 +100,14 @@ impl Arenas {
                 // It changed hands meanwhile.
                 continue;
             }
-            let Some(bytes) = state.superblocks.surrender(pointer.0) else {
+            let Some(bytes) = state.superblocks.transfer_to_global(pointer.0) else {
                 self.unknown_frees.fetch_add(1, Ordering::Relaxed);
-                return Surrendered::Unknown;
+                return Released::Unknown;
             };
             if let Some((start, _)) = directory.cut(pointer.0, bytes) {
-                self.base.carve(start, pointer.0 - start, bytes);
+                self.base.split_off(start, pointer.0 - start, bytes);
             }
-            return Surrendered::Global;
+            return Released::Global;
         }
     }
 
@@ -118,7 +120,7 @@ impl Arenas {
         let mut state = arena.lock();
         state.is_closed = true;
         let bases = state.superblocks.bases();
-        self.give_back(&mut state, &arena, &bases, Giver::Other);
+        self.give_back(&mut state, &arena, &bases, OnBehalfOf::Other);
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         past.0 += std::mem::take(&mut state.allocations);
         past.1 += std::mem::take(&mut state.frees);

@@ -9,7 +9,7 @@ use rmm_core::{DevicePtr, StreamId};
 
 use super::superblock::{GRANULE, SUPERBLOCK};
 use super::superblocks::Superblocks;
-use crate::pool::{Owner, padded_size};
+use crate::pool::{StreamLease, padded_size};
 
 /// What one stream has for its small blocks.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ use crate::pool::{Owner, padded_size};
 pub(super) struct Arena {
     state: Mutex<State>,
     pub(super) stream: StreamId,
-    pub(super) owner: Owner,
+    pub(super) owner: StreamLease,
 }
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(super) struct State {
 }
 
 impl Arena {
-    pub(super) fn new(stream: StreamId, owner: Owner) -> Self {
+    pub(super) fn new(stream: StreamId, owner: StreamLease) -> Self {
         Self { state: Mutex::default(), stream, owner }
     }
 

@@ -8,8 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::fit::first_at_least;
-use crate::pool::Part;
+use super::fit::first_fit;
+use crate::pool::Slice;
 
 /// The unit of sizes.
 pub(super) const GRANULE: u64 = 256;
@@ -88,9 +88,9 @@ impl Superblock {
     pub(super) fn take(&mut self, size: u16) -> Option<u16> {
         let mut from = 0;
         loop {
-            let group = from + first_at_least(&self.bounds[from..], size)?;
+            let group = from + first_fit(&self.bounds[from..], size)?;
             let ends = &self.ends[group * GROUP..][..GROUP];
-            if let Some(end) = first_at_least(ends, size) {
+            if let Some(end) = first_fit(ends, size) {
                 return Some(self.take_from(group * GROUP + end, size));
             }
             self.bounds[group] = ends.iter().copied().fold(0, u16::max);
@@ -178,7 +178,7 @@ impl Superblock {
 
     /// Gives a block up that is handed out: its granules are no part of the superblock any more.
     /// Returns its size.
-    pub(super) fn surrender(&mut self, at: u16) -> Option<u16> {
+    pub(super) fn transfer_to_global(&mut self, at: u16) -> Option<u16> {
         let size = self.live_size(at)?;
         self.starts[usize::from(at)] = 0;
         self.held -= size;
@@ -186,10 +186,10 @@ impl Superblock {
     }
 
     /// The blocks that start in this range, with their places, in their order.
-    pub(super) fn parts(&self, from: u16, to: u16) -> impl Iterator<Item = (u16, Part)> + '_ {
+    pub(super) fn parts(&self, from: u16, to: u16) -> impl Iterator<Item = (u16, Slice)> + '_ {
         let tagged = self.starts.iter().enumerate().take(usize::from(to)).skip(usize::from(from));
         tagged.filter(|&(_, &tag)| tag != 0).map(|(start, &tag)| {
-            let part = Part { bytes: u64::from(tag & !LIVE) * GRANULE, is_live: tag & LIVE != 0 };
+            let part = Slice { bytes: u64::from(tag & !LIVE) * GRANULE, is_live: tag & LIVE != 0 };
             (place(start), part)
         })
     }

@@ -2,9 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::fit::first_at_least;
+use super::fit::first_fit;
 use super::superblock::{GRANULE, SUPERBLOCK, Superblock};
-use crate::pool::Part;
+use crate::pool::Slice;
 
 /// What a free has led to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ impl Superblocks {
     pub(super) fn take(&mut self, granules: u16, slack: u16, alignment: u64) -> Option<u64> {
         let mut from = 0;
         loop {
-            let index = from + first_at_least(&self.bounds[from..], granules)?;
+            let index = from + first_fit(&self.bounds[from..], granules)?;
             let (block, base) = (&mut self.blocks[index], self.bases[index]);
             let was_new = block.is_new();
             if let Some(mut at) = block.take(granules) {
@@ -148,10 +148,10 @@ impl Superblocks {
 
     /// Gives a block up: its memory is no part of the arena any more. Returns its bytes, or `None`
     /// if there is no such block.
-    pub(super) fn surrender(&mut self, address: u64) -> Option<u64> {
+    pub(super) fn transfer_to_global(&mut self, address: u64) -> Option<u64> {
         let (index, at) = self.find(address)?;
         let block = &mut self.blocks[index];
-        let bytes = u64::from(block.surrender(at)?) * GRANULE;
+        let bytes = u64::from(block.transfer_to_global(at)?) * GRANULE;
         self.live_bytes -= bytes;
         if block.is_gone() {
             // Its memory may become another superblock with the same base.
@@ -172,7 +172,7 @@ impl Superblocks {
     }
 
     /// All blocks by address: where each starts, and what it is.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, Part)> + '_ {
+    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, Slice)> + '_ {
         self.bases.iter().zip(&self.blocks).flat_map(|(&base, block)| {
             let parts = block.parts(0, u16::MAX);
             parts.map(move |(at, part)| (base + u64::from(at) * GRANULE, part))

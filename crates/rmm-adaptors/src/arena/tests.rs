@@ -125,8 +125,8 @@ proptest! {
                 }
                 Op::Surrender { which } if !live.is_empty() => {
                     let (address, bytes) = live.swap_remove(which % live.len());
-                    prop_assert_eq!(superblocks.surrender(address), Some(bytes));
-                    prop_assert_eq!(superblocks.surrender(address), None);
+                    prop_assert_eq!(superblocks.transfer_to_global(address), Some(bytes));
+                    prop_assert_eq!(superblocks.transfer_to_global(address), None);
                 }
                 Op::Give { .. } | Op::GiveUnknown { .. } | Op::Surrender { .. } => {}
             }

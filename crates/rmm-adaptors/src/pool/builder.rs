@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncResource};
 
 use super::PoolMemoryResource;
-use super::caches::Cached;
+use super::caches::CachePolicy;
+use super::core::PoolCore;
 use super::growth::{Growth, GrowthPolicy, PoolPreset};
 use super::release::ReleasePolicy;
-use super::shared::Shared;
 use crate::sync::fence::Fences;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
@@ -155,7 +155,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// multiple of 256 or the initial size is above the maximum; the upstream's error if the
     /// initial size cannot be had.
     pub fn build(self) -> Result<PoolMemoryResource<U>, Error> {
-        self.build_of("pool", None, Cached::Small)
+        self.build_of("pool", None, CachePolicy::SizeClasses)
     }
 
     /// Makes a pool of this name, in which all blocks are of `block` bytes if that is set.
@@ -163,7 +163,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self,
         name: &'static str,
         block: Option<u64>,
-        cached: Cached,
+        cached: CachePolicy,
     ) -> Result<PoolMemoryResource<U>, Error> {
         let Self {
             upstream,
@@ -219,14 +219,14 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             release,
             block,
         };
-        let cached = if preset == PoolPreset::Throughput { cached } else { Cached::Nothing };
+        let cached = if preset == PoolPreset::Throughput { cached } else { CachePolicy::Off };
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let shared = Arc::new_cyclic(|this| {
-            Shared::new(name, growth, cached, fences, check_frees, context, this.clone())
+            PoolCore::new(name, growth, cached, fences, check_frees, context, this.clone())
         });
         {
             let mut state = shared.lock();
-            state.order.polls = preset != PoolPreset::Deterministic;
+            state.timeline.polls = preset != PoolPreset::Deterministic;
             if preset == PoolPreset::Compact {
                 state.heap.look_closer();
             }
@@ -239,8 +239,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
                 },
             )?;
             let _relaxed = RelaxedCapture::enter();
-            let row = shared.allocate_row(&upstream, layout)?;
-            shared.add_row(&mut shared.lock(), &upstream, &row);
+            let extent = shared.allocate_extent(&upstream, layout)?;
+            shared.add_extent(&mut shared.lock(), &upstream, &extent);
         }
         Ok(PoolMemoryResource::open(shared, upstream))
     }

@@ -12,7 +12,7 @@
 mod biased;
 mod cache;
 mod classes;
-mod exact;
+mod large;
 #[cfg(all(test, rmm_loom))]
 mod models;
 #[cfg(all(test, not(rmm_loom)))]
@@ -49,11 +49,11 @@ const NOBODY: u64 = 0;
 
 /// Calls for which there was no place, as another has it, after which it is taken away: that costs
 /// as much as many calls.
-const PATIENCE: u32 = 64;
+const STEAL_AFTER_MISSES: u32 = 64;
 
 /// What is told of a place.
 #[derive(Debug, Default)]
-struct Label {
+struct SlotHeader {
     /// The number of the stream whose blocks are in the cache.
     ///
     /// # Invariant
@@ -69,13 +69,13 @@ struct Label {
 
 /// Which blocks are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Cached {
-    Nothing,
+pub(crate) enum CachePolicy {
+    Off,
     /// Those of up to 1 MiB, rounded up to a size of which there are few. Larger ones are not many,
     /// and what is in a cache does not merge.
-    Small,
+    SizeClasses,
     /// All: they have this size.
-    All(u64),
+    OneSize(u64),
 }
 
 /// What became of a request to a cache.
@@ -94,25 +94,25 @@ pub(super) enum Take {
 #[derive(Debug)]
 pub(super) struct Caches {
     /// A cache is made when it is needed, and kept.
-    places: Places<Label, Option<Box<Cache>>, PLACES>,
-    cached: Cached,
+    places: Places<SlotHeader, Option<Box<Cache>>, PLACES>,
+    cached: CachePolicy,
     /// Blocks handed out that are smaller than their class. While there are any, the size of a
     /// block that is freed is not known without a look at the heap.
-    odd_blocks: AtomicUsize,
+    undersized_blocks: AtomicUsize,
     /// The most bytes that a cache may hold.
     most_bytes: AtomicU64,
 }
 
-impl Cached {
+impl CachePolicy {
     /// The classes of all blocks that are cached.
     fn classes(self) -> impl Iterator<Item = Class> {
-        let only = if let Self::All(unit) = self { Some(Class::only(unit)) } else { None };
-        let all = (self == Self::Small).then(Class::all);
+        let only = if let Self::OneSize(unit) = self { Some(Class::only(unit)) } else { None };
+        let all = (self == Self::SizeClasses).then(Class::all);
         only.into_iter().chain(all.into_iter().flatten())
     }
 }
 
-impl Label {
+impl SlotHeader {
     #[inline]
     fn is_of(&self, stream: StreamId) -> bool {
         self.owner.load(Ordering::Relaxed) == stream.get()
@@ -124,11 +124,11 @@ impl Label {
 }
 
 impl Caches {
-    pub(super) fn new(cached: Cached, fences: Fences) -> Self {
+    pub(super) fn new(cached: CachePolicy, fences: Fences) -> Self {
         Self {
             places: Places::new(fences, Default::default),
             cached,
-            odd_blocks: AtomicUsize::new(0),
+            undersized_blocks: AtomicUsize::new(0),
             most_bytes: AtomicU64::new(0),
         }
     }
@@ -137,9 +137,9 @@ impl Caches {
     #[inline]
     pub(super) fn class(&self, size: u64) -> Option<Class> {
         match self.cached {
-            Cached::Small => Class::holding(size),
-            Cached::All(unit) => (size <= unit).then_some(Class::only(unit)),
-            Cached::Nothing => None,
+            CachePolicy::SizeClasses => Class::holding(size),
+            CachePolicy::OneSize(unit) => (size <= unit).then_some(Class::only(unit)),
+            CachePolicy::Off => None,
         }
     }
 
@@ -196,7 +196,7 @@ impl Caches {
     pub(super) fn put(&self, stream: StreamId, class: Class, address: u64) -> Put {
         // Relaxed: whoever frees an odd block knows of it by what the thread that allocated it did,
         // and its count came before that.
-        if self.odd_blocks.load(Ordering::Relaxed) > 0 {
+        if self.undersized_blocks.load(Ordering::Relaxed) > 0 {
             return Put::NotHere;
         }
         let most_bytes = self.most_bytes();
@@ -218,24 +218,24 @@ impl Caches {
     }
 
     /// Adapts the size of the caches to that of the pool.
-    pub(super) fn fit(&self, reserved: u64) {
+    pub(super) fn set_capacity_from(&self, reserved: u64) {
         self.most_bytes.store(reserved / CACHED_PART, Ordering::Relaxed);
     }
 
     /// Notes that a block is handed out that is smaller than its class.
-    pub(super) fn note_odd(&self) {
-        self.odd_blocks.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn note_undersized(&self) {
+        self.undersized_blocks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that a block is back that is smaller than its class.
-    pub(super) fn forget_odd(&self) {
-        self.odd_blocks.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn forget_undersized(&self) {
+        self.undersized_blocks.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Takes blocks out of this thread's cache for the stream, which is full of blocks of `class`:
     /// those of the class before others. Returns them, and how many of them are of the class.
     #[cold]
-    pub(super) fn spill<'a, const N: usize>(
+    pub(super) fn flush<'a, const N: usize>(
         &self,
         stream: StreamId,
         class: Class,
@@ -243,7 +243,7 @@ impl Caches {
     ) -> (&'a [u64], usize) {
         let (mut all, mut of_class) = (0, 0);
         self.with(stream, |cache, counters| {
-            cache.spill(class, self.cached.classes(), N, counters, |which, address| {
+            cache.flush(class, self.cached.classes(), N, counters, |which, address| {
                 spilt[all] = address;
                 all += 1;
                 of_class += usize::from(which == class);
@@ -257,14 +257,14 @@ impl Caches {
     ///
     /// The stream has a list, and the pool's lock is held.
     #[cold]
-    pub(super) fn claim(&self, stream: StreamId, to: impl FnMut(StreamId, u64)) {
+    pub(super) fn make(&self, stream: StreamId, to: impl FnMut(StreamId, u64)) {
         if let Some(me) = thread::current() {
-            self.claim_as(me, stream, to);
+            self.make_as(me, stream, to);
         }
     }
 
     /// As `claim`; `me` is the calling thread.
-    fn claim_as(&self, me: Me, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
+    fn make_as(&self, me: Me, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
         let places = Self::places_of(stream, me);
         let mut outside = self.places.outside();
         let all = outside.places();
@@ -277,7 +277,7 @@ impl Caches {
         let free = places.into_iter().find(is_free);
         let is_taken_away = || {
             let wanted = label(places[1]).wanted.fetch_add(1, Ordering::Relaxed) + 1;
-            wanted.is_multiple_of(PATIENCE).then_some(places[1])
+            wanted.is_multiple_of(STEAL_AFTER_MISSES).then_some(places[1])
         };
         let Some(place) = free.or_else(is_taken_away) else { return };
         outside.visit(
@@ -298,12 +298,12 @@ impl Caches {
     }
 
     /// Passes all blocks of a cache on.
-    fn empty(&self, label: &Label, cache: &mut Cache, mut to: impl FnMut(StreamId, u64)) {
+    fn empty(&self, label: &SlotHeader, cache: &mut Cache, mut to: impl FnMut(StreamId, u64)) {
         let stream = cache.stream();
         let mut classes = self.cached.classes();
         if let Some(class) = classes.next() {
             let to = |_, address| to(stream, address);
-            cache.spill(class, classes, usize::MAX, &label.counters, to);
+            cache.flush(class, classes, usize::MAX, &label.counters, to);
         }
     }
 
@@ -311,18 +311,18 @@ impl Caches {
     ///
     /// The pool's lock is held, so that nobody makes new ones.
     #[cold]
-    pub(super) fn drain(&self, stream: Option<StreamId>, to: impl FnMut(StreamId, u64)) {
-        self.drain_as(thread::current(), stream, to);
+    pub(super) fn flush_all(&self, stream: Option<StreamId>, to: impl FnMut(StreamId, u64)) {
+        self.flush_all_as(thread::current(), stream, to);
     }
 
     /// As `drain`; `me` is the calling thread, if it is not at its end.
-    fn drain_as(
+    fn flush_all_as(
         &self,
         me: Option<Me>,
         stream: Option<StreamId>,
         mut to: impl FnMut(StreamId, u64),
     ) {
-        let which = |_, label: &Label| {
+        let which = |_, label: &SlotHeader| {
             !label.is_nobodys() && stream.is_none_or(|stream| label.is_of(stream))
         };
         let Some(mut outside) = self.places.outside_of_made() else { return };
@@ -341,8 +341,8 @@ impl Caches {
 
     /// As `shrink`; `me` is the calling thread, if it is not at its end.
     fn shrink_as(&self, me: Option<Me>) {
-        let is_nobodys = |_, label: &Label| label.is_nobodys();
-        let free = |label: &Label, cache: &mut Option<_>| {
+        let is_nobodys = |_, label: &SlotHeader| label.is_nobodys();
+        let free = |label: &SlotHeader, cache: &mut Option<_>| {
             *cache = None;
             label.host_bytes.store(0, Ordering::Relaxed);
         };
@@ -352,7 +352,7 @@ impl Caches {
 
     /// Whether a block of the class with this address is in one of the caches.
     pub(super) fn contain(&self, class: Class, address: u64) -> bool {
-        let is_filled = |_, label: &Label| label.counters.bytes() > 0;
+        let is_filled = |_, label: &SlotHeader| label.counters.bytes() > 0;
         let mut contains = false;
         let Some(mut outside) = self.places.outside_of_made() else { return false };
         outside.visit(thread::current(), NextUser::Same, is_filled, |_, cache| {
@@ -364,7 +364,7 @@ impl Caches {
     /// Host bytes of the places and of the caches that there are.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
         let host_bytes =
-            |place: &Place<Label, _>| place.shared().host_bytes.load(Ordering::Relaxed);
+            |place: &Place<SlotHeader, _>| place.shared().host_bytes.load(Ordering::Relaxed);
         self.places.bytes() + self.places.iter().map(host_bytes).sum::<u64>()
     }
 

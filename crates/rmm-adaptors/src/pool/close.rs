@@ -22,11 +22,11 @@ use std::collections::HashSet;
 
 use rmm_core::{Device, RelaxedCapture, SyncResource, ask_again, process_is_exiting};
 
+use super::core::PoolCore;
 use super::heap::{Block, ListId};
-use super::shared::Shared;
-use super::state::{Chunk, State, give_back_all};
+use super::state::{PoolState, UpstreamBlock, give_back_all};
 
-impl Shared {
+impl PoolCore {
     /// Gives upstream what nothing uses any more: the pool's last call.
     pub(super) fn close(&self, upstream: &dyn SyncResource) {
         // At the end of the process the system takes everything back, and the driver may be gone.
@@ -34,7 +34,7 @@ impl Shared {
             return;
         }
         let _relaxed = RelaxedCapture::enter();
-        self.drain_caches(&mut self.lock());
+        self.flush_caches(&mut self.lock());
         let entered = ask_again(|| self.context.enter());
         let unknown = match &entered {
             Ok(_context) => self.wait_for_frees(),
@@ -45,7 +45,7 @@ impl Shared {
             // stays allocated.
             Err(_) => return,
         };
-        let chunks = self.lock().chunks_to_return(&unknown);
+        let chunks = self.lock().blocks_to_return(&unknown);
         // A panic of upstream was reported when it began, and must not leave a `Drop`.
         let _reported = give_back_all(chunks, upstream);
     }
@@ -73,28 +73,28 @@ impl Shared {
     fn wait_for_each(&self) -> HashSet<ListId> {
         let mut state = self.lock();
         let mut unknown = HashSet::new();
-        let lists: Vec<ListId> = state.order.lists().collect();
+        let lists: Vec<ListId> = state.timeline.lists().collect();
         for list in lists {
             // A stream that cannot be marked, as one that is captured, leaves the list unsealed.
             let _unmarked = Self::seal_late(&mut state, list);
-            let waited = state.order.synchronize(list);
-            if waited.is_err() || state.order.is_unsealed(list) {
+            let waited = state.timeline.synchronize(list);
+            if waited.is_err() || state.timeline.is_unsealed(list) {
                 unknown.insert(list);
             }
         }
         // No event stands for what is in this list; only a wait for the device would.
-        unknown.extend(state.lost());
+        unknown.extend(state.quarantine());
         unknown
     }
 }
 
-impl State {
+impl PoolState {
     /// The pieces that may go back to upstream at the end: those without a block that is handed
     /// out, kept for a graph, or free in one of the `unknown` lists. Takes time in the number of
     /// blocks and pieces.
-    fn chunks_to_return(&self, unknown: &HashSet<ListId>) -> Vec<Chunk> {
+    fn blocks_to_return(&self, unknown: &HashSet<ListId>) -> Vec<UpstreamBlock> {
         let stays = |block: &Block| block.free_in.is_none_or(|list| unknown.contains(&list));
         let pieces = self.heap.pieces_without(stays);
-        pieces.into_iter().map(|piece| self.chunk_of(piece)).collect()
+        pieces.into_iter().map(|piece| self.upstream_block(piece)).collect()
     }
 }

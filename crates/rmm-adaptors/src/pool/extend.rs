@@ -9,21 +9,21 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource, SyncResource,
 };
 
-use super::shared::Shared;
-use super::slow::{Outcome, RETRIES, Request, Underway};
-use super::state::{Row, State};
+use super::core::PoolCore;
+use super::slow::{Outcome, RETRIES, Request, UpstreamCall};
+use super::state::{Extent, PoolState};
 use crate::trace;
 
 /// What to give back before more is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Thrift {
+pub(super) enum Keep {
     /// What is beyond all that the program has ever used.
-    Surplus,
+    PeakUse,
     /// What has to go to stay within the hard limit.
-    Excess,
+    WithinLimit,
 }
 
-impl Shared {
+impl PoolCore {
     /// Upstream, if memory from there can be extended and this pool's blocks can lie across its
     /// borders.
     pub(super) fn extendable<'u>(
@@ -33,39 +33,44 @@ impl Shared {
         upstream.as_extendable().filter(|_| self.growth.block.is_none())
     }
 
-    /// Asks upstream for memory in one row, of which parts can go back if that is possible.
+    /// Asks upstream for memory in one extent, of which parts can go back if that is possible.
     ///
     /// # Errors
     /// Upstream's.
-    pub(super) fn allocate_row(
+    pub(super) fn allocate_extent(
         &self,
         upstream: &dyn SyncResource,
         layout: Layout,
-    ) -> Result<Row, Error> {
+    ) -> Result<Extent, Error> {
         let bytes = layout.size() as u64;
         if let Some(upstream) = self.extendable(upstream) {
             let page = upstream.page_size() as u64;
             let piece = self.growth.piece_size(bytes, page);
             if piece < bytes && bytes.is_multiple_of(page) {
-                let row =
+                let extent =
                     trace::growing(self.name, bytes, || allocate_in_pieces(upstream, bytes, piece));
-                if !row.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfRange) {
-                    return row;
+                if !extent.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfRange) {
+                    return extent;
                 }
                 // Somebody else has these addresses.
             }
         }
         let base = trace::growing(self.name, bytes, || upstream.allocate_sync(layout))?;
-        Ok(Row { base, pieces: vec![bytes] })
+        Ok(Extent { base, pieces: vec![bytes] })
     }
 
     /// Adds memory from upstream, and notes whether it can be extended.
-    pub(super) fn add_row(&self, state: &mut State, upstream: &dyn SyncResource, row: &Row) {
-        let segment = state.add_row(row);
+    pub(super) fn add_extent(
+        &self,
+        state: &mut PoolState,
+        upstream: &dyn SyncResource,
+        extent: &Extent,
+    ) {
+        let segment = state.add_extent(extent);
         state.outlives_context =
             upstream.as_extendable().is_some_and(ExtendableResource::outlives_context);
         let extendable = self.extendable(upstream);
-        let bytes: u64 = row.pieces.iter().sum();
+        let bytes: u64 = extent.pieces.iter().sum();
         if extendable.is_some_and(|it| bytes.is_multiple_of(it.page_size() as u64)) {
             state.heap.make_extendable(segment);
         }
@@ -76,45 +81,47 @@ impl Shared {
     /// no room.
     pub(super) fn extend<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         upstream: &dyn ExtendableResource,
         request: Request<'_>,
-        (limit, thrift): (u64, Thrift),
+        (limit, thrift): (u64, Keep),
     ) -> Outcome<'s, Option<Error>> {
         let Request { list, size, .. } = request;
         let page = upstream.page_size() as u64;
         let mut is_frugal = false;
         let mut retries = 0;
         loop {
-            let Some(mut claim) = state.claim(list, size, page) else { return (state, Err(None)) };
+            let Some(mut extent) = state.reserve(list, size, page) else {
+                return (state, Err(None));
+            };
             let others_called = state.others_call();
-            let missing = claim.missing_bytes();
+            let missing = extent.missing_bytes();
             let most = match thrift {
-                Thrift::Surplus => self.growth.enough_extended(state.peak_with(size)),
-                Thrift::Excess => self.growth.hard_limit,
+                Keep::PeakUse => self.growth.retain_target_extendable(state.peak_with(size)),
+                Keep::WithinLimit => self.growth.hard_limit,
             };
             state = self.make_room(state, request, missing, most);
             let held = state.heap.reserved() + state.pending;
             if let Err(error) = could_have(upstream, held.saturating_add(missing)) {
-                state.give_up(claim, list);
+                state.abort(extent, list);
                 return (state, Err(Some(error)));
             }
             let Some(wanted) = self.growth.extension(held, missing, limit, page) else {
-                state.give_up(claim, list);
+                state.abort(extent, list);
                 return (state, Err(None));
             };
-            let needed_end = claim.end_of_missing();
-            if claim.is_at_end && !is_frugal {
-                state.heap.widen(&mut claim, wanted - missing);
+            let needed_end = extent.end_of_missing();
+            if extent.is_at_end && !is_frugal {
+                state.heap.widen(&mut extent, wanted - missing);
             }
-            let pieces = cut(&claim.missing, self.growth.piece_size(held, page));
-            let base = state.base(claim.segment);
+            let pieces = cut(&extent.missing, self.growth.piece_size(held, page));
+            let base = state.base(extent.segment);
             // What other threads are giving back has left a gap, but upstream may not have it yet;
             // and what they ask for at addresses of upstream's choice may go back.
             let may_be_leaving = others_called || state.others_call();
-            let underway = Underway::asking(self, state, request, claim.missing_bytes());
+            let underway = UpstreamCall::asking(self, state, request, extent.missing_bytes());
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                trace::growing(self.name, claim.missing_bytes(), || {
+                trace::growing(self.name, extent.missing_bytes(), || {
                     allocate_all(upstream, base, &pieces)
                 })
             }));
@@ -122,17 +129,17 @@ impl Shared {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(panic) => {
-                    state.give_up(claim, list);
+                    state.abort(extent, list);
                     drop(state);
                     resume_unwind(panic)
                 }
             };
             let Err((offset, error)) = outcome else {
-                let node = state.meet(&claim, &pieces, size, list);
+                let node = state.commit(&extent, &pieces, size, list);
                 return (state, Ok(node));
             };
-            let (segment, was_more) = (claim.segment, claim.missing_bytes() > missing);
-            state.give_up(claim, list);
+            let (segment, was_more) = (extent.segment, extent.missing_bytes() > missing);
+            state.abort(extent, list);
             if error.kind() == ErrorKind::OutOfRange && was_more && offset >= needed_end {
                 // Somebody else has addresses that would be of use, but are not needed.
                 is_frugal = true;
@@ -170,7 +177,7 @@ fn allocate_in_pieces(
     upstream: &dyn ExtendableResource,
     bytes: u64,
     piece: u64,
-) -> Result<Row, Error> {
+) -> Result<Extent, Error> {
     could_have(upstream, bytes)?;
     let first = usize::try_from(piece)
         .ok()
@@ -182,7 +189,7 @@ fn allocate_in_pieces(
     allocate_all(upstream, base, &rest).map_err(|(_, error)| error)?;
     made.keep();
     let pieces = std::iter::once(piece).chain(rest.into_iter().map(|(_, bytes)| bytes));
-    Ok(Row { base, pieces: pieces.collect() })
+    Ok(Extent { base, pieces: pieces.collect() })
 }
 
 /// What is missing, as offsets and bytes, in pieces of at most so many bytes.

@@ -126,14 +126,14 @@ impl Growth {
     /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak`
     /// at once: half as much again (or none, if it shall be compact), and on top what it asked for
     /// at first, which may still come.
-    pub(super) fn enough(&self, peak: u64) -> u64 {
+    pub(super) fn retain_target(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 2 };
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
 
-    /// As [`enough`](Self::enough), of memory that can be extended: less of it goes to waste, and
+    /// As [`enough`](Self::retain_target), of memory that can be extended: less of it goes to waste, and
     /// pieces go back from anywhere.
-    pub(super) fn enough_extended(&self, peak: u64) -> u64 {
+    pub(super) fn retain_target_extendable(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 8 * 3 };
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
@@ -194,7 +194,10 @@ mod tests {
         assert_eq!(growth.piece_size(1 << 40, PAGE), LARGEST_EXTENSION);
         assert_eq!(compact.piece_size(1 << 40, PAGE), LARGEST_COMPACT_PIECE);
         assert_eq!(compact.piece_size(1 << 30, PAGE), 8 << 20);
-        assert_eq!((growth.enough_extended(1000), compact.enough_extended(1000)), (1375, 1000));
+        assert_eq!(
+            (growth.retain_target_extendable(1000), compact.retain_target_extendable(1000)),
+            (1375, 1000)
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! No address and no device is known here, only (segment, offset, size), and no stream, only lists
 //! and points. Blocks of a segment tile it. Free neighbours of the same list are always merged;
-//! neighbours of different lists may be merged by [`Heap::fuse`], for somebody who may use both.
+//! neighbours of different lists may be merged by [`Heap::coalesce_across_streams`], for somebody who may use both.
 //!
 //! A segment consists of pieces, each of which goes back to where it came from by itself, and may
 //! have gaps without memory, which are filled again. A segment that can be extended gets more of
@@ -12,8 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod bins;
+mod coalesce;
 mod extend;
-mod fuse;
 mod lists;
 mod nodes;
 mod pieces;
@@ -28,10 +28,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 pub(super) use bins::GRANULE;
-pub(super) use extend::Claim;
+pub(super) use extend::PendingExtent;
 use lists::Lists;
 pub(super) use nodes::{ListId, NodeId, Point, SegmentId};
-use nodes::{Node, Nodes, State};
+use nodes::{Node, NodeState, Nodes};
 pub(super) use pieces::Piece;
 use runs::Runs;
 
@@ -92,8 +92,8 @@ pub(crate) struct Heap {
 impl Node {
     fn point(&self) -> Point {
         match self.state {
-            State::Free(_, point) => point,
-            State::Live | State::Gap | State::Moving | State::Unused => 0,
+            NodeState::Free(_, point) => point,
+            NodeState::Live | NodeState::Gap | NodeState::Detached | NodeState::Unused => 0,
         }
     }
 }
@@ -208,7 +208,7 @@ impl Heap {
             segment,
             offset: 0,
             size,
-            state: State::Moving,
+            state: NodeState::Detached,
             before: None,
             after: None,
             previous: None,
@@ -216,7 +216,7 @@ impl Heap {
         });
         self.segments[segment.index()] =
             Some(Segment { size, first, last: first, pieces, extension: Extension::Nowhere });
-        self.enlist(first, ListId::CLEAN, 0);
+        self.enlist(first, ListId::ANY_STREAM, 0);
         let smallest = sizes.iter().copied().min().unwrap_or(u64::MAX);
         self.smallest_piece = smallest.min(self.smallest_piece);
         self.reserved += size;
@@ -241,15 +241,15 @@ impl Heap {
 
     /// Takes a block of `size` bytes from a list, or else from the clean one. Where space counts,
     /// whichever has the better fit.
-    pub(super) fn take_own_or_clean(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        if !self.is_thorough || list == ListId::CLEAN {
+    pub(super) fn take_own_or_idle(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        if !self.is_thorough || list == ListId::ANY_STREAM {
             let own = self.take(list, size);
-            return own.or_else(|| self.take(ListId::CLEAN, size));
+            return own.or_else(|| self.take(ListId::ANY_STREAM, size));
         }
         let find =
             |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);
         let size_of = |id: NodeId| self.nodes.get(id).size;
-        let id = match (find(list), find(ListId::CLEAN)) {
+        let id = match (find(list), find(ListId::ANY_STREAM)) {
             (Some(own), Some(clean)) if size_of(clean) < size_of(own) => clean,
             (own, clean) => own.or(clean)?,
         };
@@ -258,7 +258,7 @@ impl Heap {
 
     /// Takes a block of `size` bytes that was freed no later than `covered`, if one is found in a
     /// bounded search.
-    pub(super) fn take_covered(
+    pub(super) fn take_visible(
         &mut self,
         list: ListId,
         size: u64,
@@ -282,18 +282,18 @@ impl Heap {
     /// of it stays in its list at its point, and mostly where it is there.
     pub(super) fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
         let Node { segment, offset, size: whole, state, before, .. } = *self.nodes.get(id);
-        let State::Free(list, _) = state else {
+        let NodeState::Free(list, _) = state else {
             unreachable!("only a block that is free is taken out of a list")
         };
         self.live += size;
         if whole == size {
             self.unlink(id, list);
-            self.nodes.get_mut(id).state = State::Live;
+            self.nodes.get_mut(id).state = NodeState::Live;
             return id;
         }
         self.runs.part(&self.nodes, id);
         self.lists[list.index()].resize(&mut self.nodes, id, whole - size);
-        let (after, state) = (Some(id), State::Live);
+        let (after, state) = (Some(id), NodeState::Live);
         let [previous, next] = [None; 2];
         let taken = Node { segment, offset, size, state, before, after, previous, next };
         let taken = self.nodes.insert(taken);
@@ -316,18 +316,18 @@ impl Heap {
     /// Adds a block that is in no list to one. It stays apart from its neighbours of that list,
     /// which there must not be.
     fn enlist(&mut self, id: NodeId, list: ListId, point: Point) {
-        self.nodes.get_mut(id).state = State::Free(list, point);
+        self.nodes.get_mut(id).state = NodeState::Free(list, point);
         self.lists.insert(list, &mut self.nodes, id);
         self.runs.join(&self.nodes, id);
     }
 
     /// Takes a free block out of its list. Returns the list, and the block's point there.
     fn delist(&mut self, id: NodeId) -> (ListId, Point) {
-        let State::Free(list, point) = self.nodes.get(id).state else {
+        let NodeState::Free(list, point) = self.nodes.get(id).state else {
             unreachable!("only a block that is free is taken out of a list")
         };
         self.unlink(id, list);
-        self.nodes.get_mut(id).state = State::Moving;
+        self.nodes.get_mut(id).state = NodeState::Detached;
         (list, point)
     }
 
@@ -342,25 +342,25 @@ impl Heap {
     /// block is not live.
     pub(super) fn free(&mut self, id: NodeId, list: ListId, point: Point) -> Option<u64> {
         let node = self.nodes.get_mut(id);
-        if !matches!(node.state, State::Live) {
+        if !matches!(node.state, NodeState::Live) {
             return None;
         }
         let size = node.size;
-        node.state = State::Moving;
+        node.state = NodeState::Detached;
         self.live -= size;
-        self.insert_merged(id, list, point);
+        self.insert_coalesced(id, list, point);
         Some(size)
     }
 
     /// Merges a block that is in no list with its free neighbours of `list`, and returns the
     /// result, which is in it. Points join by maximum: the merged block is usable once both parts
     /// are. A neighbour mostly stays where it is in the list.
-    fn insert_merged(&mut self, id: NodeId, list: ListId, point: Point) -> NodeId {
+    fn insert_coalesced(&mut self, id: NodeId, list: ListId, point: Point) -> NodeId {
         let Node { segment, offset, size, before, after, .. } = *self.nodes.get(id);
         let free_at = |nodes: &Nodes, neighbour: Option<NodeId>| {
             let neighbour = neighbour?;
             let state = nodes.get(neighbour).state;
-            let State::Free(its, point) = state else { return None };
+            let NodeState::Free(its, point) = state else { return None };
             (its == list).then_some((neighbour, point))
         };
         let below = free_at(&self.nodes, before);
@@ -383,29 +383,29 @@ impl Heap {
                 let mut point = point.max(freed);
                 if let Some((above, freed)) = above {
                     self.unlink(above, list);
-                    self.absorb_after(id);
+                    self.merge_next(id);
                     point = point.max(freed);
                 }
                 self.runs.part(&self.nodes, below);
-                let whole = self.nodes.get(below).size + self.remove_after(below);
+                let whole = self.nodes.get(below).size + self.remove_next(below);
                 (below, whole, point)
             }
         };
         self.lists[list.index()].resize(&mut self.nodes, kept, whole);
-        self.nodes.get_mut(kept).state = State::Free(list, point);
+        self.nodes.get_mut(kept).state = NodeState::Free(list, point);
         self.runs.join(&self.nodes, kept);
         kept
     }
 
     /// Makes a block swallow the one after it; both are in no list.
-    fn absorb_after(&mut self, id: NodeId) {
-        let size = self.remove_after(id);
+    fn merge_next(&mut self, id: NodeId) {
+        let size = self.remove_next(id);
         self.nodes.get_mut(id).size += size;
     }
 
     /// Removes the record of the block after one, and returns its bytes. It is in no list, and the
     /// caller says whose its memory is.
-    fn remove_after(&mut self, id: NodeId) -> u64 {
+    fn remove_next(&mut self, id: NodeId) -> u64 {
         let Node { segment, after, .. } = *self.nodes.get(id);
         let removed = after.expect("what is absorbed is behind the block");
         let Node { size, after, .. } = *self.nodes.get(removed);
@@ -420,8 +420,8 @@ impl Heap {
 
     /// Moves the blocks of a list that were freed no later than `covered` to the clean list,
     /// merging them there. Looks at `most` blocks at most; returns how many it looked at.
-    pub(super) fn clean(&mut self, list: ListId, covered: Point, most: usize) -> usize {
-        if list == ListId::CLEAN || self.is_clean(list, covered) {
+    pub(super) fn reclaim(&mut self, list: ListId, covered: Point, most: usize) -> usize {
+        if list == ListId::ANY_STREAM || self.is_reclaimed(list, covered) {
             return 0;
         }
         let (mut done, mut looked_at, mut oldest) = (Vec::new(), 0, Point::MAX);
@@ -439,7 +439,7 @@ impl Heap {
         drop(blocks);
         for id in done {
             self.delist(id);
-            self.insert_merged(id, ListId::CLEAN, 0);
+            self.insert_coalesced(id, ListId::ANY_STREAM, 0);
         }
         if is_all {
             self.lists[list.index()].note_oldest(oldest);
@@ -448,7 +448,7 @@ impl Heap {
     }
 
     /// Whether it is known that no block of a list was freed as early as `covered`.
-    pub(super) fn is_clean(&self, list: ListId, covered: Point) -> bool {
+    pub(super) fn is_reclaimed(&self, list: ListId, covered: Point) -> bool {
         covered < self.lists[list.index()].oldest()
     }
 
@@ -460,8 +460,8 @@ impl Heap {
     pub(super) fn block(&self, id: NodeId) -> Block {
         let Node { segment, offset, size, state, .. } = *self.nodes.get(id);
         let free_in = match state {
-            State::Free(list, _) => Some(list),
-            State::Live | State::Gap | State::Moving | State::Unused => None,
+            NodeState::Free(list, _) => Some(list),
+            NodeState::Live | NodeState::Gap | NodeState::Detached | NodeState::Unused => None,
         };
         Block { segment, offset, size, free_in }
     }
@@ -472,7 +472,7 @@ impl Heap {
             .iter()
             .flatten()
             .flat_map(|segment| self.blocks_from(segment.first))
-            .filter(|&id| matches!(self.nodes.get(id).state, State::Live | State::Free(..)))
+            .filter(|&id| matches!(self.nodes.get(id).state, NodeState::Live | NodeState::Free(..)))
             .map(|id| self.block(id))
     }
 }

@@ -6,19 +6,19 @@
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CaptureScope, DevicePtr, RelaxedCapture, StreamRef};
 
 use super::caches::{Class, Put, Take};
-use super::depot::BATCH;
+use super::core::PoolCore;
 use super::heap::ListId;
-use super::shared::Shared;
-use super::state::State;
+use super::state::PoolState;
+use super::transfer::BATCH_LEN;
 
 /// Bytes that a cache is given before they are asked for.
 const ADDED_BYTES: u64 = 64 << 10;
 
-impl Shared {
+impl PoolCore {
     /// Makes a cache for the stream on this thread, if it can have one.
-    fn make_cache(&self, state: &mut State, stream: StreamRef<'_>) {
-        self.caches.fit(state.heap.reserved());
-        self.caches.claim(stream.id(), |stream, address| {
+    fn make_cache(&self, state: &mut PoolState, stream: StreamRef<'_>) {
+        self.caches.set_capacity_from(state.heap.reserved());
+        self.caches.make(stream.id(), |stream, address| {
             state.take_back_cached(stream, address);
         });
     }
@@ -28,28 +28,31 @@ impl Shared {
     #[inline]
     pub(super) fn take_batch(
         &self,
-        state: &mut State,
+        state: &mut PoolState,
         stream: StreamRef<'_>,
         list: ListId,
         class: Class,
     ) -> Option<DevicePtr> {
-        if state.depot.is_empty() || !state.order.is_cached(list) || CaptureScope::is_announced() {
+        if state.transfer.is_empty()
+            || !state.timeline.is_cached(list)
+            || CaptureScope::is_announced()
+        {
             return None;
         }
-        self.take_batch_from_depot(state, stream, list, class)
+        self.take_batch_from_transfer(state, stream, list, class)
     }
 
     #[cold]
-    fn take_batch_from_depot(
+    fn take_batch_from_transfer(
         &self,
-        state: &mut State,
+        state: &mut PoolState,
         stream: StreamRef<'_>,
         list: ListId,
         class: Class,
     ) -> Option<DevicePtr> {
-        let order = &state.order;
-        let usable = |other, point| point <= order.covered(list, other);
-        let mut batch = state.depot.take(class, usable)?;
+        let timeline = &state.timeline;
+        let usable = |other, point| point <= timeline.visible_to(list, other);
+        let mut batch = state.transfer.take(class, usable)?;
         let taken = batch.addresses.pop();
         state.statistics.allocations += u64::from(taken.is_some());
         self.make_cache(state, stream);
@@ -66,16 +69,16 @@ impl Shared {
     /// Does something about a cache that could not serve a request: makes it, or gives it some
     /// blocks of the class.
     #[inline]
-    pub(super) fn stock(
+    pub(super) fn refill(
         &self,
-        state: &mut State,
+        state: &mut PoolState,
         stream: StreamRef<'_>,
         list: ListId,
         (class, taken): (Class, Take),
     ) {
         match taken {
-            Take::NotHere if state.order.is_cached(list) => self.make_cache(state, stream),
-            Take::Short => self.add_some(state, stream, list, class),
+            Take::NotHere if state.timeline.is_cached(list) => self.make_cache(state, stream),
+            Take::Short => self.prefill(state, stream, list, class),
             Take::NotHere | Take::Missed | Take::Done(_) => {}
         }
     }
@@ -83,10 +86,10 @@ impl Shared {
     /// Gives this thread's cache for the stream blocks of the class: a thread that asks over and
     /// over and frees nothing will go on with that.
     #[cold]
-    fn add_some(&self, state: &mut State, stream: StreamRef<'_>, list: ListId, class: Class) {
-        state.depot.want(class);
+    fn prefill(&self, state: &mut PoolState, stream: StreamRef<'_>, list: ListId, class: Class) {
+        state.transfer.record_demand(class);
         for _ in 0..ADDED_BYTES / class.block_size() {
-            let Some(node) = state.take_known(list, class.block_size()) else { return };
+            let Some(node) = state.take_free(list, class.block_size()) else { return };
             let pointer = state.hand_out(node, CUDA_ALLOCATION_ALIGNMENT as u64);
             // It is counted when the program gets it.
             state.statistics.allocations -= 1;
@@ -99,17 +102,17 @@ impl Shared {
 
     /// Keeps a block in this thread's cache for the stream, which can be sealed at any time: a new
     /// one, or with some of its blocks passed on. Says whether that was done.
-    pub(super) fn cache(
+    pub(super) fn put_in_cache(
         &self,
-        state: &mut State,
+        state: &mut PoolState,
         stream: StreamRef<'_>,
         list: ListId,
         class: Class,
         pointer: DevicePtr,
     ) -> bool {
-        self.caches.fit(state.heap.reserved());
+        self.caches.set_capacity_from(state.heap.reserved());
         match self.caches.put(stream.id(), class, pointer.0) {
-            Put::Full if !class.is_exact() => self.spill(state, stream, list, class),
+            Put::Full if !class.is_large() => self.flush(state, stream, list, class),
             Put::NotHere => self.make_cache(state, stream),
             put => return self.is_put(state, stream, put),
         }
@@ -118,7 +121,7 @@ impl Shared {
     }
 
     /// Whether a block is in a cache; another one that had to leave goes to the heap.
-    fn is_put(&self, state: &mut State, stream: StreamRef<'_>, put: Put) -> bool {
+    fn is_put(&self, state: &mut PoolState, stream: StreamRef<'_>, put: Put) -> bool {
         if let Put::Instead(other) = put
             && let Some(list) = state.take_back_cached(stream.id(), other)
         {
@@ -129,7 +132,7 @@ impl Shared {
 
     /// Gives a block that had to leave this thread's cache for the stream to the heap.
     #[inline(never)]
-    pub(super) fn pass_on(&self, stream: StreamRef<'_>, address: u64) {
+    pub(super) fn flush_one(&self, stream: StreamRef<'_>, address: u64) {
         let mut state = self.lock();
         if let Some(list) = state.take_back_cached(stream.id(), address) {
             self.seal_passed_on(&mut state, list);
@@ -138,26 +141,26 @@ impl Shared {
 
     /// Seals a stream, many of whose blocks have left caches.
     #[cold]
-    fn seal_passed_on(&self, state: &mut State, list: ListId) {
+    fn seal_passed_on(&self, state: &mut PoolState, list: ListId) {
         let Ok(_context) = self.context.enter() else { return };
         let _relaxed = RelaxedCapture::enter();
-        state.order.poll(list);
+        state.timeline.poll(list);
         // If it fails the blocks stay their stream's own, until a later seal covers them.
         let _unknown = Self::seal_late(state, list);
     }
 
     /// Passes some blocks of this thread's cache for the stream on: by the batch, or to the heap.
-    fn spill(&self, state: &mut State, stream: StreamRef<'_>, list: ListId, class: Class) {
-        let mut spilt = [0; BATCH];
-        let (spilt, of_class) = self.caches.spill(stream.id(), class, &mut spilt);
-        let release = (list, state.order.open(list));
+    fn flush(&self, state: &mut PoolState, stream: StreamRef<'_>, list: ListId, class: Class) {
+        let mut spilt = [0; BATCH_LEN];
+        let (spilt, of_class) = self.caches.flush(stream.id(), class, &mut spilt);
+        let release = (list, state.timeline.open(list));
         let mut is_due = false;
-        if of_class == BATCH
-            && !class.is_exact()
-            && state.depot.put(class, release, spilt, self.caches.most_bytes())
+        if of_class == BATCH_LEN
+            && !class.is_large()
+            && state.transfer.offer(class, release, spilt, self.caches.most_bytes())
         {
             for _ in spilt {
-                is_due |= state.order.note_free(list, class.block_size());
+                is_due |= state.timeline.note_free(list, class.block_size());
             }
         } else {
             for &address in spilt {
@@ -170,10 +173,10 @@ impl Shared {
     }
 
     /// Gives all blocks that are kept outside the heap to it.
-    pub(super) fn drain_caches(&self, state: &mut State) {
-        self.caches.drain(None, |stream, address| {
+    pub(super) fn flush_caches(&self, state: &mut PoolState) {
+        self.caches.flush_all(None, |stream, address| {
             state.take_back_cached(stream, address);
         });
-        state.empty_depot(None);
+        state.flush_transfer(None);
     }
 }

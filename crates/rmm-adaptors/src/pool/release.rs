@@ -3,9 +3,9 @@
 use rmm_core::{RelaxedCapture, SyncResource};
 use std::sync::atomic::Ordering;
 
+use super::core::PoolCore;
 use super::heap::ListId;
-use super::shared::Shared;
-use super::state::State;
+use super::state::PoolState;
 
 /// When a pool gives pieces back to upstream that nothing uses any more, without being asked to
 /// [`trim`](super::PoolMemoryResource::trim).
@@ -63,7 +63,7 @@ pub enum ReleasePolicy {
 
 /// What a pool notes for its policy.
 #[derive(Debug, Default)]
-pub(super) struct Unreleased {
+pub(super) struct ReleaseTrigger {
     /// Bytes freed since memory was looked for last.
     freed: u64,
     /// Operations when it was.
@@ -75,25 +75,25 @@ pub(super) struct Unreleased {
 /// Less is not worth a look.
 const STEP: u64 = 2 << 20;
 
-impl State {
+impl PoolState {
     fn operations(&self) -> u64 {
         self.statistics.allocations + self.statistics.frees
     }
 }
 
-impl Shared {
+impl PoolCore {
     /// Notes that so many bytes were freed into the heap.
     #[inline]
-    pub(super) fn note_freed(&self, state: &mut State, bytes: u64) {
+    pub(super) fn note_freed(&self, state: &mut PoolState, bytes: u64) {
         let is_due = match self.growth.release {
             ReleasePolicy::Off => return,
             ReleasePolicy::Above { bytes: kept } => {
-                state.unreleased.freed += bytes;
+                state.release_trigger.freed += bytes;
                 let reserved = state.heap.reserved();
-                reserved > kept && state.unreleased.freed >= STEP.max(reserved / 64)
+                reserved > kept && state.release_trigger.freed >= STEP.max(reserved / 64)
             }
             ReleasePolicy::AfterIdle { operations } => {
-                state.operations() - state.unreleased.since >= operations
+                state.operations() - state.release_trigger.since >= operations
             }
         };
         if is_due {
@@ -114,7 +114,7 @@ impl Shared {
         if self.growth.release == ReleasePolicy::Off {
             return 0;
         }
-        self.drain_caches(&mut self.lock());
+        self.flush_caches(&mut self.lock());
         self.release(upstream)
     }
 
@@ -132,15 +132,15 @@ impl Shared {
         let keep = match self.growth.release {
             ReleasePolicy::Off => u64::MAX,
             ReleasePolicy::Above { bytes } => bytes,
-            ReleasePolicy::AfterIdle { .. } => state.unreleased.peak,
+            ReleasePolicy::AfterIdle { .. } => state.release_trigger.peak,
         };
-        state.unreleased =
-            Unreleased { freed: 0, since: state.operations(), peak: state.heap.live() };
+        state.release_trigger =
+            ReleaseTrigger { freed: 0, since: state.operations(), peak: state.heap.live() };
         if state.heap.reserved() <= keep {
             return 0;
         }
-        Self::poll_others(&mut state, ListId::CLEAN);
-        state.clean_all();
+        Self::poll_others(&mut state, ListId::ANY_STREAM);
+        state.reclaim_completed();
         self.give_back_beyond(state, upstream, keep)
     }
 }

@@ -2,16 +2,16 @@
 
 use rmm_core::{Error, HeldByStream, Shortage};
 
-use super::shared::Shared;
+use super::core::PoolCore;
 use super::slow::Request;
-use super::state::State;
+use super::state::PoolState;
 
-impl State {
+impl PoolState {
     /// What was freed on streams and is not known to be done, the most first.
     pub(super) fn held_by_streams(&self) -> Vec<HeldByStream> {
         let (mut held, mut gone) = (Vec::new(), 0);
         for list in self.heap.occupied() {
-            let (stream, bytes) = (self.order.stream(list), self.heap.free_bytes(list));
+            let (stream, bytes) = (self.timeline.stream(list), self.heap.free_bytes(list));
             if stream.is_none() {
                 gone += bytes;
             } else if bytes > 0 {
@@ -26,11 +26,11 @@ impl State {
     }
 }
 
-impl Shared {
+impl PoolCore {
     #[cold]
     pub(super) fn exhausted(
         &self,
-        state: &State,
+        state: &PoolState,
         request: Request<'_>,
         upstream: Option<Error>,
     ) -> Error {
@@ -52,7 +52,12 @@ impl Shared {
     }
 
     /// What the request lacked, after all steps.
-    fn shortage(&self, state: &State, request: Request<'_>, refused_upstream: bool) -> Shortage {
+    fn shortage(
+        &self,
+        state: &PoolState,
+        request: Request<'_>,
+        refused_upstream: bool,
+    ) -> Shortage {
         let Request { size, .. } = request;
         let heap = &state.heap;
         let free = heap.reserved() - heap.live();

@@ -10,10 +10,10 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, CudaStream, Device, Error, RelaxedCapture, StreamRef, SyncResource,
 };
 
-use super::extend::Thrift;
+use super::core::PoolCore;
+use super::extend::Keep;
 use super::heap::{ListId, NodeId, Point};
-use super::shared::Shared;
-use super::state::{Chunk, State, give_back_all};
+use super::state::{PoolState, UpstreamBlock, give_back_all};
 use crate::trace;
 
 #[cfg(all(test, not(rmm_loom)))]
@@ -35,28 +35,28 @@ pub(super) struct Request<'a> {
     pub(super) layout: Layout,
     /// Bytes, a multiple of the granule, with room for the alignment.
     pub(super) size: u64,
-    /// Its own calls to upstream that have ended, as [`Underway`] counts them.
+    /// Its own calls to upstream that have ended, as [`UpstreamCall`] counts them.
     pub(super) calls: &'a Cell<u64>,
 }
 
 /// The block, or why there is none, with the lock that was held.
-pub(super) type Outcome<'s, E> = (MutexGuard<'s, State>, Result<NodeId, E>);
+pub(super) type Outcome<'s, E> = (MutexGuard<'s, PoolState>, Result<NodeId, E>);
 
 /// A call to upstream under way, with the lock released: counted for the others, and for the
 /// request that makes it, whatever becomes of it.
-pub(super) struct Underway<'s, 'r> {
-    shared: &'s Shared,
+pub(super) struct UpstreamCall<'s, 'r> {
+    shared: &'s PoolCore,
     pending: u64,
     returning: u32,
     /// The calls of the request that makes it, if one does.
     calls: Option<&'r Cell<u64>>,
 }
 
-impl<'s, 'r> Underway<'s, 'r> {
+impl<'s, 'r> UpstreamCall<'s, 'r> {
     /// A request asks for `bytes`.
     pub(super) fn asking(
-        shared: &'s Shared,
-        mut state: MutexGuard<'s, State>,
+        shared: &'s PoolCore,
+        mut state: MutexGuard<'s, PoolState>,
         request: Request<'r>,
         bytes: u64,
     ) -> Self {
@@ -67,8 +67,8 @@ impl<'s, 'r> Underway<'s, 'r> {
 
     /// Memory goes back, for a request that makes these calls or for none.
     fn returning(
-        shared: &'s Shared,
-        mut state: MutexGuard<'s, State>,
+        shared: &'s PoolCore,
+        mut state: MutexGuard<'s, PoolState>,
         calls: Option<&'r Cell<u64>>,
     ) -> Self {
         state.returning += 1;
@@ -77,13 +77,13 @@ impl<'s, 'r> Underway<'s, 'r> {
     }
 
     /// Takes the lock again and ends the call in one step.
-    pub(super) fn settle(mut self) -> MutexGuard<'s, State> {
+    pub(super) fn settle(mut self) -> MutexGuard<'s, PoolState> {
         let mut state = self.shared.lock();
         self.end(&mut state);
         state
     }
 
-    fn end(&mut self, state: &mut State) {
+    fn end(&mut self, state: &mut PoolState) {
         state.pending -= std::mem::take(&mut self.pending);
         state.returning -= std::mem::take(&mut self.returning);
         state.settled += 1;
@@ -94,7 +94,7 @@ impl<'s, 'r> Underway<'s, 'r> {
     }
 }
 
-impl Drop for Underway<'_, '_> {
+impl Drop for UpstreamCall<'_, '_> {
     fn drop(&mut self) {
         if self.pending > 0 || self.returning > 0 {
             // Upstream has panicked.
@@ -104,11 +104,11 @@ impl Drop for Underway<'_, '_> {
     }
 }
 
-impl Shared {
+impl PoolCore {
     #[cold]
     pub(super) fn allocate_slowly<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         request: Request<'_>,
     ) -> Outcome<'s, Error> {
         if request.size > self.growth.hard_limit {
@@ -123,15 +123,15 @@ impl Shared {
         state.statistics.slow_allocations += 1;
         // The lock is released now and then: the list must stay the stream's, until upstream's last
         // call has returned or panicked.
-        state.order.pin(request.list);
+        state.timeline.pin(request.list);
         let steps = catch_unwind(AssertUnwindSafe(|| self.try_steps(state, request)));
         match steps {
             Ok((mut state, outcome)) => {
-                state.order.unpin(request.list);
+                state.timeline.unpin(request.list);
                 (state, outcome)
             }
             Err(panic) => {
-                self.lock().order.unpin(request.list);
+                self.lock().timeline.unpin(request.list);
                 resume_unwind(panic)
             }
         }
@@ -139,13 +139,13 @@ impl Shared {
 
     fn try_steps<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         request: Request<'_>,
     ) -> Outcome<'s, Error> {
         let mut retries = 0;
         loop {
             // Calls of others that have ended so far.
-            let others = |state: &State| state.settled - request.calls.get();
+            let others = |state: &PoolState| state.settled - request.calls.get();
             let settled = others(&state);
             let (guard, outcome) = self.steps(state, request);
             state = guard;
@@ -179,9 +179,9 @@ impl Shared {
     /// way.
     pub(super) fn wait_for_others<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         settled: u64,
-    ) -> MutexGuard<'s, State> {
+    ) -> MutexGuard<'s, PoolState> {
         while state.settled == settled && state.others_call() {
             state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -191,17 +191,17 @@ impl Shared {
     /// All steps once. The error is upstream's, if there was one.
     fn steps<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         request: Request<'_>,
     ) -> Outcome<'s, Option<Error>> {
         let Request { list, size, .. } = request;
-        self.drain_caches(&mut state);
-        if let Some(node) = state.take_known(list, size) {
+        self.flush_caches(&mut state);
+        if let Some(node) = state.take_free(list, size) {
             return (state, Ok(node));
         }
         Self::poll_others(&mut state, list);
-        state.clean_all();
-        if let Some(node) = state.take_known_or_fused(list, size) {
+        state.reclaim_completed();
+        if let Some(node) = state.take_free_or_coalesced(list, size) {
             return (state, Ok(node));
         }
         state = self.give_back_surplus(state, request);
@@ -236,14 +236,14 @@ impl Shared {
     /// small. Never waits for work; what is still in use stays.
     fn give_back_surplus<'s>(
         &'s self,
-        state: MutexGuard<'s, State>,
+        state: MutexGuard<'s, PoolState>,
         request: Request<'_>,
-    ) -> MutexGuard<'s, State> {
+    ) -> MutexGuard<'s, PoolState> {
         if self.extendable(request.upstream).is_some() {
             // Later, when it is known how much is missing.
             return state;
         }
-        let enough = self.growth.enough(state.peak_with(request.size));
+        let enough = self.growth.retain_target(state.peak_with(request.size));
         self.make_room(state, request, request.size, enough)
     }
 
@@ -251,21 +251,22 @@ impl Shared {
     /// more than `most`. Never waits for work.
     pub(super) fn make_room<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         request: Request<'_>,
         missing: u64,
         most: u64,
-    ) -> MutexGuard<'s, State> {
+    ) -> MutexGuard<'s, PoolState> {
         // Requests may be as large as half of what the numbers hold, and several may be under way.
-        let held = |state: &State| (state.heap.reserved() + state.pending).saturating_add(missing);
+        let held =
+            |state: &PoolState| (state.heap.reserved() + state.pending).saturating_add(missing);
         if held(&state) <= most {
             return state;
         }
         // The others' were asked about just now.
-        if request.list != ListId::CLEAN {
+        if request.list != ListId::ANY_STREAM {
             Self::poll(&mut state, request.list);
         }
-        state.clean_all();
+        state.reclaim_completed();
         let mut excess = held(&state) - most;
         let mut pieces = state.heap.unused_pieces();
         let enough = pieces.iter().position(|piece| {
@@ -282,13 +283,13 @@ impl Shared {
     /// `None` as the error means that the limit leaves no room.
     fn grow<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         request: Request<'_>,
         limit: u64,
     ) -> Outcome<'s, Option<Error>> {
         let extendable = self.extendable(request.upstream);
         if let Some(upstream) = extendable {
-            let (guard, extended) = self.extend(state, upstream, request, (limit, Thrift::Surplus));
+            let (guard, extended) = self.extend(state, upstream, request, (limit, Keep::PeakUse));
             state = guard;
             if !matches!(extended, Err(None)) {
                 return (state, extended);
@@ -304,13 +305,13 @@ impl Shared {
                 .ok()
                 .and_then(|bytes| Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT).ok());
             let Some(layout) = layout else { return (state, Err(None)) };
-            let underway = Underway::asking(self, state, request, bytes);
-            let grown = self.allocate_row(request.upstream, layout);
+            let underway = UpstreamCall::asking(self, state, request, bytes);
+            let grown = self.allocate_extent(request.upstream, layout);
             state = underway.settle();
             match grown {
-                Ok(row) => {
-                    self.add_row(&mut state, request.upstream, &row);
-                    let taken = state.take_known(request.list, request.size);
+                Ok(extent) => {
+                    self.add_extent(&mut state, request.upstream, &extent);
+                    let taken = state.take_free(request.list, request.size);
                     return (state, taken.ok_or(None));
                 }
                 Err(error) if !error.is_out_of_memory() => return (state, Err(Some(error))),
@@ -324,7 +325,11 @@ impl Shared {
     /// Makes the stream wait for others, those with the most free memory first, until it gets a
     /// block. If that lets it extend memory it is made to wait for all of them: the block may lie
     /// in what they freed and what is added.
-    fn take_by_waiting(state: &mut State, request: Request<'_>, extends: bool) -> Option<NodeId> {
+    fn take_by_waiting(
+        state: &mut PoolState,
+        request: Request<'_>,
+        extends: bool,
+    ) -> Option<NodeId> {
         let stream = request.stream?;
         // SAFETY: the stream is borrowed.
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
@@ -346,28 +351,28 @@ impl Shared {
             return None;
         }
         for &other in &others {
-            let newest = state.order.newest(other);
+            let newest = state.timeline.newest(other);
             Self::wait_for(state, request.list, stream, other, newest);
         }
-        state.take_fused(request.list, request.size)
+        state.take_coalesced(request.list, request.size)
     }
 
     /// Makes the stream with list `list` wait for another's up to `point`. Says whether it is
     /// ordered after it now.
     fn wait_for(
-        state: &mut State,
+        state: &mut PoolState,
         list: ListId,
         stream: StreamRef<'_>,
         other: ListId,
         point: u64,
     ) -> bool {
-        if state.order.covered(list, other) >= point {
+        if state.timeline.visible_to(list, other) >= point {
             return true;
         }
-        if !state.order.is_sealed_up_to(other, point) && Self::seal_late(state, other).is_err() {
+        if !state.timeline.is_sealed_up_to(other, point) && Self::seal_late(state, other).is_err() {
             return false;
         }
-        let waits = state.order.wait(list, other, point, |event| stream.wait(event)).is_ok();
+        let waits = state.timeline.wait(list, other, point, |event| stream.wait(event)).is_ok();
         if waits {
             trace::waited();
         }
@@ -379,9 +384,9 @@ impl Shared {
     /// would spoil the capture.
     fn take_after_device_wait<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         request: Request<'_>,
-    ) -> (MutexGuard<'s, State>, Option<NodeId>) {
+    ) -> (MutexGuard<'s, PoolState>, Option<NodeId>) {
         let can_merge = state.heap.has_free_run(request.size)
             || self.could_extend(&state, request, |_, _| true);
         let can_give_back =
@@ -390,23 +395,23 @@ impl Shared {
             return (state, None);
         }
         state = self.wait_for_device(state);
-        let taken = state.take_known_or_fused(request.list, request.size);
+        let taken = state.take_free_or_coalesced(request.list, request.size);
         (state, taken)
     }
 
     /// Waits on this thread until the device has done everything, with the lock released meanwhile.
     pub(super) fn wait_for_device<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
-    ) -> MutexGuard<'s, State> {
+        mut state: MutexGuard<'s, PoolState>,
+    ) -> MutexGuard<'s, PoolState> {
         let cut = state.cut();
         state.statistics.host_waits += 1;
         drop(state);
         let waited = trace::waiting(self.name, Device::synchronize_current);
         let mut state = self.lock();
         if waited.is_ok() {
-            state.order.finish_cut(&cut);
-            state.clean_all();
+            state.timeline.finish_cut(&cut);
+            state.reclaim_completed();
         }
         state
     }
@@ -414,7 +419,7 @@ impl Shared {
     /// The fewest bytes that have to be asked for to serve a request. Where memory can be extended,
     /// free parts of pieces that are in use may be a part of the block, too; not all may be at one
     /// place, so it can be more.
-    fn least_needed(&self, state: &State, request: Request<'_>) -> u64 {
+    fn least_needed(&self, state: &PoolState, request: Request<'_>) -> u64 {
         if self.extendable(request.upstream).is_none() {
             return request.size;
         }
@@ -427,7 +432,7 @@ impl Shared {
     /// would make a block, if what is idle elsewhere were given back.
     fn could_extend(
         &self,
-        state: &State,
+        state: &PoolState,
         request: Request<'_>,
         usable: impl Fn(ListId, Point) -> bool,
     ) -> bool {
@@ -441,16 +446,16 @@ impl Shared {
 
     /// Whether the block could lie in memory that is added and what others freed, for which there
     /// has to be a wait.
-    fn extends_by_waiting(&self, state: &State, request: Request<'_>) -> bool {
-        let covered = |other, freed| freed <= state.order.covered(request.list, other);
-        let is_waited_for = |other: ListId| !covered(other, state.order.newest(other));
+    fn extends_by_waiting(&self, state: &PoolState, request: Request<'_>) -> bool {
+        let covered = |other, freed| freed <= state.timeline.visible_to(request.list, other);
+        let is_waited_for = |other: ListId| !covered(other, state.timeline.newest(other));
         state.heap.occupied().any(is_waited_for)
             && self.could_extend(state, request, |_, _| true)
             && !self.could_extend(state, request, covered)
     }
 
     /// Whether the limit would leave room for the request if everything idle were given back.
-    pub(super) fn could_grow_without_idle(&self, state: &State, request: Request<'_>) -> bool {
+    pub(super) fn could_grow_without_idle(&self, state: &PoolState, request: Request<'_>) -> bool {
         let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
         let needed = self.least_needed(state, request);
         self.growth.chunk_size(held, needed, self.growth.hard_limit).is_some()
@@ -459,7 +464,7 @@ impl Shared {
     /// Gives every unused piece back to upstream and asks for one that is large enough.
     fn give_back_and_grow<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         request: Request<'_>,
     ) -> Outcome<'s, Option<Error>> {
         if let Some(upstream) = self.extendable(request.upstream)
@@ -467,7 +472,7 @@ impl Shared {
         {
             // Less than all may be enough.
             let (guard, extended) =
-                self.extend(state, upstream, request, (self.growth.hard_limit, Thrift::Excess));
+                self.extend(state, upstream, request, (self.growth.hard_limit, Keep::WithinLimit));
             state = guard;
             if extended.is_ok() {
                 return (state, extended);
@@ -486,7 +491,7 @@ impl Shared {
     /// Returns the bytes given back.
     pub(super) fn give_back_beyond(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, PoolState>,
         upstream: &dyn SyncResource,
         keep: u64,
     ) -> u64 {
@@ -498,7 +503,7 @@ impl Shared {
             goes
         });
         let chunks = state.remove_pieces(pieces);
-        let bytes = chunks.iter().map(|chunk: &Chunk| chunk.layout.size() as u64).sum();
+        let bytes = chunks.iter().map(|chunk: &UpstreamBlock| chunk.layout.size() as u64).sum();
         drop(self.give_back(state, upstream, &chunks, None));
         bytes
     }
@@ -507,9 +512,9 @@ impl Shared {
     fn give_back_for<'s>(
         &'s self,
         request: Request<'_>,
-        state: MutexGuard<'s, State>,
-        chunks: &[Chunk],
-    ) -> MutexGuard<'s, State> {
+        state: MutexGuard<'s, PoolState>,
+        chunks: &[UpstreamBlock],
+    ) -> MutexGuard<'s, PoolState> {
         self.give_back(state, request.upstream, chunks, Some(request.calls))
     }
 
@@ -517,15 +522,15 @@ impl Shared {
     /// request's `calls`.
     fn give_back<'s>(
         &'s self,
-        state: MutexGuard<'s, State>,
+        state: MutexGuard<'s, PoolState>,
         upstream: &dyn SyncResource,
-        chunks: &[Chunk],
+        chunks: &[UpstreamBlock],
         calls: Option<&Cell<u64>>,
-    ) -> MutexGuard<'s, State> {
+    ) -> MutexGuard<'s, PoolState> {
         if chunks.is_empty() {
             return state;
         }
-        let underway = Underway::returning(self, state, calls);
+        let underway = UpstreamCall::returning(self, state, calls);
         let given = give_back_all(chunks.iter().copied(), upstream);
         let state = underway.settle();
         if let Err(panic) = given {

@@ -8,35 +8,35 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncResource};
 
 use super::caches::Caches;
-use super::captured::Kept;
-use super::depot::{Batch, Depot};
-use super::heap::{Claim, Heap, ListId, NodeId, Piece, Point, SegmentId};
+use super::graphs::GraphBlock;
+use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::live::LiveBlocks;
-use super::order::Order;
-use super::release::Unreleased;
+use super::release::ReleaseTrigger;
 use super::statistics::PoolStatistics;
+use super::timeline::Timeline;
+use super::transfer::{Batch, TransferCache};
 
 /// Memory from upstream, from one call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chunk {
+pub(super) struct UpstreamBlock {
     pub(super) base: DevicePtr,
     pub(super) layout: Layout,
 }
 
 /// Memory from upstream in a row of addresses, piece by piece: each came from a call of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct Extent {
     pub(super) base: DevicePtr,
     /// Bytes of each.
     pub(super) pieces: Vec<u64>,
 }
 
-impl Chunk {
+impl UpstreamBlock {
     /// Gives the memory back to the upstream that it came from.
     pub(super) fn give_back(self, upstream: &dyn SyncResource) {
         // SAFETY: the memory came from this upstream with this layout, and is in no heap any more.
         // All use of it has completed: it was one clean block, or at the pool's end
-        // `chunks_to_return` found nothing in it that may be in use.
+        // `blocks_to_return` found nothing in it that may be in use.
         unsafe { upstream.deallocate_sync(self.base, self.layout) };
     }
 }
@@ -44,7 +44,7 @@ impl Chunk {
 /// Gives all of them back, also where upstream panics over one: the first panic's payload is
 /// returned.
 pub(super) fn give_back_all(
-    chunks: impl IntoIterator<Item = Chunk>,
+    chunks: impl IntoIterator<Item = UpstreamBlock>,
     upstream: &dyn SyncResource,
 ) -> Result<(), Panic> {
     let mut outcome = Ok(());
@@ -59,19 +59,19 @@ pub(super) fn give_back_all(
 pub(super) type Panic = Box<dyn Any + Send>;
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct PoolState {
     pub(super) heap: Heap,
-    pub(super) order: Order,
+    pub(super) timeline: Timeline,
     /// Where segments start. Index: [`SegmentId`].
     bases: Vec<DevicePtr>,
     /// By the address that was handed out.
     live: LiveBlocks,
     /// Blocks that are handed out, for the heap, and kept by nobody.
-    pub(super) depot: Depot,
+    pub(super) transfer: TransferCache,
     /// The list of blocks that no event can stand for, once there was one.
-    lost: Option<ListId>,
+    quarantine: Option<ListId>,
     /// Blocks that were freed on captured streams. They are live in the heap.
-    pub(super) kept: Vec<Kept>,
+    pub(super) graph_blocks: Vec<GraphBlock>,
     /// Whether the memory from upstream is still there after the context has ended.
     pub(super) outlives_context: bool,
     /// Bytes that are being asked of upstream at the moment, with the lock released.
@@ -81,28 +81,28 @@ pub(super) struct State {
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
-    pub(super) unreleased: Unreleased,
+    pub(super) release_trigger: ReleaseTrigger,
 }
 
 /// Blocks that one call looks at to clean them: less than a millisecond's work.
-pub(super) const CLEANED_AT_ONCE: usize = 4096;
+pub(super) const RECLAIM_BATCH: usize = 4096;
 
-impl State {
+impl PoolState {
     pub(super) fn new() -> Self {
         Self {
             heap: Heap::new(),
-            order: Order::new(),
+            timeline: Timeline::new(),
             bases: Vec::new(),
             live: LiveBlocks::new(),
-            depot: Depot::default(),
-            lost: None,
-            kept: Vec::new(),
+            transfer: TransferCache::default(),
+            quarantine: None,
+            graph_blocks: Vec::new(),
             outlives_context: false,
             pending: 0,
             returning: 0,
             settled: 0,
             statistics: PoolStatistics::default(),
-            unreleased: Unreleased::default(),
+            release_trigger: ReleaseTrigger::default(),
         }
     }
 
@@ -113,35 +113,35 @@ impl State {
 
     /// Adds memory from upstream: clean, since upstream gives it for everybody's use. Returns its
     /// segment.
-    pub(super) fn add_row(&mut self, row: &Row) -> SegmentId {
-        let segment = self.heap.add_segment(&row.pieces);
+    pub(super) fn add_extent(&mut self, extent: &Extent) -> SegmentId {
+        let segment = self.heap.add_segment(&extent.pieces);
         if segment.index() == self.bases.len() {
-            self.bases.push(row.base);
+            self.bases.push(extent.base);
         }
-        self.bases[segment.index()] = row.base;
-        self.note_growth(row.pieces.len() as u64);
+        self.bases[segment.index()] = extent.base;
+        self.note_growth(extent.pieces.len() as u64);
         segment
     }
 
     /// Takes the memory of a claim for there and hands the block out.
-    pub(super) fn meet(
+    pub(super) fn commit(
         &mut self,
-        claim: &Claim,
+        extent: &PendingExtent,
         pieces: &[(u64, u64)],
         size: u64,
         list: ListId,
     ) -> NodeId {
         let rest = (list, self.open_point(list));
-        let node = self.heap.meet(claim, pieces, size, rest);
+        let node = self.heap.commit(extent, pieces, size, rest);
         self.note_rest(list);
         self.note_growth(pieces.len() as u64);
         node
     }
 
     /// Gives a claim up.
-    pub(super) fn give_up(&mut self, claim: Claim, list: ListId) {
+    pub(super) fn abort(&mut self, extent: PendingExtent, list: ListId) {
         let point = self.open_point(list);
-        self.heap.give_up(claim, list, point);
+        self.heap.abort(extent, list, point);
         self.note_rest(list);
     }
 
@@ -154,20 +154,20 @@ impl State {
 
     /// Removes memory that nothing uses, to be given back upstream. Pieces of which that is not so
     /// any more stay.
-    pub(super) fn remove_pieces(&mut self, pieces: Vec<Piece>) -> Vec<Chunk> {
+    pub(super) fn remove_pieces(&mut self, pieces: Vec<Piece>) -> Vec<UpstreamBlock> {
         let removed = self.heap.remove_pieces(pieces);
         self.statistics.upstream_frees += removed.len() as u64;
         self.statistics.reserved_bytes = self.heap.reserved();
-        removed.into_iter().map(|piece| self.chunk_of(piece)).collect()
+        removed.into_iter().map(|piece| self.upstream_block(piece)).collect()
     }
 
     /// The call to upstream that a piece came from.
-    pub(super) fn chunk_of(&self, piece: Piece) -> Chunk {
+    pub(super) fn upstream_block(&self, piece: Piece) -> UpstreamBlock {
         let layout = usize::try_from(piece.size)
             .ok()
             .and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok())
             .expect("it came from a call with this layout");
-        Chunk { base: DevicePtr(self.base(piece.segment).0 + piece.offset), layout }
+        UpstreamBlock { base: DevicePtr(self.base(piece.segment).0 + piece.offset), layout }
     }
 
     /// Where a segment starts.
@@ -177,15 +177,15 @@ impl State {
 
     /// Takes memory that costs no driver call: the requester's own, clean memory, and what is
     /// already known to be free.
-    pub(super) fn take_known(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        if let Some(node) = self.heap.take_own_or_clean(list, size) {
+    pub(super) fn take_free(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        if let Some(node) = self.heap.take_own_or_idle(list, size) {
             return Some(node);
         }
         let mut next = 0;
         while let Some(other) = self.heap.next_occupied(&mut next) {
             if other != list && self.heap.free_bytes(other) >= size {
-                let covered = self.order.covered(list, other);
-                if let Some(node) = self.heap.take_covered(other, size, covered) {
+                let covered = self.timeline.visible_to(list, other);
+                if let Some(node) = self.heap.take_visible(other, size, covered) {
                     return Some(node);
                 }
             }
@@ -194,12 +194,12 @@ impl State {
     }
 
     /// Takes memory out of free neighbours that the requester may use, whichever lists they are in.
-    pub(super) fn take_fused(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+    pub(super) fn take_coalesced(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         let point = self.open_point(list);
-        let order = &self.order;
-        let node = self
-            .heap
-            .fuse(size, list, point, |other, freed| freed <= order.covered(list, other))?;
+        let timeline = &self.timeline;
+        let node = self.heap.coalesce_across_streams(size, list, point, |other, freed| {
+            freed <= timeline.visible_to(list, other)
+        })?;
         self.note_rest(list);
         Some(node)
     }
@@ -207,24 +207,24 @@ impl State {
     /// The point of a block that is freed now. So does what is left of a run of blocks count: the
     /// requester's stream has not used it before, but might have.
     fn open_point(&self, list: ListId) -> Point {
-        if list == ListId::CLEAN { 0 } else { self.order.open(list) }
+        if list == ListId::ANY_STREAM { 0 } else { self.timeline.open(list) }
     }
 
     fn note_rest(&mut self, list: ListId) {
-        if list != ListId::CLEAN {
-            self.order.note_rest(list);
+        if list != ListId::ANY_STREAM {
+            self.timeline.note_rest(list);
         }
     }
 
     /// Claims a place for a block, parts of which have no memory yet.
-    pub(super) fn claim(&mut self, list: ListId, size: u64, page: u64) -> Option<Claim> {
-        let order = &self.order;
-        self.heap.claim(size, page, |other, freed| freed <= order.covered(list, other))
+    pub(super) fn reserve(&mut self, list: ListId, size: u64, page: u64) -> Option<PendingExtent> {
+        let timeline = &self.timeline;
+        self.heap.reserve(size, page, |other, freed| freed <= timeline.visible_to(list, other))
     }
 
     /// Takes whatever can be had without asking anybody: a block, or else a run of neighbours.
-    pub(super) fn take_known_or_fused(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        self.take_known(list, size).or_else(|| self.take_fused(list, size))
+    pub(super) fn take_free_or_coalesced(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        self.take_free(list, size).or_else(|| self.take_coalesced(list, size))
     }
 
     /// Moves what is known to be done to the clean list, where it merges, and frees the slots of
@@ -232,35 +232,35 @@ impl State {
     ///
     /// Looks at a bounded number of blocks, and at those on which it depends whether pieces are
     /// clean. The rest stays where it is until a later call:
-    /// [`take_known_or_fused`](Self::take_known_or_fused) finds it there as well.
-    pub(super) fn clean_all(&mut self) {
-        self.clean_some(CLEANED_AT_ONCE);
+    /// [`take_free_or_coalesced`](Self::take_free_or_coalesced) finds it there as well.
+    pub(super) fn reclaim_completed(&mut self) {
+        self.reclaim_some(RECLAIM_BATCH);
     }
 
-    /// As [`clean_all`](Self::clean_all), with a number of blocks to look at.
-    pub(super) fn clean_some(&mut self, most: usize) {
+    /// As [`reclaim_completed`](Self::reclaim_completed), with a number of blocks to look at.
+    pub(super) fn reclaim_some(&mut self, most: usize) {
         let (mut most, mut next, mut left) = (most, 0, None);
         while let Some(list) = self.heap.next_occupied(&mut next) {
-            let done = self.order.done(list);
-            most -= self.heap.clean(list, done, most);
-            if most == 0 && !self.heap.is_clean(list, done) {
+            let done = self.timeline.done(list);
+            most -= self.heap.reclaim(list, done, most);
+            if most == 0 && !self.heap.is_reclaimed(list, done) {
                 left.get_or_insert(next - 1);
             }
-            if self.order.stream(list).is_none() && self.heap.is_empty(list) {
-                self.order.recycle(list);
+            if self.timeline.stream(list).is_none() && self.heap.is_empty(list) {
+                self.timeline.recycle(list);
             }
         }
         if let Some(position) = left {
             // It goes on there the next time.
             self.heap.begin_with(position);
-            self.heap.clean_pieces(|list| self.order.done(list));
+            self.heap.reclaim_pieces(|list| self.timeline.done(list));
         }
     }
 
     /// Closes the points of all lists that hold blocks: what is waited for from now on tells
     /// nothing of what is freed from now on.
     pub(super) fn cut(&mut self) -> Vec<(ListId, Point)> {
-        self.order.cut(self.heap.occupied())
+        self.timeline.cut(self.heap.occupied())
     }
 
     /// Hands a block out: notes it as live under its aligned address, which is returned.
@@ -271,7 +271,7 @@ impl State {
         self.live.insert(DevicePtr(address), node);
         self.statistics.allocations += 1;
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
-        self.unreleased.peak = self.unreleased.peak.max(self.heap.live());
+        self.release_trigger.peak = self.release_trigger.peak.max(self.heap.live());
         DevicePtr(address)
     }
 
@@ -303,8 +303,8 @@ impl State {
     }
 
     /// Takes the blocks of all batches back into their lists, or those of one list.
-    pub(super) fn empty_depot(&mut self, list: Option<ListId>) {
-        for batch in self.depot.take_all(list) {
+    pub(super) fn flush_transfer(&mut self, list: Option<ListId>) {
+        for batch in self.transfer.flush(list) {
             self.take_back_batch(batch);
         }
     }
@@ -314,32 +314,32 @@ impl State {
         for &address in &batch.addresses {
             self.take_back_at(DevicePtr(address), batch.list, batch.point);
         }
-        self.depot.recycle(batch);
+        self.transfer.recycle(batch);
     }
 
     /// Takes a block that left a cache back into its stream's list, at its current point. Returns
     /// the list if its stream should be sealed now.
     pub(super) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         // A stream that has a cache has a list.
-        let list = self.order.find(stream).unwrap_or_else(|| self.lost_list());
+        let list = self.timeline.find(stream).unwrap_or_else(|| self.quarantine_list());
         // That it was freed was counted when it was put into the cache.
         let bytes = self.take_back_at(DevicePtr(address), list, self.open_point(list))?;
-        self.order.note_free(list, bytes).then_some(list)
+        self.timeline.note_free(list, bytes).then_some(list)
     }
 
     /// The list of blocks that no event can stand for.
-    pub(super) fn lost_list(&mut self) -> ListId {
-        *self.lost.get_or_insert_with(|| {
+    pub(super) fn quarantine_list(&mut self) -> ListId {
+        *self.quarantine.get_or_insert_with(|| {
             let made = self.heap.add_list();
-            let lost = self.order.add_lost();
-            debug_assert_eq!(made, lost, "slots and lists are made together");
-            lost
+            let quarantine = self.timeline.add_quarantine();
+            debug_assert_eq!(made, quarantine, "slots and lists are made together");
+            quarantine
         })
     }
 
     /// The list of blocks that no event can stand for, if there is one.
-    pub(super) fn lost(&self) -> Option<ListId> {
-        self.lost
+    pub(super) fn quarantine(&self) -> Option<ListId> {
+        self.quarantine
     }
 
     /// The most bytes that were ever handed out at once, or will be with so many more.
@@ -362,27 +362,27 @@ impl State {
     /// Host bytes of all tables.
     fn bookkeeping_bytes(&self) -> u64 {
         let bases = self.bases.capacity() * size_of::<DevicePtr>();
-        let kept = self.kept.capacity() * size_of::<Kept>();
+        let kept = self.graph_blocks.capacity() * size_of::<GraphBlock>();
         self.heap.bookkeeping_bytes()
-            + self.order.bookkeeping_bytes()
-            + self.depot.bookkeeping_bytes()
+            + self.timeline.bookkeeping_bytes()
+            + self.transfer.bookkeeping_bytes()
             + self.live.bookkeeping_bytes()
             + (bases + kept) as u64
     }
 
     /// Frees host memory that the tables do not need now.
     pub(super) fn shrink(&mut self) {
-        let lists = self.order.shrink();
+        let lists = self.timeline.shrink();
         self.heap.shrink_to(lists);
         self.live.shrink();
-        self.kept.shrink_to_fit();
+        self.graph_blocks.shrink_to_fit();
     }
 
     /// The counters so far.
     pub(super) fn statistics(&self, caches: &Caches) -> PoolStatistics {
-        let asked = self.order.counts;
+        let asked = self.timeline.counts;
         let (mut cached_bytes, counts) = caches.totals();
-        cached_bytes += self.depot.bytes();
+        cached_bytes += self.transfer.bytes();
         PoolStatistics {
             allocations: self.statistics.allocations + counts.taken,
             cached_allocations: counts.taken,

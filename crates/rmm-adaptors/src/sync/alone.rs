@@ -10,8 +10,8 @@
 use std::fmt;
 use std::sync::PoisonError;
 
+use super::backoff::spin_until;
 use super::fence::Fences;
-use super::patience::wait_until;
 use super::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::primitives::{Mutex, UnsafeCell};
 use super::thread_number;
@@ -147,7 +147,7 @@ impl<T> Alone<T> {
         self.user.swap(ENDING, Ordering::Relaxed);
         self.fences.heavy();
         // Acquire: what the user did is seen.
-        wait_until(|| !self.is_inside.load(Ordering::Acquire));
+        spin_until(|| !self.is_inside.load(Ordering::Acquire));
         // SAFETY: nobody is the user from the swap on. Who was has seen so in `go_inside`, or was
         // seen inside above, after the heavy fence, and has left. No other thread is here, as the
         // lock is held.
@@ -254,7 +254,7 @@ mod models {
     use loom::thread;
 
     use super::*;
-    use crate::sync::Tally;
+    use crate::sync::Counter;
 
     struct Counter {
         alone: Alone<u32>,
@@ -318,7 +318,7 @@ mod models {
     /// operation.
     struct Limit {
         alone: Alone<u64>,
-        sum: Tally,
+        sum: Counter,
         /// What was counted alone. For loom it is not there, so it orders nothing.
         alone_sum: AllKnowing,
     }
@@ -343,7 +343,7 @@ mod models {
         // All would take hours.
         model.preemption_bound = Some(2);
         model.check(|| {
-            let (alone, sum) = (Alone::default(), Tally::default());
+            let (alone, sum) = (Alone::default(), Counter::default());
             let limit = Arc::new(Limit { alone, sum, alone_sum: AllKnowing::new(0) });
             let others = [2, 3].map(|me| {
                 let limit = Arc::clone(&limit);

@@ -17,7 +17,7 @@ use rmm_core::DevicePtr;
 use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
 use crate::blocks::Blocks;
 use crate::pool::BuildIdHasher;
-use crate::sync::Tally;
+use crate::sync::Counter;
 use crate::sync::alone::Alone;
 
 pub(super) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
@@ -27,7 +27,7 @@ pub(super) struct Tracking {
     alone: Alone<Blocks<Block>>,
     /// What is allocated, from the second thread on.
     live: DashMap<DevicePtr, Block, BuildIdHasher>,
-    bytes: Tally,
+    bytes: Counter,
     unknown_frees: AtomicU64,
     wrong_frees: AtomicU64,
     captures_stacks: bool,
@@ -54,7 +54,7 @@ impl Tracking {
         Self {
             alone: Alone::default(),
             live: DashMap::default(),
-            bytes: Tally::default(),
+            bytes: Counter::default(),
             unknown_frees: AtomicU64::new(0),
             wrong_frees: AtomicU64::new(0),
             captures_stacks,

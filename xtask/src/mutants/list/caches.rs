@@ -7,7 +7,7 @@ const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
 const ALONE: &str = "crates/rmm-adaptors/src/sync/alone.rs";
 const BIASED: &str = "crates/rmm-adaptors/src/pool/caches/biased.rs";
 const FENCE: &str = "crates/rmm-adaptors/src/sync/fence.rs";
-const PATIENCE: &str = "crates/rmm-adaptors/src/sync/patience.rs";
+const PATIENCE: &str = "crates/rmm-adaptors/src/sync/backoff.rs";
 const BUILDER: &str = "crates/rmm-adaptors/src/pool/builder.rs";
 const THREAD: &str = "crates/rmm-adaptors/src/pool/caches/thread.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
@@ -26,36 +26,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "odd-block-cached",
         file: CACHES,
-        original: "if self.odd_blocks.load(Ordering::Relaxed) > 0 {",
-        replacement: "if self.odd_blocks.load(Ordering::Relaxed) == usize::MAX {",
+        original: "if self.undersized_blocks.load(Ordering::Relaxed) > 0 {",
+        replacement: "if self.undersized_blocks.load(Ordering::Relaxed) == usize::MAX {",
         breaks: "a block is handed out for more than it holds",
     },
     Mutant {
         name: "cached-blocks-left-out-of-the-search",
         file: SLOW,
-        original: "        self.drain_caches(&mut state);\n",
+        original: "        self.flush_caches(&mut state);\n",
         replacement: "",
         breaks: "memory that threads keep at hand is refused to others",
     },
     Mutant {
         name: "cached-blocks-outlive-their-stream",
         file: SHARED,
-        original: "self.caches.drain(Some(stream.id()), |stream, address| {",
-        replacement: "self.caches.drain(Some(stream.id()).filter(|_| false).or(Some(StreamRef::legacy().id())), |stream, address| {",
+        original: "self.caches.flush_all(Some(stream.id()), |stream, address| {",
+        replacement: "self.caches.flush_all(Some(stream.id()).filter(|_| false).or(Some(StreamRef::legacy().id())), |stream, address| {",
         breaks: "nothing marks the end of a stream's last uses of what it freed",
     },
     Mutant {
         name: "cached-blocks-free-for-all",
         file: STATE,
-        original: "let list = self.order.find(stream).unwrap_or_else(|| self.lost_list());",
-        replacement: "let list = self.order.find(stream).map_or(ListId::CLEAN, |_| ListId::CLEAN);",
+        original: "let list = self.timeline.find(stream).unwrap_or_else(|| self.quarantine_list());",
+        replacement: "let list = self.timeline.find(stream).map_or(ListId::ANY_STREAM, |_| ListId::ANY_STREAM);",
         breaks: "what leaves a cache goes to any stream at once",
     },
     Mutant {
         name: "default-stream-cached",
         file: ORDER,
-        original: "self.slots[list.index()].sealing == Sealing::Late\n",
-        replacement: "matches!(self.slots[list.index()].sealing, Sealing::Late | Sealing::Barrier)\n",
+        original: "self.slots[list.index()].policy == RecordPolicy::OnDemand\n",
+        replacement: "matches!(self.slots[list.index()].policy, RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced)\n",
         breaks: "nothing is put between two uses on the legacy default stream",
     },
     Mutant {
@@ -82,8 +82,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "user-inside-not-waited-for",
         file: BIASED,
-        original: "wait_until(|| !thread.is_inside.load(Ordering::Acquire));",
-        replacement: "wait_until(|| !thread.is_inside.load(Ordering::Acquire) || true);",
+        original: "spin_until(|| !thread.is_inside.load(Ordering::Acquire));",
+        replacement: "spin_until(|| !thread.is_inside.load(Ordering::Acquire) || true);",
         breaks: "a cache is emptied while its user is at it",
     },
     Mutant {
@@ -110,22 +110,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "batch-for-everybody",
         file: REFILL,
-        original: "let usable = |other, point| point <= order.covered(list, other);",
-        replacement: "let usable = |other, point| point <= order.covered(list, other).max(u64::MAX);",
+        original: "let usable = |other, point| point <= timeline.visible_to(list, other);",
+        replacement: "let usable = |other, point| point <= timeline.visible_to(list, other).max(u64::MAX);",
         breaks: "a batch of blocks goes to a stream while another is at work on them",
     },
     Mutant {
         name: "batch-outlives-its-stream",
         file: SHARED,
-        original: "        state.empty_depot(Some(list));\n",
+        original: "        state.flush_transfer(Some(list));\n",
         replacement: "",
         breaks: "a batch is some other stream's once its own has retired",
     },
     Mutant {
         name: "large-block-kept-out-of-reach",
         file: CACHE,
-        original: "        while left > 0\n            && let Some((size, address)) = self.exact.take_oldest()",
-        replacement: "        while left > 64\n            && left < 128\n            && let Some((size, address)) = self.exact.take_oldest()",
+        original: "        while left > 0\n            && let Some((size, address)) = self.large.take_oldest()",
+        replacement: "        while left > 64\n            && left < 128\n            && let Some((size, address)) = self.large.take_oldest()",
         breaks: "large blocks that threads keep at hand are refused to others",
     },
     Mutant {
@@ -145,8 +145,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "one-alone-not-waited-for",
         file: ALONE,
-        original: "wait_until(|| !self.is_inside.load(Ordering::Acquire));",
-        replacement: "wait_until(|| !self.is_inside.load(Ordering::Acquire) || true);",
+        original: "spin_until(|| !self.is_inside.load(Ordering::Acquire));",
+        replacement: "spin_until(|| !self.is_inside.load(Ordering::Acquire) || true);",
         breaks: "a value is handed over while somebody is at it",
     },
     Mutant {
@@ -208,7 +208,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "batch-not-noted",
         file: REFILL,
-        original: "is_due |= state.order.note_free(list, class.block_size());",
+        original: "is_due |= state.timeline.note_free(list, class.block_size());",
         replacement: "is_due |= class.block_size() == 0;",
         breaks: "nothing marks the end of the uses of what a stream left for others",
     },

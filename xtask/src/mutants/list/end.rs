@@ -3,10 +3,10 @@
 use super::Mutant;
 
 const CLOSE: &str = "crates/rmm-adaptors/src/pool/close.rs";
-const CAPTURED: &str = "crates/rmm-adaptors/src/pool/captured.rs";
+const CAPTURED: &str = "crates/rmm-adaptors/src/pool/graphs.rs";
 const EXTENDING: &str = "crates/rmm-adaptors/src/pool/extend.rs";
 const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
-const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
+const SHARED: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 
@@ -14,8 +14,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "trim-waits-during-a-capture",
         file: SHARED,
-        original: "if !state.order.polls && !Self::may_capture(&state) {",
-        replacement: "if !state.order.polls {",
+        original: "if !state.timeline.polls && !Self::may_capture(&state) {",
+        replacement: "if !state.timeline.polls {",
         breaks: "to trim a deterministic pool spoils captures",
     },
     Mutant {
@@ -35,7 +35,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "end-forgets-the-lost",
         file: CLOSE,
-        original: "        unknown.extend(state.lost());\n",
+        original: "        unknown.extend(state.quarantine());\n",
         replacement: "",
         breaks: "blocks that no event stands for go back while their streams are at work",
     },
@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "end-takes-unsealed-for-done",
         file: CLOSE,
-        original: "waited.is_err() || state.order.is_unsealed(list)",
+        original: "waited.is_err() || state.timeline.is_unsealed(list)",
         replacement: "waited.is_err()",
         breaks: "what a captured stream freed goes back without an event",
     },
@@ -63,8 +63,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "kept-odd-block-counts-for-ever",
         file: SHARED,
-        original: "&& self.is_odd(layout, bytes)",
-        replacement: "&& self.is_odd(layout, bytes) && false",
+        original: "&& self.is_undersized(layout, bytes)",
+        replacement: "&& self.is_undersized(layout, bytes) && false",
         breaks: "a block smaller than its class that a graph keeps turns the caches off for good",
     },
     Mutant {
@@ -84,7 +84,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a-panic-keeps-the-claim",
         file: EXTENDING,
-        original: "                    state.give_up(claim, list);\n                    drop(state);",
+        original: "                    state.abort(extent, list);\n                    drop(state);",
         replacement: "                    drop(state);",
         breaks: "a panic of upstream leaves its place claimed for good",
     },
@@ -105,7 +105,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a-panic-keeps-the-pin",
         file: SLOW,
-        original: "self.lock().order.unpin(request.list);",
+        original: "self.lock().timeline.unpin(request.list);",
         replacement: "let _pinned = request.list;",
         breaks: "a panic of upstream keeps a stream's place for good",
     },

@@ -6,10 +6,10 @@ use super::{Mutant, ORDER, STATE};
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CAPTURE: &str = "crates/rmm-core/src/capture.rs";
-const CAPTURED: &str = "crates/rmm-adaptors/src/pool/captured.rs";
-const DEPOT: &str = "crates/rmm-adaptors/src/pool/depot.rs";
+const CAPTURED: &str = "crates/rmm-adaptors/src/pool/graphs.rs";
+const DEPOT: &str = "crates/rmm-adaptors/src/pool/transfer.rs";
 const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
-const FUSE: &str = "crates/rmm-adaptors/src/pool/heap/fuse.rs";
+const FUSE: &str = "crates/rmm-adaptors/src/pool/heap/coalesce.rs";
 const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
@@ -84,8 +84,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "end-waits-for-the-oldest-event",
         file: ORDER,
-        original: "match self.slots[list.index()].seals.back() {\n            Some(seal) => seal.event.synchronize(),",
-        replacement: "match self.slots[list.index()].seals.front() {\n            Some(seal) => seal.event.synchronize(),",
+        original: "match self.slots[list.index()].events.back() {\n            Some(seal) => seal.event.synchronize(),",
+        replacement: "match self.slots[list.index()].events.front() {\n            Some(seal) => seal.event.synchronize(),",
         breaks: "memory goes back at the pool's end while work that came later still uses it",
     },
     Mutant {
@@ -98,8 +98,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "rest-of-a-run-is-not-noted",
         file: STATE,
-        original: ".covered(list, other))?;\n        self.note_rest(list);\n        Some(node)",
-        replacement: ".covered(list, other))?;\n        \n        Some(node)",
+        original: ".visible_to(list, other))?;\n        self.note_rest(list);\n        Some(node)",
+        replacement: ".visible_to(list, other))?;\n        \n        Some(node)",
         breaks: "what is left of a run of blocks cannot be waited for, and goes back at the pool's end under work",
     },
     Mutant {
@@ -119,7 +119,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "graph-gets-only-what-is-clean",
         file: CAPTURED,
-        original: "self.clean_some(usize::MAX);",
+        original: "self.reclaim_some(usize::MAX);",
         replacement: "",
         breaks: "a captured stream is refused memory that nothing uses any more",
     },
@@ -203,8 +203,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "batch-of-a-time-that-is-over",
         file: REFILL,
-        original: "let release = (list, state.order.open(list)",
-        replacement: "let release = (list, state.order.done(list)",
+        original: "let release = (list, state.timeline.open(list)",
+        replacement: "let release = (list, state.timeline.done(list)",
         breaks: "a batch of blocks counts as freed at a time that is known to be over",
     },
     Mutant {
@@ -232,13 +232,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "rest-of-a-batch-is-lost",
         file: REFILL,
         original: "state.take_back_batch(batch);",
-        replacement: "state.depot.recycle(batch);",
+        replacement: "state.transfer.recycle(batch);",
         breaks: "blocks of a batch that do not fit into a cache are nobody's for good",
     },
     Mutant {
         name: "batch-for-a-stream-without-caches",
         file: REFILL,
-        original: "|| !state.order.is_cached(list)",
+        original: "|| !state.timeline.is_cached(list)",
         replacement: "|| false",
         breaks: "the legacy default stream gets a cache, so that nothing stands between two uses of a block",
     },
@@ -259,7 +259,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "batches-left-out-of-the-search",
         file: REFILL,
-        original: "state.empty_depot(None);",
+        original: "state.flush_transfer(None);",
         replacement: "",
         breaks: "memory in batches is refused to others",
     },
@@ -350,7 +350,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "widened-over-another-block",
         file: EXTEND,
-        original: "self.nodes.get(claim.node).after.is_some() || bytes == 0",
+        original: "self.nodes.get(extent.node).after.is_some() || bytes == 0",
         replacement: "bytes == 0",
         breaks: "a block reaches into one that was added behind it",
     },

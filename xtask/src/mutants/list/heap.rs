@@ -5,7 +5,7 @@ use super::Mutant;
 const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
 const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
 const WINDOW: &str = "crates/rmm-adaptors/src/pool/heap/window.rs";
-const FUSE: &str = "crates/rmm-adaptors/src/pool/heap/fuse.rs";
+const FUSE: &str = "crates/rmm-adaptors/src/pool/heap/coalesce.rs";
 const RUNS: &str = "crates/rmm-adaptors/src/pool/heap/runs.rs";
 const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
@@ -29,8 +29,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "merging-with-both-forgets-one-point",
         file: HEAP,
-        original: "self.absorb_after(id);\n                    point = point.max(freed);",
-        replacement: "self.absorb_after(id);\n                    point = point.min(freed);",
+        original: "self.merge_next(id);\n                    point = point.max(freed);",
+        replacement: "self.merge_next(id);\n                    point = point.min(freed);",
         breaks: "a block merged with both neighbours counts as freed when the one behind was not yet",
     },
     Mutant {
@@ -57,8 +57,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "pieces-in-use-go-back",
         file: PIECES,
-        original: "matches!(node.state, State::Free(ListId::CLEAN, _))",
-        replacement: "matches!(node.state, State::Free(..))",
+        original: "matches!(node.state, NodeState::Free(ListId::ANY_STREAM, _))",
+        replacement: "matches!(node.state, NodeState::Free(..))",
         breaks: "a piece goes back whose block is not clean",
     },
     Mutant {
@@ -71,15 +71,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "claims-what-others-use",
         file: EXTEND,
-        original: "State::Free(list, point) if usable(list, point) => part",
-        replacement: "State::Free(list, point) if usable(list, point) || point > 0 => part",
+        original: "NodeState::Free(list, point) if usable(list, point) => part",
+        replacement: "NodeState::Free(list, point) if usable(list, point) || point > 0 => part",
         breaks: "a block is extended into memory that another stream still uses",
     },
     Mutant {
         name: "rest-of-a-claim-is-clean",
         file: EXTEND,
-        original: "if self.is_clean { (ListId::CLEAN, 0) } else { used }",
-        replacement: "if self.is_clean { (ListId::CLEAN, 0) } else { (ListId::CLEAN, used.1 * 0) }",
+        original: "if self.is_idle { (ListId::ANY_STREAM, 0) } else { used }",
+        replacement: "if self.is_idle { (ListId::ANY_STREAM, 0) } else { (ListId::ANY_STREAM, used.1 * 0) }",
         breaks: "what is left of an extended block counts as never used",
     },
     Mutant {
@@ -127,8 +127,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "pieces-cleaned-without-completion",
         file: FUSE,
-        original: "list != ListId::CLEAN && point <= done(list);",
-        replacement: "list != ListId::CLEAN && (point <= done(list) || point > 0);",
+        original: "list != ListId::ANY_STREAM && point <= done(list);",
+        replacement: "list != ListId::ANY_STREAM && (point <= done(list) || point > 0);",
         breaks: "pieces that work may still use go back upstream",
     },
     Mutant {

@@ -11,7 +11,7 @@ const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
 const EVENT: &str = "crates/rmm-core/src/event.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
 const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
-const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
+const SHARED: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const TABLE: &str = "crates/rmm-sys/src/watch.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[

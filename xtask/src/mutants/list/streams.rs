@@ -15,8 +15,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "living-streams-are-forgotten",
         file: ORDER,
-        original: "Sealing::Late | Sealing::Barrier => false,\n        }\n    }\n\n    /// Goes on",
-        replacement: "Sealing::Late | Sealing::Barrier => true,\n        }\n    }\n\n    /// Goes on",
+        original: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => false,\n        }\n    }\n\n    /// Goes on",
+        replacement: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => true,\n        }\n    }\n\n    /// Goes on",
         breaks: "a stream that is captured is not looked at before the device is waited for, and blocks in its caches are nobody's",
     },
     Mutant {

@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::{OnceLock, PoisonError};
 
 use super::thread::{Id, Me, NOBODY, Thread};
+use crate::sync::backoff::spin_until;
 use crate::sync::fence::Fences;
-use crate::sync::patience::wait_until;
 use crate::sync::primitives::atomic::{AtomicU64, Ordering};
 use crate::sync::primitives::{Mutex, MutexGuard, UnsafeCell};
 
@@ -215,7 +215,7 @@ impl<'a, S, T, const N: usize> Outside<'a, S, T, N> {
             let Some(former) = *former else { continue };
             if let Some((thread, _)) = former {
                 // Acquire: what the thread did is seen.
-                wait_until(|| !thread.is_inside.load(Ordering::Acquire));
+                spin_until(|| !thread.is_inside.load(Ordering::Acquire));
             }
             // SAFETY: nobody is the user since the stores above, and this is the only one that
             // changes that. The former one has ended, or has seen so in `enter`, or was seen inside

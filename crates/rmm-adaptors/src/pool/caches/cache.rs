@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rmm_core::StreamId;
 
 use super::classes::{CLASSES, Class};
-use super::exact::Exact;
+use super::large::LargeCache;
 
 /// The most blocks that a cache holds.
 const MOST_BLOCKS: usize = 2048;
 
 /// What part of the bytes that a cache may hold a block may have whose class is exact. They do not
 /// count among these.
-const EXACT_PART: u64 = 2;
+const LARGE_PART: u64 = 2;
 
 /// Requests in vain after which blocks are added before they are asked for.
 const MANY_MISSES: u32 = 8;
@@ -41,7 +41,7 @@ pub(super) struct Cache {
     newest: [u16; CLASSES],
     entries: Vec<Entry>,
     unused: u16,
-    exact: Exact,
+    large: LargeCache,
     /// Requests since the last free that found nothing.
     misses: u32,
 }
@@ -106,7 +106,7 @@ impl Cache {
             // state.
             entries: Vec::with_capacity(MOST_BLOCKS),
             unused: NONE,
-            exact: Exact::new(),
+            large: LargeCache::new(),
             misses: 0,
         }
     }
@@ -139,8 +139,8 @@ impl Cache {
 
     #[inline]
     fn remove(&mut self, class: Class, counters: &Counters) -> Option<u64> {
-        if class.is_exact() {
-            let address = self.exact.take(class.block_size())?;
+        if class.is_large() {
+            let address = self.large.take(class.block_size())?;
             Counters::add(&counters.bytes, class.block_size().wrapping_neg());
             return Some(address);
         }
@@ -155,7 +155,7 @@ impl Cache {
     /// Whether blocks of the class should be put in before they are asked for: a thread that asks
     /// over and over and frees nothing will go on with that.
     pub(super) fn is_short(&self, class: Class) -> bool {
-        self.misses >= MANY_MISSES && !class.is_exact()
+        self.misses >= MANY_MISSES && !class.is_large()
     }
 
     /// Puts a block in that was freed, if it does not make it hold more than `most_bytes`, and
@@ -169,8 +169,8 @@ impl Cache {
         counters: &Counters,
     ) -> Put {
         self.misses = 0;
-        let put = if class.is_exact() {
-            self.put_exact(class.block_size(), address, most_bytes, counters)
+        let put = if class.is_large() {
+            self.put_large(class.block_size(), address, most_bytes, counters)
         } else if self.add(class, address, most_bytes, counters) {
             Put::Done
         } else {
@@ -183,12 +183,12 @@ impl Cache {
     }
 
     #[inline]
-    fn put_exact(&mut self, size: u64, address: u64, most_bytes: u64, counters: &Counters) -> Put {
-        if size > most_bytes / EXACT_PART {
+    fn put_large(&mut self, size: u64, address: u64, most_bytes: u64, counters: &Counters) -> Put {
+        if size > most_bytes / LARGE_PART {
             return Put::Full;
         }
         Counters::add(&counters.bytes, size);
-        let Some((size, address)) = self.exact.put(size, address) else { return Put::Done };
+        let Some((size, address)) = self.large.put(size, address) else { return Put::Done };
         Counters::add(&counters.bytes, size.wrapping_neg());
         Put::Instead(address)
     }
@@ -203,7 +203,7 @@ impl Cache {
         counters: &Counters,
     ) -> bool {
         let size = class.block_size();
-        if counters.bytes() - self.exact.bytes() + size > most_bytes {
+        if counters.bytes() - self.large.bytes() + size > most_bytes {
             return false;
         }
         let newest = &mut self.newest[class.index()];
@@ -225,8 +225,8 @@ impl Cache {
 
     /// Whether a block of the class with this address is in it.
     pub(super) fn contains(&self, class: Class, address: u64) -> bool {
-        if class.is_exact() {
-            return self.exact.contains(address);
+        if class.is_large() {
+            return self.large.contains(address);
         }
         let entry = |number: u16| self.entries.get(usize::from(number));
         let below = |number: &u16| entry(*number).map(|entry| entry.next);
@@ -236,7 +236,7 @@ impl Cache {
 
     /// Passes up to `most` blocks on: those of `class`, then those of `others`, then those of exact
     /// classes. If `class` is exact, only the oldest of these.
-    pub(super) fn spill(
+    pub(super) fn flush(
         &mut self,
         class: Class,
         others: impl Iterator<Item = Class>,
@@ -244,9 +244,9 @@ impl Cache {
         counters: &Counters,
         mut to: impl FnMut(Class, u64),
     ) {
-        let mut left = if class.is_exact() { most.min(1) } else { most };
+        let mut left = if class.is_large() { most.min(1) } else { most };
         let few_sizes = std::iter::once(class).chain(others);
-        for class in few_sizes.take_while(|class| !class.is_exact()) {
+        for class in few_sizes.take_while(|class| !class.is_large()) {
             while left > 0
                 && let Some(address) = self.remove(class, counters)
             {
@@ -255,7 +255,7 @@ impl Cache {
             }
         }
         while left > 0
-            && let Some((size, address)) = self.exact.take_oldest()
+            && let Some((size, address)) = self.large.take_oldest()
         {
             Counters::add(&counters.bytes, size.wrapping_neg());
             to(class, address);
@@ -276,9 +276,9 @@ mod tests {
         (Cache::new(rmm_core::StreamRef::legacy().id()), Counters::default())
     }
 
-    fn spill(cache: &mut Cache, counters: &Counters, class: Class, most: usize) -> Vec<u64> {
+    fn flush(cache: &mut Cache, counters: &Counters, class: Class, most: usize) -> Vec<u64> {
         let mut spilt = Vec::new();
-        cache.spill(class, Class::all(), most, counters, |_, address| spilt.push(address));
+        cache.flush(class, Class::all(), most, counters, |_, address| spilt.push(address));
         spilt
     }
 
@@ -312,7 +312,7 @@ mod tests {
         let mut put =
             |class, address| cache.put(class, address, MOST_BYTES, &counters) == Put::Done;
         assert_eq!((0..3000).filter(|&address| put(small, address)).count(), MOST_BLOCKS);
-        assert_eq!(spill(&mut cache, &counters, small, usize::MAX).len(), MOST_BLOCKS);
+        assert_eq!(flush(&mut cache, &counters, small, usize::MAX).len(), MOST_BLOCKS);
         let mut put =
             |class, address| cache.put(class, address, MOST_BYTES, &counters) == Put::Done;
         let count = (0..1000).filter(|&address| put(large, address)).count() as u64;
@@ -334,8 +334,8 @@ mod tests {
         assert_eq!(put(small, 10), Put::Full);
         assert_eq!((counters.bytes(), counters.counts().put), (12 * LARGE, 9));
         assert_eq!(cache.take(exact, &counters), Some(5));
-        assert_eq!(spill(&mut cache, &counters, exact, 2), [2], "one is enough");
-        assert_eq!(spill(&mut cache, &counters, small, usize::MAX), [9, 8, 7, 6, 3, 4]);
+        assert_eq!(flush(&mut cache, &counters, exact, 2), [2], "one is enough");
+        assert_eq!(flush(&mut cache, &counters, small, usize::MAX), [9, 8, 7, 6, 3, 4]);
         assert_eq!(counters.bytes(), 0);
     }
 
@@ -346,7 +346,7 @@ mod tests {
             assert_eq!(cache.put(small, address, MOST_BYTES, &counters), Put::Done);
             assert_eq!(cache.put(large, 10 + address, MOST_BYTES, &counters), Put::Done);
         }
-        assert_eq!(spill(&mut cache, &counters, large, 5), [13, 12, 11, 10, 3]);
+        assert_eq!(flush(&mut cache, &counters, large, 5), [13, 12, 11, 10, 3]);
         assert_eq!(counters.bytes(), 3 * SMALL);
         assert_eq!(cache.take(small, &counters), Some(2));
     }

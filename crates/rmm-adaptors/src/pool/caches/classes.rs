@@ -16,13 +16,13 @@ const STEPS: u32 = 4;
 pub(in super::super) const CLASSES: usize = of_granules(LARGEST / GRANULE) + 1;
 
 /// Stands for all larger sizes.
-const EXACT: u8 = u8::MAX;
+const LARGE_CLASS: u8 = u8::MAX;
 
 /// A size that blocks have, and its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Class {
     /// # Invariant
-    /// Below [`CLASSES`], or [`EXACT`].
+    /// Below [`CLASSES`], or [`LARGE_CLASS`].
     number: u8,
     block_size: u64,
 }
@@ -41,7 +41,7 @@ impl Class {
     pub(in super::super) const fn holding(size: u64) -> Option<Self> {
         if size > LARGEST {
             return match size.checked_next_multiple_of(GRANULE) {
-                Some(block_size) => Some(Self { number: EXACT, block_size }),
+                Some(block_size) => Some(Self { number: LARGE_CLASS, block_size }),
                 None => None,
             };
         }
@@ -57,8 +57,8 @@ impl Class {
 
     /// Whether it is one of as many as there are large sizes.
     #[inline]
-    pub(in super::super) const fn is_exact(self) -> bool {
-        self.number == EXACT
+    pub(in super::super) const fn is_large(self) -> bool {
+        self.number == LARGE_CLASS
     }
 
     /// All that there are few sizes of.
@@ -67,7 +67,7 @@ impl Class {
         numbers.map(|number| Self { number, block_size: size_of(number) })
     }
 
-    /// Its number, if it [is not exact](Self::is_exact).
+    /// Its number, if it [is not exact](Self::is_large).
     #[inline]
     pub(in super::super) const fn index(self) -> usize {
         self.number as usize
@@ -134,8 +134,8 @@ mod tests {
     #[test]
     fn large_blocks_have_their_own_size() {
         let large = holding(LARGEST + 1);
-        assert_eq!((large.is_exact(), large.block_size()), (true, LARGEST + GRANULE));
-        assert!(!holding(LARGEST).is_exact());
+        assert_eq!((large.is_large(), large.block_size()), (true, LARGEST + GRANULE));
+        assert!(!holding(LARGEST).is_large());
         assert_eq!(Class::holding(u64::MAX), None);
     }
 }

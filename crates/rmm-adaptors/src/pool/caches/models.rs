@@ -23,25 +23,25 @@ struct Pool {
 impl Pool {
     /// One whose first cache is `me`'s for the stream.
     fn with_cache(me: Me, stream: StreamId) -> Arc<Self> {
-        let caches = Caches::new(Cached::All(SIZE), Fences::of_process());
-        caches.fit(1 << 30);
+        let caches = Caches::new(CachePolicy::OneSize(SIZE), Fences::of_process());
+        caches.set_capacity_from(1 << 30);
         let pool = Self { caches, lock: Mutex::new(()), out: Unseen::default() };
         pool.claim(me, stream);
         Arc::new(pool)
     }
 
-    fn pass_on(&self, stream: StreamId, address: u64) {
+    fn flush_one(&self, stream: StreamId, address: u64) {
         self.out.lock().expect("no thread panics").push((stream, address));
     }
 
     fn claim(&self, me: Me, stream: StreamId) {
         let _locked = self.lock.lock().expect("no thread panics");
-        self.caches.claim_as(me, stream, |stream, address| self.pass_on(stream, address));
+        self.caches.make_as(me, stream, |stream, address| self.flush_one(stream, address));
     }
 
     fn drain(&self, me: Me) {
         let _locked = self.lock.lock().expect("no thread panics");
-        self.caches.drain_as(Some(me), None, |stream, address| self.pass_on(stream, address));
+        self.caches.flush_all_as(Some(me), None, |stream, address| self.flush_one(stream, address));
     }
 
     fn shrink(&self, me: Me) {
@@ -55,7 +55,7 @@ impl Pool {
             cache.put(Class::only(SIZE), address, u64::MAX, counters)
         };
         if self.caches.with_as(me, stream, put) != Some(Put::Done) {
-            self.pass_on(stream, address);
+            self.flush_one(stream, address);
         }
     }
 
@@ -63,7 +63,7 @@ impl Pool {
     fn take(&self, me: Me, stream: StreamId) {
         let take = |cache: &mut Cache, counters: &_| cache.take(Class::only(SIZE), counters);
         if let Some(address) = self.caches.with_as(me, stream, take).flatten() {
-            self.pass_on(stream, address);
+            self.flush_one(stream, address);
         }
     }
 

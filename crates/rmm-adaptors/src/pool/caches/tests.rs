@@ -11,8 +11,8 @@ use super::*;
 const SIZE: u64 = 4096;
 
 fn caches() -> Caches {
-    let caches = Caches::new(Cached::Small, Fences::of_process());
-    caches.fit(1 << 30);
+    let caches = Caches::new(CachePolicy::SizeClasses, Fences::of_process());
+    caches.set_capacity_from(1 << 30);
     caches
 }
 
@@ -26,13 +26,13 @@ fn taken(caches: &Caches, stream: StreamId, class: Class) -> Option<u64> {
 
 fn claim(caches: &Caches, stream: StreamId) -> Vec<(StreamId, u64)> {
     let mut put_out = Vec::new();
-    caches.claim(stream, |owner, address| put_out.push((owner, address)));
+    caches.make(stream, |owner, address| put_out.push((owner, address)));
     put_out
 }
 
 fn drain(caches: &Caches, stream: Option<StreamId>) -> Vec<(StreamId, u64)> {
     let mut drained = Vec::new();
-    caches.drain(stream, |owner, address| drained.push((owner, address)));
+    caches.flush_all(stream, |owner, address| drained.push((owner, address)));
     drained
 }
 
@@ -125,8 +125,8 @@ fn a_place_that_is_often_wanted_in_vain_changes_hands() {
         assert_eq!(claim(&caches, stream), []);
         assert_eq!(caches.put(stream, class(), address), Put::Done);
     }
-    let in_vain = (0..PATIENCE).find(|_| claim(&caches, third) == [(second, 2)]);
-    assert!(in_vain.is_some_and(|tries| tries > PATIENCE / 2), "{in_vain:?}");
+    let in_vain = (0..STEAL_AFTER_MISSES).find(|_| claim(&caches, third) == [(second, 2)]);
+    assert!(in_vain.is_some_and(|tries| tries > STEAL_AFTER_MISSES / 2), "{in_vain:?}");
     assert_eq!(caches.put(third, class(), 3), Put::Done);
     assert_eq!(caches.put(second, class(), 2), Put::NotHere);
     assert_eq!(caches.take(first, class()), Take::Done(1), "the other keeps its own");
@@ -156,9 +156,9 @@ fn whoever_empties_the_caches_gets_everything_and_keeps_the_counts() {
 fn nothing_is_kept_while_a_block_is_smaller_than_its_class() {
     let (caches, ids) = (caches(), ids(1));
     claim(&caches, ids[0]);
-    caches.note_odd();
+    caches.note_undersized();
     assert_eq!(caches.put(ids[0], class(), 1), Put::NotHere);
-    caches.forget_odd();
+    caches.forget_undersized();
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
 }
 
@@ -166,11 +166,11 @@ fn nothing_is_kept_while_a_block_is_smaller_than_its_class() {
 fn a_cache_holds_a_part_of_the_pool() {
     let (caches, ids) = (caches(), ids(1));
     claim(&caches, ids[0]);
-    caches.fit(2 * CACHED_PART * SIZE);
+    caches.set_capacity_from(2 * CACHED_PART * SIZE);
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
     assert_eq!(caches.put(ids[0], class(), 3), Put::Full);
-    assert_eq!(caches.spill(ids[0], class(), &mut [0; 4]), (&[2, 1][..], 2));
+    assert_eq!(caches.flush(ids[0], class(), &mut [0; 4]), (&[2, 1][..], 2));
 }
 
 #[test]

@@ -2,15 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use super::fuse::UsableRun;
-use super::nodes::{ListId, Node, NodeId, Point, SegmentId, State};
-use super::window::{Part, Window, best_window};
+use super::coalesce::UsableRun;
+use super::nodes::{ListId, Node, NodeId, NodeState, Point, SegmentId};
+use super::window::{Span, Window, best_window};
 use super::{Extension, Heap, Segment};
 
 /// A place for a block, parts of which have no memory yet. Nobody else gets any part of it.
 #[derive(Debug)]
 #[must_use = "a claim is met or dropped"]
-pub(crate) struct Claim {
+pub(crate) struct PendingExtent {
     pub(super) node: NodeId,
     pub(crate) segment: SegmentId,
     /// What has no memory: offsets and bytes, in ascending order, multiples of the page.
@@ -18,10 +18,10 @@ pub(crate) struct Claim {
     /// Whether it is the last of its segment, behind which there may be more.
     pub(crate) is_at_end: bool,
     /// Whether all free memory in it was clean, and stays so if nobody uses it.
-    is_clean: bool,
+    is_idle: bool,
 }
 
-impl Claim {
+impl PendingExtent {
     /// Bytes that have no memory.
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.missing.iter().map(|&(_, bytes)| bytes).sum()
@@ -34,7 +34,7 @@ impl Claim {
 
     /// Where what is left of it goes, if it goes to `used` where others have used it.
     fn place_of_rest(&self, used: (ListId, Point)) -> (ListId, Point) {
-        if self.is_clean { (ListId::CLEAN, 0) } else { used }
+        if self.is_idle { (ListId::ANY_STREAM, 0) } else { used }
     }
 }
 
@@ -74,17 +74,17 @@ impl Heap {
     /// takes the least memory to be added, in whole pages, of those whose free blocks `usable`
     /// accepts. Takes time in the number of segments, and of the blocks around gaps and ends and in
     /// runs that are long enough.
-    pub(crate) fn claim(
+    pub(crate) fn reserve(
         &mut self,
         size: u64,
         page: u64,
         usable: impl Fn(ListId, Point) -> bool,
-    ) -> Option<Claim> {
+    ) -> Option<PendingExtent> {
         let place = self.best_place(size, page, usable)?;
-        Some(self.take_place(place))
+        Some(self.reserve_place(place))
     }
 
-    /// The bytes that [`claim`](Self::claim) would have to add. Takes as much time.
+    /// The bytes that [`claim`](Self::extent) would have to add. Takes as much time.
     pub(crate) fn least_missing(
         &self,
         size: u64,
@@ -125,7 +125,7 @@ impl Heap {
                 let from = self.start_of_run(near, size, &usable);
                 seen = self.run_from(from, offset, size, &usable, &mut run);
                 if seen == segment.size && has_open_end {
-                    run.push(Part { offset: segment.size, size: BEYOND, is_gap: true });
+                    run.push(Span { offset: segment.size, size: BEYOND, is_gap: true });
                     seen += BEYOND;
                 }
                 if let Some(window) = best_window(&run, size, page)
@@ -153,12 +153,12 @@ impl Heap {
     }
 
     /// Whether a block may be a part of a window.
-    fn part_of(&self, id: NodeId, usable: impl Fn(ListId, Point) -> bool) -> Option<Part> {
+    fn part_of(&self, id: NodeId, usable: impl Fn(ListId, Point) -> bool) -> Option<Span> {
         let Node { offset, size, state, .. } = *self.nodes.get(id);
-        let part = |is_gap| Some(Part { offset, size, is_gap });
+        let part = |is_gap| Some(Span { offset, size, is_gap });
         match state {
-            State::Gap => part(true),
-            State::Free(list, point) if usable(list, point) => part(false),
+            NodeState::Gap => part(true),
+            NodeState::Free(list, point) if usable(list, point) => part(false),
             _ => None,
         }
     }
@@ -194,7 +194,7 @@ impl Heap {
         offset: u64,
         size: u64,
         usable: impl Fn(ListId, Point) -> bool,
-        run: &mut Vec<Part>,
+        run: &mut Vec<Span>,
     ) -> u64 {
         run.clear();
         let (mut end, mut far) = (offset, offset.saturating_add(size));
@@ -212,9 +212,9 @@ impl Heap {
     }
 
     /// Makes one block that is coming of a place.
-    fn take_place(&mut self, place: Place) -> Claim {
+    fn reserve_place(&mut self, place: Place) -> PendingExtent {
         let Place { segment, window: Window { start, end, .. }, from } = place;
-        let (mut missing, mut is_clean) = (Vec::new(), true);
+        let (mut missing, mut is_idle) = (Vec::new(), true);
         let mut claimed: Option<NodeId> = None;
         let &Segment { size, extension, .. } = self.segment(segment);
         let mut next = Some(from);
@@ -239,16 +239,16 @@ impl Heap {
                 self.gaps.insert((segment, end), rest);
                 next = Some(rest);
             }
-            if state == State::Gap {
+            if state == NodeState::Gap {
                 self.gaps.remove(&(segment, offset));
-                self.nodes.get_mut(id).state = State::Moving;
+                self.nodes.get_mut(id).state = NodeState::Detached;
                 missing.push((offset, self.nodes.get(id).size));
             } else {
                 let (list, _) = self.delist(id);
-                is_clean &= list == ListId::CLEAN;
+                is_idle &= list == ListId::ANY_STREAM;
             }
             match claimed {
-                Some(claimed) => self.absorb_after(claimed),
+                Some(claimed) => self.merge_next(claimed),
                 None => claimed = Some(id),
             }
         }
@@ -258,7 +258,7 @@ impl Heap {
             claimed = Some(self.append(segment, claimed, end - size));
         }
         let node = claimed.expect("a window is not empty");
-        Claim { node, segment, missing, is_at_end, is_clean }
+        PendingExtent { node, segment, missing, is_at_end, is_idle }
     }
 
     /// Adds bytes at a segment's end: to the claimed last block, or as a block of its own.
@@ -275,7 +275,7 @@ impl Heap {
             segment,
             offset,
             size: bytes,
-            state: State::Moving,
+            state: NodeState::Detached,
             before: Some(last),
             after: None,
             previous: None,
@@ -287,64 +287,64 @@ impl Heap {
     }
 
     /// Lets a claim at its segment's end reach further, by whole pages.
-    pub(crate) fn widen(&mut self, claim: &mut Claim, bytes: u64) {
-        // Others may have extended the segment since the claim.
-        if self.nodes.get(claim.node).after.is_some() || bytes == 0 {
+    pub(crate) fn widen(&mut self, extent: &mut PendingExtent, bytes: u64) {
+        // Others may have extended the segment since the extent.
+        if self.nodes.get(extent.node).after.is_some() || bytes == 0 {
             return;
         }
-        let entry = self.segment_mut(claim.segment);
+        let entry = self.segment_mut(extent.segment);
         let end = entry.size;
         entry.size += bytes;
-        self.nodes.get_mut(claim.node).size += bytes;
-        match claim.missing.last_mut() {
+        self.nodes.get_mut(extent.node).size += bytes;
+        match extent.missing.last_mut() {
             Some((offset, missing)) if *offset + *missing == end => *missing += bytes,
-            _ => claim.missing.push((end, bytes)),
+            _ => extent.missing.push((end, bytes)),
         }
     }
 
     /// Takes the memory of a claim for there, in these pieces, and hands out a block of `size`
     /// bytes. What is left of it goes to the list and point `rest`, if somebody has used it.
-    pub(crate) fn meet(
+    pub(crate) fn commit(
         &mut self,
-        claim: &Claim,
+        extent: &PendingExtent,
         pieces: &[(u64, u64)],
         size: u64,
         rest: (ListId, Point),
     ) -> NodeId {
-        let (into, point) = claim.place_of_rest(rest);
-        self.segment_mut(claim.segment).pieces.extend(pieces.iter().copied());
+        let (into, point) = extent.place_of_rest(rest);
+        self.segment_mut(extent.segment).pieces.extend(pieces.iter().copied());
         let smallest = pieces.iter().map(|&(_, bytes)| bytes).min().unwrap_or(u64::MAX);
         self.smallest_piece = smallest.min(self.smallest_piece);
-        self.reserved += claim.missing_bytes();
-        let Node { offset, size: whole, .. } = *self.nodes.get(claim.node);
+        self.reserved += extent.missing_bytes();
+        let Node { offset, size: whole, .. } = *self.nodes.get(extent.node);
         let is_last = |&&(start, bytes): &&(u64, u64)| start + bytes == offset + whole;
-        if let Some(&(start, _)) = claim.missing.last().filter(is_last) {
+        if let Some(&(start, _)) = extent.missing.last().filter(is_last) {
             let used = start.saturating_sub(offset).max(size);
             if used < whole {
-                let rest = self.split(claim.node, used);
-                self.insert_merged(rest, ListId::CLEAN, 0);
+                let rest = self.split(extent.node, used);
+                self.insert_coalesced(rest, ListId::ANY_STREAM, 0);
             }
         }
-        if self.nodes.get(claim.node).size > size {
-            let rest = self.split(claim.node, size);
-            self.insert_merged(rest, into, point);
+        if self.nodes.get(extent.node).size > size {
+            let rest = self.split(extent.node, size);
+            self.insert_coalesced(rest, into, point);
         }
-        self.nodes.get_mut(claim.node).state = State::Live;
-        self.live += self.nodes.get(claim.node).size;
-        claim.node
+        self.nodes.get_mut(extent.node).state = NodeState::Live;
+        self.live += self.nodes.get(extent.node).size;
+        extent.node
     }
 
     /// Gives a claim up: what has no memory is a gap again, and the rest goes to the list `into` at
     /// the point `point`, if somebody has used it.
-    pub(crate) fn give_up(&mut self, claim: Claim, into: ListId, point: Point) {
-        let (into, point) = claim.place_of_rest((into, point));
-        let mut rest = Some(claim.node);
-        for (offset, bytes) in claim.missing {
+    pub(crate) fn abort(&mut self, extent: PendingExtent, into: ListId, point: Point) {
+        let (into, point) = extent.place_of_rest((into, point));
+        let mut rest = Some(extent.node);
+        for (offset, bytes) in extent.missing {
             let id = rest.expect("what is missing lies in the claim");
             let before = offset - self.nodes.get(id).offset;
             let gap = if before > 0 {
                 let gap = self.split(id, before);
-                self.insert_merged(id, into, point);
+                self.insert_coalesced(id, into, point);
                 gap
             } else {
                 id
@@ -353,7 +353,7 @@ impl Heap {
             self.leave_gap(gap);
         }
         if let Some(id) = rest {
-            self.insert_merged(id, into, point);
+            self.insert_coalesced(id, into, point);
         }
     }
 }

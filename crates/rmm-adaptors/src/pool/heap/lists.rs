@@ -165,7 +165,7 @@ impl Lists {
     /// Puts a free block into a list.
     pub(super) fn insert(&mut self, list: ListId, nodes: &mut Nodes, id: NodeId) {
         let its = &mut self.all[list.index()];
-        if !its.is_listed && list != ListId::CLEAN {
+        if !its.is_listed && list != ListId::ANY_STREAM {
             its.is_listed = true;
             self.occupied.push(list);
         }
@@ -179,7 +179,7 @@ impl Lists {
 
     /// The lists that hold blocks, and the clean one.
     pub(super) fn with_blocks(&self) -> impl Iterator<Item = (ListId, &FreeList)> + '_ {
-        let lists = std::iter::once(ListId::CLEAN).chain(self.occupied());
+        let lists = std::iter::once(ListId::ANY_STREAM).chain(self.occupied());
         lists.map(|list| (list, &self.all[list.index()]))
     }
 
@@ -205,7 +205,7 @@ impl Lists {
 
     /// Bytes of the largest free block.
     pub(super) fn largest(&self, nodes: &Nodes) -> u64 {
-        let lists = self.occupied().chain([ListId::CLEAN]);
+        let lists = self.occupied().chain([ListId::ANY_STREAM]);
         lists.map(|list| self[list.index()].largest(nodes)).max().unwrap_or(0)
     }
 
@@ -427,7 +427,7 @@ impl FreeList {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nodes::{Node, SegmentId, State};
+    use super::super::nodes::{Node, NodeState, SegmentId};
     use super::*;
 
     const ONE: ListId = ListId(1);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     fn insert(lists: &mut Lists, nodes: &mut Nodes, list: ListId) -> NodeId {
-        let (segment, state) = (SegmentId(0), State::Free(list, 1));
+        let (segment, state) = (SegmentId(0), NodeState::Free(list, 1));
         let [before, after, previous, next] = [None; 4];
         let node = Node { segment, offset: 0, size: 256, state, before, after, previous, next };
         let id = nodes.insert(node);
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn a_pass_goes_to_lists_that_hold_blocks_and_to_none_twice() {
         let (mut lists, mut nodes) = three_lists();
-        insert(&mut lists, &mut nodes, ListId::CLEAN);
+        insert(&mut lists, &mut nodes, ListId::ANY_STREAM);
         let first = insert(&mut lists, &mut nodes, OTHER);
         insert(&mut lists, &mut nodes, ONE);
         assert_eq!(pass(&mut lists), [OTHER, ONE]);

@@ -38,7 +38,7 @@ pub(crate) struct ListId(pub(crate) u32);
 
 impl ListId {
     /// Free blocks that no work uses any more: everybody may have them.
-    pub(crate) const CLEAN: Self = Self(0);
+    pub(crate) const ANY_STREAM: Self = Self(0);
 
     pub(crate) fn index(self) -> usize {
         self.0 as usize
@@ -50,13 +50,13 @@ impl ListId {
 pub(crate) type Point = u64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum NodeState {
     Live,
     /// Without memory.
     Gap,
     /// On its way from one state to another: what is claimed stays so until memory has come for all
     /// of it.
-    Moving,
+    Detached,
     /// In this list, freed at this point.
     Free(ListId, Point),
     /// Not a block at the moment: the record waits to be used again.
@@ -73,7 +73,7 @@ pub(super) struct Node {
     pub(super) offset: u64,
     /// Bytes; a multiple of the granule.
     pub(super) size: u64,
-    pub(super) state: State,
+    pub(super) state: NodeState,
     /// The neighbours in the segment.
     pub(super) before: Option<NodeId>,
     pub(super) after: Option<NodeId>,
@@ -144,7 +144,7 @@ impl Nodes {
     pub(super) fn remove(&mut self, id: NodeId) {
         let next = self.unused.replace(id);
         let node = self.get_mut(id);
-        node.state = State::Unused;
+        node.state = NodeState::Unused;
         node.next = next;
     }
 
@@ -163,7 +163,7 @@ impl Nodes {
 
     /// Frees the host memory of unused records at the end.
     pub(super) fn shrink(&mut self) {
-        let is_used = |node: &Node| !matches!(node.state, State::Unused);
+        let is_used = |node: &Node| !matches!(node.state, NodeState::Unused);
         let used_of = |nodes: &[Node]| nodes.iter().rposition(is_used).map_or(0, |last| last + 1);
         while let Some(last) = self.further.last_mut() {
             let used = used_of(last);
@@ -181,7 +181,7 @@ impl Nodes {
         self.unused = None;
         for index in (0..self.count()).rev() {
             let id = NodeId::at(index).expect("it is the number of a record");
-            if matches!(self.get(id).state, State::Unused) {
+            if matches!(self.get(id).state, NodeState::Unused) {
                 self.get_mut(id).next = self.unused.replace(id);
             }
         }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     fn node(offset: u64) -> Node {
-        let (segment, state) = (SegmentId(0), State::Live);
+        let (segment, state) = (SegmentId(0), NodeState::Live);
         let [before, after, previous, next] = [None; 4];
         Node { segment, offset, size: 256, state, before, after, previous, next }
     }

@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use super::nodes::{ListId, Node, NodeId, SegmentId, State};
+use super::nodes::{ListId, Node, NodeId, NodeState, SegmentId};
 use super::runs::free_neighbours;
 use super::{Block, Extension, Heap};
 
@@ -55,7 +55,8 @@ impl Heap {
     /// may hold a piece and of pieces in them.
     pub(crate) fn unused_pieces(&self) -> Vec<Piece> {
         let mut unused = Vec::new();
-        for id in self.lists[ListId::CLEAN.index()].iter_from(&self.nodes, self.smallest_piece) {
+        for id in self.lists[ListId::ANY_STREAM.index()].iter_from(&self.nodes, self.smallest_piece)
+        {
             let Node { segment, offset, size, .. } = *self.nodes.get(id);
             unused.extend(
                 self.pieces_in(segment, offset, offset + size).map(|(offset, piece)| {
@@ -95,7 +96,7 @@ impl Heap {
         let Piece { segment, offset, size, near: id } = piece;
         let Some(Some(entry)) = self.segments.get(segment.index()) else { return false };
         let node = self.nodes.get(id);
-        let holds = matches!(node.state, State::Free(ListId::CLEAN, _))
+        let holds = matches!(node.state, NodeState::Free(ListId::ANY_STREAM, _))
             && node.segment == segment
             && node.offset <= offset
             && offset + size <= node.offset + node.size;
@@ -106,14 +107,14 @@ impl Heap {
         self.delist(id);
         let id = if before > 0 {
             let rest = self.split(id, before);
-            self.enlist(id, ListId::CLEAN, 0);
+            self.enlist(id, ListId::ANY_STREAM, 0);
             rest
         } else {
             id
         };
         if self.nodes.get(id).size > size {
             let rest = self.split(id, size);
-            self.enlist(rest, ListId::CLEAN, 0);
+            self.enlist(rest, ListId::ANY_STREAM, 0);
         }
         self.segment_mut(segment).pieces.remove(&offset);
         self.reserved -= size;
@@ -128,20 +129,20 @@ impl Heap {
     /// down, until nothing is left.
     pub(super) fn leave_gap(&mut self, id: NodeId) {
         let Node { segment, before, after, .. } = *self.nodes.get(id);
-        let is_gap = |heap: &Self, id: &NodeId| matches!(heap.nodes.get(*id).state, State::Gap);
+        let is_gap = |heap: &Self, id: &NodeId| matches!(heap.nodes.get(*id).state, NodeState::Gap);
         let mut id = id;
         if let Some(after) = after.filter(|after| is_gap(self, after)) {
             self.gaps.remove(&(segment, self.nodes.get(after).offset));
-            self.absorb_after(id);
+            self.merge_next(id);
         }
         if let Some(before) = before.filter(|before| is_gap(self, before)) {
             self.gaps.remove(&(segment, self.nodes.get(before).offset));
-            self.absorb_after(before);
+            self.merge_next(before);
             id = before;
         }
         let Node { offset, before, after, .. } = *self.nodes.get(id);
         if after.is_some() {
-            self.nodes.get_mut(id).state = State::Gap;
+            self.nodes.get_mut(id).state = NodeState::Gap;
             self.gaps.insert((segment, offset), id);
             return;
         }

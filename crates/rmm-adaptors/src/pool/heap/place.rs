@@ -3,18 +3,18 @@
 #![forbid(unsafe_code)]
 
 use super::Heap;
-use super::nodes::{ListId, NodeId, State};
+use super::nodes::{ListId, NodeId, NodeState};
 
 impl Heap {
-    /// Whether [`take_own_or_clean`](Self::take_own_or_clean) would take a part of a block that has
+    /// Whether [`take_own_or_idle`](Self::take_own_or_idle) would take a part of a block that has
     /// free neighbours, in whatever lists.
     pub(crate) fn would_divide(&self, list: ListId, size: u64) -> bool {
         let find =
             |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);
         let is_free = |id: Option<NodeId>| {
-            id.is_some_and(|id| matches!(self.nodes.get(id).state, State::Free(..)))
+            id.is_some_and(|id| matches!(self.nodes.get(id).state, NodeState::Free(..)))
         };
-        find(list).or_else(|| find(ListId::CLEAN)).is_some_and(|id| {
+        find(list).or_else(|| find(ListId::ANY_STREAM)).is_some_and(|id| {
             let node = self.nodes.get(id);
             node.size > size && (is_free(node.before) || is_free(node.after))
         })

@@ -23,7 +23,7 @@
 use std::collections::BTreeMap;
 
 use super::bins::{Bin, BinMap};
-use super::nodes::{NodeId, Nodes, SegmentId, State};
+use super::nodes::{NodeId, NodeState, Nodes, SegmentId};
 
 /// Neighbours that are all free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,7 +216,7 @@ pub(super) type Neighbours = (Option<NodeId>, Option<NodeId>);
 #[inline]
 pub(super) fn free_neighbours(nodes: &Nodes, id: NodeId) -> Neighbours {
     let node = nodes.get(id);
-    let is_free = |&id: &NodeId| matches!(nodes.get(id).state, State::Free(..));
+    let is_free = |&id: &NodeId| matches!(nodes.get(id).state, NodeState::Free(..));
     // The fields of a packed record are copied before they are used.
     let (before, after) = (node.before, node.after);
     (before.filter(is_free), after.filter(is_free))

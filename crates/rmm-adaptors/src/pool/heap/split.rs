@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::Heap;
-use super::nodes::{Node, NodeId, State};
+use super::nodes::{Node, NodeId, NodeState};
 
 impl Heap {
     /// Cuts a block that is in no list to `size` bytes, fewer than it has; returns the rest, which
@@ -35,7 +35,7 @@ impl Heap {
     /// `None` if there is no rest. For suballocators that hand out parts of their blocks.
     pub(in crate::pool) fn split_live(&mut self, id: NodeId, size: u64) -> Option<NodeId> {
         let Node { size: whole, state, .. } = *self.nodes.get(id);
-        let is_cut = state == State::Live && (1..whole).contains(&size);
+        let is_cut = state == NodeState::Live && (1..whole).contains(&size);
         is_cut.then(|| self.split(id, size))
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Block, Claim, GRANULE, Heap, ListId, NodeId, Piece, Point};
+use super::{Block, GRANULE, Heap, ListId, NodeId, PendingExtent, Piece, Point};
 
 mod scans;
 mod stale;
@@ -18,12 +18,12 @@ enum Op {
     Fuse { list: u32, granules: u64, covered: Point },
     RemoveUnused,
     RemovePiece { which: usize },
-    Claim { list: u32, granules: u64, more: u64, covered: Point },
+    PendingExtent { list: u32, granules: u64, more: u64, covered: Point },
     Settle { which: usize, outcome: Outcome },
 }
 
-/// A claim, and what it is for: the list, and the bytes of the block.
-type Claimed = (Claim, ListId, u64);
+/// A extent, and what it is for: the list, and the bytes of the block.
+type Claimed = (PendingExtent, ListId, u64);
 
 /// What becomes of the memory that is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -55,14 +55,14 @@ fn op(lists: u32) -> impl Strategy<Value = Op> {
         1 => Just(Op::RemoveUnused),
         2 => any::<usize>().prop_map(|which| Op::RemovePiece { which }),
         3 => (0..lists, 1u64..60, 0u64..3, 0u64..60)
-            .prop_map(|(list, granules, more, covered)| Op::Claim { list, granules, more, covered }),
+            .prop_map(|(list, granules, more, covered)| Op::PendingExtent { list, granules, more, covered }),
         3 => (any::<usize>(), outcome()).prop_map(|(which, outcome)| Op::Settle { which, outcome }),
     ]
 }
 
 /// Blocks tile the segments, sums agree, and free neighbours of one list are merged.
 fn check(heap: &Heap, live: &[(NodeId, Block)], claimed: &[Claimed]) {
-    let places: Vec<Block> = claimed.iter().map(|(claim, ..)| heap.block(claim.node)).collect();
+    let places: Vec<Block> = claimed.iter().map(|(extent, ..)| heap.block(extent.node)).collect();
     let blocks: Vec<Block> = heap.blocks().collect();
     let (mut reserved, mut live_bytes) = (0, 0);
     for (index, block) in blocks.iter().enumerate() {
@@ -90,8 +90,8 @@ fn check(heap: &Heap, live: &[(NodeId, Block)], claimed: &[Claimed]) {
         live_bytes += if block.free_in.is_none() { block.size } else { 0 };
     }
     // What is claimed is nobody's block, but parts of it may be there.
-    for (place, (claim, ..)) in places.iter().zip(claimed) {
-        reserved += place.size - claim.missing_bytes();
+    for (place, (extent, ..)) in places.iter().zip(claimed) {
+        reserved += place.size - extent.missing_bytes();
     }
     assert_eq!(reserved, heap.reserved());
     assert_eq!(reserved, heap.pieces().map(|piece| piece.size).sum::<u64>());
@@ -144,59 +144,59 @@ fn remove(heap: &mut Heap, piece: Piece) -> bool {
 }
 
 /// Claims a place.
-fn claim(
+fn reserve(
     heap: &mut Heap,
     (size, more): (u64, u64),
     usable: impl Fn(ListId, Point) -> bool,
     claimed: &[Claimed],
-) -> Option<Claim> {
+) -> Option<PendingExtent> {
     let reserved = heap.reserved();
     let least = scans::least_missing(heap, size, &usable);
     assert_eq!(heap.least_missing(size, PAGE, &usable), least);
-    let mut claim = heap.claim(size, PAGE, usable)?;
-    let missing = claim.missing_bytes();
+    let mut extent = heap.reserve(size, PAGE, usable)?;
+    let missing = extent.missing_bytes();
     assert_eq!(Some(missing), least);
     assert!(missing <= size.next_multiple_of(PAGE));
-    if claim.is_at_end {
-        heap.widen(&mut claim, more);
-        assert_eq!(claim.missing_bytes(), missing + more);
+    if extent.is_at_end {
+        heap.widen(&mut extent, more);
+        assert_eq!(extent.missing_bytes(), missing + more);
     }
     assert_eq!(heap.reserved(), reserved, "nothing has come yet");
     let others = claimed.iter().map(|(other, ..)| other);
-    let others = others.filter(|other| other.segment == claim.segment);
+    let others = others.filter(|other| other.segment == extent.segment);
     let asked: Vec<(u64, u64)> = others.flat_map(|other| other.missing.iter().copied()).collect();
-    for &(offset, bytes) in &claim.missing {
+    for &(offset, bytes) in &extent.missing {
         assert!(offset.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE) && bytes > 0);
-        let there = heap.pieces().filter(|piece| piece.segment == claim.segment);
+        let there = heap.pieces().filter(|piece| piece.segment == extent.segment);
         let there = there.map(|piece| (piece.offset, piece.size)).chain(asked.iter().copied());
         for (start, size) in there {
             assert!(start >= offset + bytes || offset >= start + size, "asked for twice");
         }
     }
-    Some(claim)
+    Some(extent)
 }
 
 /// What was asked for comes, or does not.
 fn settle(
     heap: &mut Heap,
-    (claim, list, size): Claimed,
+    (extent, list, size): Claimed,
     point: Point,
     outcome: Outcome,
 ) -> Option<NodeId> {
     let (reserved, live) = (heap.reserved(), heap.live());
-    let (segment, first) = (claim.segment, claim.missing.first().map(|&(offset, _)| offset));
+    let (segment, first) = (extent.segment, extent.missing.first().map(|&(offset, _)| offset));
     if let Outcome::Comes = outcome {
-        let pieces: Vec<(u64, u64)> = claim
+        let pieces: Vec<(u64, u64)> = extent
             .missing
             .iter()
             .flat_map(|&(offset, bytes)| (0..bytes / PAGE).map(move |n| (offset + n * PAGE, PAGE)))
             .collect();
-        let node = heap.meet(&claim, &pieces, size, (list, point));
-        assert_eq!(heap.reserved(), reserved + claim.missing_bytes());
+        let node = heap.commit(&extent, &pieces, size, (list, point));
+        assert_eq!(heap.reserved(), reserved + extent.missing_bytes());
         assert_eq!(heap.live(), live + size);
         return Some(node);
     }
-    heap.give_up(claim, list, point);
+    heap.abort(extent, list, point);
     assert_eq!((heap.reserved(), heap.live()), (reserved, live));
     if let (Outcome::IsElsewhere, Some(offset)) = (outcome, first) {
         heap.close_at(segment, offset);
@@ -212,8 +212,8 @@ fn extend(
     usable: impl Fn(ListId, Point) -> bool,
     outcome: Outcome,
 ) -> Option<NodeId> {
-    let claim = claim(heap, (size, 0), usable, &[])?;
-    settle(heap, (claim, list, size), point, outcome)
+    let extent = reserve(heap, (size, 0), usable, &[])?;
+    settle(heap, (extent, list, size), point, outcome)
 }
 
 proptest! {
@@ -245,7 +245,7 @@ proptest! {
                 }
                 Op::Take { list, granules } => heap.take(ListId(list), granules * GRANULE).map(|n| (n, granules)),
                 Op::TakeCovered { list, granules, covered } => {
-                    heap.take_covered(ListId(list), granules * GRANULE, covered).map(|n| (n, granules))
+                    heap.take_visible(ListId(list), granules * GRANULE, covered).map(|n| (n, granules))
                 }
                 Op::Free { which, list } => {
                     if !live.is_empty() {
@@ -257,7 +257,7 @@ proptest! {
                     None
                 }
                 Op::Clean { list, covered } => {
-                    heap.clean(ListId(list), covered, usize::MAX);
+                    heap.reclaim(ListId(list), covered, usize::MAX);
                     None
                 }
                 Op::CleanPieces { covered } => {
@@ -265,10 +265,10 @@ proptest! {
                     None
                 }
                 Op::Fuse { list, granules, covered } => {
-                    let usable = |its: ListId, freed| its.0 == list || its == ListId::CLEAN || freed <= covered;
+                    let usable = |its: ListId, freed| its.0 == list || its == ListId::ANY_STREAM || freed <= covered;
                     let into_point = if list == 0 { 0 } else { point };
                     let fits = scans::longest_usable_run(&heap, usable) >= granules * GRANULE;
-                    let fused = heap.fuse(granules * GRANULE, ListId(list), into_point, usable);
+                    let fused = heap.coalesce_across_streams(granules * GRANULE, ListId(list), into_point, usable);
                     assert_eq!(fused.is_some(), fits, "no run is overlooked");
                     fused.map(|n| (n, granules))
                 }
@@ -285,18 +285,18 @@ proptest! {
                     }
                     None
                 }
-                Op::Claim { list, granules, more, covered } => {
-                    let usable = |its: ListId, freed| its.0 == list || its == ListId::CLEAN || freed <= covered;
+                Op::PendingExtent { list, granules, more, covered } => {
+                    let usable = |its: ListId, freed| its.0 == list || its == ListId::ANY_STREAM || freed <= covered;
                     let (size, list) = (granules * GRANULE, ListId(list));
-                    let claim = claim(&mut heap, (size, more * PAGE), usable, &claimed);
-                    claimed.extend(claim.map(|claim| (claim, list, size)));
+                    let extent = reserve(&mut heap, (size, more * PAGE), usable, &claimed);
+                    claimed.extend(extent.map(|extent| (extent, list, size)));
                     None
                 }
                 // Other threads do as they please while one asks for what it has claimed.
                 Op::Settle { which, outcome } if !claimed.is_empty() => {
                     let claimed = claimed.swap_remove(which % claimed.len());
                     let (list, size) = (claimed.1, claimed.2);
-                    let into_point = if list == ListId::CLEAN { 0 } else { point };
+                    let into_point = if list == ListId::ANY_STREAM { 0 } else { point };
                     settle(&mut heap, claimed, into_point, outcome).map(|n| (n, size / GRANULE))
                 }
                 Op::Settle { .. } => None,
@@ -317,7 +317,7 @@ proptest! {
             heap.free(node, ListId(1), 1000);
         }
         for list in 1..4 {
-            heap.clean(ListId(list), 1000, usize::MAX);
+            heap.reclaim(ListId(list), 1000, usize::MAX);
         }
         check(&heap, &live, &[]);
         remove_all(&mut heap);
@@ -337,14 +337,14 @@ proptest! {
         let mut keep = Vec::new();
         let mut give = Vec::new();
         for size in sizes {
-            give.push(heap.take(ListId::CLEAN, size * GRANULE).unwrap());
-            keep.push(heap.take(ListId::CLEAN, GRANULE).unwrap());
+            give.push(heap.take(ListId::ANY_STREAM, size * GRANULE).unwrap());
+            keep.push(heap.take(ListId::ANY_STREAM, GRANULE).unwrap());
         }
         for node in give {
-            heap.free(node, ListId::CLEAN, 0);
+            heap.free(node, ListId::ANY_STREAM, 0);
         }
         let fits = heap.largest_free() >= wanted * GRANULE;
-        prop_assert_eq!(heap.fuse(wanted * GRANULE, ListId::CLEAN, 0, |_, _| true).is_some(), fits);
+        prop_assert_eq!(heap.coalesce_across_streams(wanted * GRANULE, ListId::ANY_STREAM, 0, |_, _| true).is_some(), fits);
     }
 }
 
@@ -354,9 +354,9 @@ fn the_best_of_a_few_is_taken() {
     for granules in [100, 40, 60, 41] {
         heap.add_segment(&[granules * GRANULE]);
     }
-    let node = heap.take(ListId::CLEAN, 41 * GRANULE).unwrap();
+    let node = heap.take(ListId::ANY_STREAM, 41 * GRANULE).unwrap();
     assert_eq!(heap.block(node).segment.index(), 3);
-    let node = heap.take(ListId::CLEAN, 41 * GRANULE).unwrap();
+    let node = heap.take(ListId::ANY_STREAM, 41 * GRANULE).unwrap();
     assert_eq!(heap.block(node).segment.index(), 2);
 }
 
@@ -365,14 +365,14 @@ fn a_block_is_not_taken_before_its_point_is_covered() {
     let mut heap = Heap::new();
     let list = heap.add_list();
     heap.add_segment(&[10 * GRANULE]);
-    let node = heap.take(ListId::CLEAN, 10 * GRANULE).unwrap();
+    let node = heap.take(ListId::ANY_STREAM, 10 * GRANULE).unwrap();
     heap.free(node, list, 7);
-    assert_eq!(heap.take_covered(list, GRANULE, 6), None);
+    assert_eq!(heap.take_visible(list, GRANULE, 6), None);
     assert_eq!(heap.fit(list, GRANULE).map(|(_, point)| point), Some(7));
-    let node = heap.take_covered(list, GRANULE, 7).unwrap();
+    let node = heap.take_visible(list, GRANULE, 7).unwrap();
     assert_eq!(heap.block(node).size, GRANULE);
     // What is left keeps its point.
-    assert_eq!(heap.take_covered(list, GRANULE, 6), None);
+    assert_eq!(heap.take_visible(list, GRANULE, 6), None);
 }
 
 #[test]
@@ -381,12 +381,13 @@ fn merged_blocks_take_the_later_point() {
         let mut heap = Heap::new();
         let list = heap.add_list();
         heap.add_segment(&[3 * GRANULE]);
-        let nodes: Vec<_> = (0..3).map(|_| heap.take(ListId::CLEAN, GRANULE).unwrap()).collect();
+        let nodes: Vec<_> =
+            (0..3).map(|_| heap.take(ListId::ANY_STREAM, GRANULE).unwrap()).collect();
         for (node, point) in order.into_iter().zip([3, 4, 5]) {
             heap.free(nodes[node], list, point);
         }
-        assert_eq!(heap.take_covered(list, 3 * GRANULE, 4), None, "{order:?}");
-        assert!(heap.take_covered(list, 3 * GRANULE, 5).is_some(), "{order:?}");
+        assert_eq!(heap.take_visible(list, 3 * GRANULE, 4), None, "{order:?}");
+        assert!(heap.take_visible(list, 3 * GRANULE, 5).is_some(), "{order:?}");
     }
 }
 
@@ -395,18 +396,18 @@ fn what_is_left_of_a_fused_run_counts_as_used_by_the_fuser() {
     let mut heap = Heap::new();
     let (mine, other) = (heap.add_list(), heap.add_list());
     heap.add_segment(&[3 * GRANULE]);
-    let nodes: Vec<_> = (0..3).map(|_| heap.take(ListId::CLEAN, GRANULE).unwrap()).collect();
+    let nodes: Vec<_> = (0..3).map(|_| heap.take(ListId::ANY_STREAM, GRANULE).unwrap()).collect();
     heap.free(nodes[0], mine, 2);
     heap.free(nodes[1], other, 9);
-    heap.free(nodes[2], ListId::CLEAN, 0);
-    assert_eq!(heap.fuse(3 * GRANULE, mine, 4, |list, _| list != other), None);
-    assert!(heap.fuse(2 * GRANULE, mine, 4, |_, _| true).is_some());
+    heap.free(nodes[2], ListId::ANY_STREAM, 0);
+    assert_eq!(heap.coalesce_across_streams(3 * GRANULE, mine, 4, |list, _| list != other), None);
+    assert!(heap.coalesce_across_streams(2 * GRANULE, mine, 4, |_, _| true).is_some());
     assert_eq!(
-        heap.take_covered(mine, GRANULE, 3),
+        heap.take_visible(mine, GRANULE, 3),
         None,
         "the rest is at the fuser's newest point"
     );
-    assert!(heap.take_covered(mine, GRANULE, 4).is_some());
+    assert!(heap.take_visible(mine, GRANULE, 4).is_some());
 }
 
 /// A heap of one segment that can be extended.
@@ -418,7 +419,7 @@ fn extendable(pages: u64) -> Heap {
 }
 
 fn grow(heap: &mut Heap, size: u64) -> Block {
-    let place = (ListId::CLEAN, 0);
+    let place = (ListId::ANY_STREAM, 0);
     let node = extend(heap, size, place, |_, _| true, Outcome::Comes).unwrap();
     heap.block(node)
 }
@@ -426,7 +427,7 @@ fn grow(heap: &mut Heap, size: u64) -> Block {
 #[test]
 fn only_what_is_missing_is_added() {
     let mut heap = extendable(4);
-    heap.take(ListId::CLEAN, PAGE + GRANULE).unwrap();
+    heap.take(ListId::ANY_STREAM, PAGE + GRANULE).unwrap();
     let block = grow(&mut heap, 4 * PAGE);
     assert_eq!((block.offset, block.size), (PAGE + GRANULE, 4 * PAGE));
     assert_eq!(heap.reserved(), 6 * PAGE);
@@ -438,14 +439,14 @@ fn gaps_are_filled_from_either_side() {
     // The free page in the middle has a gap on both sides, or below it, or above it.
     for live in [[0, 7], [0, 5], [3, 7]] {
         let mut heap = extendable(1);
-        let mut nodes = vec![heap.take(ListId::CLEAN, PAGE).unwrap()];
+        let mut nodes = vec![heap.take(ListId::ANY_STREAM, PAGE).unwrap()];
         for _ in 1..9 {
-            let place = (ListId::CLEAN, 0);
+            let place = (ListId::ANY_STREAM, 0);
             nodes.push(extend(&mut heap, PAGE, place, |_, _| true, Outcome::Comes).unwrap());
         }
         for (index, &node) in nodes.iter().enumerate() {
             if !live.contains(&index) {
-                heap.free(node, ListId::CLEAN, 0);
+                heap.free(node, ListId::ANY_STREAM, 0);
             }
         }
         // One free page stays, in the middle of the gap.
@@ -461,18 +462,18 @@ fn gaps_are_filled_from_either_side() {
 #[test]
 fn a_segment_ends_with_memory_and_goes_with_its_last_piece() {
     let mut heap = extendable(1);
-    let first = heap.take(ListId::CLEAN, PAGE).unwrap();
+    let first = heap.take(ListId::ANY_STREAM, PAGE).unwrap();
     let second = grow(&mut heap, PAGE);
     let end = grow(&mut heap, PAGE);
     assert_eq!((second.offset, end.offset), (PAGE, 2 * PAGE));
     let live: Vec<NodeId> = heap.blocks_from(first).skip(1).collect();
     for node in live {
-        heap.free(node, ListId::CLEAN, 0);
+        heap.free(node, ListId::ANY_STREAM, 0);
     }
     remove_all(&mut heap);
     assert_eq!(heap.reserved(), PAGE);
     assert_eq!(grow(&mut heap, PAGE).offset, PAGE, "the end has moved down");
-    heap.free(first, ListId::CLEAN, 0);
+    heap.free(first, ListId::ANY_STREAM, 0);
     remove_all(&mut heap);
     assert_eq!(heap.reserved(), PAGE, "the second is in use");
 }
@@ -480,11 +481,11 @@ fn a_segment_ends_with_memory_and_goes_with_its_last_piece() {
 #[test]
 fn memory_that_is_somebody_elses_is_not_asked_for_again() {
     let mut heap = extendable(1);
-    let node = heap.take(ListId::CLEAN, PAGE).unwrap();
-    let place = (ListId::CLEAN, 0);
+    let node = heap.take(ListId::ANY_STREAM, PAGE).unwrap();
+    let place = (ListId::ANY_STREAM, 0);
     assert_eq!(extend(&mut heap, PAGE, place, |_, _| true, Outcome::IsElsewhere), None);
-    assert!(heap.claim(PAGE, PAGE, |_, _| true).is_none());
-    heap.free(node, ListId::CLEAN, 0);
+    assert!(heap.reserve(PAGE, PAGE, |_, _| true).is_none());
+    heap.free(node, ListId::ANY_STREAM, 0);
     remove_all(&mut heap);
     assert_eq!(heap.reserved(), 0);
 }
@@ -493,9 +494,9 @@ fn memory_that_is_somebody_elses_is_not_asked_for_again() {
 fn what_others_may_still_use_is_no_part_of_a_claim() {
     let mut heap = extendable(1);
     let other = heap.add_list();
-    let node = heap.take(ListId::CLEAN, PAGE).unwrap();
+    let node = heap.take(ListId::ANY_STREAM, PAGE).unwrap();
     heap.free(node, other, 7);
-    let place = (ListId::CLEAN, 0);
+    let place = (ListId::ANY_STREAM, 0);
     let usable = |list, point| list != other || point <= 6;
     let node = extend(&mut heap, PAGE, place, usable, Outcome::Comes).unwrap();
     assert_eq!(heap.block(node).offset, PAGE);
@@ -505,19 +506,19 @@ fn what_others_may_still_use_is_no_part_of_a_claim() {
 fn a_widened_claim_gives_back_as_clean_only_what_is_new() {
     let mut heap = extendable(1);
     let other = heap.add_list();
-    heap.take(ListId::CLEAN, PAGE).unwrap();
-    let place = (ListId::CLEAN, 0);
+    heap.take(ListId::ANY_STREAM, PAGE).unwrap();
+    let place = (ListId::ANY_STREAM, 0);
     let [gap, used] =
         [0, 1].map(|_| extend(&mut heap, PAGE, place, |_, _| true, Outcome::Comes).unwrap());
-    heap.free(gap, ListId::CLEAN, 0);
+    heap.free(gap, ListId::ANY_STREAM, 0);
     remove_all(&mut heap);
     heap.free(used, other, 7);
     // The gap, most of the used page behind it, and a page more at the end.
     let size = PAGE + PAGE / 2;
-    let claim = claim(&mut heap, (size, PAGE), |_, _| true, &[]).unwrap();
-    assert_eq!(claim.missing, [(PAGE, PAGE), (3 * PAGE, PAGE)]);
-    settle(&mut heap, (claim, other, size), 7, Outcome::Comes).unwrap();
-    assert_eq!(heap.free_bytes(ListId::CLEAN), PAGE, "the page that is new");
+    let extent = reserve(&mut heap, (size, PAGE), |_, _| true, &[]).unwrap();
+    assert_eq!(extent.missing, [(PAGE, PAGE), (3 * PAGE, PAGE)]);
+    settle(&mut heap, (extent, other, size), 7, Outcome::Comes).unwrap();
+    assert_eq!(heap.free_bytes(ListId::ANY_STREAM), PAGE, "the page that is new");
     assert_eq!(heap.free_bytes(other), PAGE / 2, "the rest of the used page");
 }
 
@@ -526,10 +527,10 @@ fn a_piece_that_was_used_meanwhile_stays() {
     let mut heap = extendable(1);
     let other = heap.add_list();
     let piece = heap.unused_pieces()[0];
-    let node = heap.take(ListId::CLEAN, PAGE).unwrap();
+    let node = heap.take(ListId::ANY_STREAM, PAGE).unwrap();
     assert!(!remove(&mut heap, piece), "it is live");
     heap.free(node, other, 7);
     assert!(!remove(&mut heap, piece), "work may still use it");
-    heap.clean(other, 7, usize::MAX);
+    heap.reclaim(other, 7, usize::MAX);
     assert!(remove(&mut heap, piece));
 }

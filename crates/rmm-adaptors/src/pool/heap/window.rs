@@ -4,14 +4,14 @@
 
 /// A free block or a gap in a run of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct Span {
     pub(super) offset: u64,
     /// Bytes; those of a gap are whole pages.
     pub(super) size: u64,
     pub(super) is_gap: bool,
 }
 
-impl Part {
+impl Span {
     /// How much of it a window takes that still needs `needed` bytes: a free block with all of it,
     /// of a gap whole pages.
     fn taken(&self, needed: u64, page: u64) -> u64 {
@@ -43,7 +43,7 @@ struct Slice {
 
 impl Slice {
     /// Adds the part behind it.
-    fn push(&mut self, run: &[Part]) {
+    fn push(&mut self, run: &[Span]) {
         let part = &run[self.last];
         self.last += 1;
         self.bytes += part.size;
@@ -51,7 +51,7 @@ impl Slice {
     }
 
     /// Removes its first part.
-    fn pop(&mut self, run: &[Part]) {
+    fn pop(&mut self, run: &[Span]) {
         let part = &run[self.first];
         self.first += 1;
         self.bytes -= part.size;
@@ -65,7 +65,7 @@ impl Slice {
 ///
 /// A best window starts where a part starts, or ends where a free block ends. For either kind, the
 /// other border moves up as this one does. So takes time in the number of parts.
-pub(super) fn best_window(run: &[Part], size: u64, page: u64) -> Option<Window> {
+pub(super) fn best_window(run: &[Span], size: u64, page: u64) -> Option<Window> {
     let mut best: Option<Window> = None;
     let mut consider = |window: Window| {
         if best.is_none_or(|best| window.missing < best.missing) {
@@ -120,7 +120,7 @@ mod tests {
     const PAGE: u64 = 8;
 
     /// Tries every window: from each part upwards, and from each free block downwards.
-    fn best_of_all(run: &[Part], size: u64) -> Option<Window> {
+    fn best_of_all(run: &[Span], size: u64) -> Option<Window> {
         let mut windows = Vec::new();
         for (index, part) in run.iter().enumerate() {
             let (mut covered, mut missing) = (0, 0);
@@ -149,11 +149,11 @@ mod tests {
         windows.into_iter().min_by_key(|window| window.missing)
     }
 
-    fn run(parts: &[(u64, bool)]) -> Vec<Part> {
+    fn run(parts: &[(u64, bool)]) -> Vec<Span> {
         let mut offset = 0;
         let mut run = Vec::new();
         for &(size, is_gap) in parts {
-            run.push(Part { offset, size, is_gap });
+            run.push(Span { offset, size, is_gap });
             offset += size;
         }
         run

@@ -10,7 +10,7 @@ use rmm_core::{CudaStream, DevicePtr, Error, SyncResource, current_driver};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
 
-use super::super::shared::Shared;
+use super::super::core::PoolCore;
 use super::super::{GrowthPolicy, PoolMemoryResource};
 
 const SMALL: usize = 256;
@@ -42,7 +42,7 @@ struct Turns {
 struct InTurns {
     turns: Mutex<Turns>,
     changed: Condvar,
-    pool: OnceLock<Arc<Shared>>,
+    pool: OnceLock<Arc<PoolCore>>,
 }
 
 impl InTurns {

@@ -1,6 +1,6 @@
 //! What the indices of a heap have to agree with: scans of all blocks.
 
-use super::super::nodes::{Node, State};
+use super::super::nodes::{Node, NodeState};
 use super::super::{Extension, Heap, ListId, NodeId, Point, Segment, SegmentId};
 use super::PAGE;
 
@@ -35,7 +35,7 @@ fn bytes(run: &[(NodeId, Node)]) -> u64 {
 /// The bytes of the longest run of blocks that may be used.
 pub(super) fn longest_usable_run(heap: &Heap, usable: impl Fn(ListId, Point) -> bool) -> u64 {
     let is_usable = |node: &Node| match node.state {
-        State::Free(list, point) => usable(list, point),
+        NodeState::Free(list, point) => usable(list, point),
         _ => false,
     };
     runs(heap, is_usable).iter().map(|run| bytes(run)).max().unwrap_or(0)
@@ -55,8 +55,10 @@ pub(super) fn least_missing(
             .map(|id| {
                 let node = heap.nodes.get(id);
                 match node.state {
-                    State::Gap => Some((node.size, false)),
-                    State::Free(list, point) => usable(list, point).then_some((node.size, true)),
+                    NodeState::Gap => Some((node.size, false)),
+                    NodeState::Free(list, point) => {
+                        usable(list, point).then_some((node.size, true))
+                    }
                     _ => None,
                 }
             })
@@ -91,7 +93,7 @@ pub(super) fn least_missing(
 
 /// The indices have what the scans find.
 pub(super) fn check(heap: &Heap) {
-    let is_free = |node: &Node| matches!(node.state, State::Free(..));
+    let is_free = |node: &Node| matches!(node.state, NodeState::Free(..));
     let free = runs(heap, is_free);
     let of_several: Vec<(u64, NodeId)> =
         free.iter().filter(|run| run.len() > 1).map(|run| (bytes(run), run[0].0)).collect();
@@ -102,7 +104,7 @@ pub(super) fn check(heap: &Heap) {
     for size in [1, 8, 40, 100].map(|granules| granules * super::GRANULE) {
         assert_eq!(heap.has_free_run(size), heap.longest_free_run() >= size, "{size}");
     }
-    let gaps: Vec<NodeId> = runs(heap, |node| matches!(node.state, State::Gap))
+    let gaps: Vec<NodeId> = runs(heap, |node| matches!(node.state, NodeState::Gap))
         .into_iter()
         .flatten()
         .map(|(id, _)| id)
@@ -113,7 +115,7 @@ pub(super) fn check(heap: &Heap) {
     }
     for (id, list) in heap.lists.with_blocks() {
         for node in list.iter(&heap.nodes).map(|id| heap.nodes.get(id)) {
-            assert!(matches!(node.state, State::Free(its, _) if its == id));
+            assert!(matches!(node.state, NodeState::Free(its, _) if its == id));
             assert!(list.oldest() <= node.point(), "a block is older than the list");
             assert!(list.largest_bound() >= node.size);
         }
@@ -130,15 +132,15 @@ pub(super) fn check_pieces(heap: &mut Heap, covered: Point) {
     };
     let in_use = |heap: &Heap| -> u64 {
         let is_in_use =
-            |node: &Node| matches!(node.state, State::Free(..)) && node.point() > covered;
+            |node: &Node| matches!(node.state, NodeState::Free(..)) && node.point() > covered;
         runs(heap, is_in_use).iter().map(|run| bytes(run)).sum()
     };
     let still = in_use(heap);
-    heap.clean_pieces(|_| covered);
+    heap.reclaim_pieces(|_| covered);
     assert_eq!(in_use(heap), still, "what may be in use is not clean");
     let before = unused(heap);
     for list in 1..heap.lists.len() {
-        heap.clean(ListId(u32::try_from(list).unwrap()), covered, usize::MAX);
+        heap.reclaim(ListId(u32::try_from(list).unwrap()), covered, usize::MAX);
     }
     assert_eq!(unused(heap), before, "a piece was not cleaned");
 }

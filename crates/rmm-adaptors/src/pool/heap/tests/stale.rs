@@ -5,7 +5,7 @@ use super::{GRANULE, Heap, ListId, NodeId, PAGE, check, extend, extendable, grow
 use crate::pool::heap::nodes::Node;
 
 fn take(heap: &mut Heap, size: u64) -> NodeId {
-    heap.take(ListId::CLEAN, size).expect("there is memory")
+    heap.take(ListId::ANY_STREAM, size).expect("there is memory")
 }
 
 #[test]
@@ -13,13 +13,13 @@ fn a_piece_whose_record_is_of_another_segment_stays() {
     let mut heap = Heap::new();
     heap.add_segment(&[PAGE, PAGE]);
     let (first, second) = (take(&mut heap, PAGE), take(&mut heap, PAGE));
-    heap.free(second, ListId::CLEAN, 0);
+    heap.free(second, ListId::ANY_STREAM, 0);
     let found = heap.unused_pieces();
     assert_eq!(found.len(), 1);
     // The second block's record goes to the next segment, which is as unused, and longer.
     let second = take(&mut heap, PAGE);
-    heap.free(first, ListId::CLEAN, 0);
-    heap.free(second, ListId::CLEAN, 0);
+    heap.free(first, ListId::ANY_STREAM, 0);
+    heap.free(second, ListId::ANY_STREAM, 0);
     let block = take(&mut heap, 2 * PAGE);
     heap.add_segment(&[2 * PAGE]);
     assert_eq!(heap.remove_pieces(found), [], "it is in use");
@@ -35,9 +35,9 @@ fn a_piece_in_whose_place_there_are_others_stays() {
     let found = heap.unused_pieces();
     assert_eq!(heap.remove_pieces(found.clone()).len(), 1);
     // It comes back page by page.
-    let place = (ListId::CLEAN, 0);
+    let place = (ListId::ANY_STREAM, 0);
     let again = extend(&mut heap, 2 * PAGE, place, |_, _| true, super::Outcome::Comes);
-    heap.free(again.expect("memory comes"), ListId::CLEAN, 0);
+    heap.free(again.expect("memory comes"), ListId::ANY_STREAM, 0);
     assert_eq!(heap.remove_pieces(found), [], "two came, of which each goes back by itself");
     remove_all(&mut heap);
     assert_eq!(heap.reserved(), PAGE);
@@ -47,11 +47,11 @@ fn a_piece_in_whose_place_there_are_others_stays() {
 fn an_end_that_moves_down_can_be_extended_again() {
     let mut heap = extendable(1);
     take(&mut heap, PAGE);
-    let place = (ListId::CLEAN, 0);
+    let place = (ListId::ANY_STREAM, 0);
     let last = extend(&mut heap, PAGE, place, |_, _| true, super::Outcome::Comes);
     let refused = extend(&mut heap, PAGE, place, |_, _| true, super::Outcome::IsElsewhere);
     assert_eq!(refused, None);
-    heap.free(last.expect("memory comes"), ListId::CLEAN, 0);
+    heap.free(last.expect("memory comes"), ListId::ANY_STREAM, 0);
     remove_all(&mut heap);
     assert_eq!(grow(&mut heap, PAGE).offset, PAGE, "there was memory before");
 }
@@ -62,21 +62,21 @@ fn an_end_within_a_page_is_not_extended() {
     let segment = heap.add_segment(&[PAGE + GRANULE]);
     heap.make_extendable(segment);
     take(&mut heap, PAGE + GRANULE);
-    assert!(heap.claim(PAGE, PAGE, |_, _| true).is_none());
+    assert!(heap.reserve(PAGE, PAGE, |_, _| true).is_none());
 }
 
 #[test]
 fn a_claim_behind_which_there_is_another_is_not_widened() {
     let mut heap = extendable(1);
     take(&mut heap, PAGE);
-    let mut first = heap.claim(PAGE, PAGE, |_, _| true).expect("the end");
-    let second = heap.claim(PAGE, PAGE, |_, _| true).expect("the end behind it");
+    let mut first = heap.reserve(PAGE, PAGE, |_, _| true).expect("the end");
+    let second = heap.reserve(PAGE, PAGE, |_, _| true).expect("the end behind it");
     heap.widen(&mut first, PAGE);
     assert_eq!(
         (&first.missing[..], &second.missing[..]),
         (&[(PAGE, PAGE)][..], &[(2 * PAGE, PAGE)][..])
     );
-    let claimed = [(first, ListId::CLEAN, PAGE), (second, ListId::CLEAN, PAGE)];
+    let claimed = [(first, ListId::ANY_STREAM, PAGE), (second, ListId::ANY_STREAM, PAGE)];
     check(&heap, &[], &claimed);
 }
 
@@ -89,9 +89,9 @@ fn what_a_bounded_pass_did_not_come_to_is_cleaned_later() {
     for (node, point) in [(nodes[0], 1), (nodes[2], 2), (nodes[4], 9)] {
         heap.free(node, list, point);
     }
-    assert_eq!(heap.clean(list, 2, 1), 1, "that of point 9, which comes first");
-    heap.clean(list, 2, usize::MAX);
-    assert_eq!(heap.free_bytes(ListId::CLEAN), 2 * GRANULE);
+    assert_eq!(heap.reclaim(list, 2, 1), 1, "that of point 9, which comes first");
+    heap.reclaim(list, 2, usize::MAX);
+    assert_eq!(heap.free_bytes(ListId::ANY_STREAM), 2 * GRANULE);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn records_that_are_freed_are_not_used_again() {
     heap.add_segment(&[8 * GRANULE]);
     let fill = |heap: &mut Heap| -> Vec<NodeId> { (0..8).map(|_| take(heap, GRANULE)).collect() };
     for node in fill(&mut heap) {
-        heap.free(node, ListId::CLEAN, 0);
+        heap.free(node, ListId::ANY_STREAM, 0);
     }
     heap.shrink_to(1);
     assert!(heap.nodes.bookkeeping_bytes() < 8 * size_of::<Node>() as u64);

@@ -13,14 +13,14 @@ struct Block {
 }
 
 #[derive(Debug)]
-pub(super) struct Exact {
+pub(super) struct LargeCache {
     /// The newest first.
     blocks: [Block; MOST],
     count: usize,
     bytes: u64,
 }
 
-impl Exact {
+impl LargeCache {
     pub(super) fn new() -> Self {
         Self { blocks: [Block { size: 0, address: 0 }; MOST], count: 0, bytes: 0 }
     }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_newest_of_a_size_comes_first_and_the_oldest_leaves() {
-        let mut exact = Exact::new();
+        let mut exact = LargeCache::new();
         for (size, address) in [(10, 1), (20, 2), (10, 3), (30, 4)] {
             assert_eq!(exact.put(size, address), None);
         }

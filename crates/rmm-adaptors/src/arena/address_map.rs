@@ -16,14 +16,14 @@ struct Entry<T> {
 
 /// Pieces by their starts. No two overlap.
 #[derive(Debug)]
-pub(super) struct Directory<T> {
+pub(super) struct AddressMap<T> {
     pieces: BTreeMap<u64, Entry<T>>,
 }
 
 /// A piece: from its start to its end.
 pub(super) type Piece = (u64, u64);
 
-impl<T: Clone> Directory<T> {
+impl<T: Clone> AddressMap<T> {
     pub(super) fn new() -> Self {
         Self { pieces: BTreeMap::new() }
     }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_out_is_nobodys() {
-        let mut directory = Directory::new();
+        let mut directory = AddressMap::new();
         directory.add(100, 50, 'a');
         directory.add(150, 50, 'b');
         assert_eq!(directory.owner(99), None);
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_was_cut_off_may_be_part_of_another_piece() {
-        let mut directory = Directory::new();
+        let mut directory = AddressMap::new();
         directory.add(100, 50, 'a');
         assert_eq!(directory.cut(130, 20), Some((100, 150)));
         directory.add(130, 50, 'b');

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::lists::FreeList;
-use super::nodes::{ListId, Node, NodeId, Point, State};
+use super::nodes::{ListId, Node, NodeId, NodeState, Point};
 use super::runs::{Run, Start, free_neighbours};
 use super::{Heap, Segment};
 
@@ -49,14 +49,14 @@ impl Heap {
             let first = (*next)?;
             let Node { segment, offset, state, after, .. } = *self.nodes.get(first);
             *next = after;
-            if !matches!(state, State::Free(..)) {
+            if !matches!(state, NodeState::Free(..)) {
                 continue;
             }
             let mut end = None;
             while let Some(id) = *next {
                 let Node { offset, size, state, after, .. } = *self.nodes.get(id);
                 *next = after;
-                if !matches!(state, State::Free(..)) {
+                if !matches!(state, NodeState::Free(..)) {
                     break;
                 }
                 end = Some(offset + size);
@@ -88,7 +88,7 @@ impl Heap {
     ///
     /// If `usable` accepts a point of a list it accepts all earlier ones. Takes time in the number
     /// of the blocks that are large enough and of those in runs that are long enough.
-    pub(in crate::pool) fn fuse(
+    pub(in crate::pool) fn coalesce_across_streams(
         &mut self,
         size: u64,
         into: ListId,
@@ -104,9 +104,9 @@ impl Heap {
         while self.nodes.get(first).size < bytes {
             let after = self.nodes.get(first).after;
             self.delist(after.expect("a run has blocks up to its end"));
-            self.absorb_after(first);
+            self.merge_next(first);
         }
-        let fused = self.insert_merged(first, into, point);
+        let fused = self.insert_coalesced(first, into, point);
         Some(self.make_live(fused, size))
     }
 
@@ -142,7 +142,7 @@ impl Heap {
             let mut usable_run: Option<UsableRun> = None;
             for id in self.blocks_from(run.first) {
                 let Node { state, size: bytes, .. } = *self.nodes.get(id);
-                let State::Free(list, freed) = state else { break };
+                let NodeState::Free(list, freed) = state else { break };
                 if usable(list, freed) {
                     usable_run.get_or_insert(UsableRun { first: id, bytes: 0 }).bytes += bytes;
                 } else {
@@ -157,12 +157,13 @@ impl Heap {
     /// Moves the blocks to the clean list that were freed no later than `done` says for their list
     /// and on which it depends whether a whole piece is clean: those that could hold one, and those
     /// of runs that could.
-    pub(in crate::pool) fn clean_pieces(&mut self, done: impl Fn(ListId) -> Point) {
+    pub(in crate::pool) fn reclaim_pieces(&mut self, done: impl Fn(ListId) -> Point) {
         let least = self.smallest_piece;
-        let is_done = |list: ListId, point: Point| list != ListId::CLEAN && point <= done(list);
+        let is_done =
+            |list: ListId, point: Point| list != ListId::ANY_STREAM && point <= done(list);
         let mut ids: Vec<NodeId> = Vec::new();
         for (index, list) in self.lists.with_blocks() {
-            if index != ListId::CLEAN && list.oldest() <= done(index) {
+            if index != ListId::ANY_STREAM && list.oldest() <= done(index) {
                 // Those in runs come below.
                 ids.extend(list.iter_from(&self.nodes, least).filter(|&id| {
                     let node = self.nodes.get(id);
@@ -173,7 +174,7 @@ impl Heap {
         }
         for (_, run) in self.runs_at_least(least) {
             for id in self.blocks_from(run.first) {
-                let State::Free(list, point) = self.nodes.get(id).state else { break };
+                let NodeState::Free(list, point) = self.nodes.get(id).state else { break };
                 if is_done(list, point) {
                     ids.push(id);
                 }
@@ -181,7 +182,7 @@ impl Heap {
         }
         for id in ids {
             self.delist(id);
-            self.insert_merged(id, ListId::CLEAN, 0);
+            self.insert_coalesced(id, ListId::ANY_STREAM, 0);
         }
     }
 }

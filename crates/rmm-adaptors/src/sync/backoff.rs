@@ -16,7 +16,7 @@ use super::primitives::yield_now;
     not(rmm_loom),
     expect(clippy::disallowed_methods, reason = "the other thread leaves without telling anybody")
 )]
-pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
+pub(crate) fn spin_until(is_so: impl Fn() -> bool) {
     #[cfg(not(rmm_loom))]
     let mut looks = 0;
     while !is_so() {

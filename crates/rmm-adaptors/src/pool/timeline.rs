@@ -4,7 +4,7 @@
 //! Every free gets a *release point* (q, n): the stream it was freed on and that stream's count at
 //! the time. A free block may go to stream s if and only if `q == s`, or work up to n is known to
 //! be complete on q (`done`), or s is already ordered after n on q (the `frontier` of s).
-//! [`Order::covered`] is this predicate, and the safety of the pool.
+//! [`Timeline::visible_to`] is this predicate, and the safety of the pool.
 //!
 //! A stream's count moves on when it is *sealed*: an event is recorded, which stands for every
 //! point up to the count. It is recorded when somebody wants to know, which may be long after the
@@ -31,26 +31,26 @@ const SEAL_FREES: u32 = 64;
 const SEAL_BYTES: u64 = 64 << 20;
 /// Seals of a stream that are kept apart. When the device lags behind, further ones join the
 /// newest.
-const SEALS: usize = 32;
+const MAX_EVENTS: usize = 32;
 
 /// How a stream can be sealed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sealing {
+pub(super) enum RecordPolicy {
     /// At any time, until it retires. So it is done late.
-    Late,
+    OnDemand,
     /// At any time, but it is done at every free: the legacy default stream orders others by the
     /// work that is put on it, so that an allocation there must not be all that stands between two
     /// of them.
-    Barrier,
+    EveryFreeFenced,
     /// Only during a call that was given the stream. So it is done at every free.
-    AtFree,
+    EveryFree,
     /// No more: it has retired.
-    Never,
+    Retired,
 }
 
 /// An event that stands for all points of a stream up to `covers`.
 #[derive(Debug)]
-struct Seal {
+struct RecordedEvent {
     event: CudaEvent,
     covers: Point,
     /// What the stream was ordered after when the event was recorded: whoever waits for the event
@@ -63,14 +63,14 @@ struct Seal {
 struct Slot {
     stream: Option<StreamId>,
     /// # Invariant
-    /// A stream that exists for as long as `sealing` is [`Sealing::Late`] or [`Sealing::Barrier`]:
+    /// A stream that exists for as long as `policy` is [`RecordPolicy::OnDemand`] or [`RecordPolicy::EveryFreeFenced`]:
     /// its retirement, which comes before its end, changes that.
     handle: CuStream,
     /// Whether the stream is done with all that it is ordered after when it is found idle.
     idle_tells: bool,
     /// Requests under way whose list this is: it must not become another stream's meanwhile.
     pins: u32,
-    sealing: Sealing,
+    policy: RecordPolicy,
     /// Whether it is no stream's.
     ///
     /// # Invariant
@@ -83,7 +83,7 @@ struct Slot {
     unsealed_frees: u32,
     unsealed_bytes: u64,
     /// Oldest first.
-    seals: VecDeque<Seal>,
+    events: VecDeque<RecordedEvent>,
     frontier: Frontier,
 }
 
@@ -97,7 +97,7 @@ struct Known {
 
 /// What the pool asked of the driver for the sake of order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OrderCounts {
+pub(super) struct DriverCalls {
     pub(super) records: u64,
     pub(super) queries: u64,
     pub(super) waits: u64,
@@ -105,7 +105,7 @@ pub(super) struct OrderCounts {
 
 /// The streams of a pool.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct Timeline {
     /// Index: a list's number. The first stands for the clean list and is no stream's.
     slots: Vec<Slot>,
     of_stream: HashMap<StreamId, Known, BuildIdHasher>,
@@ -118,60 +118,65 @@ pub(super) struct Order {
     first_open: Point,
     /// The slot that is looked at next for whether its stream is gone.
     next_swept: usize,
-    spare_seals: Vec<Seal>,
-    pub(super) counts: OrderCounts,
+    spare_events: Vec<RecordedEvent>,
+    pub(super) counts: DriverCalls,
     /// Whether the driver is asked what is done. Where it is not, only waits tell.
     pub(super) polls: bool,
 }
 
 impl Slot {
-    fn new(stream: Option<StreamId>, handle: CuStream, sealing: Sealing, idle_tells: bool) -> Self {
+    fn new(
+        stream: Option<StreamId>,
+        handle: CuStream,
+        policy: RecordPolicy,
+        idle_tells: bool,
+    ) -> Self {
         Self {
             stream,
             handle,
             idle_tells,
             pins: 0,
-            sealing,
+            policy,
             is_spare: false,
             open: 1,
             done: 0,
             unsealed_frees: 0,
             unsealed_bytes: 0,
-            seals: VecDeque::new(),
+            events: VecDeque::new(),
             frontier: Frontier::default(),
         }
     }
 }
 
-impl Order {
+impl Timeline {
     pub(super) fn new() -> Self {
         Self {
-            slots: vec![Slot::new(None, CuStream::NULL, Sealing::Never, false)],
+            slots: vec![Slot::new(None, CuStream::NULL, RecordPolicy::Retired, false)],
             of_stream: HashMap::default(),
             last: None,
             spare_slots: BinaryHeap::new(),
             first_open: 1,
             next_swept: 0,
-            spare_seals: Vec::new(),
-            counts: OrderCounts::default(),
+            spare_events: Vec::new(),
+            counts: DriverCalls::default(),
             polls: true,
         }
     }
 
     /// Host bytes of the books.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        let seals = |seals: &mut dyn Iterator<Item = &Seal>| -> usize {
+        let seals = |seals: &mut dyn Iterator<Item = &RecordedEvent>| -> usize {
             seals.map(|seal| seal.frontier.bookkeeping_bytes()).sum()
         };
         let slot = |slot: &Slot| {
-            let queue = slot.seals.capacity() * size_of::<Seal>();
-            queue + seals(&mut slot.seals.iter()) + slot.frontier.bookkeeping_bytes()
+            let queue = slot.events.capacity() * size_of::<RecordedEvent>();
+            queue + seals(&mut slot.events.iter()) + slot.frontier.bookkeeping_bytes()
         };
         let slots: usize = self.slots.iter().map(slot).sum();
         let slots = slots + self.slots.capacity() * size_of::<Slot>();
         let spare = self.spare_slots.capacity() * size_of::<u32>()
-            + self.spare_seals.capacity() * size_of::<Seal>()
-            + seals(&mut self.spare_seals.iter());
+            + self.spare_events.capacity() * size_of::<RecordedEvent>()
+            + seals(&mut self.spare_events.iter());
         // Seven of eight places are used at most, and each has a byte of its own.
         let places = self.of_stream.capacity().div_ceil(7) * 8;
         (slots + spare + places * (size_of::<(StreamId, Known)>() + 1)) as u64
@@ -196,16 +201,16 @@ impl Order {
         &mut self,
         stream: StreamId,
         handle: CuStream,
-        sealing: Sealing,
+        policy: RecordPolicy,
         idle_tells: bool,
     ) -> (ListId, bool) {
-        let slot = Slot::new(Some(stream), handle, sealing, idle_tells);
+        let slot = Slot::new(Some(stream), handle, policy, idle_tells);
         let (list, is_new) = if let Some(Reverse(number)) = self.spare_slots.pop() {
             let spare = &mut self.slots[number as usize];
             // Points go on from where they were: nobody's frontier reaches beyond them.
-            let (open, seals) = (spare.open, std::mem::take(&mut spare.seals));
+            let (open, events) = (spare.open, std::mem::take(&mut spare.events));
             let frontier = std::mem::take(&mut spare.frontier);
-            *spare = Slot { open, done: open - 1, seals, frontier, ..slot };
+            *spare = Slot { open, done: open - 1, events, frontier, ..slot };
             (ListId(number), false)
         } else {
             (self.push(slot), true)
@@ -230,8 +235,8 @@ impl Order {
 
     /// The latest point of list `q` whose blocks may be handed to the owner of list `s`: the rule
     /// of the pool.
-    pub(super) fn covered(&self, s: ListId, q: ListId) -> Point {
-        if q == s || q == ListId::CLEAN {
+    pub(super) fn visible_to(&self, s: ListId, q: ListId) -> Point {
+        if q == s || q == ListId::ANY_STREAM {
             return Point::MAX;
         }
         let frontier = self.slots[s.index()].frontier.point(q);
@@ -252,7 +257,8 @@ impl Order {
     /// [`retire`](Self::retire) is called for it.
     pub(super) fn late_handle(&self, list: ListId) -> Option<CuStream> {
         let slot = &self.slots[list.index()];
-        matches!(slot.sealing, Sealing::Late | Sealing::Barrier).then_some(slot.handle)
+        matches!(slot.policy, RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced)
+            .then_some(slot.handle)
     }
 
     /// Whether all that was freed on the list is done when its stream is found idle.
@@ -275,20 +281,20 @@ impl Order {
 
     /// Whether work has to be put on the list's stream before memory that is freed there is used
     /// again.
-    pub(super) fn is_barrier(&self, list: ListId) -> bool {
-        self.slots[list.index()].sealing == Sealing::Barrier
+    pub(super) fn needs_fence(&self, list: ListId) -> bool {
+        self.slots[list.index()].policy == RecordPolicy::EveryFreeFenced
     }
 
     /// Whether threads may keep blocks of the list at hand: its stream can be marked by others
     /// later, and nothing has to be put on it before they are used again.
     pub(super) fn is_cached(&self, list: ListId) -> bool {
-        self.slots[list.index()].sealing == Sealing::Late
+        self.slots[list.index()].policy == RecordPolicy::OnDemand
     }
 
     /// A list for blocks that no event can stand for: they are done once the whole device was
     /// waited for.
-    pub(super) fn add_lost(&mut self) -> ListId {
-        self.push(Slot { pins: 1, ..Slot::new(None, CuStream::NULL, Sealing::Never, false) })
+    pub(super) fn add_quarantine(&mut self) -> ListId {
+        self.push(Slot { pins: 1, ..Slot::new(None, CuStream::NULL, RecordPolicy::Retired, false) })
     }
 
     /// How many slots are streams', or were and still have to be kept.
@@ -300,9 +306,9 @@ impl Order {
     /// slots while they live: threads may have blocks of them in their caches, and the pool looks
     /// whether they are captured before it waits for the device.
     pub(super) fn may_be_gone(&self, list: ListId) -> bool {
-        match self.slots[list.index()].sealing {
-            Sealing::Never | Sealing::AtFree => true,
-            Sealing::Late | Sealing::Barrier => false,
+        match self.slots[list.index()].policy {
+            RecordPolicy::Retired | RecordPolicy::EveryFree => true,
+            RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => false,
         }
     }
 
@@ -327,7 +333,7 @@ impl Order {
 
     /// Whether there is an event that covers everything freed on the list up to `point`.
     pub(super) fn is_sealed_up_to(&self, list: ListId, point: Point) -> bool {
-        self.slots[list.index()].seals.back().is_some_and(|seal| seal.covers >= point)
+        self.slots[list.index()].events.back().is_some_and(|seal| seal.covers >= point)
     }
 
     /// The list's stream; `None` once it has retired.
@@ -353,13 +359,13 @@ impl Order {
         let slot = &mut self.slots[list.index()];
         slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
         slot.unsealed_bytes = slot.unsealed_bytes.saturating_add(bytes);
-        match slot.sealing {
-            Sealing::AtFree => true,
-            Sealing::Late | Sealing::Barrier => {
+        match slot.policy {
+            RecordPolicy::EveryFree => true,
+            RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => {
                 // With one stream alone nobody will ever ask.
                 !alone && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes >= SEAL_BYTES)
             }
-            Sealing::Never => false,
+            RecordPolicy::Retired => false,
         }
     }
 
@@ -376,11 +382,13 @@ impl Order {
         let slot = &mut self.slots[list.index()];
         // A full queue's newest event is recorded anew: it then stands for more. Whoever waits for
         // its former mark keeps it.
-        let newest = if slot.seals.len() < SEALS { None } else { slot.seals.pop_back() };
+        let newest = if slot.events.len() < MAX_EVENTS { None } else { slot.events.pop_back() };
         let joins = newest.is_some();
-        let mut seal = match newest.or_else(|| self.spare_seals.pop()) {
+        let mut seal = match newest.or_else(|| self.spare_events.pop()) {
             Some(seal) => seal,
-            None => Seal { event: CudaEvent::new()?, covers: 0, frontier: Frontier::default() },
+            None => {
+                RecordedEvent { event: CudaEvent::new()?, covers: 0, frontier: Frontier::default() }
+            }
         };
         self.counts.records += 1;
         let recorded = record(&seal.event);
@@ -392,9 +400,9 @@ impl Order {
             slot.unsealed_bytes = 0;
         }
         if recorded.is_ok() || joins {
-            slot.seals.push_back(seal);
+            slot.events.push_back(seal);
         } else {
-            self.spare_seals.push(seal);
+            self.spare_events.push(seal);
         }
         recorded
     }
@@ -405,7 +413,7 @@ impl Order {
     pub(super) fn poll(&mut self, list: ListId) -> bool {
         let mut found = false;
         while self.polls
-            && let Some(seal) = self.slots[list.index()].seals.front()
+            && let Some(seal) = self.slots[list.index()].events.front()
         {
             self.counts.queries += 1;
             if !seal.event.is_complete().unwrap_or(false) {
@@ -420,10 +428,10 @@ impl Order {
     /// Takes a stream's oldest seal for complete, and with it all that the stream was ordered after
     /// when it was recorded.
     fn finish_oldest(&mut self, list: ListId) {
-        let Some(seal) = self.slots[list.index()].seals.pop_front() else { return };
+        let Some(seal) = self.slots[list.index()].events.pop_front() else { return };
         self.finish_up_to(list, seal.covers);
         self.finish_frontier(&seal.frontier);
-        self.spare_seals.push(seal);
+        self.spare_events.push(seal);
     }
 
     /// Takes all points of a list up to `point` for complete. The list may be gone.
@@ -448,7 +456,7 @@ impl Order {
         slot.open += 1;
         slot.unsealed_frees = 0;
         slot.unsealed_bytes = 0;
-        self.spare_seals.extend(slot.seals.drain(..));
+        self.spare_events.extend(slot.events.drain(..));
         let mut frontier = std::mem::take(&mut slot.frontier);
         self.finish_frontier(&frontier);
         // All of it is done, for everybody.
@@ -468,7 +476,7 @@ impl Order {
         point: Point,
         wait: impl FnOnce(&CudaEvent) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Some(index) = self.slots[q.index()].seals.iter().position(|seal| seal.covers >= point)
+        let Some(index) = self.slots[q.index()].events.iter().position(|seal| seal.covers >= point)
         else {
             return Err(Error::unsupported(
                 "pool",
@@ -476,9 +484,9 @@ impl Order {
             ));
         };
         self.counts.waits += 1;
-        wait(&self.slots[q.index()].seals[index].event)?;
+        wait(&self.slots[q.index()].events[index].event)?;
         let mut frontier = std::mem::take(&mut self.slots[s.index()].frontier);
-        let seal = &self.slots[q.index()].seals[index];
+        let seal = &self.slots[q.index()].events[index];
         frontier.join(&seal.frontier);
         frontier.raise(q, seal.covers);
         // What is done for everybody need not be kept.
@@ -494,7 +502,7 @@ impl Order {
     /// # Errors
     /// What the driver reports.
     pub(super) fn synchronize(&self, list: ListId) -> Result<(), Error> {
-        match self.slots[list.index()].seals.back() {
+        match self.slots[list.index()].events.back() {
             Some(seal) => seal.event.synchronize(),
             None => Ok(()),
         }
@@ -519,8 +527,8 @@ impl Order {
             self.finish_up_to(list, point);
             // The stream may be gone meanwhile.
             let Some(slot) = self.slots.get_mut(list.index()) else { continue };
-            while slot.seals.front().is_some_and(|seal| seal.covers <= slot.done) {
-                self.spare_seals.extend(slot.seals.pop_front());
+            while slot.events.front().is_some_and(|seal| seal.covers <= slot.done) {
+                self.spare_events.extend(slot.events.pop_front());
             }
         }
     }
@@ -529,7 +537,7 @@ impl Order {
     /// another.
     pub(super) fn retire(&mut self, list: ListId) {
         self.forget_stream(list);
-        self.slots[list.index()].sealing = Sealing::Never;
+        self.slots[list.index()].policy = RecordPolicy::Retired;
     }
 
     /// Frees the slot of a stream that holds nothing: its list is empty, and no block in a cache or
@@ -542,10 +550,10 @@ impl Order {
         }
         self.forget_stream(list);
         let slot = &mut self.slots[list.index()];
-        slot.sealing = Sealing::Never;
+        slot.policy = RecordPolicy::Retired;
         slot.is_spare = true;
         slot.frontier.clear();
-        self.spare_seals.extend(slot.seals.drain(..));
+        self.spare_events.extend(slot.events.drain(..));
         self.spare_slots.push(Reverse(list.0));
     }
 
@@ -559,9 +567,9 @@ impl Order {
             self.first_open = self.first_open.max(slot.open);
         }
         self.spare_slots.retain(|&Reverse(number)| (number as usize) < used);
-        self.spare_seals = Vec::new();
+        self.spare_events = Vec::new();
         for slot in &mut self.slots {
-            slot.seals.shrink_to_fit();
+            slot.events.shrink_to_fit();
             slot.frontier.shrink();
         }
         self.slots.shrink_to_fit();

@@ -11,30 +11,30 @@ use rmm_core::{
     RetiringStream, StreamKind, StreamRef, SyncResource,
 };
 
-use super::captured::{asks_captured, is_captured};
+use super::core::PoolCore;
+use super::graphs::{asks_captured, is_captured};
 use super::heap::ListId;
-use super::shared::Shared;
-use super::state::State;
+use super::state::PoolState;
 use super::{PoolMemoryResource, PoolStatistics};
 
 /// A pool's memory and order, without its upstream's type.
 #[derive(Debug)]
-pub(crate) struct Base {
-    shared: Arc<Shared>,
+pub(crate) struct Suballocator {
+    shared: Arc<PoolCore>,
     /// Bytes of all pieces. Changes with the pool's lock held only.
     in_pieces: AtomicU64,
 }
 
 /// A stream that pieces are taken and given back for. The pool keeps its place in the order until
-/// it [leaves](Base::leave).
+/// it [leaves](Suballocator::leave).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
+pub(crate) struct StreamLease {
     list: ListId,
     /// Whether only calls that are given the stream reach it: it is a thread's own default stream.
     is_bound: bool,
 }
 
-impl Owner {
+impl StreamLease {
     /// Whether only calls that are given the stream reach it.
     pub(crate) fn is_bound(self) -> bool {
         self.is_bound
@@ -43,16 +43,16 @@ impl Owner {
 
 /// On whose behalf memory is given back.
 #[derive(Clone, Copy)]
-pub(crate) enum Giver<'a> {
+pub(crate) enum OnBehalfOf<'a> {
     /// The owner's, in a call that was given its stream.
-    Owner(StreamRef<'a>),
+    Stream(StreamRef<'a>),
     /// Somebody else's, while the owner's stream exists or is about to be destroyed.
     Other,
 }
 
 /// A part of a piece.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Slice {
     pub(crate) bytes: u64,
     /// Whether it is handed out.
     pub(crate) is_live: bool,
@@ -70,12 +70,12 @@ enum Use {
 }
 
 impl<U: SyncResource> PoolMemoryResource<U> {
-    pub(crate) fn base(&self) -> Base {
-        Base { shared: Arc::clone(&self.inner.shared), in_pieces: AtomicU64::new(0) }
+    pub(crate) fn base(&self) -> Suballocator {
+        Suballocator { shared: Arc::clone(&self.inner.shared), in_pieces: AtomicU64::new(0) }
     }
 }
 
-impl Base {
+impl Suballocator {
     pub(crate) fn annotator(&self) -> &Annotator {
         &self.shared.annotator
     }
@@ -98,11 +98,11 @@ impl Base {
     ///
     /// # Errors
     /// If it is of another device.
-    pub(crate) fn join(&self, stream: StreamRef<'_>) -> Result<Owner, Error> {
+    pub(crate) fn join(&self, stream: StreamRef<'_>) -> Result<StreamLease, Error> {
         let mut state = self.shared.lock();
         let list = self.shared.list_of(&mut state, stream)?;
-        state.order.pin(list);
-        Ok(Owner { list, is_bound: stream.kind() == StreamKind::PerThread })
+        state.timeline.pin(list);
+        Ok(StreamLease { list, is_bound: stream.kind() == StreamKind::PerThread })
     }
 
     /// Looks whether the pool's context still works, if one of the process has ended: one load and
@@ -126,19 +126,19 @@ impl Base {
 
     /// Ends what [`join`](Self::join) began: the owner has no pieces any more. A stream that
     /// retires leaves an event for what it gave back.
-    pub(crate) fn leave(&self, owner: Owner, retiring: Option<&RetiringStream<'_>>) {
+    pub(crate) fn leave(&self, owner: StreamLease, retiring: Option<&RetiringStream<'_>>) {
         let mut state = self.shared.lock();
         if let Some(stream) = retiring
-            && state.order.is_unsealed(owner.list)
+            && state.timeline.is_unsealed(owner.list)
             && let Ok(_context) = self.shared.context.enter()
         {
             // If it fails the blocks cannot be waited for any more, only found free after a wait
             // for the whole device.
-            let _unknown = state.order.seal(owner.list, |event| stream.record(event));
+            let _unknown = state.timeline.seal(owner.list, |event| stream.record(event));
         }
-        state.order.unpin(owner.list);
-        if state.order.stream(owner.list).is_none() && state.heap.is_empty(owner.list) {
-            state.order.recycle(owner.list);
+        state.timeline.unpin(owner.list);
+        if state.timeline.stream(owner.list).is_none() && state.heap.is_empty(owner.list) {
+            state.timeline.recycle(owner.list);
         }
     }
 
@@ -195,13 +195,13 @@ impl Base {
         let mut state = self.shared.lock();
         let list = match stream {
             Some(stream) => self.shared.list_of(&mut state, stream)?,
-            None => ListId::CLEAN,
+            None => ListId::ANY_STREAM,
         };
         if is_captured(stream)? {
             return Ok(None);
         }
         let divides = size >= LARGE && state.heap.would_divide(list, size);
-        let mut node = if divides { None } else { state.take_known(list, size) };
+        let mut node = if divides { None } else { state.take_free(list, size) };
         if node.is_none() {
             // A capture that was not announced shows here at the latest, before anything is asked
             // for its sake.
@@ -211,9 +211,9 @@ impl Base {
             let _context = self.shared.context.enter()?;
             let _relaxed = RelaxedCapture::enter();
             // What the stream itself has freed may be a part of the range, too.
-            Shared::poll_others(&mut state, if divides { ListId::CLEAN } else { list });
-            state.clean_all();
-            node = state.take_known_or_fused(list, size);
+            PoolCore::poll_others(&mut state, if divides { ListId::ANY_STREAM } else { list });
+            state.reclaim_completed();
+            node = state.take_free_or_coalesced(list, size);
         }
         let Some(node) = node else { return Ok(None) };
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT as u64);
@@ -243,7 +243,7 @@ impl Base {
 
     /// Makes a block of its own of a part of a piece: `bytes` from `before` on. What is left on
     /// either side are pieces.
-    pub(crate) fn carve(&self, piece: u64, before: u64, bytes: u64) {
+    pub(crate) fn split_off(&self, piece: u64, before: u64, bytes: u64) {
         let mut state = self.shared.lock();
         let Some(mut node) = state.forget_live(DevicePtr(piece)) else { return };
         for size in [before, bytes] {
@@ -263,18 +263,18 @@ impl Base {
 
     /// Takes pieces back, each given by its start and its parts in their order: parts that are
     /// handed out become blocks of their own, the others are free.
-    pub(crate) fn take_apart<'p>(
+    pub(crate) fn dissolve<'p>(
         &self,
-        owner: Owner,
-        giver: Giver<'_>,
-        pieces: impl IntoIterator<Item = (u64, &'p [Part])>,
+        owner: StreamLease,
+        giver: OnBehalfOf<'_>,
+        pieces: impl IntoIterator<Item = (u64, &'p [Slice])>,
     ) {
         let mut state = self.shared.lock();
-        let is_reached = !owner.is_bound || matches!(giver, Giver::Owner(_));
+        let is_reached = !owner.is_bound || matches!(giver, OnBehalfOf::Stream(_));
         // What a thread's own stream used cannot be marked from elsewhere: only a wait for the
         // device tells that it is done.
-        let list = if is_reached { owner.list } else { state.lost_list() };
-        let point = state.order.open(list);
+        let list = if is_reached { owner.list } else { state.quarantine_list() };
+        let point = state.timeline.open(list);
         let mut freed = 0;
         for (piece, parts) in pieces {
             let mut next = state.forget_live(DevicePtr(piece));
@@ -292,8 +292,8 @@ impl Base {
             }
         }
         if freed > 0
-            && state.order.note_free(list, freed)
-            && let Giver::Owner(stream) = giver
+            && state.timeline.note_free(list, freed)
+            && let OnBehalfOf::Stream(stream) = giver
         {
             // If it fails the blocks stay this stream's own, until a later seal covers them.
             self.shared.seal_at_free(&mut state, list, stream);
@@ -309,7 +309,7 @@ impl Base {
 
 /// Enters a live block in the books under its start. It was entered before, as part of another:
 /// nothing is handed out.
-fn note_live(state: &mut State, node: super::heap::NodeId) {
+fn note_live(state: &mut PoolState, node: super::heap::NodeId) {
     state.hand_out(node, 1);
     state.statistics.allocations -= 1;
 }

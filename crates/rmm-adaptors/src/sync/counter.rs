@@ -8,9 +8,9 @@ use super::primitives::atomic::{AtomicU64, Ordering};
 /// who may call what is only for one that is alone: those take a load and a store, the others an
 /// atomic operation.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
-impl Tally {
+impl Counter {
     #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -10,13 +10,13 @@ use std::alloc::Layout;
 use rmm_core::{CaptureScope, CudaStream, DevicePtr, Error, StreamRef};
 use rmm_sys::CuStream;
 
+use super::core::PoolCore;
 use super::heap::{ListId, NodeId};
-use super::shared::Shared;
-use super::state::State;
+use super::state::PoolState;
 
 /// A block that was freed on a captured stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct GraphBlock {
     node: NodeId,
     pointer: DevicePtr,
     layout: Layout,
@@ -41,7 +41,7 @@ pub(super) fn asks_captured(stream: Option<StreamRef<'_>>) -> Result<bool, Error
     stream.map_or(Ok(false), StreamRef::is_capturing)
 }
 
-impl State {
+impl PoolState {
     /// Takes memory for a captured stream: what nobody uses.
     pub(super) fn take_for_graph(
         &mut self,
@@ -49,10 +49,10 @@ impl State {
         layout: Layout,
         size: u64,
     ) -> Result<NodeId, Error> {
-        let mut node = self.heap.take(ListId::CLEAN, size);
+        let mut node = self.heap.take(ListId::ANY_STREAM, size);
         if node.is_none() {
-            self.clean_some(usize::MAX);
-            node = self.heap.take(ListId::CLEAN, size);
+            self.reclaim_some(usize::MAX);
+            node = self.heap.take(ListId::ANY_STREAM, size);
         }
         node.ok_or_else(|| {
             let why = "a stream that is being captured gets memory only that is reserved and that nothing uses, and there is no \
@@ -69,29 +69,29 @@ impl State {
         let bytes = self.heap.block(node).size;
         self.statistics.frees += 1;
         self.statistics.graph_bytes += bytes;
-        self.kept.push(Kept { node, pointer, layout });
+        self.graph_blocks.push(GraphBlock { node, pointer, layout });
         Some(bytes)
     }
 }
 
-impl Shared {
+impl PoolCore {
     /// Gives the blocks that were freed on captured streams to everybody.
     pub(super) fn release_graph_memory(&self) {
-        let kept = std::mem::take(&mut self.lock().kept);
-        for &Kept { pointer, layout, .. } in &kept {
+        let kept = std::mem::take(&mut self.lock().graph_blocks);
+        for &GraphBlock { pointer, layout, .. } in &kept {
             self.annotator.taken_back(pointer, layout, None);
         }
         let mut state = self.lock();
-        for Kept { node, .. } in kept {
-            let bytes = state.heap.free(node, ListId::CLEAN, 0);
+        for GraphBlock { node, .. } in kept {
+            let bytes = state.heap.free(node, ListId::ANY_STREAM, 0);
             state.statistics.graph_bytes -= bytes.expect("what graphs keep is live in the heap");
         }
     }
 
     /// Whether a stream of the device may be captured, as far as can be found out: then the device
     /// must not be waited for. The pool's context must be current.
-    pub(super) fn may_capture(state: &State) -> bool {
-        let late = state.order.lists().filter_map(|list| state.order.late_handle(list));
+    pub(super) fn may_capture(state: &PoolState) -> bool {
+        let late = state.timeline.lists().filter_map(|list| state.timeline.late_handle(list));
         // The legacy default stream tells of all that block with it.
         let mut streams = late.chain([CuStream::LEGACY]);
         CaptureScope::is_announced()

@@ -12,14 +12,14 @@ use rmm_core::{
 };
 use rmm_sys::{CuResult, watch};
 
-use super::caches::{Cached, Caches, Class, Put, Take};
-use super::captured::{asks_captured, is_captured};
+use super::caches::{CachePolicy, Caches, Class, Put, Take};
+use super::graphs::{asks_captured, is_captured};
 use super::growth::Growth;
 use super::heap::{GRANULE, ListId};
-use super::order::Sealing;
 use super::slow::Request;
-use super::state::{CLEANED_AT_ONCE, State};
+use super::state::{PoolState, RECLAIM_BATCH};
 use super::statistics::PoolStatistics;
+use super::timeline::RecordPolicy;
 use crate::sync::fence::Fences;
 use crate::trace;
 
@@ -34,13 +34,13 @@ const SLOTS_SWEPT: usize = 4;
 /// else each would have to fetch that anew.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct PoolCore {
     /// Whoever has one of them locked waits for no other lock.
     pub(super) caches: Caches,
-    state: Apart<Mutex<State>>,
+    state: CachePadded<Mutex<PoolState>>,
     /// Signalled when a call to upstream has ended.
     pub(super) settled: Condvar,
     pub(super) growth: Growth,
@@ -60,11 +60,11 @@ pub(super) struct Shared {
     this: Weak<Self>,
 }
 
-impl Shared {
+impl PoolCore {
     pub(super) fn new(
         name: &'static str,
         growth: Growth,
-        cached: Cached,
+        cached: CachePolicy,
         fences: Fences,
         checks_frees: bool,
         context: Context,
@@ -72,7 +72,7 @@ impl Shared {
     ) -> Self {
         Self {
             caches: Caches::new(cached, fences),
-            state: Apart(Mutex::new(State::new())),
+            state: CachePadded(Mutex::new(PoolState::new())),
             settled: Condvar::new(),
             growth,
             name,
@@ -87,7 +87,7 @@ impl Shared {
 
     /// The state. A thread that panicked with the lock held was in code that leaves the state whole
     /// between its steps, and an allocator has to go on in `Drop`.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// Whether a block of so many bytes is smaller than the class of its layout.
-    fn is_odd(&self, layout: Layout, bytes: u64) -> bool {
+    fn is_undersized(&self, layout: Layout, bytes: u64) -> bool {
         self.class(layout).is_some_and(|class| class.block_size() > bytes)
     }
 
@@ -182,7 +182,7 @@ impl Shared {
         trace::tell_waits(self.name);
         if allocated.is_err() && size > needed {
             let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
-            self.caches.note_odd();
+            self.caches.note_undersized();
             return Ok(pointer);
         }
         allocated
@@ -200,7 +200,7 @@ impl Shared {
         let mut state = self.lock();
         let list = match stream {
             Some(stream) => self.list_of(&mut state, stream)?,
-            None => ListId::CLEAN,
+            None => ListId::ANY_STREAM,
         };
         if let (Some(stream), Some((class, _))) = (stream, cached)
             && let Some(pointer) = self.take_batch(&mut state, stream, list, class)
@@ -210,7 +210,7 @@ impl Shared {
             return Ok(pointer);
         }
         let mut for_graph = is_captured(stream)?;
-        let known = if for_graph { None } else { state.take_known(list, size) };
+        let known = if for_graph { None } else { state.take_free(list, size) };
         // A capture that was not announced shows here at the latest, before anything is asked for
         // its sake.
         if known.is_none() && size <= self.growth.hard_limit {
@@ -218,11 +218,11 @@ impl Shared {
         }
         let node = if let Some(node) = known {
             if let (Some(stream), Some(cached)) = (stream, cached) {
-                self.stock(&mut state, stream, list, cached);
+                self.refill(&mut state, stream, list, cached);
             }
             node
         } else if let Some(stream) = stream.filter(|_| for_graph) {
-            self.drain_caches(&mut state);
+            self.flush_caches(&mut state);
             state.take_for_graph(stream, layout, size)?
         } else {
             let calls = Cell::new(0);
@@ -257,8 +257,8 @@ impl Shared {
             }
             match self.caches.put(stream.id(), its, pointer.0) {
                 Put::Done => return,
-                Put::Instead(other) => return self.pass_on(stream, other),
-                Put::Full if its.is_exact() => class = None,
+                Put::Instead(other) => return self.flush_one(stream, other),
+                Put::Full if its.is_large() => class = None,
                 Put::Full | Put::NotHere => {}
             }
         }
@@ -278,7 +278,7 @@ impl Shared {
                 self.annotator.taken_back(pointer, layout, order);
             }
             let mut state = self.lock();
-            let lost = state.lost_list();
+            let lost = state.quarantine_list();
             self.take_back(&mut state, pointer, lost, self.class(layout));
             return true;
         }
@@ -297,9 +297,9 @@ impl Shared {
         let keeps = asks_captured(stream).unwrap_or(true);
         if keeps
             && let Some(bytes) = self.lock().keep_for_graph(pointer, layout)
-            && self.is_odd(layout, bytes)
+            && self.is_undersized(layout, bytes)
         {
-            self.caches.forget_odd();
+            self.caches.forget_undersized();
         }
         keeps
     }
@@ -310,7 +310,7 @@ impl Shared {
         let mut state = self.lock();
         let is_live = state.is_live(pointer)
             && !self.caches.contain(class, pointer.0)
-            && !state.depot.contains(pointer.0);
+            && !state.transfer.contains(pointer.0);
         state.statistics.unknown_frees += u64::from(!is_live);
         is_live
     }
@@ -325,7 +325,7 @@ impl Shared {
     ) {
         let mut state = self.lock();
         let Some(stream) = stream else {
-            self.take_back(&mut state, pointer, ListId::CLEAN, class);
+            self.take_back(&mut state, pointer, ListId::ANY_STREAM, class);
             return;
         };
         let Ok(list) = self.list_of(&mut state, stream) else {
@@ -334,24 +334,24 @@ impl Shared {
             // stays allocated.
             drop(state);
             if wait_for_uses(stream).is_ok() {
-                self.take_back(&mut self.lock(), pointer, ListId::CLEAN, class);
+                self.take_back(&mut self.lock(), pointer, ListId::ANY_STREAM, class);
             }
             return;
         };
         if let Some(class) = class
-            && state.order.is_cached(list)
-            && self.cache(&mut state, stream, list, class, pointer)
+            && state.timeline.is_cached(list)
+            && self.put_in_cache(&mut state, stream, list, class, pointer)
         {
             return;
         }
-        if state.order.is_barrier(list) && !self.seal_at_free(&mut state, list, stream) {
+        if state.timeline.needs_fence(list) && !self.seal_at_free(&mut state, list, stream) {
             // Nothing stands between the block's former uses and its next on this stream.
-            let unreachable = state.lost_list();
+            let unreachable = state.quarantine_list();
             self.take_back(&mut state, pointer, unreachable, class);
             return;
         }
         let Some(bytes) = self.take_back(&mut state, pointer, list, class) else { return };
-        if state.order.note_free(list, bytes) {
+        if state.timeline.note_free(list, bytes) {
             // If it fails the blocks stay this stream's own, until a later seal covers them.
             self.seal_at_free(&mut state, list, stream);
         }
@@ -360,7 +360,7 @@ impl Shared {
     /// Takes a block back into a list of the heap; returns its bytes.
     fn take_back(
         &self,
-        state: &mut State,
+        state: &mut PoolState,
         pointer: DevicePtr,
         list: ListId,
         class: Option<Class>,
@@ -368,7 +368,7 @@ impl Shared {
         let bytes = state.take_back(pointer, list)?;
         self.note_freed(state, bytes);
         if class.is_some_and(|class| class.block_size() > bytes) {
-            self.caches.forget_odd();
+            self.caches.forget_undersized();
         }
         Some(bytes)
     }
@@ -381,7 +381,7 @@ impl Shared {
     /// Records an event on the stream; says whether there is one now.
     pub(super) fn seal_at_free(
         &self,
-        state: &mut State,
+        state: &mut PoolState,
         list: ListId,
         stream: StreamRef<'_>,
     ) -> bool {
@@ -391,8 +391,8 @@ impl Shared {
             return false;
         }
         let _relaxed = RelaxedCapture::enter();
-        state.order.poll(list);
-        state.order.seal(list, |event| event.record(stream)).is_ok()
+        state.timeline.poll(list);
+        state.timeline.seal(list, |event| event.record(stream)).is_ok()
     }
 
     /// The list of a stream; a stream that is new to the pool gets one, and the pool gets to know
@@ -402,7 +402,7 @@ impl Shared {
     /// current: its handle then means another stream.
     pub(super) fn list_of(
         &self,
-        state: &mut State,
+        state: &mut PoolState,
         stream: StreamRef<'_>,
     ) -> Result<ListId, Error> {
         let context = stream.as_stream().context();
@@ -412,7 +412,7 @@ impl Shared {
                 return Err(other_context(self.context, current));
             }
         }
-        if let Some(list) = state.order.find(stream.id()) {
+        if let Some(list) = state.timeline.find(stream.id()) {
             return Ok(list);
         }
         if let Some(context) = context
@@ -420,18 +420,20 @@ impl Shared {
         {
             return Err(other_context(self.context, context));
         }
-        if state.order.slots_in_use() >= STREAMS_KEPT {
+        if state.timeline.slots_in_use() >= STREAMS_KEPT {
             self.sweep(state);
         }
-        let sealing = match stream.kind() {
-            StreamKind::Owned | StreamKind::Adopted(StreamLifetime::UntilDropped) => Sealing::Late,
-            StreamKind::Legacy => Sealing::Barrier,
+        let policy = match stream.kind() {
+            StreamKind::Owned | StreamKind::Adopted(StreamLifetime::UntilDropped) => {
+                RecordPolicy::OnDemand
+            }
+            StreamKind::Legacy => RecordPolicy::EveryFreeFenced,
             // The per-thread default streams, which only their own thread can reach, and those that
             // may be gone at any time.
-            _ => Sealing::AtFree,
+            _ => RecordPolicy::EveryFree,
         };
         let idle_tells = stream.as_stream().is_non_blocking();
-        let (list, is_new) = state.order.add(stream.id(), stream.as_raw(), sealing, idle_tells);
+        let (list, is_new) = state.timeline.add(stream.id(), stream.as_raw(), policy, idle_tells);
         if is_new {
             let made = state.heap.add_list();
             debug_assert_eq!(made, list, "slots and lists are made together");
@@ -443,44 +445,44 @@ impl Shared {
     /// Frees the slots of streams that may be gone and hold nothing here, among the next few, after
     /// asking the driver what is done of what they freed.
     #[cold]
-    fn sweep(&self, state: &mut State) {
+    fn sweep(&self, state: &mut PoolState) {
         for _ in 0..SLOTS_SWEPT {
-            let Some(list) = state.order.next_to_sweep() else { continue };
+            let Some(list) = state.timeline.next_to_sweep() else { continue };
             if !state.heap.is_empty(list)
                 && let Ok(_context) = self.context.enter()
             {
                 let _relaxed = RelaxedCapture::enter();
-                state.order.poll(list);
-                state.heap.clean(list, state.order.done(list), CLEANED_AT_ONCE);
+                state.timeline.poll(list);
+                state.heap.reclaim(list, state.timeline.done(list), RECLAIM_BATCH);
             }
             if state.heap.is_empty(list) {
-                state.order.recycle(list);
+                state.timeline.recycle(list);
             }
         }
     }
 
     /// Frees the slots of all streams that may be gone and hold nothing here.
-    fn sweep_all(state: &mut State) {
-        let lists: Vec<ListId> = state.order.lists().collect();
+    fn sweep_all(state: &mut PoolState) {
+        let lists: Vec<ListId> = state.timeline.lists().collect();
         for list in lists {
-            if state.order.may_be_gone(list) && state.heap.is_empty(list) {
-                state.order.recycle(list);
+            if state.timeline.may_be_gone(list) && state.heap.is_empty(list) {
+                state.timeline.recycle(list);
             }
         }
     }
 
     /// Seals a stream from outside its own calls, if that can be done. The pool's context must be
     /// current.
-    pub(super) fn seal_late(state: &mut State, list: ListId) -> Result<(), Error> {
-        let Some(handle) = state.order.late_handle(list) else {
+    pub(super) fn seal_late(state: &mut PoolState, list: ListId) -> Result<(), Error> {
+        let Some(handle) = state.timeline.late_handle(list) else {
             return Err(Error::unsupported("pool", "the stream cannot be reached from here"));
         };
         // SAFETY: as below.
         if unsafe { CudaStream::may_be_capturing_raw(handle) } {
             return Err(Error::unsupported("pool", "the stream is being captured"));
         }
-        state.order.seal(list, |event| {
-            // SAFETY: `late_handle` gives a stream that exists until `Order::retire` is called for
+        state.timeline.seal(list, |event| {
+            // SAFETY: `late_handle` gives a stream that exists until `Timeline::retire` is called for
             // it. That is done by `stream_retires`, before the stream is destroyed, and needs the
             // lock that is held here.
             unsafe { event.record_raw(handle) }
@@ -489,7 +491,7 @@ impl Shared {
 
     /// Asks the driver what is done of what others than `list`'s owner freed. The pool's context
     /// must be current.
-    pub(super) fn poll_others(state: &mut State, list: ListId) {
+    pub(super) fn poll_others(state: &mut PoolState, list: ListId) {
         let mut next = 0;
         while let Some(other) = state.heap.next_occupied(&mut next) {
             if other != list {
@@ -501,25 +503,25 @@ impl Shared {
     /// Asks the driver what is done of what was freed on a stream. If the stream is not idle it is
     /// sealed, so that its part up to now can be told apart next time. The pool's context must be
     /// current.
-    pub(super) fn poll(state: &mut State, list: ListId) {
-        if state.order.is_unsealed(list)
+    pub(super) fn poll(state: &mut PoolState, list: ListId) {
+        if state.timeline.is_unsealed(list)
             && !state.heap.is_empty(list)
-            && let Some(handle) = state.order.late_handle(list)
+            && let Some(handle) = state.timeline.late_handle(list)
         {
-            if state.order.idle_tells(list) {
-                state.order.counts.queries += 1;
+            if state.timeline.idle_tells(list) {
+                state.timeline.counts.queries += 1;
                 // SAFETY: as in `seal_late`.
                 let is_captured = unsafe { CudaStream::may_be_capturing_raw(handle) };
                 // SAFETY: as in `seal_late`.
                 if !is_captured && unsafe { CudaStream::is_idle_raw(handle) }.unwrap_or(false) {
-                    state.order.finish_all(list);
+                    state.timeline.finish_all(list);
                     return;
                 }
             }
             // What cannot be sealed stays unknown; there are further steps.
             let _unknown = Self::seal_late(state, list);
         }
-        state.order.poll(list);
+        state.timeline.poll(list);
     }
 
     /// Gives unused pieces back until no more than `keep` bytes are reserved. Returns the bytes
@@ -528,15 +530,15 @@ impl Shared {
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();
         let mut state = self.lock();
-        self.drain_caches(&mut state);
+        self.flush_caches(&mut state);
         self.caches.shrink();
-        state.depot.shrink();
+        state.transfer.shrink();
         // The wait would spoil a capture.
-        if !state.order.polls && !Self::may_capture(&state) {
+        if !state.timeline.polls && !Self::may_capture(&state) {
             state = self.wait_for_device(state);
         }
-        Self::poll_others(&mut state, ListId::CLEAN);
-        state.clean_all();
+        Self::poll_others(&mut state, ListId::ANY_STREAM);
+        state.reclaim_completed();
         Self::sweep_all(&mut state);
         let bytes = self.give_back_beyond(state, upstream, keep);
         self.lock().shrink();
@@ -544,24 +546,24 @@ impl Shared {
     }
 }
 
-impl StreamWatcher for Shared {
+impl StreamWatcher for PoolCore {
     fn stream_retires(&self, stream: &RetiringStream<'_>) {
         let mut state = self.lock();
-        let Some(list) = state.order.find(stream.id()) else { return };
-        self.caches.drain(Some(stream.id()), |stream, address| {
+        let Some(list) = state.timeline.find(stream.id()) else { return };
+        self.caches.flush_all(Some(stream.id()), |stream, address| {
             state.take_back_cached(stream, address);
         });
-        state.empty_depot(Some(list));
-        if state.order.is_unsealed(list)
+        state.flush_transfer(Some(list));
+        if state.timeline.is_unsealed(list)
             && let Ok(_context) = self.context.enter()
         {
             // If it fails the blocks cannot be waited for any more, only found free after a wait
             // for the whole device.
-            let _unknown = state.order.seal(list, |event| stream.record(event));
+            let _unknown = state.timeline.seal(list, |event| stream.record(event));
         }
-        state.order.retire(list);
+        state.timeline.retire(list);
         if state.heap.is_empty(list) {
-            state.order.recycle(list);
+            state.timeline.recycle(list);
         }
     }
 }
