@@ -1,21 +1,29 @@
 //! A stream-ordered pool.
 
+mod allocate;
 mod builder;
 mod caches;
 mod close;
 mod core;
-mod extend;
+mod extents;
+mod free;
 mod graphs;
+mod grow;
 mod growth;
 mod hash;
 mod heap;
+mod ladder;
 mod live;
+mod outlook;
+mod policy;
+mod probe;
 mod refill;
-mod release;
-mod shortage;
-mod slow;
+mod refusal;
+mod session;
+mod shrink;
 mod state;
 mod statistics;
+mod streams;
 mod suballocator;
 mod timeline;
 mod transfer;
@@ -34,9 +42,9 @@ use self::core::PoolCore;
 pub(crate) use self::core::padded_size;
 pub use builder::PoolMemoryResourceBuilder;
 pub(crate) use caches::CachePolicy;
-pub use growth::{GrowthPolicy, PoolPreset};
+
 pub(crate) use hash::BuildIdHasher;
-pub use release::ReleasePolicy;
+pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 pub use statistics::{PoolBlock, PoolStatistics};
 pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 

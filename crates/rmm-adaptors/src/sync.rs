@@ -2,6 +2,7 @@
 
 pub(crate) mod alone;
 pub(crate) mod backoff;
+pub(crate) mod cache_padded;
 mod counter;
 pub(crate) mod fence;
 pub(crate) mod primitives;

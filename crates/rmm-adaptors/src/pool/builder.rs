@@ -7,9 +7,9 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncRe
 
 use super::PoolMemoryResource;
 use super::caches::CachePolicy;
-use super::core::PoolCore;
-use super::growth::{Growth, GrowthPolicy, PoolPreset};
-use super::release::ReleasePolicy;
+use super::core::{PoolCore, Settings};
+use super::growth::Growth;
+use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 use crate::sync::fence::Fences;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
@@ -221,9 +221,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         };
         let cached = if preset == PoolPreset::Throughput { cached } else { CachePolicy::Off };
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
-        let shared = Arc::new_cyclic(|this| {
-            PoolCore::new(name, growth, cached, fences, check_frees, context, this.clone())
-        });
+        let settings =
+            Settings { name, growth, cached, fences, checks_frees: check_frees, context };
+        let shared = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
         {
             let mut state = shared.lock();
             state.timeline.polls = preset != PoolPreset::Deterministic;

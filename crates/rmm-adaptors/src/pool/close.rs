@@ -55,7 +55,7 @@ impl PoolCore {
     /// current.
     fn wait_for_frees(&self) -> HashSet<ListId> {
         // A question that failed says nothing, so it is asked again.
-        let ask = || Self::may_capture(&self.lock());
+        let ask = || self.lock().may_capture();
         if !(ask() && ask()) {
             // One failure says nothing either, unless it is that a stream is captured: to ask again
             // could spoil the capture.
@@ -76,7 +76,7 @@ impl PoolCore {
         let lists: Vec<ListId> = state.timeline.lists().collect();
         for list in lists {
             // A stream that cannot be marked, as one that is captured, leaves the list unsealed.
-            let _unmarked = Self::seal_late(&mut state, list);
+            let _unmarked = state.seal_late(list);
             let waited = state.timeline.synchronize(list);
             if waited.is_err() || state.timeline.is_unsealed(list) {
                 unknown.insert(list);

@@ -1,48 +1,24 @@
-//! Streams that are being captured into graphs.
+//! CUDA graphs: memory for streams under capture.
 //!
-//! A graph uses the same addresses at each launch, on whichever stream it is launched. So on a
-//! captured stream the pool hands out only memory that no work uses, calls neither the driver nor
-//! upstream for it, and keeps what is freed there: it stays allocated until the program says that
-//! the graphs are gone.
+//! A graph uses the same addresses at each launch, on any stream. So on a stream under capture the
+//! pool allocates only memory that no work uses, and calls neither the driver nor upstream for it.
+//! What is freed there stays allocated until the program says that the graphs are gone.
+
+#![forbid(unsafe_code)]
 
 use std::alloc::Layout;
 
-use rmm_core::{CaptureScope, CudaStream, DevicePtr, Error, StreamRef};
-use rmm_sys::CuStream;
+use rmm_core::{DevicePtr, Error, StreamRef};
 
 use super::core::PoolCore;
 use super::heap::{ListId, NodeId};
-use super::state::PoolState;
-
-/// A block that was freed on a captured stream.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct GraphBlock {
-    node: NodeId,
-    pointer: DevicePtr,
-    layout: Layout,
-}
-
-/// Whether the stream is captured. The driver is asked if the program has announced captures.
-///
-/// # Errors
-/// If the driver does not tell.
-pub(super) fn is_captured(stream: Option<StreamRef<'_>>) -> Result<bool, Error> {
-    if CaptureScope::is_announced() { asks_captured(stream) } else { Ok(false) }
-}
-
-/// Whether the stream is captured, by the driver's word.
-///
-/// # Errors
-/// If it does not tell.
-pub(super) fn asks_captured(stream: Option<StreamRef<'_>>) -> Result<bool, Error> {
-    // The legacy default stream never is, and the driver does not tell of it while one that blocks
-    // with it is.
-    let stream = stream.filter(|stream| !stream.is_default());
-    stream.map_or(Ok(false), StreamRef::is_capturing)
-}
+use super::state::{GraphBlock, PoolState};
 
 impl PoolState {
-    /// Takes memory for a captured stream: what nobody uses.
+    /// Takes an idle block for a stream under capture.
+    ///
+    /// # Errors
+    /// If there is none of the size.
     pub(super) fn take_for_graph(
         &mut self,
         stream: StreamRef<'_>,
@@ -55,14 +31,14 @@ impl PoolState {
             node = self.heap.take(ListId::ANY_STREAM, size);
         }
         node.ok_or_else(|| {
-            let why = "a stream that is being captured gets memory only that is reserved and that nothing uses, and there is no \
-                       such block of this size; reserve more before the capture begins";
+            let why = "during a capture the pool allocates only reserved memory that no work uses, \
+                       and has no such block of this size; reserve more before the capture begins";
             let error = Error::unsupported("pool", why).with_layout(layout);
             error.with_exhaustion(self.exhaustion(None)).with_stream(stream.id())
         })
     }
 
-    /// Keeps a block that was freed on a captured stream. Returns its bytes, or `None` if the
+    /// Keeps a block that was freed on a stream under capture. Returns its bytes, or `None` if the
     /// address is not that of a live block.
     pub(super) fn keep_for_graph(&mut self, pointer: DevicePtr, layout: Layout) -> Option<u64> {
         let node = self.forget_live(pointer)?;
@@ -75,7 +51,7 @@ impl PoolState {
 }
 
 impl PoolCore {
-    /// Gives the blocks that were freed on captured streams to everybody.
+    /// Makes the blocks that were freed on streams under capture available to any stream.
     pub(super) fn release_graph_memory(&self) {
         let kept = std::mem::take(&mut self.lock().graph_blocks);
         for &GraphBlock { pointer, layout, .. } in &kept {
@@ -86,16 +62,5 @@ impl PoolCore {
             let bytes = state.heap.free(node, ListId::ANY_STREAM, 0);
             state.statistics.graph_bytes -= bytes.expect("what graphs keep is live in the heap");
         }
-    }
-
-    /// Whether a stream of the device may be captured, as far as can be found out: then the device
-    /// must not be waited for. The pool's context must be current.
-    pub(super) fn may_capture(state: &PoolState) -> bool {
-        let late = state.timeline.lists().filter_map(|list| state.timeline.late_handle(list));
-        // The legacy default stream tells of all that block with it.
-        let mut streams = late.chain([CuStream::LEGACY]);
-        CaptureScope::is_announced()
-            // SAFETY: as in `seal_late`; the legacy default stream always exists.
-            || streams.any(|stream| unsafe { CudaStream::may_be_capturing_raw(stream) })
     }
 }

@@ -3,48 +3,12 @@
 #![forbid(unsafe_code)]
 
 use super::heap::GRANULE;
-use super::release::ReleasePolicy;
+use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 
 /// What drivers hand out physical memory in.
 const PAGE: u64 = 2 << 20;
 /// The most that growth adds beyond a request.
 const LARGEST_STEP: u64 = 256 << 20;
-
-/// How a pool grows when it has to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum GrowthPolicy {
-    /// By an eighth of what it holds, at least 2 MiB and at most 256 MiB, or by what is asked for
-    /// if that is more: a pool of n bytes was grown in O(log n) steps and holds little more than
-    /// was needed.
-    #[default]
-    Geometric,
-    /// By multiples of this many bytes.
-    FixedStep(usize),
-    /// By what is asked for, rounded up to 256 bytes. Makes the smallest pieces, which nothing
-    /// larger fits in.
-    Exact,
-}
-
-/// What a pool puts first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum PoolPreset {
-    /// Few calls to the driver and no waits: the pool grows before it makes a stream wait, and
-    /// keeps what it has up to half as much again as the program ever used, or three eighths where
-    /// memory can be [extended](rmm_core::ExtendableResource).
-    #[default]
-    Throughput,
-    /// Little memory: before it grows beyond all that the program ever used at once, the pool makes
-    /// the stream wait for others, and gives back what is free elsewhere. Over a resource that can
-    /// be [extended](rmm_core::ExtendableResource) it then holds little more than that; over other
-    /// resources it can give back only pieces that are free as a whole.
-    Compact,
-    /// The same addresses each time: as [`Throughput`](Self::Throughput), but which block a request
-    /// gets depends on the calls alone and never on how far the device has come. Memory goes from
-    /// one stream to another only where one waits for the other, so the pool may grow larger.
-    Deterministic,
-}
 
 /// The most that an extension adds beyond what is missing.
 const LARGEST_EXTENSION: u64 = 256 << 20;

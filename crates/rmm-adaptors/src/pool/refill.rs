@@ -146,7 +146,7 @@ impl PoolCore {
         let _relaxed = RelaxedCapture::enter();
         state.timeline.poll(list);
         // If it fails the blocks stay their stream's own, until a later seal covers them.
-        let _unknown = Self::seal_late(state, list);
+        let _unknown = state.seal_late(list);
     }
 
     /// Passes some blocks of this thread's cache for the stream on: by the batch, or to the heap.

@@ -8,10 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncResource};
 
 use super::caches::Caches;
-use super::graphs::GraphBlock;
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::live::LiveBlocks;
-use super::release::ReleaseTrigger;
+use super::policy::ReleasePolicy;
 use super::statistics::PoolStatistics;
 use super::timeline::Timeline;
 use super::transfer::{Batch, TransferCache};
@@ -55,7 +54,29 @@ pub(super) fn give_back_all(
     outcome
 }
 
-/// What code that panicked said.
+/// A block that was freed on a stream under capture. It is live in the heap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GraphBlock {
+    pub(super) node: NodeId,
+    pub(super) pointer: DevicePtr,
+    pub(super) layout: Layout,
+}
+
+/// What a pool counts for its [`ReleasePolicy`].
+#[derive(Debug, Default)]
+struct ReleaseTrigger {
+    /// Bytes freed since the last look at unused memory.
+    freed: u64,
+    /// Operations at the time of that look.
+    since: u64,
+    /// The most bytes handed out at once since then.
+    peak: u64,
+}
+
+/// Fewer freed bytes are not worth a look.
+const RELEASE_STEP: u64 = 2 << 20;
+
+/// The payload of a panic.
 pub(super) type Panic = Box<dyn Any + Send>;
 
 #[derive(Debug)]
@@ -81,7 +102,7 @@ pub(super) struct PoolState {
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
-    pub(super) release_trigger: ReleaseTrigger,
+    release_trigger: ReleaseTrigger,
 }
 
 /// Blocks that one call looks at to clean them: less than a millisecond's work.
@@ -345,6 +366,48 @@ impl PoolState {
     /// The most bytes that were ever handed out at once, or will be with so many more.
     pub(super) fn peak_with(&self, more: u64) -> u64 {
         self.statistics.peak_live_bytes.max(self.heap.live().saturating_add(more))
+    }
+
+    fn operations(&self) -> u64 {
+        self.statistics.allocations + self.statistics.frees
+    }
+
+    /// Counts a free of so many bytes. Returns whether the policy asks for a look at unused memory.
+    #[inline]
+    pub(super) fn release_is_due(&mut self, policy: ReleasePolicy, bytes: u64) -> bool {
+        match policy {
+            ReleasePolicy::Off => false,
+            ReleasePolicy::Above { bytes: kept } => {
+                self.release_trigger.freed += bytes;
+                let reserved = self.heap.reserved();
+                reserved > kept && self.release_trigger.freed >= RELEASE_STEP.max(reserved / 64)
+            }
+            ReleasePolicy::AfterIdle { operations } => {
+                self.operations() - self.release_trigger.since >= operations
+            }
+        }
+    }
+
+    /// Begins to count anew for the policy. Returns the bytes that it keeps reserved.
+    pub(super) fn restart_release(&mut self, policy: ReleasePolicy) -> u64 {
+        let keep = match policy {
+            ReleasePolicy::Off => u64::MAX,
+            ReleasePolicy::Above { bytes } => bytes,
+            ReleasePolicy::AfterIdle { .. } => self.release_trigger.peak,
+        };
+        self.release_trigger =
+            ReleaseTrigger { freed: 0, since: self.operations(), peak: self.heap.live() };
+        keep
+    }
+
+    /// Frees the slots of all streams that may be gone and hold nothing here.
+    pub(super) fn sweep_all(&mut self) {
+        let lists: Vec<ListId> = self.timeline.lists().collect();
+        for list in lists {
+            if self.timeline.may_be_gone(list) && self.heap.is_empty(list) {
+                self.timeline.recycle(list);
+            }
+        }
     }
 
     /// What there is, for an error.

@@ -12,8 +12,8 @@ use rmm_core::{
 };
 
 use super::core::PoolCore;
-use super::graphs::{asks_captured, is_captured};
 use super::heap::ListId;
+use super::probe::{asks_captured, is_captured};
 use super::state::PoolState;
 use super::{PoolMemoryResource, PoolStatistics};
 
@@ -112,7 +112,7 @@ impl Suballocator {
     /// If not: then nothing may be handed out any more.
     #[inline]
     pub(crate) fn look_after_context(&self) -> Result<(), Error> {
-        if self.shared.is_calm() { Ok(()) } else { self.shared.look_after_context() }
+        if self.shared.is_calm() { Ok(()) } else { self.shared.check_context() }
     }
 
     /// Whether the stream is captured, as the pool asks it.
@@ -211,7 +211,7 @@ impl Suballocator {
             let _context = self.shared.context.enter()?;
             let _relaxed = RelaxedCapture::enter();
             // What the stream itself has freed may be a part of the range, too.
-            PoolCore::poll_others(&mut state, if divides { ListId::ANY_STREAM } else { list });
+            state.poll_others(if divides { ListId::ANY_STREAM } else { list });
             state.reclaim_completed();
             node = state.take_free_or_coalesced(list, size);
         }

@@ -1,0 +1,116 @@
+//! An allocation: the thread's cache, else a batch of the transfer cache, else the free lists, else
+//! the [ladder](super::ladder).
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, StreamRef, SyncResource};
+
+use super::caches::{Class, Take};
+use super::core::PoolCore;
+use super::heap::ListId;
+use super::ladder::allocate_slow;
+use super::probe::{asks_captured, is_captured};
+use super::session::{Request, Session};
+use crate::trace;
+
+impl PoolCore {
+    /// Allocates for a stream, or for any.
+    #[inline]
+    pub(super) fn allocate(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        let class = self.class(layout);
+        let mut taken = Take::NotHere;
+        if let (Some(class), Some(stream)) = (class, stream)
+            && self.is_calm()
+        {
+            taken = self.caches.take(stream.id(), class);
+            if let Take::Done(address) = taken {
+                let pointer = DevicePtr(address);
+                self.annotator.handed_out(pointer, layout, Some(stream));
+                return Ok(pointer);
+            }
+        }
+        self.allocate_from_heap(upstream, stream, layout, class.map(|class| (class, taken)))
+    }
+
+    /// Allocates a block of the size class from the heap, or, where memory is too scarce for that,
+    /// one of the exact size. `missed` is the class and the cache's answer.
+    #[inline(never)]
+    fn allocate_from_heap(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+        missed: Option<(Class, Take)>,
+    ) -> Result<DevicePtr, Error> {
+        if !self.is_calm() {
+            self.check_context()?;
+        }
+        let needed = self.block_size(layout)?;
+        let size = missed.map_or(needed, |(class, _)| class.block_size());
+        let allocated = self.allocate_block(upstream, stream, layout, size, missed);
+        trace::tell_waits(self.name);
+        if allocated.is_err() && size > needed {
+            let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
+            self.caches.note_undersized();
+            return Ok(pointer);
+        }
+        allocated
+    }
+
+    /// Allocates a block of `size` bytes from the heap.
+    fn allocate_block(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+        size: u64,
+        missed: Option<(Class, Take)>,
+    ) -> Result<DevicePtr, Error> {
+        let mut state = self.lock();
+        let list = match stream {
+            Some(stream) => self.list_of(&mut state, stream)?,
+            None => ListId::ANY_STREAM,
+        };
+        if let (Some(stream), Some((class, _))) = (stream, missed)
+            && let Some(pointer) = self.take_batch(&mut state, stream, list, class)
+        {
+            drop(state);
+            self.annotator.handed_out(pointer, layout, Some(stream));
+            return Ok(pointer);
+        }
+        let mut for_graph = is_captured(stream)?;
+        let free = if for_graph { None } else { state.take_free(list, size) };
+        // A capture that was not announced is found here at the latest: before the driver is asked
+        // for more on the stream's behalf.
+        if free.is_none() && size <= self.growth.hard_limit {
+            for_graph |= asks_captured(stream)?;
+        }
+        let node = if let Some(node) = free {
+            if let (Some(stream), Some(missed)) = (stream, missed) {
+                self.refill(&mut state, stream, list, missed);
+            }
+            node
+        } else if let Some(stream) = stream.filter(|_| for_graph) {
+            self.flush_caches(&mut state);
+            state.take_for_graph(stream, layout, size)?
+        } else {
+            let request = Request { upstream, stream, list, layout, size };
+            let mut session = Session::resume(self, state);
+            let node = allocate_slow(&mut session, request)?;
+            state = session.into_guard();
+            node
+        };
+        let pointer = state.hand_out(node, layout.align().max(CUDA_ALLOCATION_ALIGNMENT) as u64);
+        drop(state);
+        // A graph may be launched on any stream, so any stream may use what it gets.
+        self.annotator.handed_out(pointer, layout, stream.filter(|_| !for_graph));
+        Ok(pointer)
+    }
+}

@@ -1,0 +1,162 @@
+//! A free: into the thread's cache, else into a free list at the stream's current point.
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+
+use rmm_core::{CaptureScope, Context, Device, DevicePtr, Error, StreamRef};
+use rmm_sys::CuResult;
+
+use super::caches::{Class, Put};
+use super::core::PoolCore;
+use super::heap::ListId;
+use super::probe::asks_captured;
+use super::state::PoolState;
+
+impl PoolCore {
+    /// Takes memory back, in a stream's order or (with no stream) with all use of it completed.
+    #[inline]
+    pub(super) fn deallocate(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) {
+        if !self.is_calm() && self.withholds(stream, pointer, layout) {
+            return;
+        }
+        self.annotator.taken_back(pointer, layout, stream);
+        let mut class = self.class(layout);
+        if let (Some(its), Some(stream)) = (class, stream) {
+            if self.checks_frees && !self.may_be_freed(its, pointer) {
+                return;
+            }
+            match self.caches.put(stream.id(), its, pointer.0) {
+                Put::Done => return,
+                Put::Instead(other) => return self.flush_one(stream, other),
+                Put::Full if its.is_large() => class = None,
+                Put::Full | Put::NotHere => {}
+            }
+        }
+        self.deallocate_block(stream, pointer, class);
+    }
+
+    /// Withholds a block that no stream may reuse, and says whether it is one: a block freed on a
+    /// stream under capture, or after the end of the context.
+    #[cold]
+    fn withholds(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) -> bool {
+        if let Err(error) = self.check_context() {
+            // The memory may have ended with the context, and another allocation may be at its
+            // address.
+            let is_there = self.lock().outlives_context;
+            if is_there || error.code() != Some(CuResult::CONTEXT_IS_DESTROYED) {
+                // All work of a lost context is over. Another error says nothing about it.
+                let ordered = stream.filter(|_| !error.is_context_lost());
+                self.annotator.taken_back(pointer, layout, ordered);
+            }
+            let mut state = self.lock();
+            let quarantine = state.quarantine_list();
+            self.take_back(&mut state, pointer, quarantine, self.class(layout));
+            return true;
+        }
+        CaptureScope::is_announced() && self.withholds_for_graph(stream, pointer, layout)
+    }
+
+    /// Withholds a block that is freed on a stream under capture, and says whether it is one.
+    #[cold]
+    fn withholds_for_graph(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        // If the driver cannot say whether the stream is under capture, keep the block.
+        let withholds = asks_captured(stream).unwrap_or(true);
+        if withholds
+            && let Some(bytes) = self.lock().keep_for_graph(pointer, layout)
+            && self.is_undersized(layout, bytes)
+        {
+            self.caches.forget_undersized();
+        }
+        withholds
+    }
+
+    /// Whether a live block has this address; if not the free is counted as unknown.
+    #[cold]
+    fn may_be_freed(&self, class: Class, pointer: DevicePtr) -> bool {
+        let mut state = self.lock();
+        let is_live = state.is_live(pointer)
+            && !self.caches.contain(class, pointer.0)
+            && !state.transfer.contains(pointer.0);
+        state.statistics.unknown_frees += u64::from(!is_live);
+        is_live
+    }
+
+    /// Takes a block back into the heap, or into a new cache.
+    #[inline(never)]
+    pub(super) fn deallocate_block(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        class: Option<Class>,
+    ) {
+        let mut state = self.lock();
+        let Some(stream) = stream else {
+            self.take_back(&mut state, pointer, ListId::ANY_STREAM, class);
+            return;
+        };
+        let Ok(list) = self.list_of(&mut state, stream) else {
+            // A stream of another device, on which this pool's events cannot be recorded, or one
+            // that the driver does not know. If the wait fails the block stays allocated: its last
+            // use cannot be waited for.
+            drop(state);
+            if wait_for_uses(stream).is_ok() {
+                self.take_back(&mut self.lock(), pointer, ListId::ANY_STREAM, class);
+            }
+            return;
+        };
+        if let Some(class) = class
+            && state.timeline.is_cached(list)
+            && self.put_in_cache(&mut state, stream, list, class, pointer)
+        {
+            return;
+        }
+        if state.timeline.needs_fence(list) && !self.seal_at_free(&mut state, list, stream) {
+            // Nothing separates the block's former uses from its next on this stream.
+            let quarantine = state.quarantine_list();
+            self.take_back(&mut state, pointer, quarantine, class);
+            return;
+        }
+        let Some(bytes) = self.take_back(&mut state, pointer, list, class) else { return };
+        if state.timeline.note_free(list, bytes) {
+            // If it fails the blocks stay this stream's own, until a later event covers them.
+            self.seal_at_free(&mut state, list, stream);
+        }
+    }
+
+    /// Takes a block back into a list of the heap; returns its bytes.
+    fn take_back(
+        &self,
+        state: &mut PoolState,
+        pointer: DevicePtr,
+        list: ListId,
+        class: Option<Class>,
+    ) -> Option<u64> {
+        let bytes = state.take_back(pointer, list)?;
+        self.note_freed(state, bytes);
+        if class.is_some_and(|class| class.block_size() > bytes) {
+            self.caches.forget_undersized();
+        }
+        Some(bytes)
+    }
+}
+
+/// Waits on this thread for all work that a free on the stream comes after: the stream's, and that
+/// of the streams it is implicitly ordered with.
+fn wait_for_uses(stream: StreamRef<'_>) -> Result<(), Error> {
+    if stream.as_stream().is_non_blocking() {
+        return stream.synchronize();
+    }
+    let _context = stream.as_stream().context().map(Context::enter).transpose()?;
+    Device::synchronize_current()
+}

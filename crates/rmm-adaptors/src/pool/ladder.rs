@@ -1,0 +1,226 @@
+//! The slow path of an allocation: nine steps, each of which costs more than the one before.
+//!
+//! 1. [`take_free`](Ladder::take_free): the stream's own free list, idle blocks, blocks of other
+//!    streams whose last use the stream is already ordered after
+//! 2. [`poll`](Ladder::poll): ask the driver which events are complete
+//! 3. [`coalesce`](Ladder::coalesce): merge free neighbours of several streams
+//! 4. [`grow_to_soft_limit`](Ladder::grow_to_soft_limit)
+//! 5. [`wait_on_stream`](Ladder::wait_on_stream): `cuStreamWaitEvent`, never the host
+//! 6. [`grow_to_hard_limit`](Ladder::grow_to_hard_limit)
+//! 7. [`wait_on_host`](Ladder::wait_on_host): wait for the device
+//! 8. [`return_idle_and_grow`](Ladder::return_idle_and_grow)
+//! 9. [`refuse`](Ladder::refuse): an error that says what ran short
+//!
+//! `docs/architecture.md` has the table.
+
+use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use rmm_core::{CudaStream, Error, RelaxedCapture};
+
+use super::heap::{ListId, NodeId};
+use super::outlook;
+use super::refusal::refusal;
+use super::session::{Request, Session};
+
+#[cfg(all(test, not(rmm_loom)))]
+mod tests;
+
+/// How often a request climbs again because calls of other threads to upstream have ended
+/// meanwhile: they may have left memory, or freed some. The limit keeps threads from waking each
+/// other for ever.
+pub(super) const MAX_RETRIES: u32 = 4;
+
+/// Serves a request that no free block serves.
+///
+/// # Errors
+/// Out of memory after all steps; or an error of the driver or upstream.
+#[cold]
+pub(super) fn allocate_slow(
+    session: &mut Session<'_>,
+    request: Request<'_>,
+) -> Result<NodeId, Error> {
+    let core = session.core;
+    if request.size > core.growth.hard_limit {
+        return Err(refusal(core, session, request, None));
+    }
+    let _context = core.context.enter()?;
+    let _relaxed = RelaxedCapture::enter();
+    session.statistics.slow_allocations += 1;
+    // The lock is released now and then: the list must stay the stream's until the last call to
+    // upstream has returned or panicked.
+    session.timeline.pin(request.list);
+    let outcome = catch_unwind(AssertUnwindSafe(|| climb_until_settled(session, request)));
+    session.timeline.unpin(request.list);
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Climbs, and climbs again while calls of other threads to upstream may have changed the outcome.
+fn climb_until_settled(session: &mut Session<'_>, request: Request<'_>) -> Result<NodeId, Error> {
+    let core = session.core;
+    let mut retries = 0;
+    loop {
+        let settled = session.settled_of_others();
+        let mut ladder = Ladder::new(session, request);
+        if let Some(node) = ladder.climb() {
+            return Ok(node);
+        }
+        let error = ladder.upstream_error.take();
+        let limit = core.growth.hard_limit;
+        let needed = outlook::least_needed(core, session, request);
+        let reserved = session.heap.reserved();
+        let fits_but_for_others = reserved.saturating_add(needed) <= limit
+            && (reserved + session.pending).saturating_add(needed) > limit;
+        // After calls of its own a request climbs once more: other threads may have left room that
+        // was of no use to them.
+        let is_first = retries == 0 && session.has_called();
+        let has_changed = session.settled_of_others() != settled || is_first;
+        // If upstream was not even asked, other threads' calls decide. If it refused, they are no
+        // reason to ask for ever.
+        if error.is_some() || !fits_but_for_others {
+            retries += 1;
+            if retries > MAX_RETRIES || !(session.others_call() || has_changed) {
+                return Err(Ladder::new(session, request).refuse(error));
+            }
+        }
+        session.wait_for_others(settled);
+    }
+}
+
+/// A request on its way through the steps.
+struct Ladder<'l, 'p> {
+    session: &'l mut Session<'p>,
+    request: Request<'l>,
+    /// Upstream's error, if it refused.
+    upstream_error: Option<Error>,
+    /// Whether the block could span memory that is added and memory that other streams freed, for
+    /// which the stream has to wait.
+    extends_by_waiting: bool,
+}
+
+impl<'l, 'p> Ladder<'l, 'p> {
+    fn new(session: &'l mut Session<'p>, request: Request<'l>) -> Self {
+        Self { session, request, upstream_error: None, extends_by_waiting: false }
+    }
+
+    /// Steps 1 to 8, until one has a block.
+    fn climb(&mut self) -> Option<NodeId> {
+        let core = self.session.core;
+        core.flush_caches(self.session);
+        self.take_free()
+            .or_else(|| self.poll())
+            .or_else(|| self.coalesce())
+            .or_else(|| self.grow_to_soft_limit())
+            .or_else(|| self.wait_on_stream())
+            .or_else(|| self.grow_to_hard_limit())
+            .or_else(|| self.wait_on_host())
+            .or_else(|| self.return_idle_and_grow())
+    }
+
+    /// Step 1. Takes a block of the stream's own free list, else an idle block, else a block of
+    /// another stream that this one is ordered after.
+    fn take_free(&mut self) -> Option<NodeId> {
+        self.session.take_free(self.request.list, self.request.size)
+    }
+
+    /// Step 2. Asks the driver which events of other streams are complete, and looks again.
+    fn poll(&mut self) -> Option<NodeId> {
+        self.session.poll_others(self.request.list);
+        self.session.reclaim_completed();
+        self.take_free()
+    }
+
+    /// Step 3. Merges free neighbours of several lists, all of which the stream may use.
+    fn coalesce(&mut self) -> Option<NodeId> {
+        self.session.take_coalesced(self.request.list, self.request.size)
+    }
+
+    /// Step 4. Asks upstream for memory up to the soft limit. If growth would leave the pool with
+    /// much more than the program has ever used, idle upstream blocks go back first.
+    fn grow_to_soft_limit(&mut self) -> Option<NodeId> {
+        self.session.return_surplus(self.request);
+        let soft_limit = self.session.core.growth.soft_limit;
+        match self.session.grow(self.request, soft_limit) {
+            Ok(node) => Some(node),
+            Err(error) => {
+                self.upstream_error = error;
+                None
+            }
+        }
+    }
+
+    /// Step 5. Makes the stream wait for others, those with the most free memory first, until it
+    /// gets a block. If that lets it extend memory it waits for all of them: the block may span
+    /// what they freed and what is added.
+    fn wait_on_stream(&mut self) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let session = &mut *self.session;
+        self.extends_by_waiting = outlook::extends_by_waiting(session.core, session, self.request);
+        let stream = self.request.stream?;
+        // SAFETY: the stream is borrowed.
+        if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
+            return None;
+        }
+        let mut others: Vec<ListId> =
+            session.heap.occupied().filter(|&other| other != list).collect();
+        others.sort_by_key(|&other| (Reverse(session.heap.free_bytes(other)), other.index()));
+        for &other in &others {
+            if let Some((node, point)) = session.heap.fit(other, size)
+                && session.order_after(list, stream, other, point)
+            {
+                return Some(session.heap.make_live(node, size));
+            }
+        }
+        // A run of neighbours may be long enough once the stream has waited for all their owners.
+        if !self.extends_by_waiting && !session.heap.has_free_run(size) {
+            return None;
+        }
+        for &other in &others {
+            let newest = session.timeline.newest(other);
+            session.order_after(list, stream, other, newest);
+        }
+        session.take_coalesced(list, size)
+    }
+
+    /// Step 6. Asks upstream for memory up to the hard limit.
+    fn grow_to_hard_limit(&mut self) -> Option<NodeId> {
+        let growth = self.session.core.growth;
+        if !self.extends_by_waiting && growth.soft_limit >= growth.hard_limit {
+            return None;
+        }
+        self.session.grow(self.request, growth.hard_limit).ok()
+    }
+
+    /// Step 7. Waits on this thread until the device has completed all work, after which all free
+    /// memory is idle and coalesced. Does nothing if that cannot help, or if a stream may be under
+    /// capture: the wait would invalidate the capture.
+    fn wait_on_host(&mut self) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let core = self.session.core;
+        let can_merge = self.session.heap.has_free_run(size)
+            || outlook::could_extend(core, self.session, self.request, |_, _| true);
+        let can_return = self.session.heap.idle_bytes() > 0
+            && outlook::could_grow_without_idle(core, self.session, self.request);
+        if !can_merge && !can_return || self.session.may_capture() {
+            return None;
+        }
+        self.session.wait_for_device();
+        self.session.take_free_or_coalesced(list, size)
+    }
+
+    /// Step 8. Returns every idle upstream block and asks for one that is large enough.
+    fn return_idle_and_grow(&mut self) -> Option<NodeId> {
+        match self.session.return_idle_and_grow(self.request) {
+            Ok(node) => Some(node),
+            Err(error) => {
+                self.upstream_error = error.or(self.upstream_error.take());
+                None
+            }
+        }
+    }
+
+    /// Step 9. The error.
+    fn refuse(&mut self, upstream: Option<Error>) -> Error {
+        refusal(self.session.core, self.session, self.request, upstream)
+    }
+}

@@ -1,0 +1,58 @@
+//! What growth and waiting could do for a request: questions about a pool's state, which change
+//! nothing and call no driver.
+
+#![forbid(unsafe_code)]
+
+use super::core::PoolCore;
+use super::heap::{ListId, Point};
+use super::session::Request;
+use super::state::PoolState;
+
+/// The fewest bytes that have to come from upstream to serve a request. Where memory can be
+/// extended, free parts of upstream blocks in use may be a part of the block; they may not be
+/// contiguous, so the request may need more.
+pub(super) fn least_needed(core: &PoolCore, state: &PoolState, request: Request<'_>) -> u64 {
+    if core.extendable(request.upstream).is_none() {
+        return request.size;
+    }
+    let heap = &state.heap;
+    let in_use = heap.reserved().saturating_sub(heap.live()).saturating_sub(heap.idle_bytes());
+    request.size.saturating_sub(in_use)
+}
+
+/// Whether the free memory that `usable` accepts, with what the limit allows to be added to it,
+/// would make a block if all idle memory elsewhere were returned.
+pub(super) fn could_extend(
+    core: &PoolCore,
+    state: &PoolState,
+    request: Request<'_>,
+    usable: impl Fn(ListId, Point) -> bool,
+) -> bool {
+    let Some(upstream) = core.extendable(request.upstream) else { return false };
+    let page = upstream.page_size() as u64;
+    let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
+    state.heap.least_missing(request.size, page, usable).is_some_and(|missing| {
+        core.growth.extension(held, missing, core.growth.hard_limit, page).is_some()
+    })
+}
+
+/// Whether the block could span memory that is added and memory that other streams freed, but only
+/// if the stream waits for them.
+pub(super) fn extends_by_waiting(core: &PoolCore, state: &PoolState, request: Request<'_>) -> bool {
+    let is_visible = |other, freed| freed <= state.timeline.visible_to(request.list, other);
+    let is_waited_for = |other: ListId| !is_visible(other, state.timeline.newest(other));
+    state.heap.occupied().any(is_waited_for)
+        && could_extend(core, state, request, |_, _| true)
+        && !could_extend(core, state, request, is_visible)
+}
+
+/// Whether the limit would leave room for the request if all idle memory were returned.
+pub(super) fn could_grow_without_idle(
+    core: &PoolCore,
+    state: &PoolState,
+    request: Request<'_>,
+) -> bool {
+    let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
+    let needed = least_needed(core, state, request);
+    core.growth.chunk_size(held, needed, core.growth.hard_limit).is_some()
+}

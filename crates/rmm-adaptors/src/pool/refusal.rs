@@ -1,0 +1,82 @@
+//! The last step: why a request was refused, for its error.
+
+#![forbid(unsafe_code)]
+
+use rmm_core::{Error, HeldByStream, Shortage};
+
+use super::core::PoolCore;
+use super::outlook::could_grow_without_idle;
+use super::session::Request;
+use super::state::PoolState;
+
+impl PoolState {
+    /// What was freed on streams and may still be in use, the most first.
+    pub(super) fn held_by_streams(&self) -> Vec<HeldByStream> {
+        let (mut held, mut gone) = (Vec::new(), 0);
+        for list in self.heap.occupied() {
+            let (stream, bytes) = (self.timeline.stream(list), self.heap.free_bytes(list));
+            if stream.is_none() {
+                gone += bytes;
+            } else if bytes > 0 {
+                held.push(HeldByStream { stream, bytes });
+            }
+        }
+        if gone > 0 {
+            held.push(HeldByStream { stream: None, bytes: gone });
+        }
+        held.sort_by_key(|held| std::cmp::Reverse(held.bytes));
+        held
+    }
+}
+
+/// The error of a request that no step has served. `upstream` is upstream's, if it refused.
+#[cold]
+pub(super) fn refusal(
+    core: &PoolCore,
+    state: &PoolState,
+    request: Request<'_>,
+    upstream: Option<Error>,
+) -> Error {
+    let limit = Some(core.growth.hard_limit).filter(|&limit| limit != u64::MAX);
+    let refused_upstream = upstream.is_some();
+    let error = match upstream {
+        Some(error) if !error.is_out_of_memory() => return error,
+        Some(error) => Error::out_of_memory(core.name).with_source(error),
+        None => Error::out_of_memory(core.name),
+    };
+    let mut exhaustion = state.exhaustion(limit);
+    exhaustion.shortage = Some(shortage(core, state, request, refused_upstream));
+    let error = error.with_layout(request.layout).with_exhaustion(exhaustion);
+    let error = error.with_held_by_streams(state.held_by_streams());
+    match request.stream {
+        Some(stream) => error.with_stream(stream.id()),
+        None => error,
+    }
+}
+
+/// What ran short.
+fn shortage(
+    core: &PoolCore,
+    state: &PoolState,
+    request: Request<'_>,
+    refused_upstream: bool,
+) -> Shortage {
+    let Request { size, .. } = request;
+    let heap = &state.heap;
+    let free = heap.reserved() - heap.live();
+    let room = core.growth.hard_limit.saturating_sub(heap.reserved() + state.pending);
+    let could_return = heap.idle_bytes() > 0 && could_grow_without_idle(core, state, request);
+    if size > core.growth.hard_limit {
+        Shortage::Exhausted
+    } else if heap.has_free_run(size) || could_return && !refused_upstream {
+        Shortage::Pending
+    } else if refused_upstream && room >= size {
+        Shortage::Upstream
+    } else if free.saturating_add(room) >= size {
+        Shortage::Fragmented
+    } else if free.saturating_add(room).saturating_add(state.statistics.graph_bytes) >= size {
+        Shortage::KeptForGraphs
+    } else {
+        Shortage::Exhausted
+    }
+}

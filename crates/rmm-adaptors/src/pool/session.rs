@@ -1,0 +1,149 @@
+//! The pool's lock, held by a request that may have to release it on its way.
+//!
+//! No call to upstream, and no wait for the device, runs with the lock held. A [`Session`] owns the
+//! lock's guard, and [`ask_upstream`](Session::ask_upstream),
+//! [`return_to_upstream`](Session::return_to_upstream) and the waits are the only ways to let go of
+//! it: what other threads have to know meanwhile is counted there, and counted out again also if
+//! upstream panics.
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{MutexGuard, PoisonError};
+
+use rmm_core::{Device, StreamRef, SyncResource};
+
+use super::core::PoolCore;
+use super::heap::ListId;
+use super::state::{Panic, PoolState};
+use crate::trace;
+
+/// A request that no free block has served yet.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) upstream: &'a dyn SyncResource,
+    /// The stream whose work will use the memory; `None` if any stream may, at once.
+    pub(super) stream: Option<StreamRef<'a>>,
+    /// The stream's list, or [`ListId::ANY_STREAM`].
+    pub(super) list: ListId,
+    pub(super) layout: Layout,
+    /// Bytes, a multiple of the granule, with room for the alignment.
+    pub(super) size: u64,
+}
+
+/// The right to use a pool's state.
+pub(super) struct Session<'p> {
+    pub(super) core: &'p PoolCore,
+    /// `None` only while the lock is released.
+    state: Option<MutexGuard<'p, PoolState>>,
+    /// Calls to upstream that this session has made and that have ended.
+    calls: u64,
+}
+
+impl<'p> Session<'p> {
+    pub(super) fn new(core: &'p PoolCore) -> Self {
+        Self::resume(core, core.lock())
+    }
+
+    /// A session of a pool whose lock is held already.
+    pub(super) fn resume(core: &'p PoolCore, state: MutexGuard<'p, PoolState>) -> Self {
+        Self { core, state: Some(state), calls: 0 }
+    }
+
+    /// Ends the session with the lock held.
+    pub(super) fn into_guard(self) -> MutexGuard<'p, PoolState> {
+        self.state.expect("the lock is held between the calls of a session")
+    }
+
+    /// Runs `work` with the lock released. Also if `work` panics the lock is held again afterwards.
+    fn unlocked<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Panic> {
+        self.state = None;
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        self.state = Some(self.core.lock());
+        outcome
+    }
+
+    /// Calls upstream for `bytes`, which count as pending meanwhile.
+    ///
+    /// # Errors
+    /// What upstream panicked with.
+    pub(super) fn ask_upstream<T>(
+        &mut self,
+        bytes: u64,
+        call: impl FnOnce() -> T,
+    ) -> Result<T, Panic> {
+        self.pending += bytes;
+        let outcome = self.unlocked(call);
+        self.pending -= bytes;
+        self.note_end_of_call();
+        outcome
+    }
+
+    /// Calls upstream to return memory.
+    ///
+    /// # Errors
+    /// What upstream panicked with.
+    pub(super) fn return_to_upstream<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Panic> {
+        self.returning += 1;
+        let outcome = self.unlocked(call);
+        self.returning -= 1;
+        self.note_end_of_call();
+        outcome
+    }
+
+    fn note_end_of_call(&mut self) {
+        self.settled += 1;
+        self.calls += 1;
+        self.core.settled.notify_all();
+    }
+
+    /// Whether this session has called upstream.
+    pub(super) fn has_called(&self) -> bool {
+        self.calls > 0
+    }
+
+    /// How many calls to upstream of other sessions have ended so far.
+    pub(super) fn settled_of_others(&self) -> u64 {
+        self.settled - self.calls
+    }
+
+    /// Waits on this thread until a call to upstream of another session has ended since `settled`
+    /// of them had, if one is in progress.
+    pub(super) fn wait_for_others(&mut self, settled: u64) {
+        while self.settled_of_others() == settled && self.others_call() {
+            let state = self.state.take().expect("the lock is held between the calls of a session");
+            let state = self.core.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.state = Some(state);
+        }
+    }
+
+    /// Waits on this thread until the device has completed all work. Then everything freed before
+    /// is idle.
+    pub(super) fn wait_for_device(&mut self) {
+        let cut = self.cut();
+        self.statistics.host_waits += 1;
+        let name = self.core.name;
+        let waited = self.unlocked(|| trace::waiting(name, Device::synchronize_current));
+        // A subscriber of the program may panic.
+        if waited.unwrap_or_else(|panic| resume_unwind(panic)).is_ok() {
+            self.timeline.finish_cut(&cut);
+            self.reclaim_completed();
+        }
+    }
+}
+
+impl Deref for Session<'_> {
+    type Target = PoolState;
+
+    fn deref(&self) -> &PoolState {
+        self.state.as_deref().expect("the lock is held between the calls of a session")
+    }
+}
+
+impl DerefMut for Session<'_> {
+    fn deref_mut(&mut self) -> &mut PoolState {
+        self.state.as_deref_mut().expect("the lock is held between the calls of a session")
+    }
+}

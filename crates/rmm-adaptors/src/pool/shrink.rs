@@ -1,0 +1,150 @@
+//! Shrinking: idle upstream blocks go back, for a request that needs the room, by
+//! [`trim`](super::PoolMemoryResource::trim), or as the [release policy](super::ReleasePolicy) says.
+
+#![forbid(unsafe_code)]
+
+use std::panic::resume_unwind;
+use std::sync::atomic::Ordering;
+
+use rmm_core::{RelaxedCapture, SyncResource};
+
+use super::core::PoolCore;
+use super::heap::ListId;
+use super::policy::ReleasePolicy;
+use super::session::{Request, Session};
+use super::state::{PoolState, UpstreamBlock, give_back_all};
+
+impl Session<'_> {
+    /// Returns idle upstream blocks if growth would leave the pool with much more than the program
+    /// has ever used: a program whose requests grow would otherwise collect upstream blocks that
+    /// are each too small. Never waits for work; what is still in use stays.
+    pub(super) fn return_surplus(&mut self, request: Request<'_>) {
+        if self.core.extendable(request.upstream).is_some() {
+            // Growth in place does it later, when it is known how much is missing.
+            return;
+        }
+        let most = self.core.growth.retain_target(self.peak_with(request.size));
+        self.make_room(request, request.size, most);
+    }
+
+    /// Returns idle upstream blocks, until `missing` bytes more would leave the pool with no more
+    /// than `most`. Never waits for work.
+    pub(super) fn make_room(&mut self, request: Request<'_>, missing: u64, most: u64) {
+        // Requests may be as large as half of what the numbers hold, and several may be pending.
+        let held =
+            |state: &PoolState| (state.heap.reserved() + state.pending).saturating_add(missing);
+        if held(self) <= most {
+            return;
+        }
+        // The other lists were polled just now.
+        if request.list != ListId::ANY_STREAM {
+            self.poll(request.list);
+        }
+        self.reclaim_completed();
+        let mut excess = held(self) - most;
+        let mut pieces = self.heap.unused_pieces();
+        let enough = pieces.iter().position(|piece| {
+            let is_enough = excess == 0;
+            excess = excess.saturating_sub(piece.size);
+            is_enough
+        });
+        pieces.truncate(enough.unwrap_or(pieces.len()));
+        let blocks = self.remove_pieces(pieces);
+        self.return_blocks(request.upstream, &blocks);
+    }
+
+    /// Returns idle upstream blocks, the largest first, while at least `keep` bytes stay reserved.
+    /// Returns the bytes.
+    fn return_beyond(&mut self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+        let mut reserved = self.heap.reserved();
+        let mut pieces = self.heap.unused_pieces();
+        pieces.retain(|piece| {
+            let goes = reserved - piece.size >= keep;
+            reserved -= if goes { piece.size } else { 0 };
+            goes
+        });
+        let blocks = self.remove_pieces(pieces);
+        let bytes = blocks.iter().map(|block| block.layout.size() as u64).sum();
+        self.return_blocks(upstream, &blocks);
+        bytes
+    }
+
+    /// Returns blocks to upstream that are in the heap no more.
+    pub(super) fn return_blocks(&mut self, upstream: &dyn SyncResource, blocks: &[UpstreamBlock]) {
+        if blocks.is_empty() {
+            return;
+        }
+        let returned = self.return_to_upstream(|| give_back_all(blocks.iter().copied(), upstream));
+        if let Err(panic) = returned.and_then(|outcome| outcome) {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl PoolCore {
+    /// Returns idle upstream blocks until no more than `keep` bytes are reserved. Returns the
+    /// bytes.
+    pub(super) fn trim(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+        let Ok(_context) = self.context.enter() else { return 0 };
+        let _relaxed = RelaxedCapture::enter();
+        let mut session = Session::new(self);
+        self.flush_caches(&mut session);
+        self.caches.shrink();
+        session.transfer.shrink();
+        // The wait would invalidate a capture.
+        if !session.timeline.polls && !session.may_capture() {
+            session.wait_for_device();
+        }
+        session.poll_others(ListId::ANY_STREAM);
+        session.reclaim_completed();
+        session.sweep_all();
+        let bytes = session.return_beyond(upstream, keep);
+        session.shrink();
+        bytes
+    }
+
+    /// Notes that so many bytes were freed into the heap.
+    #[inline]
+    pub(super) fn note_freed(&self, state: &mut PoolState, bytes: u64) {
+        if state.release_is_due(self.growth.release, bytes) {
+            self.release_is_due.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns memory if the release policy says that it is time.
+    #[inline]
+    pub(super) fn release_if_due(&self, upstream: &dyn SyncResource) {
+        if self.release_is_due.load(Ordering::Relaxed) {
+            self.release(upstream);
+        }
+    }
+
+    /// Flushes all caches and returns what the policy does not keep. Returns the bytes.
+    pub(super) fn release_all(&self, upstream: &dyn SyncResource) -> u64 {
+        if self.growth.release == ReleasePolicy::Off {
+            return 0;
+        }
+        self.flush_caches(&mut self.lock());
+        self.release(upstream)
+    }
+
+    /// Returns what the policy does not keep, as far as it is known to be unused. Returns the
+    /// bytes.
+    #[cold]
+    fn release(&self, upstream: &dyn SyncResource) -> u64 {
+        self.release_is_due.store(false, Ordering::Relaxed);
+        let Ok(_context) = self.context.enter() else { return 0 };
+        let _relaxed = RelaxedCapture::enter();
+        let mut session = Session::new(self);
+        if session.may_capture() {
+            return 0;
+        }
+        let keep = session.restart_release(self.growth.release);
+        if session.heap.reserved() <= keep {
+            return 0;
+        }
+        session.poll_others(ListId::ANY_STREAM);
+        session.reclaim_completed();
+        session.return_beyond(upstream, keep)
+    }
+}
