@@ -1,13 +1,14 @@
-//! An arena for each stream, all in one piece of memory.
+//! A suballocator with an arena for each stream, all in one upstream block (Hoard, RMM's arena).
 
 mod address_map;
 mod arenas;
 mod builder;
 mod fit;
-mod give_back;
 mod local;
 mod member;
+mod reclaim;
 mod report;
+mod serve;
 mod snapshot;
 mod statistics;
 mod superblock;
@@ -32,46 +33,43 @@ pub use builder::ArenaMemoryResourceBuilder;
 pub use report::{ArenaOfStream, ArenaReport};
 pub use statistics::ArenaStatistics;
 
-/// Divides one large piece of memory up, with an arena for each stream, so that threads with
-/// streams of their own do not meet.
+/// Divides one large upstream block, with an arena for each stream, so that threads with streams of
+/// their own share no lock.
 ///
 /// The memory is taken from upstream when the resource is built, and never grows. It is the *global
-/// arena*. Requests above 1 MiB are served from there. For smaller ones each stream (each thread,
-/// for the per-thread default stream) has an arena of its own: superblocks of 1 MiB, in which a
-/// request gets the lowest address where it fits. Its allocations and frees take the arena's lock
-/// only, which nobody else wants, and call no driver. A superblock that nothing uses any more goes
-/// back to the global arena, but for one that is kept.
+/// arena*, which serves requests above 1 MiB. For smaller ones each stream (each thread, for the
+/// per-thread default stream) has an arena: superblocks of 1 MiB, in which a request gets the
+/// lowest address that fits. Its allocations and frees take only the arena's lock, and make no
+/// driver call. An empty superblock goes back to the global arena, except for one that each stream
+/// keeps.
 ///
-/// A block may be freed on any stream and by any thread: freed on another than it was allocated on
-/// it goes back to the global arena, in the order of the stream that it was freed on. What others
-/// freed there goes to a stream as in a [`PoolMemoryResource`], in the same steps: when the device
-/// is known to be past its last use, or else because the stream is made to wait; no free waits.
-/// Before anybody has to wait, what is idle in other arenas comes back to the global arena; before
-/// a request is refused, all that is free in all arenas does. The memory of a stream that is
-/// destroyed goes back in its order. That of a thread's own stream, when the thread ends with
-/// blocks in use or a superblock kept, is used again once something has waited for the device, as a
-/// request does that finds nothing else.
+/// A block may be freed on any stream and by any thread. Freed on another stream than it was
+/// allocated on, it goes to the global arena, in the order of the stream that it was freed on. From
+/// there it is reused as in a [`PoolMemoryResource`]: once its last use is known to be complete, or
+/// after the next owner's stream was made to wait; no free waits. Idle superblocks of other arenas
+/// are reclaimed before any stream waits, and all free memory of all arenas before a request is
+/// refused. A stream that is destroyed leaves its memory to the global arena in its order. The
+/// default stream of a thread that ends leaves blocks and a kept superblock that can be reused
+/// after the next wait for the device.
 ///
-/// Requests without a stream, on the legacy default stream and on streams of an [unknown
-/// lifetime](rmm_core::StreamLifetime::Unknown) are served from the global arena whatever their
-/// size, and so are those on captured streams, for which all holds that is said at
-/// [`PoolMemoryResource`].
+/// The global arena also serves requests without a stream, on the legacy default stream, on streams
+/// of an [unknown lifetime](rmm_core::StreamLifetime::Unknown), and on streams under capture, as
+/// [`PoolMemoryResource`] says.
 ///
 /// # When to prefer the pool
 ///
 /// Nearly always. A [`PoolMemoryResource`] is faster, with many threads too (the reports in
-/// `docs/benchmarks` have both), grows as it is used and gives memory back, leaves less memory
-/// between blocks, and moves small blocks from stream to stream more readily. An arena is for
-/// programs that want what RMM's gives them: all memory taken once, in one piece, and the small
-/// blocks of each stream beside each other.
+/// `docs/benchmarks` have both), grows and shrinks, fragments less, and moves small blocks between
+/// streams more readily. An arena is for programs that rely on the layout of RMM's: all memory
+/// taken once, contiguous, and the small blocks of each stream next to each other.
 ///
-/// It is a handle: clones share one state, which gives the memory back when the last clone is
-/// dropped. Any thread may use it. It serves the device that was current when it was built. Sizes
-/// are rounded up to 256 bytes; any alignment is honoured.
+/// It is a handle: clones share one state, which returns the memory to upstream when the last clone
+/// is dropped. Any thread may use it. It serves the device that was current when it was built.
+/// Sizes are rounded up to 256 bytes; any alignment is honoured.
 ///
 /// A small block costs O(1) in the number of blocks, and time in the number of the stream's
-/// superblocks, of which a processor looks at many at once. Host memory is used for the books only:
-/// 16 KiB for a superblock, some 70 bytes for a block of the global arena.
+/// superblocks, of which SIMD instructions compare many at once. Metadata lives on the host: 16 KiB
+/// per superblock, about 70 bytes per block of the global arena.
 ///
 /// Its memory has every property that the upstream's has.
 ///
@@ -121,6 +119,7 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
 
     fn open(pool: PoolMemoryResource<U>, dump_log: Option<PathBuf>) -> Self {
         let arenas = Arenas::new(pool.base());
+        arenas.link.open(Arc::clone(&arenas) as _);
         Self { inner: Arc::new(Inner { arenas, pool, dump_log }) }
     }
 
@@ -235,7 +234,7 @@ impl<U: SyncResource> Drop for Inner<U> {
         // The pool, which goes next, waits for all that was freed in its order. At the end of the
         // process it does nothing.
         if !process_is_exiting() {
-            self.arenas.take_all_apart(None);
+            self.arenas.dissolve_all(None);
         }
     }
 }

@@ -1,31 +1,43 @@
-//! What a thread remembers: the arenas that it used last, and those of its own stream, which end
-//! with it.
+//! What a thread remembers: the arenas that it used last, and those of its own default stream, which
+//! end with the thread.
 
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::StreamId;
 
-use super::arenas::Arenas;
 use super::member::Arena;
 
-/// Arenas that a thread remembers.
+/// A resource that has to know when a thread with an arena ends.
+pub(super) trait ExitWatcher: Send + Sync {
+    /// Called on the thread, at its end. `stream` is its default stream.
+    fn thread_exits(&self, stream: StreamId);
+}
+
+/// Upper bound on the arenas that a thread remembers.
 const REMEMBERED: usize = 8;
 
 /// How the ends of threads reach a resource, until it ends itself.
-#[derive(Debug, Default)]
-pub(super) struct Link(Mutex<Option<Arc<Arenas>>>);
+#[derive(Default)]
+pub(super) struct Link(Mutex<Option<Arc<dyn ExitWatcher>>>);
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("is_open", &self.is_open()).finish()
+    }
+}
 
 impl Link {
     /// Lets the ends of threads reach the resource from now on.
-    pub(super) fn open(&self, arenas: &Arc<Arenas>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(arenas));
+    pub(super) fn open(&self, resource: Arc<dyn ExitWatcher>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(resource);
     }
 
-    /// Waits for threads that are telling the resource of their end, and lets no more do so: none
-    /// of them will be the one to drop what is left, and with it events of the driver.
+    /// Waits for threads that are calling the resource at their end, and lets no more do so. So the
+    /// last handle is never dropped, with its events of the driver, by a thread at its end.
     pub(super) fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -39,7 +51,7 @@ impl Link {
 struct Local {
     /// By the resource's number and the stream.
     recent: Vec<(u64, StreamId, Arc<Arena>)>,
-    /// Which of them is replaced next.
+    /// The entry that is replaced next.
     next: usize,
     /// The resources in which this thread's own stream has an arena.
     own: Vec<(Arc<Link>, StreamId)>,
@@ -49,7 +61,7 @@ thread_local! {
     static LOCAL: RefCell<Local> = RefCell::default();
 }
 
-/// Does something with the arena of a stream, which is remembered or else found by `find`.
+/// Calls `f` with the arena of a stream, which the thread remembers or else `find` finds.
 #[inline]
 pub(super) fn with<T>(
     resource: u64,
@@ -72,15 +84,15 @@ pub(super) fn with<T>(
     Some(done)
 }
 
-/// Has the resource told when the calling thread ends, for the sake of its own stream. Says whether
-/// it will be.
-pub(super) fn tell_at_exit(link: &Arc<Link>, stream: StreamId) -> bool {
-    let told = LOCAL.try_with(|local| {
+/// Has the resource called when the calling thread ends, for the thread's default stream. Returns
+/// whether it will be.
+pub(super) fn watch_exit(link: &Arc<Link>, stream: StreamId) -> bool {
+    let is_noted = LOCAL.try_with(|local| {
         let mut local = local.borrow_mut();
         local.own.retain(|(known, _)| known.is_open());
         local.own.push((Arc::clone(link), stream));
     });
-    told.is_ok()
+    is_noted.is_ok()
 }
 
 impl Local {
@@ -98,8 +110,8 @@ impl Local {
 impl Drop for Local {
     fn drop(&mut self) {
         for (link, stream) in self.own.drain(..) {
-            if let Some(arenas) = &*link.0.lock().unwrap_or_else(PoisonError::into_inner) {
-                arenas.thread_exits(stream);
+            if let Some(resource) = &*link.0.lock().unwrap_or_else(PoisonError::into_inner) {
+                resource.thread_exits(stream);
             }
         }
     }

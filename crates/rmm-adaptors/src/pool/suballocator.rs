@@ -111,7 +111,7 @@ impl Suballocator {
     /// # Errors
     /// If not: then nothing may be handed out any more.
     #[inline]
-    pub(crate) fn look_after_context(&self) -> Result<(), Error> {
+    pub(crate) fn check_context(&self) -> Result<(), Error> {
         if self.shared.is_calm() { Ok(()) } else { self.shared.check_context() }
     }
 

@@ -190,25 +190,32 @@ impl Nodes {
     #[inline]
     pub(super) fn get(&self, id: NodeId) -> &Node {
         let index = id.index();
-        self.first.get(index).unwrap_or_else(|| {
-            let (chunk, index) = Self::place(index);
-            &self.further[chunk][index]
-        })
+        self.first.get(index).unwrap_or_else(|| self.further(index))
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: NodeId) -> &mut Node {
         let index = id.index();
-        self.first.get_mut(index).unwrap_or_else(|| {
-            let (chunk, index) = Self::place(index);
-            &mut self.further[chunk][index]
-        })
+        if index < self.first.len() {
+            return &mut self.first[index];
+        }
+        self.further_mut(index)
     }
 
-    /// Where a record is that is not among the first.
-    fn place(index: usize) -> (usize, usize) {
+    /// A record that is not among the first. Out of line, so that most calls stay small.
+    #[cold]
+    #[inline(never)]
+    fn further(&self, index: usize) -> &Node {
         let index = index - FIRST;
-        (index / CHUNK, index % CHUNK)
+        &self.further[index / CHUNK][index % CHUNK]
+    }
+
+    /// As [`further`](Self::further).
+    #[cold]
+    #[inline(never)]
+    fn further_mut(&mut self, index: usize) -> &mut Node {
+        let index = index - FIRST;
+        &mut self.further[index / CHUNK][index % CHUNK]
     }
 }
 

@@ -1,4 +1,7 @@
-//! What leaves the arenas, and how it gets to the global arena.
+//! How memory leaves the arenas for the global arena: idle superblocks, blocks that another stream
+//! freed, and all of an arena when its stream retires (Hoard calls it the move to the global heap).
+
+#![forbid(unsafe_code)]
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -6,21 +9,22 @@ use std::sync::{Arc, PoisonError};
 use rmm_core::{DevicePtr, RetiringStream, StreamId, StreamRef, StreamWatcher};
 
 use super::arenas::Arenas;
+use super::local::ExitWatcher;
 use super::member::{Arena, State};
 use super::superblock::{GRANULE, SUPERBLOCK};
 use crate::pool::{OnBehalfOf, Slice};
 
-/// What has become of a block that was freed by somebody else than its arena's stream.
+/// What became of a block that was freed on another stream than its arena's.
 pub(super) enum Released {
-    /// It is the global arena's now, or was before.
+    /// It belongs to the global arena now, or did before.
     Global,
     /// There is no such block.
     Unknown,
 }
 
 impl Arenas {
-    /// As whom a call with this stream gives an arena's memory back. Every call of a thread can
-    /// mark the thread's own stream.
+    /// On whose behalf a call with this stream returns an arena's memory. Any call of a thread can
+    /// record an event on the thread's own default stream.
     fn giver<'a>(arena: &Arena, stream: Option<StreamRef<'a>>) -> OnBehalfOf<'a> {
         let mut reached = stream.into_iter().chain([StreamRef::per_thread()]);
         reached
@@ -28,34 +32,33 @@ impl Arenas {
             .map_or(OnBehalfOf::Other, OnBehalfOf::Stream)
     }
 
-    /// Gives the idle superblocks back of all arenas whose streams can be reached by a call with
-    /// this one.
+    /// Returns the idle superblocks of all arenas whose streams a call with this one can reach.
     pub(super) fn collect_idle(&self, stream: Option<StreamRef<'_>>) {
         for arena in self.all() {
             let giver = Self::giver(&arena, stream);
             if matches!(giver, OnBehalfOf::Stream(_)) || !arena.owner.is_bound() {
-                self.give_back_idle(&arena, giver);
+                self.return_idle(&arena, giver);
             }
         }
     }
 
-    pub(super) fn give_back_idle(&self, arena: &Arena, giver: OnBehalfOf<'_>) {
+    pub(super) fn return_idle(&self, arena: &Arena, giver: OnBehalfOf<'_>) {
         let mut state = arena.lock();
         let idle = state.superblocks.idle();
-        self.give_back(&mut state, arena, &idle, giver);
+        self.return_superblocks(&mut state, arena, &idle, giver);
     }
 
-    /// Gives all free memory of all arenas back. Their blocks become the global arena's.
-    pub(super) fn take_all_apart(&self, stream: Option<StreamRef<'_>>) {
+    /// Returns all free memory of all arenas. Their live blocks then belong to the global arena.
+    pub(super) fn dissolve_all(&self, stream: Option<StreamRef<'_>>) {
         for arena in self.all() {
             let mut state = arena.lock();
             let bases = state.superblocks.bases();
-            self.give_back(&mut state, &arena, &bases, Self::giver(&arena, stream));
+            self.return_superblocks(&mut state, &arena, &bases, Self::giver(&arena, stream));
         }
     }
 
-    /// Gives superblocks back. Blocks in them that are handed out become the global arena's.
-    pub(super) fn give_back(
+    /// Returns superblocks. Live blocks in them then belong to the global arena.
+    pub(super) fn return_superblocks(
         &self,
         state: &mut State,
         arena: &Arena,
@@ -63,10 +66,10 @@ impl Arenas {
         giver: OnBehalfOf<'_>,
     ) {
         let mut pieces: Vec<(u64, Vec<Slice>)> = Vec::new();
-        let mut directory = self.directory();
+        let mut address_map = self.address_map();
         for &base in bases {
             let Some(block) = state.superblocks.remove(base) else { continue };
-            let held = directory.remove(base, SUPERBLOCK);
+            let held = address_map.remove(base, SUPERBLOCK);
             if block.is_new() {
                 pieces.push((base, vec![Slice { bytes: SUPERBLOCK, is_live: false }]));
                 state.superblocks.recycle(block);
@@ -75,7 +78,7 @@ impl Arenas {
             for (start, end) in held {
                 let place = |address: u64| {
                     u16::try_from((address - base) / GRANULE)
-                        .expect("what is held of a superblock lies in it")
+                        .expect("a range held of a superblock lies in it")
                 };
                 let parts = block.parts(place(start), place(end)).map(|(_, part)| part);
                 pieces.push((start, parts.collect()));
@@ -87,31 +90,31 @@ impl Arenas {
         }
     }
 
-    /// Makes a block that is an arena's one of the global arena.
+    /// Moves a block of an arena to the global arena.
     #[cold]
     pub(super) fn transfer_to_global(&self, pointer: DevicePtr) -> Released {
         loop {
-            let Some(arena) = self.directory().owner(pointer.0).cloned() else {
+            let Some(arena) = self.address_map().owner(pointer.0).cloned() else {
                 return Released::Global;
             };
             let mut state = arena.lock();
-            let mut directory = self.directory();
-            if !directory.owner(pointer.0).is_some_and(|owner| Arc::ptr_eq(owner, &arena)) {
-                // It changed hands meanwhile.
+            let mut address_map = self.address_map();
+            if !address_map.owner(pointer.0).is_some_and(|owner| Arc::ptr_eq(owner, &arena)) {
+                // Another thread has moved it meanwhile.
                 continue;
             }
             let Some(bytes) = state.superblocks.transfer_to_global(pointer.0) else {
                 self.unknown_frees.fetch_add(1, Ordering::Relaxed);
                 return Released::Unknown;
             };
-            if let Some((start, _)) = directory.cut(pointer.0, bytes) {
+            if let Some((start, _)) = address_map.cut(pointer.0, bytes) {
                 self.base.split_off(start, pointer.0 - start, bytes);
             }
             return Released::Global;
         }
     }
 
-    /// Parts with the arena of a stream that is about to be gone.
+    /// Dissolves the arena of a stream that is about to be destroyed.
     fn close(&self, stream: StreamId, retiring: Option<&RetiringStream<'_>>) {
         let known = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
         let arena = known.get(&stream).cloned();
@@ -120,20 +123,22 @@ impl Arenas {
         let mut state = arena.lock();
         state.is_closed = true;
         let bases = state.superblocks.bases();
-        self.give_back(&mut state, &arena, &bases, OnBehalfOf::Other);
+        self.return_superblocks(&mut state, &arena, &bases, OnBehalfOf::Other);
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         past.0 += std::mem::take(&mut state.allocations);
         past.1 += std::mem::take(&mut state.frees);
         self.base.leave(arena.owner, retiring);
         drop((past, state));
-        // Not before: whoever lacks memory goes through all that are there.
+        // Not earlier: a request that lacks memory visits every arena in this map.
         self.of_stream.write().unwrap_or_else(PoisonError::into_inner).remove(&stream);
     }
+}
 
-    /// A thread ends, and with it its own stream: the last chance to take its memory. The driver
-    /// may be past its part in the end of the thread, so it is not called: what the stream used is
-    /// free once the device was waited for.
-    pub(super) fn thread_exits(&self, stream: StreamId) {
+impl ExitWatcher for Arenas {
+    /// A thread ends, and with it its own default stream: the last chance to take its memory. The
+    /// driver may have finished with the thread already, so it is not called: what the stream used
+    /// is idle after the next wait for the device.
+    fn thread_exits(&self, stream: StreamId) {
         self.close(stream, None);
     }
 }

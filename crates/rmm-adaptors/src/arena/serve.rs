@@ -1,0 +1,185 @@
+//! Allocation and free: the stream's arena first, else the global arena.
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use rmm_core::{Context, DevicePtr, Error, StreamRef, SyncResource};
+
+use super::arenas::Arenas;
+use super::local;
+use super::member::{Arena, Small};
+use super::reclaim::Released;
+use super::superblock::SUPERBLOCK;
+use super::superblocks::Given;
+use crate::pool::{OnBehalfOf, Suballocator, padded_size};
+
+impl Arenas {
+    /// Whether the stream may have an arena. A free on the legacy default stream, or on a stream that
+    /// may be gone at any time, needs an event at once: the global arena records it.
+    fn may_have_arena(&self, stream: StreamRef<'_>) -> bool {
+        Suballocator::seals_late(stream)
+            && (!stream.is_per_thread_default()
+                || Context::current().is_ok_and(|context| context == self.base.context()))
+    }
+
+    /// Calls `f` with the stream's arena, if it has one.
+    #[inline]
+    fn with_arena<T>(&self, stream: StreamRef<'_>, f: impl FnMut(&Arena) -> T) -> Option<T> {
+        if !self.may_have_arena(stream) {
+            return None;
+        }
+        local::with(self.number, stream.id(), f, || {
+            let arenas = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
+            arenas.get(&stream.id()).cloned()
+        })
+    }
+
+    /// The stream's arena; creates it if there is none. `None` if the stream can have none.
+    fn join(&self, stream: StreamRef<'_>) -> Result<Option<Arc<Arena>>, Error> {
+        if !self.may_have_arena(stream) {
+            return Ok(None);
+        }
+        let known = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(&stream.id()) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        drop(known);
+        if stream.is_per_thread_default() && !local::watch_exit(&self.link, stream.id()) {
+            // The thread is ending.
+            return Ok(None);
+        }
+        let mut arenas = self.of_stream.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = arenas.get(&stream.id()) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let owner = self.base.join(stream)?;
+        let arena = Arc::new(Arena::new(stream.id(), owner));
+        arenas.insert(stream.id(), Arc::clone(&arena));
+        drop(arenas);
+        if !owner.is_bound() {
+            stream.as_stream().watch(self.this.clone());
+        }
+        Ok(Some(arena))
+    }
+
+    pub(super) fn allocate(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        self.base.check_context()?;
+        // Graphs get memory from the global arena, which knows what no work uses.
+        let small = if Suballocator::is_captured(stream)? { None } else { Small::of(layout) };
+        let (Some(stream), Some(small)) = (stream, small) else {
+            return self.allocate_globally(upstream, stream, layout);
+        };
+        let taken = self.with_arena(stream, |arena| arena.lock().take(&small)).flatten();
+        let pointer = match taken {
+            Some(pointer) => pointer,
+            None => match self.take_slow(stream, &small)? {
+                Some(pointer) => pointer,
+                None => return self.allocate_globally(upstream, Some(stream), layout),
+            },
+        };
+        self.base.annotator().handed_out(pointer, layout, Some(stream));
+        Ok(pointer)
+    }
+
+    /// Takes a block from a new superblock, if there is one without a wait.
+    #[cold]
+    fn take_slow(&self, stream: StreamRef<'_>, small: &Small) -> Result<Option<DevicePtr>, Error> {
+        let Some(arena) = self.join(stream)? else { return Ok(None) };
+        self.slow_allocations.fetch_add(1, Ordering::Relaxed);
+        // What is idle here is too small for the request.
+        self.return_idle(&arena, OnBehalfOf::Stream(stream));
+        let mut base = self.base.find_piece(stream, SUPERBLOCK)?;
+        if base.is_none() {
+            self.collect_idle(Some(stream));
+            base = self.base.find_piece(stream, SUPERBLOCK)?;
+        }
+        let Some(base) = base else { return Ok(None) };
+        let mut state = arena.lock();
+        state.superblocks.add(base);
+        self.address_map().add(base, SUPERBLOCK, Arc::clone(&arena));
+        if state.is_closed {
+            // Only the arena of a thread's own stream, in a destructor that runs as the thread ends.
+            self.return_superblocks(&mut state, &arena, &[base], OnBehalfOf::Other);
+            return Ok(None);
+        }
+        Ok(state.take(small))
+    }
+
+    /// A block of the global arena, by all the steps of the pool. Before any stream waits, idle
+    /// superblocks are returned to the global arena; before the request is refused, all free memory
+    /// of the arenas is.
+    fn allocate_globally(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        if let Some(size) = padded_size(layout)
+            && let Some(pointer) = self.base.find(stream, layout, size)?
+        {
+            return Ok(pointer);
+        }
+        self.slow_allocations.fetch_add(1, Ordering::Relaxed);
+        self.collect_idle(stream);
+        match self.base.allocate(upstream, stream, layout) {
+            Err(error) if error.is_out_of_memory() => {}
+            outcome => return outcome,
+        }
+        self.dissolve_all(stream);
+        self.base.allocate(upstream, stream, layout)
+    }
+
+    pub(super) fn deallocate(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) {
+        let is_small = Small::of(layout).is_some();
+        // If the driver cannot say whether the stream is under capture, keep the block.
+        if Suballocator::is_captured(stream).unwrap_or(true) || self.base.check_context().is_err() {
+            // The global arena knows what to do on a captured stream, and after the end of the
+            // context.
+            if !is_small || matches!(self.transfer_to_global(pointer), Released::Global) {
+                self.base.deallocate(stream, pointer, layout);
+            }
+            return;
+        }
+        self.base.annotator().taken_back(pointer, layout, stream);
+        if is_small {
+            if let Some(stream) = stream
+                && self.with_arena(stream, |arena| self.give(arena, stream, pointer)) == Some(true)
+            {
+                return;
+            }
+            if matches!(self.transfer_to_global(pointer), Released::Unknown) {
+                return;
+            }
+        }
+        self.base.take_back(stream, pointer);
+    }
+
+    /// Takes a block back into the arena of the stream that it is freed on. Returns whether the block
+    /// is that arena's.
+    #[inline]
+    fn give(&self, arena: &Arena, stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
+        let mut state = arena.lock();
+        match state.superblocks.give(pointer.0) {
+            Given::Unknown => return false,
+            Given::Kept => {}
+            Given::Idle(base) => {
+                self.return_superblocks(&mut state, arena, &[base], OnBehalfOf::Stream(stream));
+            }
+        }
+        state.frees += 1;
+        true
+    }
+}
