@@ -35,11 +35,11 @@ unsafe impl SyncResource for Nothing {
 
 // SAFETY: as above.
 unsafe impl Resource for Nothing {
-    fn allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.deallocate_sync(pointer, layout) }
     }

@@ -38,9 +38,9 @@ use crate::pool::padded_size;
 ///
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(300_000, 256)?;
-/// let pointer = binning.allocate(stream.as_ref(), layout)?; // a block of 512 KiB
+/// let pointer = binning.allocate(&stream, layout)?; // a block of 512 KiB
 /// # // SAFETY: allocated above with this layout on this stream.
-/// # unsafe { binning.deallocate(stream.as_ref(), pointer, layout) };
+/// # unsafe { binning.deallocate(&stream, pointer, layout) };
 /// assert_eq!(binning.bin_for(layout).map(|bin| bin.statistics().frees), Some(1));
 /// # Ok(())
 /// # }
@@ -242,14 +242,14 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
 
 // SAFETY: as above.
 unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         match self.bin_for(layout) {
             Some(bin) => bin.allocate(stream, layout),
             None => self.inner.upstream.allocate(stream, layout),
         }
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         match self.bin_for(layout) {
             // SAFETY: the caller's contract; the layout finds the bin that the memory came from.
             Some(bin) => unsafe { bin.deallocate(stream, pointer, layout) },

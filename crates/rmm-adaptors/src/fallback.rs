@@ -254,12 +254,12 @@ unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryRes
 
 // SAFETY: as above.
 unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
         self.inner.allocate(OnStream(first, stream), OnStream(second, stream), layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
         let (first, second) = (OnStream(first, stream), OnStream(second, stream));
         // SAFETY: the caller's contract is the same.

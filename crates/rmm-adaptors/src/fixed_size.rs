@@ -38,13 +38,13 @@ const GRANULE: usize = rmm_core::CUDA_ALLOCATION_ALIGNMENT;
 /// let blocks = FixedSizeMemoryResource::builder(CudaMemoryResource::new()).block_size(4096).blocks(16).build()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(100, 256)?;
-/// let (a, b) = (blocks.allocate(stream.as_ref(), layout)?, blocks.allocate(stream.as_ref(), layout)?);
+/// let (a, b) = (blocks.allocate(&stream, layout)?, blocks.allocate(&stream, layout)?);
 /// assert_eq!(b.0 - a.0, 4096);
 /// # for pointer in [a, b] {
 /// #     // SAFETY: allocated above with this layout on this stream.
-/// #     unsafe { blocks.deallocate(stream.as_ref(), pointer, layout) };
+/// #     unsafe { blocks.deallocate(&stream, pointer, layout) };
 /// # }
-/// let large = blocks.allocate(stream.as_ref(), Layout::from_size_align(4097, 256)?);
+/// let large = blocks.allocate(&stream, Layout::from_size_align(4097, 256)?);
 /// assert!(large.unwrap_err().is_out_of_memory());
 /// # Ok(())
 /// # }
@@ -216,11 +216,11 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
 
 // SAFETY: as above.
 unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.pool.allocate(stream, layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: as above.
         unsafe { self.pool.deallocate(stream, pointer, layout) };
     }

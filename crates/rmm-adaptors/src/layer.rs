@@ -227,7 +227,7 @@ macro_rules! adaptor {
         // SAFETY: as above.
         unsafe impl<U: rmm_core::Resource> rmm_core::Resource for $name<U> {
             #[inline]
-            fn allocate(
+            fn do_allocate(
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 layout: std::alloc::Layout,
@@ -237,7 +237,7 @@ macro_rules! adaptor {
             }
 
             #[inline]
-            unsafe fn deallocate(
+            unsafe fn do_deallocate(
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 pointer: rmm_core::DevicePtr,

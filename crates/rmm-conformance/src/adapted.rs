@@ -122,11 +122,11 @@ unsafe impl SyncResource for AdaptedResource {
 
 // SAFETY: as above.
 unsafe impl Resource for AdaptedResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate(stream, layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.deallocate(stream, pointer, layout) }
     }

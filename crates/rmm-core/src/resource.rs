@@ -208,10 +208,10 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
 /// # let _entered = machine.enter();
 /// let (stream, resource) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
 /// let layout = Layout::from_size_align(1000, 256)?;
-/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// let pointer = resource.allocate(&stream, layout)?;
 /// // ... enqueue work on `stream` that uses the memory ...
 /// // SAFETY: allocated above with this layout; whatever uses it is on the stream already.
-/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) }; // and need not be done yet
+/// unsafe { resource.deallocate(&stream, pointer, layout) }; // and need not be done yet
 /// # Ok(())
 /// # }
 /// ```
@@ -228,7 +228,8 @@ pub unsafe trait Resource: SyncResource {
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it cannot be had; other kinds
     /// as the resource says.
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
+    #[doc(alias = "rmm::mr::device_memory_resource::do_allocate")]
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
 
     /// Gives memory back once the work enqueued on `stream` so far is done. Does not wait for it,
     /// where it can be helped.
@@ -236,7 +237,46 @@ pub unsafe trait Resource: SyncResource {
     /// # Safety
     /// The memory came from a resource equal to this one, with this layout, and is not freed
     /// already; every use of it is ordered before whatever is enqueued on `stream` from now on.
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
+    #[doc(alias = "rmm::mr::device_memory_resource::do_deallocate")]
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
+
+    /// Allocates memory for use by work enqueued on `stream` from now on: `&CudaStream` or
+    /// [`StreamRef`]. Calls [`do_allocate`](Self::do_allocate), and is not for overriding.
+    ///
+    /// A trait object has no generic methods: call [`do_allocate`](Self::do_allocate) on a
+    /// `dyn Resource`, or use [`AnyResource`] and [`ResourceRef`](crate::ResourceRef) in its place.
+    ///
+    /// # Errors
+    /// As [`do_allocate`](Self::do_allocate).
+    #[inline]
+    fn allocate<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error>
+    where
+        Self: Sized,
+    {
+        self.do_allocate(stream.into(), layout)
+    }
+
+    /// Frees memory once the work enqueued on `stream` so far has completed, without waiting for it
+    /// where possible. Calls [`do_deallocate`](Self::do_deallocate), and is not for overriding.
+    ///
+    /// # Safety
+    /// As [`do_deallocate`](Self::do_deallocate).
+    #[inline]
+    unsafe fn deallocate<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) where
+        Self: Sized,
+    {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.do_deallocate(stream.into(), pointer, layout) }
+    }
 
     /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
     /// equal to it. Such a type implements it by `Some(AnyResource::of(self))`, and

@@ -28,7 +28,7 @@ use crate::{
 /// let pointer = bound.allocate(layout)?; // on `stream`
 /// // SAFETY: allocated above with this layout, and not used.
 /// unsafe { bound.deallocate(pointer, layout) };
-/// assert_eq!(bound.stream(), stream.as_ref());
+/// assert_eq!(bound.stream(), stream);
 /// # Ok(())
 /// # }
 /// ```

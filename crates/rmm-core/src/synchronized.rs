@@ -25,9 +25,9 @@ use crate::{
 /// let ordered = Synchronized::new(plain);
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;
-/// let pointer = ordered.allocate(stream.as_ref(), layout)?;
+/// let pointer = ordered.allocate(&stream, layout)?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { ordered.deallocate(stream.as_ref(), pointer, layout) };
+/// unsafe { ordered.deallocate(&stream, pointer, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -80,11 +80,11 @@ unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
 // SAFETY: memory that every stream may use may be used by one, and it is freed only when the stream
 // has done all that is ordered before the free.
 unsafe impl<R: SyncResource> Resource for Synchronized<R> {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.resource.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let is_done = || !process_is_exiting() && stream.synchronize().is_ok();
         if layout.size() == 0 || is_done() {
             // SAFETY: the caller's contract, and all uses, which are ordered before this place on

@@ -126,11 +126,11 @@ fn free_waits_for(stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
 // when the work that used it is done.
 unsafe impl Resource for CudaMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(Some(stream), layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // What a graph uses is used at each of its launches: it is not freed.
         let is_over = || free_waits_for(stream, pointer) || is_done(stream);
         if layout.size() > 0 && !may_be_captured(stream) && is_over() {

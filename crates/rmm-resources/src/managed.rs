@@ -111,11 +111,11 @@ unsafe impl SyncResource for ManagedMemoryResource {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
 // when the work that used it is done.
 unsafe impl Resource for ManagedMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(Some(stream), layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the
             // stream have completed.

@@ -152,15 +152,15 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
 
 // SAFETY: as above, and memory is freed when the work that used it is done.
 unsafe impl Resource for SamHeadroomMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        let _device = stream.as_stream().context().map(Context::enter).transpose()?;
+        let _device = stream.own_context().map(Context::enter).transpose()?;
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the
             // stream have completed.

@@ -36,11 +36,11 @@ use crate::host_block;
 /// let resource = SystemMemoryResource::new()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;
-/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// let pointer = resource.allocate(&stream, layout)?;
 /// // SAFETY: the memory is used on its own stream only, and within its bounds.
-/// unsafe { copy::fill(pointer, 7, 1000, stream.as_ref()) }?;
+/// unsafe { copy::fill(pointer, 7, 1000, &stream) }?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+/// unsafe { resource.deallocate(&stream, pointer, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -126,11 +126,11 @@ unsafe impl SyncResource for SystemMemoryResource {
 // SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work
 // that used it is done.
 unsafe impl Resource for SystemMemoryResource {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the
             // stream have completed.

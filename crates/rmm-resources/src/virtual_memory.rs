@@ -202,7 +202,7 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is unmapped
 // when the work that used it is done.
 unsafe impl Resource for VirtualMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() > 0 {
             check_alignment(Self::NAME, layout)?;
             self.space.check_device(stream).map_err(|error| error.with_layout(layout))?;
@@ -210,7 +210,7 @@ unsafe impl Resource for VirtualMemoryResource {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // Work ends with its context, and mapped memory does not.
         let has_ended = || {
             self.outlives_context()

@@ -69,12 +69,12 @@ unsafe impl<R: SyncResource> SyncResource for Capped<R> {
 
 // SAFETY: as above.
 unsafe impl<R: Resource> Resource for Capped<R> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.check(layout)?;
         self.upstream.allocate(stream, layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate(stream, pointer, layout) }
     }

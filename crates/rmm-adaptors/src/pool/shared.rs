@@ -405,7 +405,7 @@ impl Shared {
         state: &mut State,
         stream: StreamRef<'_>,
     ) -> Result<ListId, Error> {
-        let context = stream.as_stream().context();
+        let context = stream.own_context();
         if context.is_none() {
             let current = Context::current()?;
             if current != self.context {
@@ -572,7 +572,7 @@ fn wait_for_uses(stream: StreamRef<'_>) -> Result<(), Error> {
     if stream.as_stream().is_non_blocking() {
         return stream.synchronize();
     }
-    let _context = stream.as_stream().context().map(Context::enter).transpose()?;
+    let _context = stream.own_context().map(Context::enter).transpose()?;
     Device::synchronize_current()
 }
 

@@ -151,7 +151,7 @@ impl Broken {
         let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
         // SAFETY: the memory was allocated just now, so long; that the order is wrong is the fault
         // that is wanted.
-        unsafe { copy::fill(pointer, 0, layout.size(), stream.as_ref()) }?;
+        unsafe { copy::fill(pointer, 0, layout.size(), &stream) }?;
         Ok(pointer)
     }
 }
@@ -238,11 +238,11 @@ unsafe impl SyncResource for Broken {
 
 // SAFETY: as above.
 unsafe impl Resource for Broken {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; upstream waits for the device.
         unsafe { self.deallocate_sync(pointer, layout) }
     }

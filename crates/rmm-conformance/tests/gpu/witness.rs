@@ -57,11 +57,11 @@ unsafe impl SyncResource for Witness {
 
 // SAFETY: as above.
 unsafe impl Resource for Witness {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; upstream waits for the device.
         unsafe { self.deallocate_sync(pointer, layout) }
     }

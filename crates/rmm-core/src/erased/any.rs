@@ -129,7 +129,7 @@ impl<S: PropertySet> AnyResource<S> {
     }
 
     /// The resource, borrowed.
-    pub fn as_ref(&self) -> ResourceRef<'_, S> {
+    pub fn as_resource_ref(&self) -> ResourceRef<'_, S> {
         ResourceRef::from_erased(&*self.shared.0)
     }
 

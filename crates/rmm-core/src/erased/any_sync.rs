@@ -79,7 +79,7 @@ impl<S: PropertySet> AnySyncResource<S> {
     }
 
     /// The resource, borrowed.
-    pub fn as_ref(&self) -> SyncResourceRef<'_, S> {
+    pub fn as_resource_ref(&self) -> SyncResourceRef<'_, S> {
         SyncResourceRef::from_erased(&*self.shared.0)
     }
 

@@ -92,16 +92,16 @@ macro_rules! delegate_resource {
     ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, handle $handle:expr) => {
         // SAFETY: every call goes to the one resource inside, which keeps the contract.
         unsafe impl<$($generics)*> $crate::Resource for $type {
-            fn allocate(
+            fn do_allocate(
                 &self,
                 stream: $crate::StreamRef<'_>,
                 layout: std::alloc::Layout,
             ) -> Result<$crate::DevicePtr, $crate::Error> {
                 let $this = self;
-                $target.allocate(stream, layout)
+                $target.do_allocate(stream, layout)
             }
 
-            unsafe fn deallocate(
+            unsafe fn do_deallocate(
                 &self,
                 stream: $crate::StreamRef<'_>,
                 pointer: $crate::DevicePtr,
@@ -109,7 +109,7 @@ macro_rules! delegate_resource {
             ) {
                 let $this = self;
                 // SAFETY: the caller's contract is the same.
-                unsafe { $target.deallocate(stream, pointer, layout) }
+                unsafe { $target.do_deallocate(stream, pointer, layout) }
             }
 
             fn to_any(&self) -> Option<$crate::AnyResource<()>>

@@ -65,13 +65,18 @@ macro_rules! forward {
 
         // SAFETY: as above.
         unsafe impl<R: Resource + ?Sized> Resource for $pointer {
-            fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-                (**self).allocate(stream, layout)
+            fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+                (**self).do_allocate(stream, layout)
             }
 
-            unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+            unsafe fn do_deallocate(
+                &self,
+                stream: StreamRef<'_>,
+                pointer: DevicePtr,
+                layout: Layout,
+            ) {
                 // SAFETY: the caller's contract is the same.
-                unsafe { (**self).deallocate(stream, pointer, layout) }
+                unsafe { (**self).do_deallocate(stream, pointer, layout) }
             }
 
             fn to_any(&self) -> Option<AnyResource<()>>

@@ -117,11 +117,11 @@ unsafe impl SyncResource for Silent {
 
 // SAFETY: the tests enqueue no work that uses its memory.
 unsafe impl Resource for Silent {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract, and no work uses the memory.
         unsafe { self.deallocate_sync(pointer, layout) }
     }

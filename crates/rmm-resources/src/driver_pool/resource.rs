@@ -65,7 +65,7 @@ macro_rules! pool_resource {
 
         // SAFETY: the driver keeps the contract of stream order for its own pools.
         unsafe impl rmm_core::Resource for $resource {
-            fn allocate(
+            fn do_allocate(
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 layout: std::alloc::Layout,
@@ -73,7 +73,7 @@ macro_rules! pool_resource {
                 self.pool.allocate(Self::NAME, stream, layout)
             }
 
-            unsafe fn deallocate(
+            unsafe fn do_deallocate(
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 pointer: rmm_core::DevicePtr,

@@ -37,7 +37,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "base-memory-of-the-current-device",
         file: CAPABILITY,
-        original: "    let context = stream.and_then(|stream| stream.as_stream().context());",
+        original: "    let context = stream.and_then(StreamRef::own_context);",
         replacement: "    let context = stream.and(None::<Context>);",
         breaks: "a stream of another device gets memory of the current one",
     },

@@ -98,11 +98,11 @@ unsafe impl SyncResource for Scripted {
 
 // SAFETY: as above.
 unsafe impl Resource for Scripted {
-    fn allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; nobody uses the memory.
         unsafe { self.deallocate_sync(pointer, layout) };
     }
