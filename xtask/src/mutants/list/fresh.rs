@@ -449,7 +449,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "container-default-stream-of-this-thread",
         file: PLACE,
         original: "self.reachable().unwrap_or(StreamRef::legacy()).record_event()",
-        replacement: "self.stream.as_ref().record_event()",
+        replacement: "self.stream.record_event()",
         breaks: "who waits for another thread's default stream waits for its own",
     },
     Mutant {
