@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, Exhaustion, HasMemoryKind,
-    HasProperty, HasPropertyValue, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource,
-    StreamRef, SyncResource, process_is_exiting,
+    AnyResource, DevicePtr, Error, Exhaustion, HasMemoryKind, HasProperty, HasPropertyValue,
+    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
+    SyncResource, process_is_exiting,
 };
 
 use crate::PoolMemoryResource;
@@ -254,37 +254,19 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         self.inner.pool.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.inner.pool.properties(claims);
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
-        let statistics = self.statistics();
-        description
-            .bytes("live", statistics.live_bytes)
-            .bytes("reserved", statistics.reserved_bytes)
-            .count("arenas", statistics.arenas);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.inner.pool.upstream_resource()
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self).upstream(self.upstream()).properties_from(self.upstream());
+        request.describe(|description| {
+            let statistics = self.statistics();
+            description
+                .bytes("live", statistics.live_bytes)
+                .bytes("reserved", statistics.reserved_bytes)
+                .count("arenas", statistics.arenas);
+        });
     }
 }
 

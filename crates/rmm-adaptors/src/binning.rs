@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
-    HasProperty, MemoryCaps, MemoryKind, Property, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, MemoryCaps, MemoryKind, Property,
+    Request, Resource, StreamRef, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
@@ -199,44 +199,19 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         "binning"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self).upstream(&self.inner.upstream);
         let upstream: &dyn SyncResource = &self.inner.upstream;
         let bins = self.inner.bins.iter().map(|(_, bin)| bin as &dyn SyncResource);
-        claims.common_to(std::iter::once(upstream).chain(bins));
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
+        request.common_properties(std::iter::once(upstream).chain(bins));
         for (bytes, bin) in self.bins() {
-            description.beside(format!("up to {}", rmm_core::format_bytes(bytes as u64)), bin);
+            let bytes = rmm_core::format_bytes(bytes as u64);
+            request.other_upstream(format_args!("up to {bytes}"), bin);
         }
-    }
-
-    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.bins().map(|(_, bin)| bin as &(dyn SyncResource + 'static)).collect()
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.inner.upstream)
     }
 }
 

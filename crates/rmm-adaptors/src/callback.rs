@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Contains, DeviceAccessible, DevicePtr, Error,
-    HasProperty, HasPropertyValue, MemoryKind, Property, PropertySet, Resource, SatisfiedBy,
-    StreamRef, SyncResource, is_pointer_aligned, process_is_exiting,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue,
+    MemoryKind, Property, PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
+    is_pointer_aligned, process_is_exiting,
 };
 
 const NAME: &str = "callback";
@@ -199,21 +199,15 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has_all::<S>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has_all::<S>();
         if let Some(kind) = self.kind {
-            claims.of(&Known(kind)).knows::<MemoryKind>();
+            request.properties(&Known(kind)).has_value::<MemoryKind>();
         }
     }
 }

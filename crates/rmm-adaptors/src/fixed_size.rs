@@ -3,9 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
-    HasProperty, HasPropertyValue, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource,
-    StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
+    MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource,
 };
 
 use crate::pool::{Cached, padded_size};
@@ -184,33 +183,15 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
         unsafe { self.pool.deallocate_sync(pointer, layout) };
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         self.pool.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.pool.properties(claims);
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
-        self.pool.tell(description.bytes("block size", self.block_size as u64));
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.pool.upstream_resource()
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self).describe(|description| {
+            description.bytes("block size", self.block_size as u64);
+        });
+        self.pool.provide(request);
     }
 }
 

@@ -25,9 +25,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
-    HasProperty, HasPropertyValue, HeldByStream, MemoryCaps, MemoryKind, Property,
-    PropertyWithValue, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, HeldByStream,
+    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
+    SyncResource,
 };
 
 pub(crate) use base::{Base, Giver, Owner, Part};
@@ -279,33 +279,15 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         self.inner.shared.name
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.inner.upstream.properties(claims);
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
-        self.statistics().tell(self.maximum_size(), description);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.inner.upstream)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        let upstream = &self.inner.upstream;
+        request.handle(self).upstream(upstream).properties_from(upstream).describe(|description| {
+            self.statistics().tell(self.maximum_size(), description);
+        });
     }
 }
 

@@ -9,7 +9,7 @@ use rmm_adaptors::{
     ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_core::{
-    AnyResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
     SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
@@ -108,15 +108,8 @@ unsafe impl SyncResource for AdaptedResource {
         self.0.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.0.properties(claims);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.0.upstream_resource()
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        self.0.provide(request);
     }
 }
 

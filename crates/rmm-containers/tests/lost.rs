@@ -9,7 +9,7 @@ use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceUVector, HostVec, PinnedVec};
 use rmm_core::sys::{CuCaptureMode, CuGraph, CuResult};
 use rmm_core::{
-    Claims, CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, Property,
+    CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, Property, Request,
     StreamFlags, StreamRef, SyncResource, current_driver,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
@@ -98,8 +98,8 @@ unsafe impl<U: SyncResource> SyncResource for CountedEnd<U> {
         self.0.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.0.properties(claims);
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties_from(&self.0);
     }
 }
 

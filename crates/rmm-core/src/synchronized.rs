@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use crate::{
-    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
-    Property, PropertyWithValue, Resource, StreamRef, SyncResource, process_is_exiting,
+    DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
+    Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
 /// Makes a [`Resource`] of any [`SyncResource`]: it waits for the stream before it frees.
@@ -65,15 +65,8 @@ unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
         "synchronized"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.resource.properties(claims);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.resource)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.upstream(&self.resource).properties_from(&self.resource);
     }
 }
 

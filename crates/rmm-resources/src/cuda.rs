@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
-    MemoryKind, Resource, StreamRef, SyncResource, check, driver_for_drop,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Request, Resource,
+    StreamRef, SyncResource, check, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
@@ -97,15 +97,9 @@ unsafe impl SyncResource for CudaMemoryResource {
         NAME
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().knows::<MemoryKind>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }
 }
 

@@ -258,7 +258,7 @@ impl CudaAsyncMemoryResourceBuilder {
 
 pool_resource!(CudaAsyncMemoryResource, |claims| claims
     .has::<DeviceAccessible>()
-    .knows::<MemoryKind>());
+    .has_value::<MemoryKind>());
 
 // SAFETY: the pool is made at a device's location.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncMemoryResource {}

@@ -163,7 +163,7 @@ fn require_managed_pools() -> Result<Device, Error> {
 pool_resource!(CudaAsyncManagedMemoryResource, |claims| claims
     .has::<DeviceAccessible>()
     .has::<HostAccessible>()
-    .knows::<MemoryKind>());
+    .has_value::<MemoryKind>());
 
 // SAFETY: managed memory is every device's.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncManagedMemoryResource {}

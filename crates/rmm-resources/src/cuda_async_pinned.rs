@@ -218,7 +218,7 @@ fn devices_with_pools() -> Result<Vec<Device>, Error> {
 pool_resource!(CudaAsyncPinnedMemoryResource, |claims| claims
     .has::<DeviceAccessible>()
     .has::<HostAccessible>()
-    .knows::<MemoryKind>());
+    .has_value::<MemoryKind>());
 
 // SAFETY: the devices are given access when the resource is made, and it is taken from them by
 // unsafe code only.

@@ -110,7 +110,7 @@ fn require_pools(device: Device) -> Result<(), Error> {
     require(CudaAsyncViewMemoryResource::NAME, device, needed, "has no memory pools")
 }
 
-pool_resource!(CudaAsyncViewMemoryResource, |claims| claims.has::<DeviceAccessible>());
+pool_resource!(CudaAsyncViewMemoryResource, |memory| memory.has::<DeviceAccessible>());
 
 // SAFETY: a default pool is its device's, and who gave another one has promised it.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncViewMemoryResource {}

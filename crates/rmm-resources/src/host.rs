@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, DevicePtr, Error, HasProperty, HostAccessible,
-    MemoryKind, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Request, Resource,
+    StreamRef, SyncResource,
 };
 
 use crate::capability::is_done;
@@ -74,19 +74,13 @@ unsafe impl SyncResource for HostMemoryResource {
         unsafe { host_block::free(pointer, layout) }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<HostAccessible>().knows::<MemoryKind>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has::<HostAccessible>().has_value::<MemoryKind>();
     }
 }
 

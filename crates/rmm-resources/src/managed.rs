@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
-    HostAccessible, MemoryKind, Resource, StreamRef, SyncResource, check,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind,
+    Request, Resource, StreamRef, SyncResource, check,
 };
 use rmm_sys::MEM_ATTACH_GLOBAL;
 
@@ -92,19 +92,17 @@ unsafe impl SyncResource for ManagedMemoryResource {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>().knows::<MemoryKind>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request
+            .properties(self)
+            .has::<DeviceAccessible>()
+            .has::<HostAccessible>()
+            .has_value::<MemoryKind>();
     }
 }
 

@@ -3,9 +3,9 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Claims, Context, Device,
-    DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Resource, StreamRef,
-    SyncResource, align_down, check, driver_for_drop,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Device, DeviceAccessible, DevicePtr, Error,
+    HasProperty, HostAccessible, Request, Resource, StreamRef, SyncResource, align_down, check,
+    driver_for_drop,
 };
 use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
 
@@ -134,19 +134,13 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
         unsafe { self.system.deallocate_sync(pointer, layout) }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has::<DeviceAccessible>().has::<HostAccessible>();
     }
 }
 

@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::fmt;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Claims, Device, DeviceAccessible,
-    DevicePtr, Error, HasProperty, HostAccessible, Resource, StreamRef, SyncResource,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Device, DeviceAccessible, DevicePtr, Error,
+    HasProperty, HostAccessible, Request, Resource, StreamRef, SyncResource,
 };
 use rmm_sys::CuDeviceAttribute;
 
@@ -107,19 +107,13 @@ unsafe impl SyncResource for SystemMemoryResource {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has::<DeviceAccessible>().has::<HostAccessible>();
     }
 }
 

@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, ExtendableResource,
-    HasProperty, MemoryKind, Resource, StreamRef, SyncResource, process_is_exiting,
+    AnyResource, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind,
+    Request, Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
 pub use builder::VirtualMemoryResourceBuilder;
@@ -151,23 +151,14 @@ unsafe impl SyncResource for VirtualMemoryResource {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().knows::<MemoryKind>();
-    }
-
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        Some(self)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.extendable(self);
+        request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource};
-use rmm_core::{Device, DevicePtr, Error, ExtendableResource, Resource, StreamRef, SyncResource};
+use rmm_core::{
+    Device, DevicePtr, Error, ExtendableResource, Request, Resource, StreamRef, SyncResource,
+};
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
 use rmm_sys::CuResult;
@@ -153,8 +155,8 @@ unsafe impl SyncResource for Panicking {
         "panicking"
     }
 
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        Some(self)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.extendable(self);
     }
 }
 

@@ -8,7 +8,9 @@ use std::thread;
 
 use proptest::prelude::*;
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset};
-use rmm_core::{CudaStream, Device, DevicePtr, Error, ExtendableResource, Resource, SyncResource};
+use rmm_core::{
+    CudaStream, Device, DevicePtr, Error, ExtendableResource, Request, Resource, SyncResource,
+};
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Checker, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
@@ -326,8 +328,8 @@ unsafe impl SyncResource for SlowToLeave {
         unsafe { self.upstream.deallocate_sync(pointer, layout) };
     }
 
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        Some(self)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.extendable(self);
     }
 }
 

@@ -32,7 +32,7 @@ pub fn equality_and_erasure_keep_the_resource<R: DeviceResource>(
     let names = [any.name(), twice.name(), borrowed.name()];
     ensure(names == [original.name(); 3], || format!("the name is lost: {names:?}"))?;
     let wrapped = LoggingResourceAdaptor::to_writer(original.clone(), std::io::sink())?;
-    ensure(original.tells_of::<DeviceAccessible>(), || {
+    ensure(original.declares::<DeviceAccessible>(), || {
         "a property that the type claims is not told at run time".into()
     })?;
     ensure(wrapped.find::<R>() == Some(original), || "a wrapper hides what it wraps".into())?;

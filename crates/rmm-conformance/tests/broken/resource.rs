@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    Claims, CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamFlags,
+    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamFlags,
     StreamRef, SyncResource, copy,
 };
 use rmm_resources::CudaMemoryResource;
@@ -229,9 +229,9 @@ unsafe impl SyncResource for Broken {
         "broken"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
         if self.fault != Fault::TellsNothing {
-            claims.of(self).has::<DeviceAccessible>();
+            request.properties(self).has::<DeviceAccessible>();
         }
     }
 }

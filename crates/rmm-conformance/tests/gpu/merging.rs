@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource,
+    CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource,
     StreamRef, SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
@@ -92,8 +92,8 @@ unsafe impl SyncResource for Merging {
         NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties(self).has::<DeviceAccessible>();
     }
 }
 

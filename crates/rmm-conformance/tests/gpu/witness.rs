@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    Claims, Device, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef,
+    Device, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
     SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
@@ -50,8 +50,8 @@ unsafe impl SyncResource for Witness {
         "witness"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties(self).has::<DeviceAccessible>();
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue, HostAccessible,
-    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue, HostAccessible, Property,
+    PropertyWithValue, Request, Resource, StreamRef, SyncResource,
 };
 
 /// Which NUMA node the memory is on: a property with a value that only this test knows.
@@ -75,8 +75,12 @@ unsafe impl SyncResource for SyncHeap {
         "sync-heap"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<HostAccessible>().has::<DeviceAccessible>().knows::<NumaNode>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request
+            .properties(self)
+            .has::<HostAccessible>()
+            .has::<DeviceAccessible>()
+            .has_value::<NumaNode>();
     }
 }
 

@@ -104,13 +104,13 @@ fn a_pool_is_found_below_an_erased_resource_below_a_logger() {
 #[test]
 fn resources_tell_at_run_time_what_their_types_claim() {
     let heap = SyncHeap::new(0);
-    assert!(heap.tells_of::<HostDeviceAccessible>() && heap.tells_of::<NumaNode>());
+    assert!(heap.declares::<HostDeviceAccessible>() && heap.declares::<NumaNode>());
     let cuda = CudaMemoryResource::new();
-    assert!(cuda.tells_of::<DeviceAccessible>() && cuda.tells_of::<MemoryKind>());
+    assert!(cuda.declares::<DeviceAccessible>() && cuda.declares::<MemoryKind>());
     assert!(!cuda.has_property::<HostAccessible>());
     // One that forgot to tell is found out by the check; erased, it is still what the type says.
     let silent = Silent(heap);
-    assert!(!silent.tells_of::<HostAccessible>());
+    assert!(!silent.declares::<HostAccessible>());
     assert!(AnyResource::<HostAccessible>::new(silent.clone()).has_property::<HostAccessible>());
     let borrowed = SyncResourceRef::<HostAccessible>::new(&silent);
     assert!(borrowed.has_property::<HostAccessible>());

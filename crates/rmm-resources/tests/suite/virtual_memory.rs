@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, CudaStream, Device, DevicePtr, ErrorKind, ExtendableResource, Resource,
-    SyncResource,
+    AnyResource, CudaStream, Device, DevicePtr, ErrorKind, ExtendableResource, Introspect,
+    Resource, SyncResource,
 };
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Fault, Kernel, Machine};

@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "erased-keeps-the-pointer",
         file: ANY,
-        original: "        let behind = if resource.pointee().is_some() { resource.to_any() } else { None };",
+        original: "        let behind = if pointee(resource.as_dyn()).is_some() { resource.to_any() } else { None };",
         replacement: "        let behind: Option<AnyResource<()>> = None;",
         breaks: "a resource that is erased behind a pointer is another one",
     },
