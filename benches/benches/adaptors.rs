@@ -45,9 +45,10 @@ fn pair(criterion: &mut Criterion, name: &str, resource: &dyn Resource, stream: 
     criterion.bench_function(&format!("adaptors/{name}"), |bencher| {
         bencher.iter(|| {
             let (resource, layout) = (black_box(resource), black_box(layout));
-            let pointer = resource.allocate(stream.as_ref(), layout).expect("there is room");
+            let pointer =
+                resource.do_allocate(stream.as_stream_ref(), layout).expect("there is room");
             // SAFETY: allocated above with this layout, and not used.
-            unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+            unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, layout) };
         });
     });
 }

@@ -60,9 +60,9 @@ fn pair(
     criterion.bench_function(name, |bencher| {
         bencher.iter(|| {
             let (resource, layout) = (black_box(resource), black_box(layout));
-            let pointer = resource.allocate(stream.as_ref(), layout).expect("it never fails");
+            let pointer = resource.allocate(stream, layout).expect("it never fails");
             // SAFETY: allocated above with this layout, and not used.
-            unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+            unsafe { resource.deallocate(stream, pointer, layout) };
         });
     });
 }

@@ -36,10 +36,9 @@ fn new_stream() -> Result<CudaStream, rmm_core::Error> {
 
 /// Allocates and frees at once.
 fn one_pair(resource: &impl Resource, stream: &CudaStream, layout: Layout) {
-    let block =
-        resource.allocate(stream.as_ref(), layout).expect("the device has this much memory");
+    let block = resource.allocate(stream, layout).expect("the device has this much memory");
     // SAFETY: allocated just now with this layout; no work uses it.
-    unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+    unsafe { resource.deallocate(stream, block, layout) };
 }
 
 /// Allocation and free of one size, on one stream.
@@ -68,14 +67,13 @@ fn holes(criterion: &mut Criterion) -> Outcome {
     for holes in [0, 10, 100, 1_000, 10_000] {
         let stream = new_stream()?;
         let pool = setup::warm_pool()?;
-        let blocks: Vec<DevicePtr> = (0..2 * holes)
-            .map(|_| pool.allocate(stream.as_ref(), hole))
-            .collect::<Result<_, _>>()?;
+        let blocks: Vec<DevicePtr> =
+            (0..2 * holes).map(|_| pool.allocate(&stream, hole)).collect::<Result<_, _>>()?;
         let free = |first: usize| {
             for &block in blocks.iter().skip(first).step_by(2) {
                 // SAFETY: allocated above with this layout; this is called once for the odd and
                 // once for the even ones. No work uses them.
-                unsafe { pool.deallocate(stream.as_ref(), block, hole) };
+                unsafe { pool.deallocate(&stream, block, hole) };
             }
         };
         free(0);

@@ -50,7 +50,7 @@ pub fn run(
                 }
                 // SAFETY: the block was allocated with this layout, came here alone, and no work
                 // uses it.
-                unsafe { resource.deallocate(sink.as_ref(), DevicePtr(block), layout) };
+                unsafe { resource.deallocate(sink, DevicePtr(block), layout) };
             }
             current.map(drop)
         });
@@ -59,7 +59,7 @@ pub fn run(
         let mut outcome = Ok(());
         for slot in ring.iter().cycle().take(usize::try_from(pairs).unwrap_or(usize::MAX)) {
             wait_until(|| slot.load(Ordering::Acquire) == EMPTY);
-            match resource.allocate(source.as_ref(), layout) {
+            match resource.allocate(source, layout) {
                 Ok(block) => slot.store(block.0, Ordering::Release),
                 Err(error) => {
                     slot.store(END, Ordering::Release);

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::hint::black_box;
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef, SyncResource,
 };
 
 /// Hands out one address for all blocks, a multiple of 2 MiB. There is no memory, so nobody may use
@@ -28,18 +28,18 @@ unsafe impl SyncResource for Nothing {
         "nothing"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties(self).has::<DeviceAccessible>();
     }
 }
 
 // SAFETY: as above.
 unsafe impl Resource for Nothing {
-    fn allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.deallocate_sync(pointer, layout) }
     }

@@ -54,7 +54,7 @@ impl<'a> Player<'a> {
         for call in self.program.list() {
             match *call {
                 Call::Allocate { slot, stream, layout } => {
-                    let stream = self.streams[stream].as_ref();
+                    let stream = self.streams[stream].as_stream_ref();
                     self.blocks[slot] = if TIMED {
                         let clock = Instant::now();
                         let block = resource.allocate(stream, layout);
@@ -69,7 +69,7 @@ impl<'a> Player<'a> {
                     // SAFETY: by the invariant of `Program` the slot holds a block that was
                     // allocated with this layout, in this run and so from this resource, and
                     // nothing frees it again. No work uses it.
-                    unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+                    unsafe { resource.deallocate(stream, block, layout) };
                 }
             }
         }

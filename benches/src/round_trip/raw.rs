@@ -39,7 +39,7 @@ fn through(route: &Route, memory: CuDevicePtr, summand: u32) -> Outcome {
     // waited for.
     unsafe { driver.cuMemcpyHtoDAsync_v2(memory, places.source, places.bytes, stream) }.result()?;
     // SAFETY: so many words are there, and used on this stream only.
-    unsafe { route.kernels.add(route.stream.as_ref(), memory, route.words, summand) }?;
+    unsafe { route.kernels.add(route.stream.as_stream_ref(), memory, route.words, summand) }?;
     // SAFETY: both have so many bytes; nobody looks at the target before the stream has been waited
     // for.
     unsafe { driver.cuMemcpyDtoHAsync_v2(places.target, memory, places.bytes, stream) }.result()?;

@@ -89,12 +89,12 @@ fn beside_blocks(bench: &mut Bench<'_>, case: Case, params: &str) -> Outcome {
     // The driver is asked for memory. What has none to add refuses.
     let (large, stream) = (layout(GROWTH)?, &streams[0]);
     let clock = Instant::now();
-    let grown = allocator.resource.allocate(stream.as_ref(), large);
+    let grown = allocator.resource.allocate(stream, large);
     let time = clock.elapsed();
     if let Ok(block) = grown {
         bench.row("latency", format!("{params} growth"), nanos(time), "ns")?;
         // SAFETY: allocated just now with this layout; no work uses it.
-        unsafe { allocator.resource.deallocate(stream.as_ref(), block, large) };
+        unsafe { allocator.resource.deallocate(stream, block, large) };
     }
     stream.synchronize()?;
     let clock = Instant::now();
@@ -109,9 +109,9 @@ fn after_streams(bench: &mut Bench<'_>) -> Outcome {
     let (allocator, layout) = (bench.make(Start::Full)?, layout(4 << 10)?);
     let pair = |stream: &CudaStream| -> Outcome<Duration> {
         let clock = Instant::now();
-        let block = allocator.resource.allocate(stream.as_ref(), layout)?;
+        let block = allocator.resource.allocate(stream, layout)?;
         // SAFETY: allocated just now with this layout; no work uses it.
-        unsafe { allocator.resource.deallocate(stream.as_ref(), block, layout) };
+        unsafe { allocator.resource.deallocate(stream, block, layout) };
         Ok(clock.elapsed())
     };
     let streams: Vec<CudaStream> =
@@ -177,7 +177,7 @@ fn beside(
 ) -> Result<Times, Error> {
     let mut times = Times::default();
     let mut made: Vec<Option<(DevicePtr, Layout)>> = Vec::with_capacity(blocks);
-    let of = |place: usize| streams[place % streams.len()].as_ref();
+    let of = |place: usize| streams[place % streams.len()].as_stream_ref();
     let free = |times: &mut Vec<Duration>, place: usize, (block, layout): (_, Layout)| {
         let clock = Instant::now();
         // SAFETY: the block was allocated with this layout on the stream of its place, each is

@@ -33,9 +33,9 @@ pub(super) fn timed_pairs(
 ) -> Outcome<f64> {
     let clock = Instant::now();
     for _ in 0..pairs {
-        let block = resource.allocate(stream.as_ref(), layout)?;
+        let block = resource.allocate(stream, layout)?;
         // SAFETY: allocated just now with this layout; no work uses it.
-        unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+        unsafe { resource.deallocate(stream, block, layout) };
     }
     Ok(nanos_per(clock.elapsed(), pairs as u64))
 }
@@ -49,14 +49,13 @@ pub(super) fn holes(bench: &mut Bench<'_>) -> Outcome {
         }
         let (allocator, stream) = (bench.make(Start::Full)?, new_stream()?);
         let resource = &allocator.resource;
-        let blocks: Vec<DevicePtr> = (0..2 * holes)
-            .map(|_| resource.allocate(stream.as_ref(), hole))
-            .collect::<Result<_, _>>()?;
+        let blocks: Vec<DevicePtr> =
+            (0..2 * holes).map(|_| resource.allocate(&stream, hole)).collect::<Result<_, _>>()?;
         let free_from = |first: usize| {
             for &block in blocks.iter().skip(first).step_by(2) {
                 // SAFETY: allocated above with this layout; this is called once for the even and
                 // once for the odd ones. No work uses them.
-                unsafe { resource.deallocate(stream.as_ref(), block, hole) };
+                unsafe { resource.deallocate(&stream, block, hole) };
             }
         };
         free_from(0);

@@ -39,7 +39,7 @@ fn make_calls(device: &OpenDevice, logged: &Logged) -> Outcome {
     let (legacy, per_thread) = (CudaStream::legacy(), CudaStream::per_thread());
     let streams = [legacy, per_thread, new_stream()?, new_stream()?];
     let [_, _, first, second] = &streams;
-    let stream_of = |place: usize| streams[place % streams.len()].as_ref();
+    let stream_of = |place: usize| streams[place % streams.len()].as_stream_ref();
 
     // Every size, on every stream in turn.
     let mut blocks = Vec::new();
@@ -48,7 +48,7 @@ fn make_calls(device: &OpenDevice, logged: &Logged) -> Outcome {
     }
 
     // More than the pool may have.
-    refused(logged.allocate(first.as_ref(), layout(1 << 40)?))?;
+    refused(logged.allocate(first, layout(1 << 40)?))?;
     refused(logged.allocate_sync(layout(POOL_BYTES + 1)?))?;
 
     // Every second block, the last one first.
@@ -63,11 +63,11 @@ fn make_calls(device: &OpenDevice, logged: &Logged) -> Outcome {
 
     // Other threads: one allocates, another frees that on another stream, and a block of the first
     // thread's.
-    let handed = on_a_thread(device, || Ok(logged.allocate(second.as_ref(), layout(5000)?)?))?;
+    let handed = on_a_thread(device, || Ok(logged.allocate(second, layout(5000)?)?))?;
     second.synchronize()?;
     on_a_thread(device, || {
-        free(logged, first.as_ref(), handed, 5000)?;
-        free(logged, first.as_ref(), blocks[2], SIZES[2])
+        free(logged, first.as_stream_ref(), handed, 5000)?;
+        free(logged, first.as_stream_ref(), blocks[2], SIZES[2])
     })?;
 
     // The rest, in order.

@@ -60,7 +60,7 @@ unsafe impl SyncResource for Counting {
 
 // SAFETY: as above.
 unsafe impl Resource for Counting {
-    fn allocate(
+    fn do_allocate(
         &self,
         stream: StreamRef<'_>,
         layout: Layout,
@@ -70,7 +70,7 @@ unsafe impl Resource for Counting {
         Ok(pointer)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         self.live.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate(stream, pointer, layout) }
@@ -87,17 +87,17 @@ fn round_trip(
 ) -> Result<Vec<u8>, Box<dyn Error>> {
     let stream = CudaStream::new()?;
     let layout = Layout::from_size_align(bytes.len(), 256)?;
-    let memory = resource.allocate(stream.as_ref(), layout)?;
+    let memory = resource.allocate(&stream, layout)?;
     let mut back = vec![0; bytes.len()];
     let (source, target) = (bytes.as_ptr().cast(), back.as_mut_ptr().cast());
     // SAFETY: the memory is as long, its only stream is this one, and the bytes live until it is
     // synchronized.
-    unsafe { copy::host_to_device(memory, source, bytes.len(), stream.as_ref()) }?;
+    unsafe { copy::host_to_device(memory, source, bytes.len(), &stream) }?;
     // SAFETY: as above.
-    unsafe { copy::device_to_host(target, memory, bytes.len(), stream.as_ref()) }?;
+    unsafe { copy::device_to_host(target, memory, bytes.len(), &stream) }?;
     stream.synchronize()?;
     // SAFETY: allocated above with this layout, on this stream.
-    unsafe { resource.deallocate(stream.as_ref(), memory, layout) };
+    unsafe { resource.deallocate(&stream, memory, layout) };
     Ok(back)
 }
 
@@ -110,7 +110,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let current: AnyResource = current_device_resource()?;
     assert_eq!(current.downcast_ref(), Some(&counting));
-    assert_eq!(round_trip(current.as_ref(), b"there and back")?, b"there and back");
+    assert_eq!(round_trip(current.as_resource_ref(), b"there and back")?, b"there and back");
     assert_eq!(round_trip((&counting).into(), b"again")?, b"again");
 
     let layout = Layout::new::<[f32; 100]>();

@@ -22,9 +22,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, Exhaustion, HasMemoryKind,
-    HasProperty, HasPropertyValue, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource,
-    StreamRef, SyncResource, process_is_exiting,
+    AnyResource, DevicePtr, Error, Exhaustion, HasMemoryKind, HasProperty, HasPropertyValue,
+    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
+    SyncResource, process_is_exiting,
 };
 
 use crate::PoolMemoryResource;
@@ -85,14 +85,14 @@ pub use statistics::ArenaStatistics;
 /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(64 << 20).build()?;
 /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
 /// let layout = Layout::from_size_align(1000, 256)?;
-/// let first = arena.allocate(stream.as_ref(), layout)?;
-/// let second = arena.allocate(stream.as_ref(), layout)?;
+/// let first = arena.allocate(&stream, layout)?;
+/// let second = arena.allocate(&stream, layout)?;
 /// assert_eq!(second.0 - first.0, 1024); // in one superblock
-/// let elsewhere = arena.allocate(other.as_ref(), layout)?;
+/// let elsewhere = arena.allocate(&other, layout)?;
 /// assert!(elsewhere.0.abs_diff(first.0) >= 1 << 20); // in another stream's
 /// # for (stream, pointer) in [(&stream, first), (&stream, second), (&other, elsewhere)] {
 /// #     // SAFETY: allocated above with this layout on this stream.
-/// #     unsafe { arena.deallocate(stream.as_ref(), pointer, layout) };
+/// #     unsafe { arena.deallocate(&stream, pointer, layout) };
 /// # }
 /// let statistics = arena.statistics();
 /// assert_eq!((statistics.frees, statistics.superblocks), (3, 2)); // each arena keeps one
@@ -253,37 +253,19 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         self.inner.pool.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.inner.pool.properties(claims);
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
-        let statistics = self.statistics();
-        description
-            .bytes("live", statistics.live_bytes)
-            .bytes("reserved", statistics.reserved_bytes)
-            .count("arenas", statistics.arenas);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.inner.pool.upstream_resource()
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self).upstream(self.upstream()).properties_from(self.upstream());
+        request.describe(|description| {
+            let statistics = self.statistics();
+            description
+                .bytes("live", statistics.live_bytes)
+                .bytes("reserved", statistics.reserved_bytes)
+                .count("arenas", statistics.arenas);
+        });
     }
 }
 
@@ -292,11 +274,11 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
 // them. It is the pool's from when it is given back, in that stream's order, or as memory that only
 // a wait for the device makes free; and so is a block that another stream frees.
 unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_for(Some(stream), layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
             self.inner.arenas.deallocate(Some(stream), pointer, layout);
         }

@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
-    HasProperty, MemoryCaps, MemoryKind, Property, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, MemoryCaps, MemoryKind, Property,
+    Request, Resource, StreamRef, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
@@ -38,9 +38,9 @@ use crate::pool::padded_size;
 ///
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(300_000, 256)?;
-/// let pointer = binning.allocate(stream.as_ref(), layout)?; // a block of 512 KiB
+/// let pointer = binning.allocate(&stream, layout)?; // a block of 512 KiB
 /// # // SAFETY: allocated above with this layout on this stream.
-/// # unsafe { binning.deallocate(stream.as_ref(), pointer, layout) };
+/// # unsafe { binning.deallocate(&stream, pointer, layout) };
 /// assert_eq!(binning.bin_for(layout).map(|bin| bin.statistics().frees), Some(1));
 /// # Ok(())
 /// # }
@@ -199,57 +199,32 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         "binning"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self).upstream(&self.inner.upstream);
         let upstream: &dyn SyncResource = &self.inner.upstream;
         let bins = self.inner.bins.iter().map(|(_, bin)| bin as &dyn SyncResource);
-        claims.common_to(std::iter::once(upstream).chain(bins));
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
+        request.common_properties(std::iter::once(upstream).chain(bins));
         for (bytes, bin) in self.bins() {
-            description.beside(format!("up to {}", rmm_core::format_bytes(bytes as u64)), bin);
+            let bytes = rmm_core::format_bytes(bytes as u64);
+            request.other_upstream(format_args!("up to {bytes}"), bin);
         }
-    }
-
-    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.bins().map(|(_, bin)| bin as &(dyn SyncResource + 'static)).collect()
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.inner.upstream)
     }
 }
 
 // SAFETY: as above.
 unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         match self.bin_for(layout) {
             Some(bin) => bin.allocate(stream, layout),
             None => self.inner.upstream.allocate(stream, layout),
         }
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         match self.bin_for(layout) {
             // SAFETY: the caller's contract; the layout finds the bin that the memory came from.
             Some(bin) => unsafe { bin.deallocate(stream, pointer, layout) },

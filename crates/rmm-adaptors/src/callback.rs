@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Contains, DeviceAccessible, DevicePtr, Error,
-    HasProperty, HasPropertyValue, MemoryKind, Property, PropertySet, Resource, SatisfiedBy,
-    StreamRef, SyncResource, is_pointer_aligned, process_is_exiting,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue,
+    MemoryKind, Property, PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
+    is_pointer_aligned, process_is_exiting,
 };
 
 const NAME: &str = "callback";
@@ -51,9 +51,9 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 /// // SAFETY: the functions are those of a resource.
 /// let resource = unsafe { CallbackMemoryResource::new(allocate, free) };
 /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(1000, 256)?);
-/// let block = resource.allocate(stream.as_ref(), layout)?;
+/// let block = resource.allocate(&stream, layout)?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+/// unsafe { resource.deallocate(&stream, block, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -199,28 +199,22 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has_all::<S>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has_all::<S>();
         if let Some(kind) = self.kind {
-            claims.of(&Known(kind)).knows::<MemoryKind>();
+            request.properties(&Known(kind)).has_value::<MemoryKind>();
         }
     }
 }
 
 // SAFETY: whoever made it promised the contract for the functions.
 unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
@@ -236,7 +230,7 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
         Ok(pointer)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
             self.free(stream, pointer, layout);
         }

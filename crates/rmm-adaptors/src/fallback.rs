@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
-    HasProperty, HasPropertyValue, MemoryKind, Property, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryKind,
+    Property, Request, Resource, StreamRef, SyncResource,
 };
 
 use crate::layer::{Below, OnStream, Synchronously};
@@ -211,55 +211,30 @@ unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryRes
         unsafe { self.inner.deallocate(first, second, pointer, layout) }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         "fallback"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
         let Inner { first, second, .. } = &*self.inner;
-        claims.common_to([first as &dyn SyncResource, second as &dyn SyncResource]);
-    }
-
-    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        vec![&self.inner.second]
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.inner.first)
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
-        description
-            .bytes("from the fallback", self.fallback_bytes())
-            .count("fallbacks", self.fallbacks())
-            .beside("fallback", &self.inner.second);
+        request.handle(self).upstream(first).other_upstream("fallback", second);
+        request.common_properties([first as &dyn SyncResource, second as &dyn SyncResource]);
+        request.describe(|description| {
+            description
+                .bytes("from the fallback", self.fallback_bytes())
+                .count("fallbacks", self.fallbacks());
+        });
     }
 }
 
 // SAFETY: as above.
 unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
         self.inner.allocate(OnStream(first, stream), OnStream(second, stream), layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
         let (first, second) = (OnStream(first, stream), OnStream(second, stream));
         // SAFETY: the caller's contract is the same.

@@ -3,9 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
-    HasProperty, HasPropertyValue, MemoryCaps, MemoryKind, Property, PropertyWithValue, Resource,
-    StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
+    MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource,
 };
 
 use crate::pool::{CachePolicy, padded_size};
@@ -38,13 +37,13 @@ const GRANULE: usize = rmm_core::CUDA_ALLOCATION_ALIGNMENT;
 /// let blocks = FixedSizeMemoryResource::builder(CudaMemoryResource::new()).block_size(4096).blocks(16).build()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(100, 256)?;
-/// let (a, b) = (blocks.allocate(stream.as_ref(), layout)?, blocks.allocate(stream.as_ref(), layout)?);
+/// let (a, b) = (blocks.allocate(&stream, layout)?, blocks.allocate(&stream, layout)?);
 /// assert_eq!(b.0 - a.0, 4096);
 /// # for pointer in [a, b] {
 /// #     // SAFETY: allocated above with this layout on this stream.
-/// #     unsafe { blocks.deallocate(stream.as_ref(), pointer, layout) };
+/// #     unsafe { blocks.deallocate(&stream, pointer, layout) };
 /// # }
-/// let large = blocks.allocate(stream.as_ref(), Layout::from_size_align(4097, 256)?);
+/// let large = blocks.allocate(&stream, Layout::from_size_align(4097, 256)?);
 /// assert!(large.unwrap_err().is_out_of_memory());
 /// # Ok(())
 /// # }
@@ -185,43 +184,25 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
         unsafe { self.pool.deallocate_sync(pointer, layout) };
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         self.pool.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.pool.properties(claims);
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
-        self.pool.tell(description.bytes("block size", self.block_size as u64));
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.pool.upstream_resource()
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self).describe(|description| {
+            description.bytes("block size", self.block_size as u64);
+        });
+        self.pool.provide(request);
     }
 }
 
 // SAFETY: as above.
 unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.pool.allocate(stream, layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: as above.
         unsafe { self.pool.deallocate(stream, pointer, layout) };
     }

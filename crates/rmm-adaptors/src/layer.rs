@@ -194,40 +194,22 @@ macro_rules! adaptor {
                 unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, below, pointer, layout) }
             }
 
-            fn to_any_sync(&self) -> Option<rmm_core::AnySyncResource<()>>
-            where
-                Self: 'static,
-            {
-                Some(rmm_core::AnySyncResource::of(self))
-            }
-
             fn name(&self) -> &'static str {
                 <$layer as $crate::layer::Layer>::NAME
             }
 
-            fn properties(&self, claims: &mut rmm_core::Claims<'_>) {
-                self.inner.upstream.properties(claims);
-            }
-
-            fn upstream_resource(&self) -> Option<&(dyn rmm_core::SyncResource + 'static)>
-            where
-                Self: 'static,
-            {
-                Some(&self.inner.upstream)
-            }
-
-            fn tell(&self, description: &mut rmm_core::Description)
-            where
-                Self: 'static,
-            {
-                $crate::layer::Layer::tell(&self.inner.layer, description);
+            fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
+                let upstream = &self.inner.upstream;
+                request.handle(self).upstream(upstream).properties_from(upstream).describe(
+                    |description| $crate::layer::Layer::tell(&self.inner.layer, description),
+                );
             }
         }
 
         // SAFETY: as above.
         unsafe impl<U: rmm_core::Resource> rmm_core::Resource for $name<U> {
             #[inline]
-            fn allocate(
+            fn do_allocate(
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 layout: std::alloc::Layout,
@@ -237,7 +219,7 @@ macro_rules! adaptor {
             }
 
             #[inline]
-            unsafe fn deallocate(
+            unsafe fn do_deallocate(
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 pointer: rmm_core::DevicePtr,

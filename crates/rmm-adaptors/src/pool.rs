@@ -33,9 +33,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, Description, DevicePtr, Error, HasMemoryKind,
-    HasProperty, HasPropertyValue, HeldByStream, MemoryCaps, MemoryKind, Property,
-    PropertyWithValue, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, HeldByStream,
+    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
+    SyncResource,
 };
 
 use self::core::PoolCore;
@@ -111,13 +111,13 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;
-/// let first = pool.allocate(stream.as_ref(), layout)?;
+/// let first = pool.allocate(&stream, layout)?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { pool.deallocate(stream.as_ref(), first, layout) };
-/// let second = pool.allocate(stream.as_ref(), layout)?;
+/// unsafe { pool.deallocate(&stream, first, layout) };
+/// let second = pool.allocate(&stream, layout)?;
 /// assert_eq!(first, second); // at once, although the device may still be at work on it: the stream keeps the two apart
 /// # // SAFETY: as above.
-/// # unsafe { pool.deallocate(stream.as_ref(), second, layout) };
+/// # unsafe { pool.deallocate(&stream, second, layout) };
 /// assert_eq!(pool.statistics().upstream_allocations, 1);
 /// # Ok(())
 /// # }
@@ -200,10 +200,10 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// # let _entered = machine.enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(2 << 20, 256)?);
-    /// let block = pool.allocate(stream.as_ref(), layout)?;
+    /// let block = pool.allocate(&stream, layout)?;
     /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-    /// unsafe { pool.deallocate(stream.as_ref(), block, layout) };
-    /// let held = HeldByStream { stream: Some(stream.as_ref().id()), bytes: 2 << 20 };
+    /// unsafe { pool.deallocate(&stream, block, layout) };
+    /// let held = HeldByStream { stream: Some(stream.id()), bytes: 2 << 20 };
     /// assert_eq!(pool.held_by_streams(), [held]);
     /// # Ok(())
     /// # }
@@ -287,33 +287,15 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         self.inner.shared.name
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.inner.upstream.properties(claims);
-    }
-
-    fn tell(&self, description: &mut Description)
-    where
-        Self: 'static,
-    {
-        self.statistics().tell(self.maximum_size(), description);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.inner.upstream)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        let upstream = &self.inner.upstream;
+        request.handle(self).upstream(upstream).properties_from(upstream).describe(|description| {
+            self.statistics().tell(self.maximum_size(), description);
+        });
     }
 }
 
@@ -321,14 +303,14 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
 // `Timeline::visible_to` allows: when the work before the free is known to be complete, or the other
 // stream is ordered after it.
 unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
         self.inner.shared.allocate(&self.inner.upstream, Some(stream), layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
             self.inner.shared.deallocate(Some(stream), pointer, layout);
             self.inner.shared.release_if_due(&self.inner.upstream);

@@ -30,9 +30,9 @@ adaptor! {
     /// # let _entered = machine.enter();
     /// let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
     /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(1000, 256)?);
-    /// let block = resource.allocate(stream.as_ref(), layout)?; // on its way to the device
+    /// let block = resource.allocate(&stream, layout)?; // on its way to the device
     /// # // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-    /// # unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+    /// # unsafe { resource.deallocate(&stream, block, layout) };
     /// # Ok(())
     /// # }
     /// ```

@@ -94,7 +94,7 @@ fn mix(machine: &Machine, pool: &Pool, streams: &[CudaStream], rounds: u32) -> S
     let mut seen = Seen::default();
     let mut live = [(DevicePtr::NULL, Layout::new::<()>()); LIVE];
     let mut step = |round: u32, index: usize, is_last: bool| {
-        let stream = streams[index % streams.len()].as_ref();
+        let stream = streams[index % streams.len()].as_stream_ref();
         let (block, old) = live[index];
         // Sizes from 256 bytes to 1 MiB, other ones in each of eight rounds.
         let bytes = (256usize << ((index * 7 + round as usize % 8) % 12)) + index * 8;
@@ -185,7 +185,7 @@ fn books_are_small_and_told_of() {
     let _entered = machine.enter();
     let builder = Pool::builder(CudaMemoryResource::new()).initial_size(64 << 20);
     let (pool, streams) = (builder.check_frees(false).build().expect("a pool"), streams(1));
-    let on = streams[0].as_ref();
+    let on = streams[0].as_stream_ref();
     let layout = Layout::from_size_align(256, 256).expect("a small size");
     let mut live = Vec::with_capacity(BLOCKS);
     let told = || i64::try_from(pool.statistics().bookkeeping_bytes).expect("a small number");
@@ -217,7 +217,7 @@ fn in_the_superblocks_of_an_arena() {
     let mut round = |number: usize| {
         let (calls, before) = (machine.calls(), requests());
         for (index, (block, layout)) in live.iter_mut().enumerate() {
-            let stream = streams[index % streams.len()].as_ref();
+            let stream = streams[index % streams.len()].as_stream_ref();
             if layout.size() > 0 {
                 // SAFETY: allocated with this layout on this stream; nothing uses it.
                 unsafe { arena.deallocate(stream, *block, *layout) };
@@ -260,12 +260,12 @@ fn adaptors_ask_for_no_host_memory_once_they_know_their_blocks() {
         for round in 0..8 {
             let before = requests();
             for block in &mut blocks {
-                *block = adaptor.allocate(stream.as_ref(), layout).expect("there is room");
+                *block = adaptor.allocate(&stream, layout).expect("there is room");
             }
             let between = requests();
             for block in blocks {
                 // SAFETY: allocated above with this layout, and not used.
-                unsafe { adaptor.deallocate(stream.as_ref(), block, layout) };
+                unsafe { adaptor.deallocate(&stream, block, layout) };
             }
             // Tables grow with the first blocks, which frees do not add to.
             in_allocations += if round < 2 { 0 } else { between - before };

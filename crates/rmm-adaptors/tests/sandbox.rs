@@ -74,9 +74,9 @@ fn trim_in_a_sandbox(symmetric_fences: bool) {
         let (pool, machine, stream) = (&pool, &machine, &stream);
         scope.spawn(move || {
             let _entered = machine.enter();
-            let block = pool.allocate(stream.as_ref(), layout).expect("a block");
+            let block = pool.allocate(stream, layout).expect("a block");
             // SAFETY: allocated above with this layout, and not used.
-            unsafe { pool.deallocate(stream.as_ref(), block, layout) };
+            unsafe { pool.deallocate(stream, block, layout) };
             cached.send(()).expect("the test waits for it");
             // The thread lives while its cache is emptied.
             is_trimmed.recv().expect("the test tells");

@@ -85,7 +85,7 @@ fn layout(bytes: usize) -> Layout {
 
 fn free(resource: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
     // SAFETY: every test allocates the block with this layout, and orders its uses before.
-    unsafe { resource.deallocate(stream.as_ref(), pointer, layout(bytes)) }
+    unsafe { resource.deallocate(stream, pointer, layout(bytes)) }
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn calls_are_events_with_their_fields() {
     let (listener, stream) = (Listener::new("rmm::"), CudaStream::new().unwrap());
     let traced = TracingResourceAdaptor::new(CudaMemoryResource::new());
     let block = listener.while_it_listens(|| {
-        let block = traced.allocate(stream.as_ref(), layout(1000)).unwrap();
+        let block = traced.allocate(&stream, layout(1000)).unwrap();
         free(&traced, &stream, block, 1000);
         traced.allocate_sync(layout(1 << 40)).unwrap_err();
         block
     });
     let fields = "resource=\"cuda\" bytes=1000 alignment=256";
-    let (id, address) = (stream.as_ref().id(), block.0);
+    let (id, address) = (stream.id(), block.0);
     let [allocate, free, failure] = &listener.heard()[..] else { panic!("{:?}", listener.heard()) };
     let expected = |call| format!("message={call} {fields} stream={id} address={address:#x}");
     assert_eq!(*allocate, format!("TRACE rmm::allocate {}", expected("allocate")));
@@ -141,7 +141,7 @@ fn waits_of<R: Resource>(make: impl FnOnce() -> R) -> Vec<String> {
     let (first, second) = (stream(), stream());
     listener.while_it_listens(|| {
         for stream in [&first, &second] {
-            let block = resource.allocate(stream.as_ref(), layout(4 << 20)).expect("memory");
+            let block = resource.allocate(stream, layout(4 << 20)).expect("memory");
             // Each query gets one of them done.
             for _ in 0..10 {
                 machine

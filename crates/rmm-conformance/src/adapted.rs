@@ -9,7 +9,7 @@ use rmm_adaptors::{
     ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_core::{
-    AnyResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
     SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
@@ -108,25 +108,18 @@ unsafe impl SyncResource for AdaptedResource {
         self.0.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.0.properties(claims);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.0.upstream_resource()
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        self.0.provide(request);
     }
 }
 
 // SAFETY: as above.
 unsafe impl Resource for AdaptedResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate(stream, layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.deallocate(stream, pointer, layout) }
     }

@@ -41,7 +41,7 @@ impl<'a, R: Resource> Block<'a, R> {
         let bytes = usize::try_from(words).unwrap_or(usize::MAX).saturating_mul(4);
         let layout =
             Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT).map_err(too_large)?;
-        let pointer = resource.allocate(stream.as_ref(), layout)?;
+        let pointer = resource.allocate(stream, layout)?;
         Ok(Self { resource, kernels, stream: stream.clone(), pointer, layout, words })
     }
 
@@ -69,7 +69,7 @@ impl<'a, R: Resource> Block<'a, R> {
         // SAFETY: the block's own words, on the stream whose order they are in.
         unsafe {
             self.kernels.fill(
-                self.stream.as_ref(),
+                self.stream.as_stream_ref(),
                 self.pointer,
                 self.words,
                 first_value,
@@ -87,7 +87,7 @@ impl<'a, R: Resource> Block<'a, R> {
         // word.
         unsafe {
             self.kernels.check(
-                self.stream.as_ref(),
+                self.stream.as_stream_ref(),
                 self.pointer,
                 self.words,
                 first_value,
@@ -105,7 +105,7 @@ impl<'a, R: Resource> Block<'a, R> {
         let (source, bytes) = (words.as_ptr().cast(), size_of_val(words));
         // SAFETY: the block is at least as long, and `words` is borrowed until the synchronization
         // below.
-        unsafe { copy::host_to_device(self.pointer, source, bytes, self.stream.as_ref()) }?;
+        unsafe { copy::host_to_device(self.pointer, source, bytes, &self.stream) }?;
         Ok(self.stream.synchronize()?)
     }
 
@@ -118,7 +118,7 @@ impl<'a, R: Resource> Block<'a, R> {
         let (target, bytes) = (words.as_mut_ptr().cast(), size_of_val(words));
         // SAFETY: the block is at least as long, and `words` is borrowed until the synchronization
         // below.
-        unsafe { copy::device_to_host(target, self.pointer, bytes, self.stream.as_ref()) }?;
+        unsafe { copy::device_to_host(target, self.pointer, bytes, &self.stream) }?;
         Ok(self.stream.synchronize()?)
     }
 
@@ -133,8 +133,7 @@ impl<'a, R: Resource> Block<'a, R> {
         let (source, bytes) = (other.pointer, self.layout.size());
         // SAFETY: both are `bytes` long and in this stream's order; live blocks of a resource do
         // not overlap.
-        let copied =
-            unsafe { copy::device_to_device(self.pointer, source, bytes, self.stream.as_ref()) };
+        let copied = unsafe { copy::device_to_device(self.pointer, source, bytes, &self.stream) };
         Ok(copied?)
     }
 
@@ -150,7 +149,7 @@ impl<'a, R: Resource> Block<'a, R> {
     /// If the driver refuses.
     pub fn depart(&self) -> Result<CudaEvent, Error> {
         let event = CudaEvent::new()?;
-        event.record(self.stream.as_ref())?;
+        event.record(&self.stream)?;
         Ok(event)
     }
 
@@ -159,7 +158,7 @@ impl<'a, R: Resource> Block<'a, R> {
     /// # Errors
     /// If the driver refuses; then it stays where it was.
     pub fn arrive(&mut self, stream: &CudaStream, departed: &CudaEvent) -> Result<(), Error> {
-        stream.as_ref().wait(departed)?;
+        stream.wait(departed)?;
         self.stream = stream.clone();
         Ok(())
     }
@@ -178,6 +177,6 @@ impl<R: Resource> Drop for Block<'_, R> {
     fn drop(&mut self) {
         // SAFETY: allocated from this resource with this layout, and all uses are on this stream or
         // ordered before it.
-        unsafe { self.resource.deallocate(self.stream.as_ref(), self.pointer, self.layout) };
+        unsafe { self.resource.deallocate(&self.stream, self.pointer, self.layout) };
     }
 }

@@ -30,7 +30,7 @@ impl Counter {
     pub fn new(stream: &CudaStream) -> Result<Self, Failure> {
         let counter = Self { pointer: CudaMemoryResource::new().allocate_sync(WORD)? };
         // SAFETY: the word was allocated just now, and nothing else uses it yet.
-        unsafe { copy::fill(counter.pointer, 0, WORD.size(), stream.as_ref()) }?;
+        unsafe { copy::fill(counter.pointer, 0, WORD.size(), stream) }?;
         stream.synchronize()?;
         Ok(counter)
     }
@@ -54,7 +54,7 @@ impl Counter {
         let (target, source) = (word.as_mut_ptr().cast(), self.pointer);
         // SAFETY: `word` stays until the synchronization below; the word on the device is this
         // counter's.
-        unsafe { copy::device_to_host(target, source, WORD.size(), stream.as_ref()) }?;
+        unsafe { copy::device_to_host(target, source, WORD.size(), stream) }?;
         stream.synchronize()?;
         let errors = u32::from_ne_bytes(word);
         ensure(errors == 0, || format!("{what}: {errors} words are wrong"))

@@ -73,7 +73,7 @@ impl Block {
 
     /// Frees the memory, for `Drop`, which orders its uses before.
     fn free(&mut self) {
-        let stream = self.stream().as_ref();
+        let stream = self.stream().as_stream_ref();
         // SAFETY: the memory came from this resource with this layout. Its uses are ordered before
         // this place on its home stream, or are over; `drop` alone calls this, once.
         unsafe { self.resource.deallocate(stream, self.pointer, self.layout) };
@@ -83,7 +83,7 @@ impl Block {
     /// device may have ended with its own context, and with it the waits for those who use the
     /// memory: it is in order with nothing.
     fn home_exists(&self) -> bool {
-        let elsewhere = self.stream().context().filter(|&its| its != self.order.context());
+        let elsewhere = self.stream().own_context().filter(|&its| its != self.order.context());
         elsewhere.is_none_or(|context| context.check().is_ok())
     }
 
@@ -110,7 +110,7 @@ impl Drop for Block {
                 // stream, if it was of that context too, and leave an address alone that may be
                 // another's by now; suballocators know by themselves.
                 Some(Err(error)) if error.is_context_lost() && !is_gone(error) => {
-                    if self.stream().context() == Some(self.order.context()) {
+                    if self.stream().own_context() == Some(self.order.context()) {
                         self.free();
                     }
                     // SAFETY: it is dropped here only, and not used any more.

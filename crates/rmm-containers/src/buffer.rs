@@ -181,7 +181,7 @@ impl DeviceBuffer {
         let buffer = Self::uninit_aligned(len, alignment, stream, resource)?;
         // SAFETY: the new memory is the stream's and as long; the source is, by the caller's
         // contract, and does not overlap it, since the new memory was nobody's.
-        unsafe { copy::device_to_device(buffer.as_ptr(), source, len, buffer.stream().as_ref()) }?;
+        unsafe { copy::device_to_device(buffer.as_ptr(), source, len, buffer.stream()) }?;
         Ok(buffer)
     }
 
@@ -290,11 +290,11 @@ impl DeviceBuffer {
         let context = self.context();
         let _context = context.enter()?;
         let (stream, resource) = (self.stream().clone(), self.resource().clone());
-        let new = Block::allocate(layout, stream.as_ref(), resource, context)?;
+        let new = Block::allocate(layout, stream.as_stream_ref(), resource, context)?;
         self.settle()?;
         // SAFETY: both are device memory of at least `len` bytes that do not overlap; the new one
         // belongs to this stream, and all uses of the old one are ordered before this place on it.
-        unsafe { copy::device_to_device(new.pointer(), self.as_ptr(), self.len, stream.as_ref()) }?;
+        unsafe { copy::device_to_device(new.pointer(), self.as_ptr(), self.len, &stream) }?;
         self.block = new;
         Ok(())
     }
@@ -321,7 +321,7 @@ impl DeviceBuffer {
         let _context = self.context().enter()?;
         let mut cloned = Self::uninit_aligned(self.len, self.alignment(), stream, resource)?;
         cloned.copy_from(self.as_slice())?;
-        self.block.order().come_home(cloned.stream().as_ref())?;
+        self.block.order().come_home(cloned.stream().as_stream_ref())?;
         Ok(cloned)
     }
 }

@@ -334,7 +334,7 @@ mod tests {
         let begun =
             unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::RELAXED) };
         assert_eq!(begun, CuResult::SUCCESS);
-        let enqueued = memory.enqueue(stream.as_ref(), |_| {
+        let enqueued = memory.enqueue(stream.as_stream_ref(), |_| {
             let mut graph = CuGraph::NULL;
             // SAFETY: the stream lives, and the result may be written.
             let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
@@ -347,6 +347,6 @@ mod tests {
         });
         enqueued.expect("it is noted");
         order.wait_on_host(Access::Read).expect("the host waits");
-        assert!(stream.as_ref().is_idle().expect("an answer"), "the kernel is waited for");
+        assert!(stream.is_idle().expect("an answer"), "the kernel is waited for");
     }
 }

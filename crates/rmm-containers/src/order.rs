@@ -274,7 +274,7 @@ impl Order {
 
     /// As [`settle`](Self::settle), where the context of the memory is current.
     fn settle_here(&mut self) -> Result<(), Error> {
-        self.home().cloned().map_or(Ok(()), |home| self.move_home_here(home.as_ref()))
+        self.home().cloned().map_or(Ok(()), |home| self.move_home_here(home.as_stream_ref()))
     }
 
     /// As [`settle`](Self::settle), where the context of the memory is current, for those who

@@ -203,7 +203,7 @@ fn captured_beside_work(
     drop(used);
     let mut left = None;
     capture_in_vain(own, || {
-        other.as_ref().wait_for(own.as_ref()).expect("they are of one capture");
+        other.wait_for(own).expect("they are of one capture");
         vector.fill(1).expect("it is captured");
         left = within(vector);
     });
@@ -227,7 +227,7 @@ fn a_wait_in_a_graph_is_none_for_work_outside() {
         for refused in [vector.settle(), vector.set_stream(&elsewhere)] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
         }
-        assert_eq!(elsewhere.as_ref().is_capturing().ok(), Some(false));
+        assert_eq!(elsewhere.is_capturing().ok(), Some(false));
         Some(vector)
     });
     assert_eq!(leaked_bytes(&machine), 0);
@@ -276,12 +276,12 @@ fn a_use_that_began_in_a_capture_goes_on_after_it() {
     capture_in_vain(&own, || {
         used = Some(vector.use_on_mut(&other).unwrap());
         staged = Some(pinned.device_slice_mut().into_use_on(&other).unwrap());
-        own.as_ref().wait_for(other.as_ref()).unwrap();
+        own.wait_for(&other).unwrap();
     });
     let (used, staged) = (used.unwrap(), staged.unwrap());
     launch_nines(&machine, &other, used.as_ptr(), used.bytes());
     // SAFETY: both have so many bytes, which these values give to this stream.
-    unsafe { copy::device_to_device(staged.as_ptr(), used.as_ptr(), 4, other.as_ref()) }.unwrap();
+    unsafe { copy::device_to_device(staged.as_ptr(), used.as_ptr(), 4, &other) }.unwrap();
     drop((used, staged));
     drop(vector);
     let mut next = DeviceUVector::uninit(4, &own, &resource).unwrap();
@@ -325,7 +325,7 @@ fn a_copy_that_a_capture_refuses_makes_nobody_forget_work() {
     launch_nines(&machine, &other, used.as_ptr(), used.bytes());
     drop(used);
     begin_capture(&own);
-    other.as_ref().wait_for(own.as_ref()).expect("they are of one capture");
+    other.wait_for(&own).expect("they are of one capture");
     assert!(vector.to_vec(&own).is_err(), "nobody can wait for it");
     let mut graph = CuGraph::NULL;
     // SAFETY: the stream exists, and the result may be written.

@@ -9,7 +9,7 @@ use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceUVector, HostVec, PinnedVec};
 use rmm_core::sys::{CuCaptureMode, CuGraph, CuResult};
 use rmm_core::{
-    Claims, CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, Property,
+    CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, Property, Request,
     StreamFlags, StreamRef, SyncResource, current_driver,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
@@ -98,8 +98,8 @@ unsafe impl<U: SyncResource> SyncResource for CountedEnd<U> {
         self.0.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.0.properties(claims);
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties_from(&self.0);
     }
 }
 
@@ -155,7 +155,7 @@ fn a_copy_is_done_when_its_call_returns_whatever_the_driver_answers() {
         }
         let _refused_or_not = vector.copy_to_slice(target, &stream);
         machine.clear_faults();
-        assert!(stream.as_ref().is_idle().expect("an answer"), "{code}: the copy may still run");
+        assert!(stream.is_idle().expect("an answer"), "{code}: the copy may still run");
     }
 }
 

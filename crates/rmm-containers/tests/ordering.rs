@@ -166,7 +166,7 @@ fn a_copy_that_can_not_be_waited_for_is_waited_for_otherwise() {
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::UNKNOWN));
     let error = buffer.copy_to_slice(&mut [0; 8], &stream).unwrap_err();
     assert_eq!(error.code(), Some(CuResult::UNKNOWN));
-    assert!(stream.as_ref().is_idle().unwrap(), "the borrow has ended, and the copy has not");
+    assert!(stream.is_idle().unwrap(), "the borrow has ended, and the copy has not");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn fill_every_place() -> Result<(), rmm_core::Error> {
     let streams = CudaStreamPool::new(2, StreamFlags::NON_BLOCKING)?;
     let stream = CudaStream::new()?;
     let event = CudaEvent::new()?;
-    event.record(stream.as_ref())?;
+    event.record(&stream)?;
     let mut buffer = DeviceBuffer::uninit(1000, &stream, &pool)?;
     buffer.fill(1)?;
     let of_thread = [

@@ -39,7 +39,7 @@ fn a_buffer_outlives_the_reference_that_it_was_made_from() {
     let (buffer, any) = {
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
         let reference = DeviceAsyncResourceRef::new(&pool);
-        let buffer = device_buffer(10, stream.as_ref(), reference).unwrap();
+        let buffer = device_buffer(10, stream.as_stream_ref(), reference).unwrap();
         (buffer, AnyResource::of(&pool))
     };
     assert_eq!((buffer.len(), buffer.resource()), (10, &any));
@@ -58,7 +58,7 @@ fn a_reference_becomes_the_current_resource() {
     let both = HostDeviceAsyncResourceRef::new(&managed);
     let before = set_current(both.into()).unwrap();
     assert_eq!(current_device_resource().unwrap().downcast_ref(), Some(&managed));
-    set_current(before.as_ref()).unwrap();
+    set_current(before.as_resource_ref()).unwrap();
     assert_eq!(current_device_resource().unwrap(), before);
 }
 

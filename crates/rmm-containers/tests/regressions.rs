@@ -133,7 +133,7 @@ fn rmm_2526_a_stalled_stream_reads_its_source_before_it_is_gone() {
     let mut vector = DeviceUVector::<u64>::uninit(4, &stream, &pool).unwrap();
     let source = PinnedVec::from_slice(&[1, 2, 3, 4]).unwrap();
     vector.copy_from(source.device_slice()).unwrap();
-    assert!(!stream.as_ref().is_idle().unwrap(), "the copy is only enqueued");
+    assert!(!stream.is_idle().unwrap(), "the copy is only enqueued");
     drop(source); // waits
     assert_eq!(vector.to_vec(&stream).unwrap(), [1, 2, 3, 4]);
     machine.assert_no_violations();
@@ -264,7 +264,7 @@ fn h24_a_wait_that_fails_is_an_error_and_the_copy_is_done() {
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::LAUNCH_FAILED));
     let error = vector.set_element(0, 5).unwrap_err();
     assert_eq!(error.code(), Some(CuResult::LAUNCH_FAILED));
-    assert!(stream.as_ref().is_idle().unwrap(), "the value was borrowed, and is read");
+    assert!(stream.is_idle().unwrap(), "the value was borrowed, and is read");
     machine.clear_faults();
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::LAUNCH_FAILED));
     assert_eq!(vector.element(0, &stream).unwrap_err().kind(), error.kind());

@@ -75,7 +75,7 @@ fn two_halves_do_not_wait_for_each_other() {
     left.fill(1, &first).unwrap();
     right.fill(2, &second).unwrap();
     second.synchronize().unwrap();
-    assert!(!first.as_ref().is_idle().unwrap(), "the second has not waited for the first");
+    assert!(!first.is_idle().unwrap(), "the second has not waited for the first");
     let elements = vector.to_vec(&own).unwrap();
     assert_eq!((&elements[..40], &elements[40..]), (&[1; 40][..], &[2; 60][..]));
     machine.assert_no_violations();
@@ -94,7 +94,7 @@ fn readers_do_not_wait_for_each_other() {
     one.copy_from(source.as_slice()).unwrap();
     two.copy_from(source.as_slice()).unwrap();
     second.synchronize().unwrap();
-    assert!(!first.as_ref().is_idle().unwrap(), "the second has not waited for the first");
+    assert!(!first.is_idle().unwrap(), "the second has not waited for the first");
     source.fill(2).unwrap();
     assert_eq!(one.to_vec(&first).unwrap(), [1; 100]);
     machine.assert_no_violations();
@@ -112,7 +112,7 @@ fn whoever_waits_for_a_copy_does_not_wait_for_what_comes_after_it() {
     source.fill(2).unwrap();
     drop(source);
     own.synchronize().unwrap();
-    assert!(!other.as_ref().is_idle().unwrap(), "the source did not wait for the kernel");
+    assert!(!other.is_idle().unwrap(), "the source did not wait for the kernel");
     assert_eq!(copied.to_vec(&other).unwrap(), [1; 100]);
 }
 
@@ -274,9 +274,9 @@ fn a_vector_of_the_host_waits_for_its_copies_only() {
     vector.copy_from(pinned.device_slice()).unwrap();
     machine.launch(own.as_raw(), Kernel::new("endless", |_| ())).unwrap();
     assert_eq!(pinned.as_slice().unwrap(), [1, 2, 3, 4]);
-    assert!(!own.as_ref().is_idle().unwrap(), "reading beside a copy that reads needs no wait");
+    assert!(!own.is_idle().unwrap(), "reading beside a copy that reads needs no wait");
     pinned.as_mut_slice().unwrap().fill(0);
-    assert!(!own.as_ref().is_idle().unwrap(), "the copy was waited for, the kernel not");
+    assert!(!own.is_idle().unwrap(), "the copy was waited for, the kernel not");
     pinned.copy_from_device(vector.as_slice(), &other).unwrap();
     assert_eq!(pinned.as_slice().unwrap(), [1, 2, 3, 4]);
     machine.assert_no_violations();

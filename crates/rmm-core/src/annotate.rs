@@ -26,21 +26,21 @@ static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
 /// # let cuda = rmm_resources::CudaMemoryResource::new();
 /// # let whole = Layout::from_size_align(1 << 20, 256)?;
-/// # let chunk = cuda.allocate(stream.as_ref(), whole)?;
+/// # let chunk = cuda.allocate(&stream, whole)?;
 ///
 /// // An allocator that hands `chunk` to one stream and then to another, although the first may be at work on it:
 /// let annotator = Annotator::new("careless");
 /// let layout = Layout::from_size_align(4096, 256)?;
-/// annotator.handed_out(chunk, layout, Some(stream.as_ref()));
+/// annotator.handed_out(chunk, layout, Some(stream.as_stream_ref()));
 /// // SAFETY: within the memory allocated above.
-/// unsafe { rmm_core::copy::fill(chunk, 1, 4096, stream.as_ref())? };
-/// annotator.taken_back(chunk, layout, Some(stream.as_ref()));
-/// annotator.handed_out(chunk, layout, Some(other.as_ref()));
+/// unsafe { rmm_core::copy::fill(chunk, 1, 4096, &stream)? };
+/// annotator.taken_back(chunk, layout, Some(stream.as_stream_ref()));
+/// annotator.handed_out(chunk, layout, Some(other.as_stream_ref()));
 ///
 /// assert_eq!(machine.violations()[0].kind, rmm_sim::ViolationKind::HandedOutInUse);
-/// # annotator.taken_back(chunk, layout, Some(other.as_ref()));
+/// # annotator.taken_back(chunk, layout, Some(other.as_stream_ref()));
 /// # // SAFETY: allocated above; freeing it waits for the device.
-/// # unsafe { cuda.deallocate(stream.as_ref(), chunk, whole) };
+/// # unsafe { cuda.deallocate(&stream, chunk, whole) };
 /// # Ok(())
 /// # }
 /// ```

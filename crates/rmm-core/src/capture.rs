@@ -29,7 +29,7 @@ use crate::{Error, StreamRef};
 /// // SAFETY: the stream lives.
 /// let code = unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::GLOBAL) };
 /// rmm_core::check("cuStreamBeginCapture_v2", code)?;
-/// assert!(stream.as_ref().is_capturing()?);
+/// assert!(stream.is_capturing()?);
 /// // ... allocate, launch, free ...
 /// let mut graph = CuGraph::NULL;
 /// // SAFETY: the stream lives, and `graph` may be written to.

@@ -16,17 +16,17 @@
 //! let (stream, pool) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
 //! let (there, mut back) = ([1u8, 2, 3, 4], [0u8; 4]);
 //! let layout = Layout::for_value(&there);
-//! let memory = pool.allocate(stream.as_ref(), layout)?;
+//! let memory = pool.allocate(&stream, layout)?;
 //! // SAFETY: `there` outlives the wait below, and the memory is the stream's and as long.
-//! unsafe { copy::host_to_device(memory, there.as_ptr().cast(), 4, stream.as_ref()) }?;
+//! unsafe { copy::host_to_device(memory, there.as_ptr().cast(), 4, &stream) }?;
 //! // SAFETY: the memory is the stream's and has 4 bytes.
-//! unsafe { copy::fill(memory, 9, 2, stream.as_ref()) }?;
+//! unsafe { copy::fill(memory, 9, 2, &stream) }?;
 //! // SAFETY: `back` outlives the wait below and is not touched before; the memory is the stream's and as long.
-//! unsafe { copy::device_to_host(back.as_mut_ptr().cast(), memory, 4, stream.as_ref()) }?;
+//! unsafe { copy::device_to_host(back.as_mut_ptr().cast(), memory, 4, &stream) }?;
 //! stream.synchronize()?;
 //! assert_eq!(back, [9, 9, 3, 4]);
 //! // SAFETY: allocated above with this layout, and all uses have completed.
-//! unsafe { pool.deallocate(stream.as_ref(), memory, layout) };
+//! unsafe { pool.deallocate(&stream, memory, layout) };
 //! # Ok(())
 //! # }
 //! ```
@@ -47,16 +47,16 @@ use crate::{DevicePtr, Error, StreamRef};
 /// place on the stream.
 #[doc(alias = "cudaMemcpyAsync")]
 #[doc(alias = "rmm::detail::memcpy_async")]
-pub unsafe fn host_to_device(
+pub unsafe fn host_to_device<'s>(
     target: DevicePtr,
     source: *const c_void,
     bytes: usize,
-    stream: StreamRef<'_>,
+    stream: impl Into<StreamRef<'s>>,
 ) -> Result<(), Error> {
     // The driver reads through the address, so its provenance has to be exposed.
     let source = DevicePtr(source.expose_provenance() as u64);
     // SAFETY: the caller's contract.
-    unsafe { copy(target, source, bytes, stream) }
+    unsafe { copy(target, source, bytes, stream.into()) }
 }
 
 /// Copies `bytes` bytes from the device to the host.
@@ -69,16 +69,16 @@ pub unsafe fn host_to_device(
 /// passed the copy; `source` is memory of the device, at least `bytes` long, whose other uses are
 /// ordered with this place on the stream.
 #[doc(alias = "cudaMemcpyAsync")]
-pub unsafe fn device_to_host(
+pub unsafe fn device_to_host<'s>(
     target: *mut c_void,
     source: DevicePtr,
     bytes: usize,
-    stream: StreamRef<'_>,
+    stream: impl Into<StreamRef<'s>>,
 ) -> Result<(), Error> {
     // The driver writes through the address, so its provenance has to be exposed.
     let target = DevicePtr(target.expose_provenance() as u64);
     // SAFETY: the caller's contract.
-    unsafe { copy(target, source, bytes, stream) }
+    unsafe { copy(target, source, bytes, stream.into()) }
 }
 
 /// Copies `bytes` bytes within the device.
@@ -90,14 +90,14 @@ pub unsafe fn device_to_host(
 /// Both are memory of the device, at least `bytes` long, do not overlap, and their other uses are
 /// ordered with this place on the stream.
 #[doc(alias = "cudaMemcpyAsync")]
-pub unsafe fn device_to_device(
+pub unsafe fn device_to_device<'s>(
     target: DevicePtr,
     source: DevicePtr,
     bytes: usize,
-    stream: StreamRef<'_>,
+    stream: impl Into<StreamRef<'s>>,
 ) -> Result<(), Error> {
     // SAFETY: the caller's contract.
-    unsafe { copy(target, source, bytes, stream) }
+    unsafe { copy(target, source, bytes, stream.into()) }
 }
 
 /// Copies between any two places: the driver finds out by the addresses where they are. The calls
@@ -130,15 +130,16 @@ unsafe fn copy(
 /// `target` is memory of the device, at least `bytes` long, whose other uses are ordered with this
 /// place on the stream.
 #[doc(alias = "cudaMemsetAsync")]
-pub unsafe fn fill(
+pub unsafe fn fill<'s>(
     target: DevicePtr,
     value: u8,
     bytes: usize,
-    stream: StreamRef<'_>,
+    stream: impl Into<StreamRef<'s>>,
 ) -> Result<(), Error> {
     if bytes == 0 {
         return Ok(());
     }
+    let stream = stream.into();
     let driver = stream.driver()?;
     // SAFETY: the caller's contract.
     check("cuMemsetD8Async", unsafe {
@@ -156,15 +157,16 @@ pub unsafe fn fill(
 /// `target` is memory of the device, aligned to 4 bytes and at least `4 * words` long, whose other
 /// uses are ordered with this place on the stream.
 #[doc(alias = "cuMemsetD32Async")]
-pub unsafe fn fill_words(
+pub unsafe fn fill_words<'s>(
     target: DevicePtr,
     value: u32,
     words: usize,
-    stream: StreamRef<'_>,
+    stream: impl Into<StreamRef<'s>>,
 ) -> Result<(), Error> {
     if words == 0 {
         return Ok(());
     }
+    let stream = stream.into();
     let driver = stream.driver()?;
     // SAFETY: the caller's contract.
     check("cuMemsetD32Async", unsafe {

@@ -17,6 +17,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::resource::pointee;
 use crate::{Error, Resource, SyncResource};
 use delegate::{delegate_resource, delegate_sync};
 
@@ -26,6 +27,7 @@ pub use aliases::{
 };
 pub use any::AnyResource;
 pub use any_sync::AnySyncResource;
+pub(crate) use held::Held;
 pub use reference::ResourceRef;
 pub use sync_reference::SyncResourceRef;
 
@@ -35,20 +37,30 @@ pub use sync_reference::SyncResourceRef;
 type Exactly<S> = PhantomData<fn(S) -> S>;
 
 /// What can still be asked after the type is erased.
-trait ErasedSync: SyncResource + 'static {
+pub(crate) trait ErasedSync: SyncResource {
     /// The resource that was erased, by its own type.
-    fn erased(&self) -> &dyn Any;
+    fn erased(&self) -> &dyn Any
+    where
+        Self: 'static;
 
     /// Whether `other` is of the type that was erased, and equal to this resource.
-    fn equals(&self, other: &dyn Any) -> bool;
+    fn equals(&self, other: &dyn Any) -> bool
+    where
+        Self: 'static;
 }
 
-impl<R: SyncResource + PartialEq + 'static> ErasedSync for R {
-    fn erased(&self) -> &dyn Any {
+impl<R: SyncResource + PartialEq> ErasedSync for R {
+    fn erased(&self) -> &dyn Any
+    where
+        Self: 'static,
+    {
         self
     }
 
-    fn equals(&self, other: &dyn Any) -> bool {
+    fn equals(&self, other: &dyn Any) -> bool
+    where
+        Self: 'static,
+    {
         other.downcast_ref::<R>().is_some_and(|other| self == other)
     }
 }
@@ -56,7 +68,7 @@ impl<R: SyncResource + PartialEq + 'static> ErasedSync for R {
 /// The same, in stream order.
 trait Erased: Resource + ErasedSync {}
 
-impl<R: Resource + PartialEq + 'static> Erased for R {}
+impl<R: Resource + PartialEq> Erased for R {}
 
 /// What an [`AnyResource`] holds, whatever its properties: by it one is recognised behind pointers,
 /// so that it is never wrapped twice and always compared by what is inside.
@@ -67,13 +79,13 @@ struct Shared(Arc<dyn Erased>);
 #[derive(Clone, Debug)]
 struct SharedSync(Arc<dyn ErasedSync>);
 
-delegate_sync!([] Shared, |this| *this.0, pointee);
+delegate_sync!([] Shared, |this| *this.0);
 delegate_resource!([] Shared, |this| *this.0);
-delegate_sync!([] SharedSync, |this| *this.0, pointee);
+delegate_sync!([] SharedSync, |this| *this.0);
 
 /// The holder of type `T` that `resource` is a pointer to, if it is.
 fn behind_pointers<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
-    resource.pointee().and_then(downcast)
+    pointee(resource).and_then(downcast)
 }
 
 /// The value of type `T` that `resource` is, or is a pointer to.
@@ -83,22 +95,24 @@ fn downcast<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Optio
         if let Some(found) = inner.as_any().downcast_ref() {
             return Some(found);
         }
-        next = inner.pointee();
+        next = pointee(inner);
     }
     None
 }
 
 /// The resource itself: what is held, if it is a pointer to something whose type is forgotten.
-fn innermost<R: Resource + PartialEq + 'static>(resource: &R) -> &dyn Erased {
-    behind_pointers::<Shared>(resource).map_or(resource, |shared| &*shared.0)
+fn innermost<R: Resource + PartialEq + 'static>(resource: &R) -> &(dyn Erased + 'static) {
+    behind_pointers::<Shared>(resource.as_dyn()).map_or(resource, |shared| &*shared.0)
 }
 
 /// As [`innermost`], for the synchronous concept.
-fn innermost_sync<R: SyncResource + PartialEq + 'static>(resource: &R) -> &dyn ErasedSync {
-    if let Some(shared) = behind_pointers::<Shared>(resource) {
+fn innermost_sync<R: SyncResource + PartialEq + 'static>(
+    resource: &R,
+) -> &(dyn ErasedSync + 'static) {
+    if let Some(shared) = behind_pointers::<Shared>(resource.as_dyn()) {
         return &*shared.0;
     }
-    behind_pointers::<SharedSync>(resource).map_or(resource, |shared| &*shared.0)
+    behind_pointers::<SharedSync>(resource.as_dyn()).map_or(resource, |shared| &*shared.0)
 }
 
 /// The resource behind all pointers.
@@ -106,7 +120,7 @@ fn behind_all_pointers<'a>(
     resource: &'a (dyn SyncResource + 'static),
 ) -> &'a (dyn SyncResource + 'static) {
     let mut resource = resource;
-    while let Some(inner) = resource.pointee() {
+    while let Some(inner) = pointee(resource) {
         resource = inner;
     }
     resource
@@ -118,7 +132,7 @@ fn behind_all_pointers<'a>(
 /// A pointer's own type does not know how to compare what is behind it, so the other side is asked
 /// too. Two pointers of different types to two objects compare unequal; [`AnyResource::new`]
 /// therefore takes in what is behind a pointer, if that is a handle.
-fn is_same(one: &dyn ErasedSync, other: &dyn ErasedSync) -> bool {
+fn is_same(one: &(dyn ErasedSync + 'static), other: &(dyn ErasedSync + 'static)) -> bool {
     let (first, second) = (behind_all_pointers(one.as_dyn()), behind_all_pointers(other.as_dyn()));
     is_one_object(first, second)
         || one.equals(second.as_any())

@@ -21,8 +21,8 @@ use crate::{Context, Error, StreamRef};
 /// # let _entered = machine.enter();
 /// let (first, second) = (CudaStream::new()?, CudaStream::new()?);
 /// let event = CudaEvent::new()?;
-/// event.record(first.as_ref())?; // everything enqueued on `first` so far ...
-/// second.as_ref().wait(&event)?; // ... is done before whatever is enqueued on `second` from now on
+/// event.record(&first)?; // everything enqueued on `first` so far ...
+/// second.wait(&event)?; // ... is done before whatever is enqueued on `second` from now on
 /// event.synchronize()?;
 /// assert!(event.is_complete()?);
 /// # Ok(())
@@ -65,9 +65,10 @@ impl CudaEvent {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a default stream while
     /// another context than the event's is current.
     #[doc(alias = "cudaEventRecord")]
-    pub fn record(&self, stream: StreamRef<'_>) -> Result<(), Error> {
+    pub fn record<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
+        let stream = stream.into();
         // The event's own context is checked below.
-        if stream.as_stream().context() != Some(self.context) {
+        if stream.own_context() != Some(self.context) {
             stream.check_context()?;
         }
         // SAFETY: a `StreamRef` names a stream that exists while it is borrowed, as long as its

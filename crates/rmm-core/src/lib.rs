@@ -104,13 +104,13 @@ pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};
 pub use memory_resource::{AnyContext, MemoryResource, StreamContext};
 pub use prefetch::{PrefetchTarget, prefetch};
 pub use property::{
-    Claims, ClaimsOf, Contains, DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible,
+    Contains, DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible,
     HostDeviceAccessible, Members, Property, PropertyId, PropertySet, PropertyWithValue,
     SatisfiedBy,
 };
 pub use resource::{
-    Description, DeviceResource, Erasable, ExtendableResource, Fact, HasResource, Introspect,
-    Resource, Stack, SyncResource,
+    Description, DeviceResource, Erasable, ExtendableResource, HasResource, Introspect, Metric,
+    PropertySink, Request, Resource, Stack, SyncResource,
 };
 pub use resource_view::ResourceView;
 /// The driver's functions, handles and codes, as they appear in this crate's interface.

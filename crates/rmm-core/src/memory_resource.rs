@@ -30,7 +30,7 @@ pub struct AnyContext;
 /// # let _entered = machine.enter();
 /// let stream = CudaStream::new()?;
 /// let context = StreamContext::from(stream.clone());
-/// assert_eq!(context.stream(), stream.as_ref());
+/// assert_eq!(context.stream(), stream);
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 #[doc(alias = "cuda::stream_context")]
@@ -40,7 +40,7 @@ pub struct StreamContext(CudaStream);
 impl StreamContext {
     /// The stream.
     pub fn stream(&self) -> StreamRef<'_> {
-        self.0.as_ref()
+        self.0.as_stream_ref()
     }
 }
 

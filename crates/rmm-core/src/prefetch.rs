@@ -59,7 +59,7 @@ impl PrefetchTarget {
 /// let stays = resource.allocate_sync(layout)?;
 /// let stream = CudaStream::new()?;
 /// // Written so for any resource: managed memory moves, and plain device memory stays where it is.
-/// prefetch(stays, layout.size(), PrefetchTarget::Device(Device::current()?), stream.as_ref())?;
+/// prefetch(stays, layout.size(), PrefetchTarget::Device(Device::current()?), &stream)?;
 /// # // SAFETY: allocated above with this layout, and not used.
 /// # unsafe { resource.deallocate_sync(stays, layout) };
 /// # Ok(())
@@ -71,15 +71,16 @@ impl PrefetchTarget {
 /// whatever else the driver reports.
 #[doc(alias = "rmm::prefetch")]
 #[doc(alias = "cudaMemPrefetchAsync")]
-pub fn prefetch(
+pub fn prefetch<'s>(
     pointer: DevicePtr,
     bytes: usize,
     target: PrefetchTarget,
-    stream: StreamRef<'_>,
+    stream: impl Into<StreamRef<'s>>,
 ) -> Result<(), Error> {
     if bytes == 0 {
         return Ok(());
     }
+    let stream = stream.into();
     let driver = stream.driver()?;
     if !Device::current()?.capabilities()?.concurrent_managed_access {
         return Ok(());

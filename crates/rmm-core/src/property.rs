@@ -1,12 +1,11 @@
 //! What memory can do, as types.
 
-mod claims;
+mod id;
 mod set;
 
 use std::fmt::Debug;
 
-pub use claims::{Claims, ClaimsOf, PropertyId};
-pub(crate) use claims::{has, list, value};
+pub use id::PropertyId;
 pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy};
 
 /// A property that a resource's memory may have: a marker type. Users may add their own.
@@ -17,7 +16,7 @@ pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy}
 /// start of a page, is not.
 ///
 /// ```
-/// use rmm_core::{Claims, DevicePtr, Error, HasProperty, Introspect, Property, SyncResource};
+/// use rmm_core::{DevicePtr, Error, HasProperty, Introspect, Property, Request, SyncResource};
 /// # use std::alloc::Layout;
 ///
 /// /// The memory keeps its contents when the machine is switched off.
@@ -40,11 +39,11 @@ pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy}
 /// #     fn name(&self) -> &'static str {
 /// #         "flash"
 /// #     }
-/// #     fn properties(&self, claims: &mut Claims<'_>) {
-/// #         claims.of(self).has::<Persistent>();
+/// #     fn provide<'a>(&'a self, request: &mut Request<'a>) {
+/// #         request.properties(self).has::<Persistent>();
 /// #     }
 /// # }
-/// // ... and its `SyncResource::properties` says `claims.of(self).has::<Persistent>()`.
+/// // ... and its `SyncResource::provide` says `request.properties(self).has::<Persistent>()`.
 /// assert!(Flash.has_property::<Persistent>());
 /// ```
 pub trait Property: Debug + Copy + Send + Sync + 'static {
@@ -125,8 +124,8 @@ impl Property for HostAccessible {
 /// ```
 ///
 /// Pointers to a resource have its properties, and adaptors those of their upstream. See
-/// [`Property`] for how a resource claims one. A resource that claims a property here tells of it
-/// at run time too, in [`SyncResource::properties`](crate::SyncResource::properties).
+/// [`Property`] for how a resource claims one. A resource that declares a property here provides
+/// it at run time too, in [`SyncResource::provide`](crate::SyncResource::provide).
 ///
 /// # Safety
 /// All memory that the type hands out has the property for as long as it is allocated: code that

@@ -5,30 +5,30 @@ mod extendable;
 mod has_resource;
 mod introspect;
 mod pointers;
+mod request;
 
 use std::alloc::Layout;
 use std::fmt::Debug;
 
-use crate::{
-    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
-    StreamRef,
-};
+use crate::{AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, StreamRef};
 
-pub use describe::{Description, Fact};
+pub use describe::{Description, Metric};
 pub use extendable::ExtendableResource;
 pub use has_resource::HasResource;
 pub use introspect::{Erasable, Introspect, Stack};
+pub use request::{PropertySink, Request};
+pub(crate) use request::{handle, pointee};
 
 /// A source of memory that is usable on every stream when a call returns.
 ///
 /// To use one, call [`allocate_sync`](Self::allocate_sync). To write one, implement the three
-/// functions without a body, and for an adaptor these two more:
+/// functions without a body, and [`provide`](Self::provide) for what the resource can say of itself:
 ///
 /// ```
 /// use std::alloc::Layout;
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
-/// use rmm_core::{Claims, DevicePtr, Error, Introspect, MemoryKind, SyncResource};
+/// use rmm_core::{DevicePtr, Error, Introspect, MemoryKind, Request, SyncResource};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// /// Counts what is asked of another resource.
@@ -54,15 +54,8 @@ pub use introspect::{Erasable, Introspect, Stack};
 ///         "counting"
 ///     }
 ///
-///     fn properties(&self, claims: &mut Claims<'_>) {
-///         self.upstream.properties(claims);
-///     }
-///
-///     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-///     where
-///         Self: 'static,
-///     {
-///         Some(&self.upstream)
+///     fn provide<'a>(&'a self, request: &mut Request<'a>) {
+///         request.upstream(&self.upstream).properties_from(&self.upstream);
 ///     }
 /// }
 ///
@@ -80,7 +73,7 @@ pub use introspect::{Erasable, Introspect, Stack};
 /// # }
 /// ```
 ///
-/// A type that is a handle, as most are, also gives [`to_any_sync`](Self::to_any_sync), so that a
+/// A type that is a handle, as most are, also provides one ([`Request::handle`]), so that a
 /// reference to it can be made an owned resource again.
 ///
 /// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle that can be cloned of one
@@ -89,12 +82,15 @@ pub use introspect::{Erasable, Introspect, Stack};
 /// # Safety
 /// An implementation keeps the contract in the [crate's documentation](crate#stream-order): memory
 /// that it hands out is not handed out again, nor given back, before it is freed; it lies in one
-/// piece, aligned as asked for. What it tells in [`properties`](Self::properties) is true of all
-/// memory that it hands out, as [`HasProperty`] demands. What it names in
-/// [`pointee`](Self::pointee) is always the same resource, and gives this one's memory: it is
-/// called in this one's place. So is the handle that it gives in [`to_any_sync`](Self::to_any_sync)
-/// or [`to_any`](Resource::to_any), which has all its properties. If the type implements
-/// [`PartialEq`], of two that are equal each frees the other's memory.
+/// piece, aligned as asked for. If the type implements [`PartialEq`], of two
+/// that are equal each frees the other's memory. What [`provide`](Self::provide) answers is true:
+///
+/// 1. The properties hold for all memory that the resource hands out, as [`HasProperty`] demands.
+/// 2. The [pointee](Request::pointee) is always the same resource, and hands out this one's memory:
+///    it is called in this one's place. So is the [handle](Request::handle), here and in
+///    [`Resource::to_any`], which has all properties of the resource.
+/// 3. A type that borrows nothing (`Self: 'static`) provides only resources of types that borrow
+///    nothing: what it has a field of, or is made of.
 #[doc(alias = "cuda::mr::synchronous_resource")]
 #[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
@@ -117,83 +113,12 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     /// The resource's name, for messages and logs: short, lowercase, such as `pool`.
     fn name(&self) -> &'static str;
 
-    /// Tells what the memory can do: everything that the type claims by [`HasProperty`]. An adaptor
-    /// has its upstream tell.
+    /// Answers a typed request: the properties of the memory, the upstream, sizes and counters, an
+    /// owned handle. Name everything that the resource has; the [`Request`] keeps what it asks for.
     ///
-    /// [`Introspect`] asks. What is told lets a resource whose type is forgotten get its properties
-    /// back, so what is not told here is lost then; [`Introspect::tells_of`] checks it.
-    ///
-    /// ```
-    /// # use rmm_core::{Claims, DeviceAccessible, HasProperty};
-    /// # struct MyResource;
-    /// # // SAFETY: no memory is ever handed out here.
-    /// # unsafe impl HasProperty<DeviceAccessible> for MyResource {}
-    /// # impl MyResource {
-    /// fn properties(&self, claims: &mut Claims<'_>) {
-    ///     claims.of(self).has::<DeviceAccessible>();
-    /// }
-    /// # }
-    /// ```
-    #[doc(alias = "get_property")]
-    #[doc(alias = "forward_property")]
-    fn properties(&self, _claims: &mut Claims<'_>) {}
-
-    /// The resource that this one takes its memory from, if it is over another.
-    /// [`Introspect::stack`] and [`Introspect::find`] ask.
-    #[doc(alias = "get_upstream_resource")]
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        None
-    }
-
-    /// The resources that this one takes memory from beside its
-    /// [upstream](Self::upstream_resource): bins, or a second resource for when the first has none.
-    /// [`Introspect::find`] looks into them after the upstream.
-    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Vec::new()
-    }
-
-    /// Tells what the resource is set to and has done, for people: sizes and counters.
-    /// [`Introspect::describe`] asks.
-    fn tell(&self, _description: &mut Description)
-    where
-        Self: 'static,
-    {
-    }
-
-    /// This resource as one whose memory can be asked for at an address, if it is one. An adaptor
-    /// is none, whatever its upstream is, unless it hands out its upstream's blocks whole and keeps
-    /// no books of them.
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        None
-    }
-
-    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
-    /// equal to it. Such a type implements it by `Some(AnySyncResource::of(self))`, and
-    /// [`Resource::to_any`] too if it has stream order.
-    ///
-    /// [`SyncResourceRef::try_to_owned`](crate::SyncResourceRef::try_to_owned) asks, and so does
-    /// [`AnySyncResource::new`] of a pointer, to take in what is behind it.
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        None
-    }
-
-    /// The resource that this one is, if it is only a pointer to it: a `Box`, or a resource whose
-    /// type is forgotten.
-    fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        None
-    }
+    /// [`Introspect`](crate::Introspect) asks. An adaptor provides its upstream and the upstream's
+    /// properties.
+    fn provide<'a>(&'a self, _request: &mut Request<'a>) {}
 }
 
 /// A source of memory in stream order.
@@ -208,10 +133,10 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
 /// # let _entered = machine.enter();
 /// let (stream, resource) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
 /// let layout = Layout::from_size_align(1000, 256)?;
-/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// let pointer = resource.allocate(&stream, layout)?;
 /// // ... enqueue work on `stream` that uses the memory ...
 /// // SAFETY: allocated above with this layout; whatever uses it is on the stream already.
-/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) }; // and need not be done yet
+/// unsafe { resource.deallocate(&stream, pointer, layout) }; // and need not be done yet
 /// # Ok(())
 /// # }
 /// ```
@@ -228,7 +153,8 @@ pub unsafe trait Resource: SyncResource {
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it cannot be had; other kinds
     /// as the resource says.
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
+    #[doc(alias = "rmm::mr::device_memory_resource::do_allocate")]
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
 
     /// Gives memory back once the work enqueued on `stream` so far is done. Does not wait for it,
     /// where it can be helped.
@@ -236,11 +162,50 @@ pub unsafe trait Resource: SyncResource {
     /// # Safety
     /// The memory came from a resource equal to this one, with this layout, and is not freed
     /// already; every use of it is ordered before whatever is enqueued on `stream` from now on.
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
+    #[doc(alias = "rmm::mr::device_memory_resource::do_deallocate")]
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
+
+    /// Allocates memory for use by work enqueued on `stream` from now on: `&CudaStream` or
+    /// [`StreamRef`]. Calls [`do_allocate`](Self::do_allocate), and is not for overriding.
+    ///
+    /// A trait object has no generic methods: call [`do_allocate`](Self::do_allocate) on a
+    /// `dyn Resource`, or use [`AnyResource`] and [`ResourceRef`](crate::ResourceRef) in its place.
+    ///
+    /// # Errors
+    /// As [`do_allocate`](Self::do_allocate).
+    #[inline]
+    fn allocate<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error>
+    where
+        Self: Sized,
+    {
+        self.do_allocate(stream.into(), layout)
+    }
+
+    /// Frees memory once the work enqueued on `stream` so far has completed, without waiting for it
+    /// where possible. Calls [`do_deallocate`](Self::do_deallocate), and is not for overriding.
+    ///
+    /// # Safety
+    /// As [`do_deallocate`](Self::do_deallocate).
+    #[inline]
+    unsafe fn deallocate<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) where
+        Self: Sized,
+    {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.do_deallocate(stream.into(), pointer, layout) }
+    }
 
     /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
     /// equal to it. Such a type implements it by `Some(AnyResource::of(self))`, and
-    /// [`to_any_sync`](SyncResource::to_any_sync) too.
+    /// [provides](Request::handle) its handle without stream order too.
     ///
     /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) asks, and so does
     /// [`AnyResource::new`] of a pointer, to take in what is behind it.

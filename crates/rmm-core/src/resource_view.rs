@@ -4,8 +4,7 @@ use std::alloc::Layout;
 use std::fmt;
 
 use crate::{
-    AnySyncResource, Claims, DevicePtr, Error, ExtendableResource, HasMemoryKind, Introspect,
-    MemoryCaps, MemoryKind, SyncResource,
+    DevicePtr, Error, HasMemoryKind, Introspect, MemoryCaps, MemoryKind, Request, SyncResource,
 };
 
 /// A borrowed resource whose memory can do `CAPS`, which are bits of [`MemoryCaps`]: the view of
@@ -120,32 +119,8 @@ unsafe impl<const CAPS: u32> SyncResource for ResourceView<'_, CAPS> {
         self.resource.name()
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.resource.properties(claims);
-    }
-
-    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        self.resource.other_upstreams()
-    }
-
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        self.resource.to_any_sync()
-    }
-
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        self.resource.as_extendable()
-    }
-
-    fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(self.resource)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.pointee(self.resource);
+        self.resource.provide(request);
     }
 }

@@ -3,9 +3,9 @@
 use std::alloc::Layout;
 
 use crate::{
-    Claims, CudaStream, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
-    MemoryKind, MemoryResource, Property, PropertyWithValue, Resource, StreamContext, StreamRef,
-    SyncResource,
+    CudaStream, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
+    MemoryKind, MemoryResource, Property, PropertyWithValue, Request, Resource, StreamContext,
+    StreamRef, SyncResource,
 };
 
 /// A resource that allocates on one stream, for code that knows nothing of streams.
@@ -28,7 +28,7 @@ use crate::{
 /// let pointer = bound.allocate(layout)?; // on `stream`
 /// // SAFETY: allocated above with this layout, and not used.
 /// unsafe { bound.deallocate(pointer, layout) };
-/// assert_eq!(bound.stream(), stream.as_ref());
+/// assert_eq!(bound.stream(), stream);
 /// # Ok(())
 /// # }
 /// ```
@@ -98,15 +98,8 @@ unsafe impl<R: Resource> SyncResource for StreamBound<R> {
         "stream-bound"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.resource.properties(claims);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.resource)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.upstream(&self.resource).properties_from(&self.resource);
     }
 }
 

@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use crate::{
-    Claims, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
-    Property, PropertyWithValue, Resource, StreamRef, SyncResource, process_is_exiting,
+    DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
+    Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
 /// Makes a [`Resource`] of any [`SyncResource`]: it waits for the stream before it frees.
@@ -25,9 +25,9 @@ use crate::{
 /// let ordered = Synchronized::new(plain);
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;
-/// let pointer = ordered.allocate(stream.as_ref(), layout)?;
+/// let pointer = ordered.allocate(&stream, layout)?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { ordered.deallocate(stream.as_ref(), pointer, layout) };
+/// unsafe { ordered.deallocate(&stream, pointer, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -65,26 +65,19 @@ unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
         "synchronized"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.resource.properties(claims);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.resource)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.upstream(&self.resource).properties_from(&self.resource);
     }
 }
 
 // SAFETY: memory that every stream may use may be used by one, and it is freed only when the stream
 // has done all that is ordered before the free.
 unsafe impl<R: SyncResource> Resource for Synchronized<R> {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.resource.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let is_done = || !process_is_exiting() && stream.synchronize().is_ok();
         if layout.size() == 0 || is_done() {
             // SAFETY: the caller's contract, and all uses, which are ordered before this place on

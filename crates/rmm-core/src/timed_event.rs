@@ -17,9 +17,9 @@ use crate::{CudaEvent, Error, StreamRef};
 /// # let _entered = machine.enter();
 /// let stream = CudaStream::new()?;
 /// let (start, end) = (TimedEvent::new()?, TimedEvent::new()?);
-/// start.record(stream.as_ref())?;
+/// start.record(&stream)?;
 /// // ... work ...
-/// end.record(stream.as_ref())?;
+/// end.record(&stream)?;
 /// end.synchronize()?;
 /// let elapsed = end.elapsed_since(&start)?;
 /// assert!(elapsed < std::time::Duration::from_secs(60));
@@ -48,7 +48,7 @@ impl TimedEvent {
     ///
     /// # Errors
     /// If the driver refuses, for example because the stream belongs to another context.
-    pub fn record(&self, stream: StreamRef<'_>) -> Result<(), Error> {
+    pub fn record<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
         self.event.record(stream)
     }
 

@@ -28,7 +28,7 @@ fn a_stream_that_gets_an_old_handle_is_another_stream() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let old = CudaStream::new().unwrap();
-    let (handle, id) = (old.as_raw(), old.as_ref().id());
+    let (handle, id) = (old.as_raw(), old.id());
     drop(old);
     // Streams are kept, so that the driver runs out of other handles.
     let mut kept = Vec::new();
@@ -40,7 +40,7 @@ fn a_stream_that_gets_an_old_handle_is_another_stream() {
         kept.push(stream);
         assert!(kept.len() < 1000, "the handle comes back");
     };
-    assert_ne!(reused.as_ref().id(), id);
+    assert_ne!(reused.id(), id);
 }
 
 // RMM #2478: every stream whose id the driver would not tell was taken for one.
@@ -77,7 +77,7 @@ fn the_per_thread_default_stream_is_another_one_on_each_thread() {
     let here = StreamRef::per_thread().id();
     assert_eq!(StreamRef::per_thread().id(), here);
     let sent = CudaStream::per_thread();
-    let there = thread::spawn(move || (sent.as_ref().id(), StreamRef::per_thread().id()));
+    let there = thread::spawn(move || (sent.id(), StreamRef::per_thread().id()));
     let (sent, own) = there.join().unwrap();
     assert_eq!(sent, own, "it is the stream of the thread that uses it");
     assert_ne!(own, here);
@@ -89,12 +89,12 @@ fn a_moved_stream_stays_itself_and_is_destroyed_once() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let stream = CudaStream::new().unwrap();
-    let id = stream.as_ref().id();
+    let id = stream.id();
     let moved = Box::new(stream);
     let shared = (*moved).clone();
     drop(moved);
     assert_eq!(calls_of(&machine, "cuStreamDestroy_v2"), 0);
-    assert_eq!(shared.as_ref().id(), id);
+    assert_eq!(shared.id(), id);
     shared.synchronize().unwrap();
     drop(shared);
     assert_eq!(calls_of(&machine, "cuStreamDestroy_v2"), 1);
@@ -110,7 +110,7 @@ fn an_event_is_not_recorded_on_another_devices_stream() {
     {
         let _second = Device::new(1).unwrap().make_current().unwrap();
         let stream = CudaStream::new().unwrap();
-        assert!(event.record(stream.as_ref()).unwrap_err().is_driver());
+        assert!(event.record(&stream).unwrap_err().is_driver());
         for default in [StreamRef::per_thread(), StreamRef::legacy()] {
             assert!(event.record(default).unwrap_err().is_invalid_argument());
             assert!(timed.record(default).unwrap_err().is_invalid_argument());

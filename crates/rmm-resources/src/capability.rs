@@ -43,7 +43,7 @@ impl Deref for Calls {
 /// For calls that allocate in the order of `stream`, or on the current device if there is none.
 pub(crate) fn calls_for(stream: Option<StreamRef<'_>>) -> Result<Calls, Error> {
     // A default stream is the current device's.
-    let context = stream.and_then(|stream| stream.as_stream().context());
+    let context = stream.and_then(StreamRef::own_context);
     let device = context.map(Context::enter).transpose()?;
     let driver = if device.is_some() { Driver::get()? } else { driver_in_context()?.0 };
     Ok(Calls { driver, _relaxed: RelaxedCapture::enter(), _device: device })

@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
-    MemoryKind, Resource, StreamRef, SyncResource, check, driver_for_drop,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Request, Resource,
+    StreamRef, SyncResource, check, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
@@ -97,15 +97,9 @@ unsafe impl SyncResource for CudaMemoryResource {
         NAME
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().knows::<MemoryKind>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }
 }
 
@@ -126,11 +120,11 @@ fn free_waits_for(stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
 // when the work that used it is done.
 unsafe impl Resource for CudaMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(Some(stream), layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // What a graph uses is used at each of its launches: it is not freed.
         let is_over = || free_waits_for(stream, pointer) || is_done(stream);
         if layout.size() > 0 && !may_be_captured(stream) && is_over() {

@@ -67,10 +67,10 @@ bitflags::bitflags! {
 /// let resource = CudaAsyncMemoryResource::new()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(4096, 256)?;
-/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// let pointer = resource.allocate(&stream, layout)?;
 /// assert!(resource.reserved_bytes()? >= 4096);
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+/// unsafe { resource.deallocate(&stream, pointer, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -258,7 +258,7 @@ impl CudaAsyncMemoryResourceBuilder {
 
 pool_resource!(CudaAsyncMemoryResource, |claims| claims
     .has::<DeviceAccessible>()
-    .knows::<MemoryKind>());
+    .has_value::<MemoryKind>());
 
 // SAFETY: the pool is made at a device's location.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncMemoryResource {}

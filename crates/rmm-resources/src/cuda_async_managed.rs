@@ -36,13 +36,13 @@ use crate::kind::known_kind;
 /// let resource = CudaAsyncManagedMemoryResource::with_release_threshold(None)?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(4, 256)?;
-/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// let pointer = resource.allocate(&stream, layout)?;
 /// stream.synchronize()?;
 /// let block: *mut u32 = std::ptr::with_exposed_provenance_mut(usize::try_from(pointer.0)?);
 /// // SAFETY: the block is one word that nobody else uses.
 /// unsafe { block.write(7) };
 /// // SAFETY: allocated above with this layout, and its uses have completed.
-/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+/// unsafe { resource.deallocate(&stream, pointer, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -163,7 +163,7 @@ fn require_managed_pools() -> Result<Device, Error> {
 pool_resource!(CudaAsyncManagedMemoryResource, |claims| claims
     .has::<DeviceAccessible>()
     .has::<HostAccessible>()
-    .knows::<MemoryKind>());
+    .has_value::<MemoryKind>());
 
 // SAFETY: managed memory is every device's.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncManagedMemoryResource {}

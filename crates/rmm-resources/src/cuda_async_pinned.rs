@@ -32,13 +32,13 @@ use crate::kind::known_kind;
 /// let resource = CudaAsyncPinnedMemoryResource::new()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(4, 256)?;
-/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// let pointer = resource.allocate(&stream, layout)?;
 /// stream.synchronize()?;
 /// let block: *mut u32 = std::ptr::with_exposed_provenance_mut(usize::try_from(pointer.0)?);
 /// // SAFETY: the block is one word that nobody else uses.
 /// unsafe { block.write(7) };
 /// // SAFETY: allocated above with this layout, and its uses have completed.
-/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+/// unsafe { resource.deallocate(&stream, pointer, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -218,7 +218,7 @@ fn devices_with_pools() -> Result<Vec<Device>, Error> {
 pool_resource!(CudaAsyncPinnedMemoryResource, |claims| claims
     .has::<DeviceAccessible>()
     .has::<HostAccessible>()
-    .knows::<MemoryKind>());
+    .has_value::<MemoryKind>());
 
 // SAFETY: the devices are given access when the resource is made, and it is taken from them by
 // unsafe code only.

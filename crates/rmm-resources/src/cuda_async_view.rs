@@ -27,10 +27,10 @@ use crate::driver_pool::pool_resource;
 /// let resource = CudaAsyncViewMemoryResource::of_default_pool(Device::current()?)?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(4096, 256)?;
-/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// let pointer = resource.allocate(&stream, layout)?;
 /// assert!(resource.pool().used_bytes()? >= 4096);
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+/// unsafe { resource.deallocate(&stream, pointer, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -110,7 +110,7 @@ fn require_pools(device: Device) -> Result<(), Error> {
     require(CudaAsyncViewMemoryResource::NAME, device, needed, "has no memory pools")
 }
 
-pool_resource!(CudaAsyncViewMemoryResource, |claims| claims.has::<DeviceAccessible>());
+pool_resource!(CudaAsyncViewMemoryResource, |memory| memory.has::<DeviceAccessible>());
 
 // SAFETY: a default pool is its device's, and who gave another one has promised it.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncViewMemoryResource {}

@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, DevicePtr, Error, HasProperty, HostAccessible,
-    MemoryKind, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Request, Resource,
+    StreamRef, SyncResource,
 };
 
 use crate::capability::is_done;
@@ -74,30 +74,24 @@ unsafe impl SyncResource for HostMemoryResource {
         unsafe { host_block::free(pointer, layout) }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<HostAccessible>().knows::<MemoryKind>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has::<HostAccessible>().has_value::<MemoryKind>();
     }
 }
 
 // SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work
 // that used it is done.
 unsafe impl Resource for HostMemoryResource {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the
             // stream have completed.

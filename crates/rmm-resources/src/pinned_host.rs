@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::ffi::{c_uint, c_void};
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty,
-    HostAccessible, MemoryKind, Resource, StreamRef, SyncResource, check,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind,
+    Request, Resource, StreamRef, SyncResource, check,
 };
 use rmm_sys::{Driver, MEMHOSTALLOC_DEVICEMAP, MEMHOSTALLOC_PORTABLE, MEMHOSTALLOC_WRITECOMBINED};
 
@@ -174,30 +174,28 @@ unsafe impl SyncResource for PinnedHostMemoryResource {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>().knows::<MemoryKind>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request
+            .properties(self)
+            .has::<DeviceAccessible>()
+            .has::<HostAccessible>()
+            .has_value::<MemoryKind>();
     }
 }
 
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
 // when the work that used it is done.
 unsafe impl Resource for PinnedHostMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(Some(stream), layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the
             // stream have completed.

@@ -3,9 +3,9 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Claims, Context, Device,
-    DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Resource, StreamRef,
-    SyncResource, align_down, check, driver_for_drop,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Device, DeviceAccessible, DevicePtr, Error,
+    HasProperty, HostAccessible, Request, Resource, StreamRef, SyncResource, align_down, check,
+    driver_for_drop,
 };
 use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
 
@@ -134,33 +134,27 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
         unsafe { self.system.deallocate_sync(pointer, layout) }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has::<DeviceAccessible>().has::<HostAccessible>();
     }
 }
 
 // SAFETY: as above, and memory is freed when the work that used it is done.
 unsafe impl Resource for SamHeadroomMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        let _device = stream.as_stream().context().map(Context::enter).transpose()?;
+        let _device = stream.own_context().map(Context::enter).transpose()?;
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the
             // stream have completed.

@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::fmt;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Claims, Device, DeviceAccessible,
-    DevicePtr, Error, HasProperty, HostAccessible, Resource, StreamRef, SyncResource,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Device, DeviceAccessible, DevicePtr, Error,
+    HasProperty, HostAccessible, Request, Resource, StreamRef, SyncResource,
 };
 use rmm_sys::CuDeviceAttribute;
 
@@ -36,11 +36,11 @@ use crate::host_block;
 /// let resource = SystemMemoryResource::new()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;
-/// let pointer = resource.allocate(stream.as_ref(), layout)?;
+/// let pointer = resource.allocate(&stream, layout)?;
 /// // SAFETY: the memory is used on its own stream only, and within its bounds.
-/// unsafe { copy::fill(pointer, 7, 1000, stream.as_ref()) }?;
+/// unsafe { copy::fill(pointer, 7, 1000, &stream) }?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+/// unsafe { resource.deallocate(&stream, pointer, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -107,30 +107,24 @@ unsafe impl SyncResource for SystemMemoryResource {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().has::<HostAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.properties(self).has::<DeviceAccessible>().has::<HostAccessible>();
     }
 }
 
 // SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work
 // that used it is done.
 unsafe impl Resource for SystemMemoryResource {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
             // SAFETY: the caller's contract, and the uses that are ordered before this place on the
             // stream have completed.

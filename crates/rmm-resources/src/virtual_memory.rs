@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Claims, DeviceAccessible, DevicePtr, Error, ExtendableResource,
-    HasProperty, MemoryKind, Resource, StreamRef, SyncResource, process_is_exiting,
+    AnyResource, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind,
+    Request, Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
 pub use builder::VirtualMemoryResourceBuilder;
@@ -151,23 +151,14 @@ unsafe impl SyncResource for VirtualMemoryResource {
         }
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
-
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>().knows::<MemoryKind>();
-    }
-
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        Some(self)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        request.extendable(self);
+        request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }
 }
 
@@ -202,7 +193,7 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is unmapped
 // when the work that used it is done.
 unsafe impl Resource for VirtualMemoryResource {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() > 0 {
             check_alignment(Self::NAME, layout)?;
             self.space.check_device(stream).map_err(|error| error.with_layout(layout))?;
@@ -210,7 +201,7 @@ unsafe impl Resource for VirtualMemoryResource {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // Work ends with its context, and mapped memory does not.
         let has_ended = || {
             self.outlives_context()

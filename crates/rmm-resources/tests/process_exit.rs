@@ -87,7 +87,7 @@ fn free_all() -> bool {
         };
         let calls = machine.calls();
         // SAFETY: allocated with this layout, and not used.
-        unsafe { resource.deallocate(stream.as_ref(), first, layout()) };
+        unsafe { resource.deallocate(&stream, first, layout()) };
         tell("deallocate", calls);
         let calls = machine.calls();
         // SAFETY: as above.
@@ -116,7 +116,7 @@ fn leave() {
     let kept = resources().expect("every resource is made").map(|resource| {
         let stream = CudaStream::new().expect("a stream");
         let blocks = [
-            resource.allocate(stream.as_ref(), layout()).expect("memory"),
+            resource.allocate(&stream, layout()).expect("memory"),
             resource.allocate_sync(layout()).expect("memory"),
         ];
         Kept { resource, stream, blocks }

@@ -14,9 +14,9 @@ use rmm::{DevicePtr, TrackingResourceAdaptor};
 /// Gives everything back.
 fn a_careful_function(resource: &impl Resource, stream: &CudaStream) -> Result<(), rmm::Error> {
     let layout = Layout::new::<[f32; 1000]>();
-    let block = resource.allocate(stream.as_ref(), layout)?;
+    let block = resource.allocate(stream, layout)?;
     // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-    unsafe { resource.deallocate(stream.as_ref(), block, layout) };
+    unsafe { resource.deallocate(stream, block, layout) };
     Ok(())
 }
 
@@ -27,10 +27,10 @@ fn a_forgetful_function(
     stream: &CudaStream,
 ) -> Result<[DevicePtr; 2], rmm::Error> {
     let layout = Layout::new::<[f32; 5000]>();
-    let allocate = || resource.allocate(stream.as_ref(), layout);
+    let allocate = || resource.allocate(stream, layout);
     let [first, second, third] = [allocate()?, allocate()?, allocate()?];
     // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-    unsafe { resource.deallocate(stream.as_ref(), first, layout) };
+    unsafe { resource.deallocate(stream, first, layout) };
     Ok([second, third])
 }
 
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for block in forgotten {
         let layout = Layout::new::<[f32; 5000]>();
         // SAFETY: allocated with this layout; its only stream is the one it is freed on.
-        unsafe { tracked.deallocate(stream.as_ref(), block, layout) };
+        unsafe { tracked.deallocate(&stream, block, layout) };
     }
     assert!(tracked.outstanding().is_empty());
     Ok(())

@@ -9,7 +9,7 @@ use std::alloc::Layout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rmm::custom::Claims;
+use rmm::custom::Request;
 use rmm::prelude::*;
 use rmm::property::{HasProperty, Property};
 use rmm::{DevicePtr, Error};
@@ -55,26 +55,19 @@ unsafe impl<R: SyncResource> SyncResource for Capped<R> {
         "capped"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        self.upstream.properties(claims);
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-    where
-        Self: 'static,
-    {
-        Some(&self.upstream)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.upstream(&self.upstream).properties_from(&self.upstream);
     }
 }
 
 // SAFETY: as above.
 unsafe impl<R: Resource> Resource for Capped<R> {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.check(layout)?;
         self.upstream.allocate(stream, layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate(stream, pointer, layout) }
     }

@@ -4,7 +4,7 @@
 //! The example `resource_of_ones_own` writes an adaptor.
 
 pub use rmm_core::{
-    Annotator, CUDA_ALLOCATION_ALIGNMENT, Claims, ExtendableResource, HOST_ALLOCATION_ALIGNMENT,
+    Annotator, CUDA_ALLOCATION_ALIGNMENT, ExtendableResource, HOST_ALLOCATION_ALIGNMENT, Request,
     Resource, RetiringStream, StreamLifetime, StreamWatcher, SyncResource, align_down, align_up,
     format_bytes, is_aligned, is_pointer_aligned, is_supported_alignment,
     is_supported_base_resource_alignment,

@@ -10,7 +10,7 @@ const MOST_IN_ROOT: usize = 60;
 
 /// What sister crates and macros need of the parts, and programs do not name.
 const PLUMBING: [&str; 7] =
-    ["ClaimsOf", "Contains", "Erasable", "Members", "PropertySet", "SatisfiedBy", "ask_again"];
+    ["Contains", "Erasable", "Members", "PropertySet", "PropertySink", "SatisfiedBy", "ask_again"];
 
 fn file(path: &str) -> PathBuf {
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the test");

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::{
-    Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, SyncResource,
+    Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, Introspect,
+    SyncResource,
 };
 use rmm_sys::watch;
 

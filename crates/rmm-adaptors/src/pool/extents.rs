@@ -4,7 +4,8 @@ use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource, SyncResource,
+    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource, Introspect,
+    SyncResource,
 };
 
 use super::core::PoolCore;

@@ -157,6 +157,6 @@ fn wait_for_uses(stream: StreamRef<'_>) -> Result<(), Error> {
     if stream.as_stream().is_non_blocking() {
         return stream.synchronize();
     }
-    let _context = stream.as_stream().context().map(Context::enter).transpose()?;
+    let _context = stream.own_context().map(Context::enter).transpose()?;
     Device::synchronize_current()
 }

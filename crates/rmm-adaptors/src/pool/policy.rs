@@ -61,9 +61,9 @@ pub enum PoolPreset {
 /// let builder = PoolMemoryResource::builder(VirtualMemoryResource::new()?);
 /// let pool = builder.release(ReleasePolicy::Above { bytes: 8 << 20 }).build()?;
 /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(32 << 20, 256)?);
-/// let block = pool.allocate(stream.as_ref(), layout)?;
+/// let block = pool.allocate(&stream, layout)?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { pool.deallocate(stream.as_ref(), block, layout) };
+/// unsafe { pool.deallocate(&stream, block, layout) };
 /// stream.synchronize()?;
 /// pool.release_unused(); // or the next call that frees as much
 /// assert_eq!(pool.reserved_bytes(), 8 << 20);

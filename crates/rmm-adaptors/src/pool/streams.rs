@@ -29,7 +29,7 @@ impl PoolCore {
         state: &mut PoolState,
         stream: StreamRef<'_>,
     ) -> Result<ListId, Error> {
-        let context = stream.as_stream().context();
+        let context = stream.own_context();
         if context.is_none() {
             let current = Context::current()?;
             if current != self.context {

@@ -19,13 +19,13 @@ fn a_graph_keeps_blocks_of_a_superblock_that_are_freed_in_it() {
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (arena, captured, other) = (arena(), stream(), stream());
-    let before = arena.allocate(captured.as_ref(), layout(4 * KIB)).unwrap();
-    let beside = arena.allocate(captured.as_ref(), layout(4 * KIB)).unwrap();
+    let before = arena.allocate(&captured, layout(4 * KIB)).unwrap();
+    let beside = arena.allocate(&captured, layout(4 * KIB)).unwrap();
     let scope = CaptureScope::announce();
     begin(&captured);
     fill(&captured, before, 4 * KIB);
     free(&arena, &captured, before, 4 * KIB);
-    let within = arena.allocate(captured.as_ref(), layout(4 * KIB)).unwrap();
+    let within = arena.allocate(&captured, layout(4 * KIB)).unwrap();
     assert!(within != before && within != beside);
     fill(&captured, within, 4 * KIB);
     free(&arena, &captured, within, 4 * KIB);
@@ -37,7 +37,7 @@ fn a_graph_keeps_blocks_of_a_superblock_that_are_freed_in_it() {
         graph.launch(if round == 1 { &other } else { &captured });
         for user in [&captured, &other] {
             let blocks: Vec<_> =
-                (0..300).map(|_| arena.allocate(user.as_ref(), layout(4 * KIB)).unwrap()).collect();
+                (0..300).map(|_| arena.allocate(user, layout(4 * KIB)).unwrap()).collect();
             for block in blocks {
                 assert!(![before, within].contains(&block));
                 fill(user, block, 4 * KIB);
@@ -51,7 +51,7 @@ fn a_graph_keeps_blocks_of_a_superblock_that_are_freed_in_it() {
     other.synchronize().unwrap();
     // SAFETY: the only graph is gone, and all its launches are done.
     unsafe { arena.release_graph_memory() };
-    let whole = arena.allocate(other.as_ref(), layout(8 * MIB)).expect("everything is free");
+    let whole = arena.allocate(&other, layout(8 * MIB)).expect("everything is free");
     free(&arena, &other, whole, 8 * MIB);
     machine.assert_no_violations();
 }
@@ -61,13 +61,13 @@ fn use_arena(machine: &Machine, arena: &Arena) {
     let streams = [stream(), CudaStream::new().expect("a stream"), CudaStream::per_thread()];
     for user in &streams {
         let blocks = [4 * KIB, MIB, 2 * MIB].map(|bytes| {
-            let block = arena.allocate(user.as_ref(), layout(bytes)).expect("there is memory");
+            let block = arena.allocate(user, layout(bytes)).expect("there is memory");
             write(machine, user, block, 1);
             (block, bytes)
         });
         for ((block, bytes), on) in blocks.into_iter().zip(&streams) {
             if on != user {
-                on.as_ref().wait_for(user.as_ref()).expect("a wait");
+                on.wait_for(user).expect("a wait");
             }
             free(arena, on, block, bytes);
         }
@@ -84,7 +84,7 @@ fn the_arena_s_other_users_spoil_no_capture() {
             let arena =
                 Arena::builder(CudaMemoryResource::new()).arena_size(32 * MIB).build().unwrap();
             let captured = CudaStream::with_flags(flags, 0).unwrap();
-            let block = arena.allocate(captured.as_ref(), layout(KIB)).unwrap();
+            let block = arena.allocate(&captured, layout(KIB)).unwrap();
             write(&machine, &captured, block, 1);
             free(&arena, &captured, block, KIB);
             let _scope = announced.then(CaptureScope::announce);

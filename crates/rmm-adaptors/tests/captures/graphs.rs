@@ -59,5 +59,5 @@ pub(crate) fn end(stream: &CudaStream) -> Executable {
 /// Fills a block, as work that a graph can hold.
 pub(crate) fn fill(stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
     // SAFETY: the block is allocated; who uses it when is what is tested.
-    unsafe { copy::fill(pointer, 7, bytes, stream.as_ref()).expect("a fill") };
+    unsafe { copy::fill(pointer, 7, bytes, stream).expect("a fill") };
 }

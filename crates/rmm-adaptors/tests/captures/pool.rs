@@ -47,7 +47,7 @@ fn to_trim_a_deterministic_pool_spoils_no_capture() {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let pool = builder.preset(PoolPreset::Deterministic).build().expect("a pool");
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&stream, layout(MIB)).unwrap();
     free(&pool, &stream, block, MIB);
     let scope = CaptureScope::announce();
     begin(&stream);
@@ -68,7 +68,7 @@ fn a_graph_has_its_memory_for_itself() {
     let calls = calls_of(&machine, FORBIDDEN);
     let kept: Vec<_> = (0..3)
         .map(|_| {
-            let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+            let block = pool.allocate(&captured, layout(MIB)).unwrap();
             fill(&captured, block, MIB);
             free(&pool, &captured, block, MIB);
             block
@@ -83,7 +83,7 @@ fn a_graph_has_its_memory_for_itself() {
         graph.launch(if round == 1 { &other } else { &captured });
         for user in [&captured, &other] {
             let blocks = [MIB, MIB / 2].map(|bytes| {
-                let block = pool.allocate(user.as_ref(), layout(bytes)).unwrap();
+                let block = pool.allocate(user, layout(bytes)).unwrap();
                 assert!(!kept.contains(&block));
                 fill(user, block, bytes);
                 (block, bytes)
@@ -113,14 +113,14 @@ fn a_graph_gets_only_memory_that_nothing_uses() {
     let (machine, _entered) = adversary();
     let pool = pool_of(2 * MIB);
     let (captured, other) = (stream(), stream());
-    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&captured, layout(MIB)).unwrap();
     write(&machine, &captured, block, 1);
     free(&pool, &captured, block, MIB);
     let _scope = CaptureScope::announce();
     begin(&captured);
     // The stream's own block would do for the stream, but not for a graph that is launched
     // elsewhere.
-    let for_graph = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    let for_graph = pool.allocate(&captured, layout(MIB)).unwrap();
     assert_ne!(for_graph, block);
     fill(&captured, for_graph, MIB);
     free(&pool, &captured, for_graph, MIB);
@@ -149,7 +149,7 @@ fn a_graph_gets_memory_whose_uses_are_known_to_be_over() {
     let captured = stream();
     let _scope = CaptureScope::announce();
     begin(&captured);
-    let for_graph = pool.allocate(captured.as_ref(), layout(2 * MIB)).expect("a block");
+    let for_graph = pool.allocate(&captured, layout(2 * MIB)).expect("a block");
     let frees = pool.statistics().frees;
     free(&pool, &captured, for_graph, 2 * MIB);
     assert_eq!(pool.statistics().frees, frees + 1);
@@ -166,8 +166,7 @@ fn a_graph_gets_no_block_of_a_batch() {
     let pool = builder.initial_size(MIB).check_frees(false).build().expect("a pool");
     let (captured, other) = (stream(), stream());
     // More than a cache holds, a thirty-second of the pool.
-    let blocks: Vec<_> =
-        (0..140).map(|_| pool.allocate(captured.as_ref(), layout(256)).unwrap()).collect();
+    let blocks: Vec<_> = (0..140).map(|_| pool.allocate(&captured, layout(256)).unwrap()).collect();
     for &block in &blocks {
         write(&machine, &captured, block, 1);
         free(&pool, &captured, block, 256);
@@ -176,7 +175,7 @@ fn a_graph_gets_no_block_of_a_batch() {
     assert!(cached > MIB as u64 / 32, "{cached}: there is no batch");
     let scope = CaptureScope::announce();
     begin(&captured);
-    let block = pool.allocate(captured.as_ref(), layout(256)).unwrap();
+    let block = pool.allocate(&captured, layout(256)).unwrap();
     fill(&captured, block, 256);
     let graph = end(&captured);
     graph.launch(&other);
@@ -190,25 +189,25 @@ fn a_graph_s_request_that_nothing_serves_is_refused_and_spoils_nothing() {
     let (machine, _entered) = adversary();
     let pool = pool_of(MIB);
     let (captured, other) = (stream(), stream());
-    let whole = pool.allocate(other.as_ref(), layout(MIB)).unwrap();
+    let whole = pool.allocate(&other, layout(MIB)).unwrap();
     write(&machine, &other, whole, 1);
     free(&pool, &other, whole, MIB);
     for announced in [true, false] {
         let _scope = announced.then(CaptureScope::announce);
         begin(&captured);
         let calls = calls_of(&machine, FORBIDDEN);
-        let error = pool.allocate(captured.as_ref(), layout(MIB)).unwrap_err();
+        let error = pool.allocate(&captured, layout(MIB)).unwrap_err();
         assert!(
             error.is_unsupported() && error.to_string().contains("during a capture"),
             "{error}"
         );
-        assert_eq!(error.stream(), Some(captured.as_ref().id()));
+        assert_eq!(error.stream(), Some(captured.id()));
         assert_eq!(calls_of(&machine, FORBIDDEN), calls);
         drop(end(&captured));
     }
     machine.assert_no_violations();
     // Outside, the same request is served.
-    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&captured, layout(MIB)).unwrap();
     free(&pool, &captured, block, MIB);
 }
 
@@ -219,7 +218,7 @@ fn use_pool(machine: &Machine, pool: &Pool) {
     let (blocking, per_thread) = (CudaStream::new().expect("a stream"), CudaStream::per_thread());
     for user in [&first, &blocking, &per_thread] {
         for _ in 0..100 {
-            let block = pool.allocate(user.as_ref(), layout(4096)).expect("there is memory");
+            let block = pool.allocate(user, layout(4096)).expect("there is memory");
             write(machine, user, block, 1);
             free(pool, user, block, 4096);
         }
@@ -227,15 +226,15 @@ fn use_pool(machine: &Machine, pool: &Pool) {
     // More streams than the pool keeps in mind.
     let many: Vec<_> = (0..40).map(|_| stream()).collect();
     for user in &many {
-        let block = pool.allocate(user.as_ref(), layout(4096)).expect("there is memory");
+        let block = pool.allocate(user, layout(4096)).expect("there is memory");
         write(machine, user, block, 1);
         free(pool, user, block, 4096);
     }
     // Growth, and giving back.
-    let large = pool.allocate(first.as_ref(), layout(8 * MIB)).expect("there is memory");
+    let large = pool.allocate(&first, layout(8 * MIB)).expect("there is memory");
     write(machine, &first, large, 2);
     free(pool, &first, large, 8 * MIB);
-    let again = pool.allocate(second.as_ref(), layout(8 * MIB)).expect("there is memory");
+    let again = pool.allocate(&second, layout(8 * MIB)).expect("there is memory");
     write(machine, &second, again, 3);
     free(pool, &second, again, 8 * MIB);
     let clean = pool.allocate_sync(layout(MIB)).expect("there is memory");
@@ -255,7 +254,7 @@ fn the_pool_s_other_users_spoil_no_capture() {
     for flags in [StreamFlags::NON_BLOCKING, StreamFlags::empty()] {
         for announced in [true, false] {
             let captured = CudaStream::with_flags(flags, 0).unwrap();
-            let block = pool.allocate(captured.as_ref(), layout(4096)).unwrap();
+            let block = pool.allocate(&captured, layout(4096)).unwrap();
             write(&machine, &captured, block, 1);
             free(&pool, &captured, block, 4096);
             let _scope = announced.then(CaptureScope::announce);
@@ -293,13 +292,13 @@ fn the_device_is_not_waited_for_during_a_capture() {
             .unwrap();
         let captured = if knows == Knows::Legacy { CudaStream::new().unwrap() } else { stream() };
         if knows == Knows::Stream {
-            let block = pool.allocate(captured.as_ref(), layout(256)).unwrap();
+            let block = pool.allocate(&captured, layout(256)).unwrap();
             free(&pool, &captured, block, 256);
             captured.synchronize().unwrap();
             pool.trim(0);
         }
         let owner = stream();
-        let blocks = [0, 1].map(|_| pool.allocate(owner.as_ref(), layout(MIB)).unwrap());
+        let blocks = [0, 1].map(|_| pool.allocate(&owner, layout(MIB)).unwrap());
         (0..100).for_each(|_| keep_busy(&machine, &owner)); // more than is done while the pool asks
         for block in blocks {
             free(&pool, &owner, block, MIB);
@@ -329,21 +328,21 @@ fn the_legacy_stream_s_memory_spoils_no_capture_of_one_that_blocks_with_it() {
         let (captured, legacy, other) =
             (CudaStream::new().unwrap(), CudaStream::legacy(), stream());
         let half = || layout(MIB);
-        let block = pool.allocate(legacy.as_ref(), half()).unwrap();
+        let block = pool.allocate(&legacy, half()).unwrap();
         write(&machine, &legacy, block, 1);
-        let elsewhere = pool.allocate(other.as_ref(), half()).unwrap();
+        let elsewhere = pool.allocate(&other, half()).unwrap();
         (0..100).for_each(|_| keep_busy(&machine, &other));
         free(&pool, &other, elsewhere, MIB);
         let scope = announced.then(CaptureScope::announce);
         begin(&captured);
         // It cannot be made to wait for the other one now, nor be marked.
-        assert!(pool.allocate(legacy.as_ref(), half()).unwrap_err().is_out_of_memory());
+        assert!(pool.allocate(&legacy, half()).unwrap_err().is_out_of_memory());
         free(&pool, &legacy, block, MIB);
         let whole = layout(2 * MIB);
-        assert!(pool.allocate(stream().as_ref(), whole).unwrap_err().is_out_of_memory());
+        assert!(pool.allocate(&stream(), whole).unwrap_err().is_out_of_memory());
         drop(end(&captured));
         drop(scope);
-        let again = pool.allocate(stream().as_ref(), whole).unwrap();
+        let again = pool.allocate(&stream(), whole).unwrap();
         assert_eq!(
             pool.statistics().host_waits,
             1,
@@ -364,7 +363,7 @@ fn a_pool_that_ends_during_a_capture_spoils_nothing_and_takes_nothing_away() {
         // Four pieces: one still in use on the captured stream, one kept for the graph, one in use
         // elsewhere, one unused.
         let size = 8 * MIB;
-        let take = |stream: &CudaStream| pool.allocate(stream.as_ref(), layout(size)).unwrap();
+        let take = |stream: &CudaStream| pool.allocate(stream, layout(size)).unwrap();
         let blocks = [take(&captured), take(&captured), take(&other), take(&other)];
         captured.synchronize().unwrap();
         write(&machine, &captured, blocks[0], 1);
@@ -398,7 +397,7 @@ fn a_stream_that_ends_while_it_is_captured_is_not_marked() {
     let (machine, _entered) = adversary();
     let pool = pool_of(MIB);
     let captured = stream();
-    let block = pool.allocate(captured.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&captured, layout(MIB)).unwrap();
     write(&machine, &captured, block, 1);
     free(&pool, &captured, block, MIB);
     begin(&captured);
@@ -419,7 +418,7 @@ fn a_driver_that_does_not_relax_the_mode_changes_nothing_else() {
     machine.fail(Fault::from_nth("cuThreadExchangeStreamCaptureMode", 1, CuResult::UNKNOWN));
     let pool = pool_of(MIB);
     let user = stream();
-    let block = pool.allocate(user.as_ref(), layout(4 * MIB)).unwrap();
+    let block = pool.allocate(&user, layout(4 * MIB)).unwrap();
     free(&pool, &user, block, 4 * MIB);
     drop(pool);
     machine.assert_no_violations();
@@ -430,16 +429,16 @@ fn a_driver_that_does_not_tell_of_a_capture_makes_no_block_reusable() {
     let (machine, _entered) = adversary();
     let pool = pool_of(MIB);
     let user = stream();
-    let block = pool.allocate(user.as_ref(), layout(MIB / 2)).unwrap();
+    let block = pool.allocate(&user, layout(MIB / 2)).unwrap();
     let _scope = CaptureScope::announce();
     let silent = CuResult::UNKNOWN;
     machine.fail(Fault::nth("cuStreamIsCapturing", 1, silent));
-    let error = pool.allocate(user.as_ref(), layout(256)).unwrap_err();
+    let error = pool.allocate(&user, layout(256)).unwrap_err();
     assert_eq!((error.origin(), error.code()), ("cuStreamIsCapturing", Some(silent)));
     machine.fail(Fault::nth("cuStreamIsCapturing", 1, silent));
     free(&pool, &user, block, MIB / 2);
     assert_eq!(pool.statistics().graph_bytes, (MIB / 2) as u64);
-    assert_ne!(pool.allocate(user.as_ref(), layout(MIB / 2)).unwrap(), block);
+    assert_ne!(pool.allocate(&user, layout(MIB / 2)).unwrap(), block);
 }
 
 #[test]
@@ -449,11 +448,11 @@ fn a_block_smaller_than_its_class_turns_caches_off_only_until_a_graph_has_it() {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(2 * MIB);
     let pool = builder.maximum_size(2 * MIB).build().unwrap();
     let user = stream();
-    let rest = pool.allocate(user.as_ref(), layout(2 * MIB - size)).unwrap();
-    let odd = pool.allocate(user.as_ref(), layout(size)).unwrap();
+    let rest = pool.allocate(&user, layout(2 * MIB - size)).unwrap();
+    let odd = pool.allocate(&user, layout(size)).unwrap();
     free(&pool, &user, rest, 2 * MIB - size);
     let is_cached = || {
-        let block = pool.allocate(user.as_ref(), layout(4096)).unwrap();
+        let block = pool.allocate(&user, layout(4096)).unwrap();
         free(&pool, &user, block, 4096);
         pool.statistics().cached_bytes == 4096
     };

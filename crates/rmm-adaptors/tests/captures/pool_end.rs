@@ -24,7 +24,7 @@ fn adversary() -> (Machine, (Entered, MutexGuard<'static, ()>)) {
 /// announced.
 fn drop_under_work(machine: &Machine, resource: impl Resource) {
     let user = stream();
-    let block = resource.allocate(user.as_ref(), layout(4096)).expect("memory");
+    let block = resource.allocate(&user, layout(4096)).expect("memory");
     let kernel = Kernel::new("slow", |_| ()).writes(block, 4096).lasts(Duration::from_secs(1000));
     // SAFETY: no part of the program reads or writes the memory.
     unsafe { machine.launch_on_shared(user.as_raw(), kernel) }.expect("a launch");

@@ -95,7 +95,7 @@ fn run<R: Allocator>(ops: &[Op], schedule: Schedule, make: impl FnOnce() -> R) {
         match *op {
             Op::Allocate { stream, granules } => {
                 let bytes = granules * 256;
-                let Ok(pointer) = pool.allocate(streams[stream].as_ref(), layout(bytes)) else {
+                let Ok(pointer) = pool.allocate(&streams[stream], layout(bytes)) else {
                     continue;
                 };
                 fill(&streams[stream], pointer, bytes);

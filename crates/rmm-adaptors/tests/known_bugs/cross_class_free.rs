@@ -33,7 +33,7 @@ struct Arenas {
 
 impl Arenas {
     fn allocate(&mut self, stream: StreamRef<'_>) -> DevicePtr {
-        let own = self.all.iter_mut().find(|arena| arena.stream.as_ref() == stream);
+        let own = self.all.iter_mut().find(|arena| arena.stream.as_stream_ref() == stream);
         let arena = own.filter(|arena| arena.is_free).expect("every stream has a block");
         arena.is_free = false;
         self.annotator.handed_out(arena.block, BLOCK, Some(stream));
@@ -43,14 +43,13 @@ impl Arenas {
     fn free(&mut self, stream: StreamRef<'_>, block: DevicePtr) {
         let Self { frees, all, .. } = self;
         let is_in_reach = |arena: &Arena| {
-            let same_class =
-                arena.stream.as_ref().is_per_thread_default() == stream.is_per_thread_default();
+            let same_class = arena.stream.is_per_thread_default() == stream.is_per_thread_default();
             same_class || *frees != Frees::InOneClass
         };
         let owner = all.iter_mut().find(|arena| arena.block == block && is_in_reach(arena));
         // Not found: nobody's block, which is an error where frees can fail.
         let Some(arena) = owner else { return };
-        if *frees == Frees::Properly && arena.stream.as_ref() != stream {
+        if *frees == Frees::Properly && arena.stream.as_stream_ref() != stream {
             stream.synchronize().expect("it can be waited for");
         }
         self.annotator.taken_back(block, BLOCK, Some(stream));
@@ -68,14 +67,14 @@ fn run(stage: &Stage, frees: Frees, from: &CudaStream, to: &CudaStream) {
     };
     let all = [from, to].into_iter().enumerate().map(arena).collect();
     let mut arenas = Arenas { frees, annotator: Annotator::new("arenas"), all };
-    let block = arenas.allocate(from.as_ref());
-    to.as_ref().wait_for(from.as_ref()).expect("a wait");
+    let block = arenas.allocate(from.as_stream_ref());
+    to.wait_for(from).expect("a wait");
     fill(to, block);
-    arenas.free(to.as_ref(), block);
+    arenas.free(to.as_stream_ref(), block);
     if frees != Frees::InOneClass {
-        let block = arenas.allocate(from.as_ref());
+        let block = arenas.allocate(from.as_stream_ref());
         fill(from, block);
-        arenas.free(from.as_ref(), block);
+        arenas.free(from.as_stream_ref(), block);
     }
     stage.give_back();
 }

@@ -83,12 +83,12 @@ fn is_found_where(donors: Donors) {
             second: Some(id(&heir)),
         };
         let block = stage.block(0);
-        pool.annotator.handed_out(block, BLOCK, Some(donor.as_ref()));
+        pool.annotator.handed_out(block, BLOCK, Some(donor.as_stream_ref()));
         fill(&donor, block);
-        pool.free(donor.as_ref(), block);
-        pool.stream_ends(donor.as_ref());
+        pool.free(donor.as_stream_ref(), block);
+        pool.stream_ends(donor.as_stream_ref());
         drop(donor);
-        fill(&heir, pool.allocate(heir.as_ref()));
+        fill(&heir, pool.allocate(heir.as_stream_ref()));
         expected
     });
 }

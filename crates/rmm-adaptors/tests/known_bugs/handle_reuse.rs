@@ -53,9 +53,9 @@ impl Pool {
 /// Frees a block on a stream and destroys the stream; who it was, and its handle.
 fn leave_a_block(pool: &mut Pool, block: DevicePtr) -> (Option<u64>, usize) {
     let gone: CudaStream = stream();
-    pool.annotator.handed_out(block, BLOCK, Some(gone.as_ref()));
+    pool.annotator.handed_out(block, BLOCK, Some(gone.as_stream_ref()));
     fill(&gone, block);
-    pool.free(gone.as_ref(), block);
+    pool.free(gone.as_stream_ref(), block);
     (Some(id(&gone)), gone.as_raw().addr())
 }
 
@@ -67,7 +67,7 @@ fn a_new_stream_inherits_the_blocks_of_one_that_had_its_handle() {
         let (gone, handle) = leave_a_block(&mut pool, stage.block(0));
         let heir = stream();
         assert_eq!(heir.as_raw().addr(), handle, "the handle is given again at once");
-        fill(&heir, pool.allocate(heir.as_ref()));
+        fill(&heir, pool.allocate(heir.as_stream_ref()));
         Report { kind: ViolationKind::HandedOutInUse, first: gone, second: Some(id(&heir)) }
     });
 }

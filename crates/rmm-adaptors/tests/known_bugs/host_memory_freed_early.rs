@@ -36,7 +36,7 @@ fn host_memory_is_freed_before_the_streams_work_on_it() {
         let stream = stream();
         let block = system.allocate();
         fill(&stream, block);
-        system.free(stream.as_ref(), block);
+        system.free(stream.as_stream_ref(), block);
         Report { kind: ViolationKind::ReturnedInUse, first: Some(id(&stream)), second: None }
     });
 }

@@ -10,7 +10,7 @@ use crate::merging_lists::MergingLists;
 use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
 
 fn take(lists: &mut MergingLists, stream: &CudaStream) -> DevicePtr {
-    lists.allocate(stream.as_ref()).expect("an order").expect("somebody has freed blocks")
+    lists.allocate(stream.as_stream_ref()).expect("an order").expect("somebody has freed blocks")
 }
 
 #[test]
@@ -19,11 +19,11 @@ fn a_third_stream_takes_merged_blocks_while_the_first_is_at_work() {
         let mut lists = MergingLists::new(BLOCK, bug == Bug::Fixed);
         let (first, second, third) = (stream(), stream(), stream());
         for place in 0..2 {
-            lists.add(first.as_ref(), stage.block(place)).expect("an event");
+            lists.add(first.as_stream_ref(), stage.block(place)).expect("an event");
         }
         for block in [(); 2].map(|()| take(&mut lists, &first)) {
             fill(&first, block);
-            lists.free(first.as_ref(), block).expect("a record");
+            lists.free(first.as_stream_ref(), block).expect("a record");
         }
         fill(&second, take(&mut lists, &second)); // takes over both
         fill(&third, take(&mut lists, &third)); // takes over the one that is left

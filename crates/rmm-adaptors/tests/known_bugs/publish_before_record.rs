@@ -63,9 +63,9 @@ fn take_elsewhere(machine: &Machine, cache: &Cache) -> Option<u64> {
     let take = || {
         let _entered = machine.enter();
         let stream = stream();
-        if let Some(block) = cache.allocate(stream.as_ref()) {
+        if let Some(block) = cache.allocate(stream.as_stream_ref()) {
             fill(&stream, block);
-            cache.free(stream.as_ref(), block, || ());
+            cache.free(stream.as_stream_ref(), block, || ());
         }
         Some(id(&stream))
     };
@@ -78,10 +78,11 @@ fn a_block_is_taken_before_its_event_is_recorded() {
         let cache = Cache { bug, annotator: Annotator::new("cub"), list: Mutex::default() };
         let stream = stream();
         let block = stage.block(0);
-        cache.annotator.handed_out(block, BLOCK, Some(stream.as_ref()));
+        cache.annotator.handed_out(block, BLOCK, Some(stream.as_stream_ref()));
         fill(&stream, block);
         let mut other = None;
-        cache.free(stream.as_ref(), block, || other = take_elsewhere(&stage.machine, &cache));
+        cache
+            .free(stream.as_stream_ref(), block, || other = take_elsewhere(&stage.machine, &cache));
         // From now on the event tells the truth, in whichever order the steps were.
         take_elsewhere(&stage.machine, &cache);
         Report { kind: ViolationKind::HandedOutInUse, first: Some(id(&stream)), second: other }

@@ -47,13 +47,13 @@ fn memory_for_everybody_is_still_in_use_when_it_is_returned() {
     is_found(|stage, bug| {
         let mut pool = Pool { bug, annotator: Annotator::new("no wait"), free: Vec::new() };
         let (first, second) = (stream(), stream());
-        pool.annotator.handed_out(stage.block(0), BLOCK, Some(first.as_ref()));
+        pool.annotator.handed_out(stage.block(0), BLOCK, Some(first.as_stream_ref()));
         fill(&first, stage.block(0));
-        pool.free(first.as_ref(), stage.block(0));
+        pool.free(first.as_stream_ref(), stage.block(0));
         // In a stream's order all is well, with the bug and without it.
-        let block = pool.allocate(first.as_ref());
+        let block = pool.allocate(first.as_stream_ref());
         fill(&first, block);
-        pool.free(first.as_ref(), block);
+        pool.free(first.as_stream_ref(), block);
         stage.machine.assert_no_violations();
         fill(&second, pool.allocate_sync());
         Report { kind: ViolationKind::HandedOutInUse, first: Some(id(&first)), second: None }

@@ -35,9 +35,9 @@ fn leave_a_block(stage: &Stage, left: &mut Left) -> u64 {
             let _entered = machine.enter();
             let _current = Device::new(0).and_then(Device::make_current).expect("a device");
             let own = CudaStream::per_thread();
-            left.annotator.handed_out(block, BLOCK, Some(own.as_ref()));
+            left.annotator.handed_out(block, BLOCK, Some(own.as_stream_ref()));
             fill(&own, block);
-            left.annotator.taken_back(block, BLOCK, Some(own.as_ref()));
+            left.annotator.taken_back(block, BLOCK, Some(own.as_stream_ref()));
             left.blocks.push(block);
             id(&own)
         });
@@ -51,7 +51,7 @@ fn the_blocks_of_a_thread_that_ends_are_used_before_its_stream_is_done() {
         let mut left = Left { bug, annotator: Annotator::new("of threads"), blocks: Vec::new() };
         let gone = leave_a_block(stage, &mut left);
         let heir = stream();
-        fill(&heir, left.allocate(heir.as_ref()));
+        fill(&heir, left.allocate(heir.as_stream_ref()));
         Report { kind: ViolationKind::HandedOutInUse, first: Some(gone), second: Some(id(&heir)) }
     });
 }

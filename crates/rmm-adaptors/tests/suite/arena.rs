@@ -46,17 +46,17 @@ fn small_blocks_cost_no_driver_call_and_no_wait() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, stream) = (arena(8 * MIB), stream());
-    let warm = arena.allocate(stream.as_ref(), layout(KIB)).unwrap();
+    let warm = arena.allocate(&stream, layout(KIB)).unwrap();
     let calls = machine.calls();
     for _ in 0..100 {
         let blocks = [256, 4 * KIB, 100 * KIB]
-            .map(|bytes| (arena.allocate(stream.as_ref(), layout(bytes)).unwrap(), bytes));
+            .map(|bytes| (arena.allocate(&stream, layout(bytes)).unwrap(), bytes));
         for (block, bytes) in blocks {
             free(&arena, &stream, block, bytes);
         }
     }
     // Large ones neither: RMM waits for the stream here.
-    let large = arena.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+    let large = arena.allocate(&stream, layout(4 * MIB)).unwrap();
     keep_busy(&machine, &stream);
     free(&arena, &stream, large, 4 * MIB);
     assert_eq!(machine.calls(), calls);
@@ -71,7 +71,7 @@ fn the_lowest_address_that_fits_is_taken() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, stream) = (arena(8 * MIB), stream());
-    let take = |bytes| arena.allocate(stream.as_ref(), layout(bytes)).unwrap();
+    let take = |bytes| arena.allocate(&stream, layout(bytes)).unwrap();
     let blocks: Vec<DevicePtr> = (0..6).map(|_| take(KIB)).collect();
     for index in [1, 3, 4] {
         free(&arena, &stream, blocks[index], KIB);
@@ -91,7 +91,7 @@ fn every_alignment_and_every_size_is_right_or_refused() {
     for power in 0..=22 {
         for bytes in [1, 300, 64 * KIB] {
             let layout = Layout::from_size_align(bytes, 1 << power).unwrap();
-            let block = arena.allocate(stream.as_ref(), layout).unwrap();
+            let block = arena.allocate(&stream, layout).unwrap();
             assert!(block.0.is_multiple_of(1 << power.max(8)), "{layout:?}: {block:?}");
             blocks.push((block, layout));
         }
@@ -101,15 +101,15 @@ fn every_alignment_and_every_size_is_right_or_refused() {
     }
     for (block, layout) in blocks {
         // SAFETY: allocated with this layout, and not used.
-        unsafe { arena.deallocate(stream.as_ref(), block, layout) };
+        unsafe { arena.deallocate(&stream, block, layout) };
     }
     assert_eq!((arena.statistics().live_bytes, arena.statistics().unknown_frees), (0, 0));
     for bytes in [usize::MAX / 2 - 255, usize::MAX / 2, 48 * MIB + 1] {
         let layout = Layout::from_size_align(bytes, 1).unwrap();
-        assert!(arena.allocate(stream.as_ref(), layout).unwrap_err().is_out_of_memory());
+        assert!(arena.allocate(&stream, layout).unwrap_err().is_out_of_memory());
     }
-    assert_eq!(arena.allocate(stream.as_ref(), layout(0)).unwrap(), DevicePtr::NULL);
-    let whole = arena.allocate(stream.as_ref(), layout(48 * MIB)).unwrap();
+    assert_eq!(arena.allocate(&stream, layout(0)).unwrap(), DevicePtr::NULL);
+    let whole = arena.allocate(&stream, layout(48 * MIB)).unwrap();
     free(&arena, &stream, whole, 48 * MIB);
 }
 
@@ -118,8 +118,8 @@ fn what_was_never_handed_out_is_counted_and_nothing_else() {
     let machine = Machine::builder().checks(false).build();
     let _entered = machine.enter();
     let (arena, stream) = (arena(4 * MIB), stream());
-    let block = arena.allocate(stream.as_ref(), layout(4 * KIB)).unwrap();
-    let other = arena.allocate(stream.as_ref(), layout(4 * KIB)).unwrap();
+    let block = arena.allocate(&stream, layout(4 * KIB)).unwrap();
+    let other = arena.allocate(&stream, layout(4 * KIB)).unwrap();
     let elsewhere = crate::short::stream();
     let unknown = [block.0 + 256, block.0 + 1, other.0 + 4096, 4096, u64::MAX - 255];
     for address in unknown {
@@ -146,9 +146,8 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
     let kept: Vec<DevicePtr> = streams
         .iter()
         .map(|stream| {
-            let blocks: Vec<_> = (0..16)
-                .map(|_| arena.allocate(stream.as_ref(), layout(64 * KIB)).unwrap())
-                .collect();
+            let blocks: Vec<_> =
+                (0..16).map(|_| arena.allocate(stream, layout(64 * KIB)).unwrap()).collect();
             for &block in &blocks[1..] {
                 write(&machine, stream, block, 1);
                 free(&arena, stream, block, 64 * KIB);
@@ -163,15 +162,15 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
     assert!((report.fragmentation() - 75.0).abs() < 1e-9, "{report}");
     // A small block for a stream without a superblock, and a large one.
     let late = stream();
-    let small = arena.allocate(late.as_ref(), layout(KIB)).expect("there is room for it");
+    let small = arena.allocate(&late, layout(KIB)).expect("there is room for it");
     write(&machine, &late, small, 2);
-    let large = arena.allocate(late.as_ref(), layout(15 << 16)).expect("there is room for it");
+    let large = arena.allocate(&late, layout(15 << 16)).expect("there is room for it");
     write(&machine, &late, large, 2);
-    let error = arena.allocate(late.as_ref(), layout(15 << 16)).map(|pointer| {
+    let error = arena.allocate(&late, layout(15 << 16)).map(|pointer| {
         // Another superblock's rest.
         write(&machine, &late, pointer, 3);
         free(&arena, &late, pointer, 15 << 16);
-        arena.allocate(late.as_ref(), layout(MIB)).expect_err("no free range is that long")
+        arena.allocate(&late, layout(MIB)).expect_err("no free range is that long")
     });
     let error = error.expect("there is room for it");
     assert!(error.is_out_of_memory(), "{error}");
@@ -185,7 +184,7 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
     }
     free(&arena, &late, small, KIB);
     free(&arena, &late, large, 15 << 16);
-    let whole = arena.allocate(late.as_ref(), layout(4 * MIB)).expect("drained is as fresh");
+    let whole = arena.allocate(&late, layout(4 * MIB)).expect("drained is as fresh");
     write(&machine, &late, whole, 4);
     free(&arena, &late, whole, 4 * MIB);
     machine.assert_no_violations();
@@ -196,18 +195,18 @@ fn memory_that_left_a_superblock_may_be_part_of_another() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, first, second) = (arena(MIB), stream(), stream());
-    let block = arena.allocate(first.as_ref(), layout(MIB)).unwrap();
+    let block = arena.allocate(&first, layout(MIB)).unwrap();
     // SAFETY: allocated just now with this layout, and not used. Its superblock's stream hears
     // nothing of it.
     unsafe { arena.deallocate_sync(block, layout(MIB)) };
-    let half = arena.allocate(second.as_ref(), layout(MIB / 2)).unwrap();
+    let half = arena.allocate(&second, layout(MIB / 2)).unwrap();
     assert_eq!(half, block, "a superblock at the same place");
-    let other = arena.allocate(first.as_ref(), layout(MIB / 2)).expect("half of it is free");
+    let other = arena.allocate(&first, layout(MIB / 2)).expect("half of it is free");
     free(&arena, &second, half, MIB / 2);
     free(&arena, &first, other, MIB / 2);
     let statistics = arena.statistics();
     assert_eq!((statistics.unknown_frees, statistics.live_bytes), (0, 0));
-    let whole = arena.allocate(first.as_ref(), layout(MIB)).expect("drained is as fresh");
+    let whole = arena.allocate(&first, layout(MIB)).expect("drained is as fresh");
     free(&arena, &first, whole, MIB);
     machine.assert_no_violations();
 }
@@ -222,14 +221,14 @@ fn what_is_idle_can_be_had_in_equal_blocks() {
     for bytes in [3 * MIB + 256, 2 * MIB, 5 * MIB, 16 * MIB, 4 * MIB, 3 * MIB, 2 * MIB] {
         let mut live: Vec<(&CudaStream, DevicePtr)> = Vec::new();
         for on in streams.iter().cycle() {
-            let Ok(block) = arena.allocate(on.as_ref(), layout(bytes)) else { break };
+            let Ok(block) = arena.allocate(on, layout(bytes)) else { break };
             write(&machine, on, block, 1);
             live.push((on, block));
         }
         assert_eq!(live.len(), 16 * MIB / bytes, "blocks of {bytes} bytes");
         for (number, (on, block)) in live.into_iter().enumerate() {
             let elsewhere = &streams[(number / 3) % 3];
-            elsewhere.as_ref().wait_for(on.as_ref()).expect("an order");
+            elsewhere.wait_for(on).expect("an order");
             free(&arena, elsewhere, block, bytes);
         }
         for stream in &streams {
@@ -244,10 +243,10 @@ fn idle_superblocks_come_back_before_anybody_waits() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, idle, wants) = (arena(2 * MIB), stream(), stream());
-    let block = arena.allocate(idle.as_ref(), layout(KIB)).unwrap();
+    let block = arena.allocate(&idle, layout(KIB)).unwrap();
     free(&arena, &idle, block, KIB);
     assert_eq!(arena.statistics().superblocks, 1);
-    let whole = arena.allocate(wants.as_ref(), layout(2 * MIB)).unwrap();
+    let whole = arena.allocate(&wants, layout(2 * MIB)).unwrap();
     let statistics = arena.statistics();
     assert_eq!((statistics.superblocks, statistics.host_waits), (0, 0));
     free(&arena, &wants, whole, 2 * MIB);
@@ -263,9 +262,9 @@ fn a_refusal_leaves_a_report_if_one_is_wanted() {
     let stream = stream();
     for (dumps, reports) in [(false, 0), (true, 2)] {
         let arena = dumping().dump_log_on_failure(dumps).build().unwrap();
-        let block = arena.allocate(stream.as_ref(), layout(KIB)).unwrap();
+        let block = arena.allocate(&stream, layout(KIB)).unwrap();
         for _ in 0..2 {
-            arena.allocate(stream.as_ref(), layout(MIB)).unwrap_err();
+            arena.allocate(&stream, layout(MIB)).unwrap_err();
         }
         let text = fs::read_to_string(&path).unwrap_or_default();
         assert_eq!(text.matches("arena size: 1.0 MiB").count(), reports, "{text}");
@@ -276,7 +275,7 @@ fn a_refusal_leaves_a_report_if_one_is_wanted() {
     fs::remove_file(&path).unwrap();
     let nowhere = std::env::temp_dir().join("no such directory").join("report");
     let arena = dumping().dump_log_on_failure(true).dump_log_path(nowhere).build().unwrap();
-    assert!(arena.allocate(stream.as_ref(), layout(2 * MIB)).unwrap_err().is_out_of_memory());
+    assert!(arena.allocate(&stream, layout(2 * MIB)).unwrap_err().is_out_of_memory());
 }
 
 #[test]
@@ -291,12 +290,12 @@ fn streams_that_have_to_be_marked_at_once_are_served_too() {
         let special = [CudaStream::legacy(), foreign.unwrap()];
         for round in 0..20 {
             for stream in &special {
-                let block = arena.allocate(stream.as_ref(), layout(300 * KIB)).unwrap();
+                let block = arena.allocate(stream, layout(300 * KIB)).unwrap();
                 write(&machine, stream, block, round);
                 free(&arena, stream, block, 300 * KIB);
             }
             // The legacy default stream waits for blocking ones by itself.
-            let block = arena.allocate(blocking.as_ref(), layout(700 * KIB)).unwrap();
+            let block = arena.allocate(&blocking, layout(700 * KIB)).unwrap();
             write(&machine, &blocking, block, round);
             free(&arena, &special[0], block, 700 * KIB);
             let block = arena.allocate_sync(layout(MIB)).unwrap();
@@ -320,10 +319,10 @@ fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
     let arena = arena(MIB);
     let (legacy, first, second) =
         (CudaStream::legacy(), CudaStream::new().unwrap(), CudaStream::new().unwrap());
-    let block = arena.allocate(legacy.as_ref(), layout(KIB)).unwrap();
+    let block = arena.allocate(&legacy, layout(KIB)).unwrap();
     write(&machine, &first, block, 1);
     free(&arena, &legacy, block, KIB);
-    let again = arena.allocate(legacy.as_ref(), layout(KIB)).unwrap();
+    let again = arena.allocate(&legacy, layout(KIB)).unwrap();
     assert_eq!(again, block);
     write(&machine, &second, again, 2);
     free(&arena, &legacy, again, KIB);

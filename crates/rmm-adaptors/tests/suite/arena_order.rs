@@ -27,7 +27,7 @@ fn arena(bytes: usize) -> Arena {
 /// fresh one.
 fn everything_can_be_had(arena: &Arena) {
     let (all, stream) = (usize::try_from(arena.arena_size()).expect("a small size"), stream());
-    let block = arena.allocate(stream.as_ref(), layout(all)).expect("all of it is free");
+    let block = arena.allocate(&stream, layout(all)).expect("all of it is free");
     free(arena, &stream, block, all);
 }
 
@@ -144,7 +144,7 @@ fn a_stream_s_memory_is_another_s_when_it_is_gone() {
             let gone: CudaStream = stream();
             let size = 1000 * 1000 - round * 256;
             for tag in 0..2 {
-                let block = arena.allocate(gone.as_ref(), layout(size)).expect("it was freed");
+                let block = arena.allocate(&gone, layout(size)).expect("it was freed");
                 crate::short::write(&machine, &gone, block, tag);
                 free(&arena, &gone, block, size);
             }

@@ -38,7 +38,7 @@ fn on_thread<T: Send>(machine: &Machine, f: impl FnOnce() -> T + Send) -> T {
 fn use_own_stream(machine: &Machine, arena: &Arena, blocks: usize) {
     let own = CudaStream::per_thread();
     let blocks: Vec<DevicePtr> = (0..blocks)
-        .map(|_| arena.allocate(own.as_ref(), layout(64 * KIB)).expect("there is room"))
+        .map(|_| arena.allocate(&own, layout(64 * KIB)).expect("there is room"))
         .collect();
     for (tag, block) in (0..).zip(blocks) {
         write(machine, &own, block, tag);
@@ -61,7 +61,7 @@ fn what_a_thread_leaves_is_used_again_in_order_in_every_resource() {
             });
             for arena in &arenas {
                 assert_eq!(arena.statistics().superblocks, 0, "the thread's went with it");
-                let block = arena.allocate(heir.as_ref(), layout(2 * MIB)).expect("all is free");
+                let block = arena.allocate(&heir, layout(2 * MIB)).expect("all is free");
                 write(&machine, &heir, block, 7);
                 free(arena, &heir, block, 2 * MIB);
             }
@@ -84,17 +84,17 @@ fn a_block_outlives_its_thread() {
         let (first, left, used) = on_thread(&machine, || {
             let own = CudaStream::per_thread();
             let [first, left] =
-                [0, 1].map(|_| arena.allocate(own.as_ref(), layout(KIB)).expect("there is room"));
+                [0, 1].map(|_| arena.allocate(&own, layout(KIB)).expect("there is room"));
             write(&machine, &own, left, 1);
             free(&arena, &own, first, KIB);
-            (first, left, own.as_ref().record_event().expect("an event"))
+            (first, left, own.record_event().expect("an event"))
         });
         let heir = stream();
-        heir.as_ref().wait(&used).expect("a wait");
+        heir.wait(&used).expect("a wait");
         write(&machine, &heir, left, 2);
         free(&arena, &heir, left, KIB);
         assert_eq!(arena.statistics().unknown_frees, 0);
-        let all = arena.allocate(heir.as_ref(), layout(MIB)).expect("all is free");
+        let all = arena.allocate(&heir, layout(MIB)).expect("all is free");
         assert!(all <= first && first < left);
         write(&machine, &heir, all, 3);
         free(&arena, &heir, all, MIB);
@@ -116,9 +116,9 @@ fn blocks_are_freed_across_the_classes_of_streams_both_ways() {
                 std::mem::swap(&mut from, &mut to);
             }
             for tag in 0..300 {
-                let block = arena.allocate(from.as_ref(), layout(100 * KIB)).expect("it was freed");
+                let block = arena.allocate(&from, layout(100 * KIB)).expect("it was freed");
                 write(&machine, &from, block, tag);
-                to.as_ref().wait_for(from.as_ref()).expect("a wait");
+                to.wait_for(&from).expect("a wait");
                 write(&machine, &to, block, tag);
                 free(&arena, &to, block, 100 * KIB);
             }
@@ -147,16 +147,16 @@ fn threads_hand_blocks_on_that_others_free() {
                     let own = CudaStream::per_thread();
                     for tag in 0..400 {
                         let bytes = KIB << (tag % 8);
-                        let block = arena.allocate(own.as_ref(), layout(bytes)).expect("room");
+                        let block = arena.allocate(&own, layout(bytes)).expect("room");
                         write(machine, &own, block, tag);
-                        let used = own.as_ref().record_event().expect("an event");
+                        let used = own.record_event().expect("an event");
                         out.send((block, bytes, used)).expect("somebody receives");
                     }
                 }
             });
             let own = CudaStream::per_thread();
             for (block, bytes, used) in incoming {
-                own.as_ref().wait(&used).expect("a wait");
+                own.wait(&used).expect("a wait");
                 write(&machine, &own, block, 1);
                 free(&arena, &own, block, bytes);
             }

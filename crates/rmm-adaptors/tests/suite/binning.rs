@@ -45,10 +45,10 @@ fn each_size_goes_to_the_smallest_bin_that_it_fits() {
         let bin = binning.bin_for(layout);
         assert_eq!(bin.map(FixedSizeMemoryResource::block_size), bytes, "{layout:?}");
         let before = (bin.map(frees), pool.statistics().frees);
-        let pointer = binning.allocate(stream.as_ref(), layout).unwrap();
+        let pointer = binning.allocate(&stream, layout).unwrap();
         assert!(pointer.0.is_multiple_of(layout.align() as u64));
         // SAFETY: allocated just now with this layout on this stream.
-        unsafe { binning.deallocate(stream.as_ref(), pointer, layout) };
+        unsafe { binning.deallocate(&stream, pointer, layout) };
         let after = (bin.map(frees), pool.statistics().frees);
         match bytes {
             Some(_) => assert_eq!(after, (before.0.map(|frees| frees + 1), before.1)),
@@ -66,7 +66,7 @@ fn nothing_reaches_anybody_for_no_bytes() {
     let binning = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
     let (binning, stream) = (binning.build(), stream());
     let calls = machine.calls();
-    let pointer = binning.allocate(stream.as_ref(), layout(0)).unwrap();
+    let pointer = binning.allocate(&stream, layout(0)).unwrap();
     assert_eq!(pointer, DevicePtr::NULL);
     free(&binning, &stream, pointer, 0);
     assert_eq!(machine.calls(), calls);
@@ -105,7 +105,7 @@ fn a_bin_may_be_any_resource_and_is_kept_alive() {
     };
     let upstream: AnyResource = AnyResource::new(CudaMemoryResource::new());
     let binning = BinningMemoryResource::builder_of(upstream).bin_of(4096, own).unwrap().build();
-    let pointer = binning.allocate(stream.as_ref(), layout(4000)).unwrap();
+    let pointer = binning.allocate(&stream, layout(4000)).unwrap();
     let bin = binning.bin_for(layout(4000)).unwrap();
     assert_eq!(bin.downcast_ref::<Pool>().unwrap().statistics().live_bytes, 4096);
     free(&binning, &stream, pointer, 4000);
@@ -166,7 +166,7 @@ fn debug_output_of_suballocators_fits_a_line() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let block = pool.allocate(&stream, layout(1000)).unwrap();
     let shown = format!("{pool:?}");
     assert!(shown.starts_with("PoolMemoryResource { live_bytes: 1024, "), "{shown}");
     free(&pool, &stream, block, 1000);

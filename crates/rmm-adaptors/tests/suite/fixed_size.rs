@@ -28,7 +28,7 @@ fn every_request_takes_a_whole_block() {
     assert_eq!(blocks.block_size(), 1024, "rounded up to 256");
     let stream = stream();
     let pointers: Vec<_> = [1, 256, 1000, 1024, 5, 6, 7, 8]
-        .map(|bytes| (blocks.allocate(stream.as_ref(), layout(bytes)).unwrap(), bytes))
+        .map(|bytes| (blocks.allocate(&stream, layout(bytes)).unwrap(), bytes))
         .into();
     let mut addresses: Vec<u64> = pointers.iter().map(|(pointer, _)| pointer.0).collect();
     addresses.sort_unstable();
@@ -47,7 +47,7 @@ fn it_grows_by_as_many_blocks_as_it_had_at_first() {
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
     let pointers: Vec<_> =
-        (0..9).map(|_| blocks.allocate(stream.as_ref(), layout(4096)).unwrap()).collect();
+        (0..9).map(|_| blocks.allocate(&stream, layout(4096)).unwrap()).collect();
     assert_eq!(blocks.statistics().reserved_bytes, 12 * 4096);
     for pointer in pointers {
         free(&blocks, &stream, pointer, 4096);
@@ -64,17 +64,17 @@ fn what_does_not_fit_a_block_is_refused_and_says_why() {
     let aligned = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
     for layout in [layout(4097), aligned(4096, 512), aligned(1, 8192), aligned(1 << 62, 256)] {
         assert!(!blocks.fits(layout));
-        let error = blocks.allocate(stream.as_ref(), layout).unwrap_err();
+        let error = blocks.allocate(&stream, layout).unwrap_err();
         assert!(error.is_out_of_memory(), "{error}");
         let source = std::error::Error::source(&error).expect("a reason").to_string();
         assert!(source.ends_with("are more than a block's 4096"), "{source}");
     }
     let fitting = aligned(4096 - 768, 1024);
     assert!(blocks.fits(fitting));
-    let pointer = blocks.allocate(stream.as_ref(), fitting).unwrap();
+    let pointer = blocks.allocate(&stream, fitting).unwrap();
     assert!(pointer.0.is_multiple_of(1024));
     // SAFETY: allocated just now with this layout on this stream.
-    unsafe { blocks.deallocate(stream.as_ref(), pointer, fitting) };
+    unsafe { blocks.deallocate(&stream, pointer, fitting) };
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn the_smallest_blocks_refuse_what_does_not_fit_too() {
     let machine = adversary();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(256, 4), stream());
-    let error = blocks.allocate(stream.as_ref(), layout(257)).unwrap_err();
+    let error = blocks.allocate(&stream, layout(257)).unwrap_err();
     let source = std::error::Error::source(&error).expect("a reason").to_string();
     assert!(source.ends_with("are more than a block's 256"), "{source}");
-    let pointers = [(); 5].map(|()| blocks.allocate(stream.as_ref(), layout(256)).unwrap());
+    let pointers = [(); 5].map(|()| blocks.allocate(&stream, layout(256)).unwrap());
     assert_eq!(blocks.statistics().reserved_bytes, 8 * 256, "it grows by four blocks");
     for pointer in pointers {
         free(&blocks, &stream, pointer, 256);
@@ -105,7 +105,7 @@ fn blocks_go_from_stream_to_stream_in_order_only() {
     let streams: [CudaStream; 3] = [stream(), stream(), stream()];
     for round in 0..30 {
         let stream = &streams[round % 3];
-        let pair = [0; 2].map(|_| blocks.allocate(stream.as_ref(), layout(4096)).unwrap());
+        let pair = [0; 2].map(|_| blocks.allocate(stream, layout(4096)).unwrap());
         for pointer in pair {
             write(&machine, stream, pointer, round as u64);
             free(&blocks, stream, pointer, 4096);
@@ -156,7 +156,7 @@ fn a_pool_grows_as_its_policy_says() {
         let pool = pool.growth(policy).build().unwrap();
         let live: Vec<_> = bytes
             .iter()
-            .map(|&bytes| (pool.allocate(stream.as_ref(), layout(bytes)).unwrap(), bytes))
+            .map(|&bytes| (pool.allocate(&stream, layout(bytes)).unwrap(), bytes))
             .collect();
         let reserved = pool.reserved_bytes();
         for (pointer, bytes) in live {

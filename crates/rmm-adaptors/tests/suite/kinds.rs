@@ -77,12 +77,12 @@ unsafe impl SyncResource for Upstream {
 
 // SAFETY: as above.
 unsafe impl Resource for Upstream {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.ask(layout)?;
         self.inner.allocate(stream, layout)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.inner.deallocate(stream, pointer, layout) };
     }

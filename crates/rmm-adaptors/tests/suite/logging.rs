@@ -74,8 +74,8 @@ fn a_stream_s_calls_are_logged_with_its_handle() {
     let _entered = machine.enter();
     let (resource, page) = logged();
     let stream = CudaStream::new().unwrap();
-    let pointer = resource.allocate(stream.as_ref(), layout(1000)).unwrap();
-    free(&resource, stream.as_ref(), pointer, 1000);
+    let pointer = resource.allocate(&stream, layout(1000)).unwrap();
+    free(&resource, stream.as_stream_ref(), pointer, 1000);
     let (address, handle) = (pointer.0, stream.as_raw().addr());
     assert_eq!(
         page.calls(),
@@ -96,7 +96,7 @@ fn a_failure_is_logged_without_an_address() {
     let _entered = machine.enter();
     let (resource, page) = logged();
     let stream = CudaStream::new().unwrap();
-    let error = resource.allocate(stream.as_ref(), layout(1 << 30)).unwrap_err();
+    let error = resource.allocate(&stream, layout(1 << 30)).unwrap_err();
     assert!(error.is_out_of_memory());
     resource.allocate_sync(layout(2 << 30)).unwrap_err();
     let handle = stream.as_raw().addr();

@@ -24,11 +24,11 @@ fn freed_memory_is_reused_on_its_stream_at_once() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let stream = stream();
-    let first = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let first = pool.allocate(&stream, layout(1000)).unwrap();
     keep_busy(&machine, &stream);
     free(&pool, &stream, first, 1000);
     let calls = machine.calls();
-    let second = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let second = pool.allocate(&stream, layout(1000)).unwrap();
     assert_eq!(first, second);
     assert_eq!(machine.calls(), calls, "reuse on one stream asks the driver for nothing");
     free(&pool, &stream, second, 1000);
@@ -40,10 +40,10 @@ fn another_stream_gets_other_memory_while_there_is_some() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let (a, b) = (stream(), stream());
-    let first = pool.allocate(a.as_ref(), layout(1000)).unwrap();
+    let first = pool.allocate(&a, layout(1000)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 1000);
-    let second = pool.allocate(b.as_ref(), layout(1000)).unwrap();
+    let second = pool.allocate(&b, layout(1000)).unwrap();
     assert_ne!(first, second);
     assert_eq!(pool.statistics().stream_waits, 0);
     free(&pool, &b, second, 1000);
@@ -59,11 +59,11 @@ fn another_stream_gets_the_same_memory_once_it_is_done() {
         .build()
         .unwrap();
     let (a, b) = (stream(), stream());
-    let first = pool.allocate(a.as_ref(), layout(2 * MIB)).unwrap();
+    let first = pool.allocate(&a, layout(2 * MIB)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 2 * MIB);
     a.synchronize().unwrap();
-    let second = pool.allocate(b.as_ref(), layout(2 * MIB)).unwrap();
+    let second = pool.allocate(&b, layout(2 * MIB)).unwrap();
     assert_eq!(first, second);
     assert_eq!(pool.statistics().stream_waits, 0, "the pool found out by asking");
     free(&pool, &b, second, 2 * MIB);
@@ -75,17 +75,17 @@ fn a_full_pool_makes_a_stream_wait_before_it_refuses() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
     let (a, b) = (stream(), stream());
-    let first = pool.allocate(a.as_ref(), layout(2 * MIB)).unwrap();
+    let first = pool.allocate(&a, layout(2 * MIB)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 2 * MIB);
-    let second = pool.allocate(b.as_ref(), layout(2 * MIB)).unwrap();
+    let second = pool.allocate(&b, layout(2 * MIB)).unwrap();
     assert_eq!(first, second);
     let statistics = pool.statistics();
     assert_eq!((statistics.stream_waits, statistics.host_waits), (1, 0));
     // The wait is real: b cannot run ahead of a.
     keep_busy(&machine, &b);
     b.synchronize().unwrap();
-    assert!(a.as_ref().is_idle().unwrap());
+    assert!(a.is_idle().unwrap());
     free(&pool, &b, second, 2 * MIB);
     machine.assert_no_violations();
 }
@@ -96,12 +96,12 @@ fn one_wait_covers_all_that_the_other_stream_freed() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(8 * MIB).build().unwrap();
     let (a, b) = (stream(), stream());
-    let blocks: Vec<_> = (0..8).map(|_| pool.allocate(a.as_ref(), layout(MIB)).unwrap()).collect();
+    let blocks: Vec<_> = (0..8).map(|_| pool.allocate(&a, layout(MIB)).unwrap()).collect();
     keep_busy(&machine, &a);
     for &block in blocks.iter().step_by(2).chain(blocks.iter().skip(1).step_by(2)) {
         free(&pool, &a, block, MIB);
     }
-    let taken: Vec<_> = (0..8).map(|_| pool.allocate(b.as_ref(), layout(MIB)).unwrap()).collect();
+    let taken: Vec<_> = (0..8).map(|_| pool.allocate(&b, layout(MIB)).unwrap()).collect();
     assert_eq!(pool.statistics().stream_waits, 1);
     for block in taken {
         free(&pool, &b, block, MIB);
@@ -117,21 +117,21 @@ fn waits_are_transitive() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
     let (a, b, c) = (stream(), stream(), stream());
-    let [x, y] = [3 * MIB, MIB].map(|bytes| pool.allocate(a.as_ref(), layout(bytes)).unwrap());
+    let [x, y] = [3 * MIB, MIB].map(|bytes| pool.allocate(&a, layout(bytes)).unwrap());
     keep_busy(&machine, &a);
     free(&pool, &a, x, 3 * MIB);
     free(&pool, &a, y, MIB);
-    let from_a = pool.allocate(b.as_ref(), layout(3 * MIB)).unwrap();
+    let from_a = pool.allocate(&b, layout(3 * MIB)).unwrap();
     keep_busy(&machine, &b);
     free(&pool, &b, from_a, 3 * MIB);
     assert_eq!(pool.statistics().stream_waits, 1);
-    let from_b = pool.allocate(c.as_ref(), layout(3 * MIB)).unwrap();
+    let from_b = pool.allocate(&c, layout(3 * MIB)).unwrap();
     assert_eq!(pool.statistics().stream_waits, 2);
-    let from_a = pool.allocate(c.as_ref(), layout(MIB)).unwrap();
+    let from_a = pool.allocate(&c, layout(MIB)).unwrap();
     assert_eq!(pool.statistics().stream_waits, 2);
     keep_busy(&machine, &c);
     c.synchronize().unwrap();
-    assert!(a.as_ref().is_idle().unwrap());
+    assert!(a.is_idle().unwrap());
     free(&pool, &c, from_b, 3 * MIB);
     free(&pool, &c, from_a, MIB);
     machine.assert_no_violations();
@@ -147,13 +147,12 @@ fn neighbours_of_several_streams_become_one_block_before_memory_is_refused() {
         .build()
         .unwrap();
     let streams: Vec<_> = (0..4).map(|_| stream()).collect();
-    let blocks: Vec<_> =
-        streams.iter().map(|s| pool.allocate(s.as_ref(), layout(MIB)).unwrap()).collect();
+    let blocks: Vec<_> = streams.iter().map(|s| pool.allocate(s, layout(MIB)).unwrap()).collect();
     for (stream, &block) in streams.iter().zip(&blocks) {
         keep_busy(&machine, stream);
         free(&pool, stream, block, MIB);
     }
-    let whole = pool.allocate(streams[0].as_ref(), layout(4 * MIB)).unwrap();
+    let whole = pool.allocate(&streams[0], layout(4 * MIB)).unwrap();
     assert_eq!(pool.statistics().stream_waits, 3);
     assert_eq!(pool.statistics().host_waits, 0);
     free(&pool, &streams[0], whole, 4 * MIB);
@@ -169,8 +168,7 @@ fn what_is_left_of_a_fused_block_is_not_free_for_all() {
         .build()
         .unwrap();
     let (a, b, c, d) = (stream(), stream(), stream(), stream());
-    let [first, second] =
-        [&a, &b].map(|stream| pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap());
+    let [first, second] = [&a, &b].map(|stream| pool.allocate(stream, layout(2 * MIB)).unwrap());
     // More work than is done while the pool asks how far it is.
     for _ in 0..10 {
         keep_busy(&machine, &a);
@@ -179,11 +177,11 @@ fn what_is_left_of_a_fused_block_is_not_free_for_all() {
     free(&pool, &a, first, 2 * MIB);
     free(&pool, &b, second, 2 * MIB);
     // c waits for both and gets a run of both. What is left was b's, and only c is ordered after b.
-    let fused = pool.allocate(c.as_ref(), layout(3 * MIB)).unwrap();
-    let rest = pool.allocate(d.as_ref(), layout(MIB)).unwrap();
+    let fused = pool.allocate(&c, layout(3 * MIB)).unwrap();
+    let rest = pool.allocate(&d, layout(MIB)).unwrap();
     keep_busy(&machine, &d);
     d.synchronize().unwrap();
-    assert!(b.as_ref().is_idle().unwrap(), "d got memory that b was still at work on");
+    assert!(b.is_idle().unwrap(), "d got memory that b was still at work on");
     free(&pool, &c, fused, 3 * MIB);
     free(&pool, &d, rest, MIB);
 }
@@ -202,7 +200,7 @@ fn a_drained_pool_is_as_good_as_new() {
     for index in 0..200 {
         let bytes = 1000 * (index % 37 + 1);
         let stream = &streams[index % 5];
-        blocks.push((pool.allocate(stream.as_ref(), layout(bytes)).unwrap(), bytes, stream));
+        blocks.push((pool.allocate(stream, layout(bytes)).unwrap(), bytes, stream));
     }
     for (index, &(block, bytes, stream)) in blocks.iter().enumerate() {
         if index % 3 == 0 {
@@ -210,7 +208,7 @@ fn a_drained_pool_is_as_good_as_new() {
         }
         free(&pool, stream, block, bytes);
     }
-    let whole = pool.allocate(streams[2].as_ref(), layout(16 * MIB)).unwrap();
+    let whole = pool.allocate(&streams[2], layout(16 * MIB)).unwrap();
     free(&pool, &streams[2], whole, 16 * MIB);
     let statistics = pool.statistics();
     assert_eq!((statistics.live_bytes, statistics.upstream_allocations), (0, 1));
@@ -224,11 +222,11 @@ fn memory_freed_on_a_stream_that_is_gone_can_be_had() {
     let survivor = stream();
     for _ in 0..100 {
         let gone = stream();
-        let block = pool.allocate(gone.as_ref(), layout(2 * MIB)).unwrap();
+        let block = pool.allocate(&gone, layout(2 * MIB)).unwrap();
         keep_busy(&machine, &gone);
         free(&pool, &gone, block, 2 * MIB);
         drop(gone);
-        let block = pool.allocate(survivor.as_ref(), layout(2 * MIB)).unwrap();
+        let block = pool.allocate(&survivor, layout(2 * MIB)).unwrap();
         keep_busy(&machine, &survivor);
         free(&pool, &survivor, block, 2 * MIB);
     }
@@ -243,13 +241,13 @@ fn the_next_stream_with_the_same_handle_is_a_stranger() {
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let first = stream();
     let handle = first.as_raw();
-    let block = pool.allocate(first.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&first, layout(MIB)).unwrap();
     keep_busy(&machine, &first);
     free(&pool, &first, block, MIB);
     drop(first);
     let second = stream();
     assert_eq!(second.as_raw(), handle, "the driver gives the handle out again");
-    let other = pool.allocate(second.as_ref(), layout(MIB)).unwrap();
+    let other = pool.allocate(&second, layout(MIB)).unwrap();
     assert_ne!(block, other, "the first stream's work may still use it");
     free(&pool, &second, other, MIB);
 }
@@ -260,11 +258,11 @@ fn limits_hold_and_errors_explain_themselves() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(3 * MIB)).unwrap();
-    let error = pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap_err();
+    let block = pool.allocate(&stream, layout(3 * MIB)).unwrap();
+    let error = pool.allocate(&stream, layout(2 * MIB)).unwrap_err();
     assert!(error.is_out_of_memory());
     assert_eq!(error.requested(), Some(2 * MIB));
-    assert_eq!(error.stream(), Some(stream.as_ref().id()));
+    assert_eq!(error.stream(), Some(stream.id()));
     let held = error.exhaustion().unwrap();
     assert_eq!((held.reserved, held.live), (4 << 20, 3 << 20));
     assert_eq!((held.largest_free, held.limit), (1 << 20, Some(4 << 20)));
@@ -274,7 +272,7 @@ fn limits_hold_and_errors_explain_themselves() {
         "the text names what was asked and the limit: {text}"
     );
     free(&pool, &stream, block, 3 * MIB);
-    let whole = pool.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+    let whole = pool.allocate(&stream, layout(4 * MIB)).unwrap();
     free(&pool, &stream, whole, 4 * MIB);
     assert_eq!(pool.statistics().peak_reserved_bytes, 4 << 20);
 }
@@ -285,13 +283,12 @@ fn unused_pieces_are_given_back_for_one_that_fits() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let stream = stream();
-    let blocks: Vec<_> =
-        (0..7).map(|_| pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap()).collect();
+    let blocks: Vec<_> = (0..7).map(|_| pool.allocate(&stream, layout(2 * MIB)).unwrap()).collect();
     for block in blocks {
         free(&pool, &stream, block, 2 * MIB);
     }
     // No two pieces from upstream are one: only giving them back makes room.
-    let large = pool.allocate(stream.as_ref(), layout(12 * MIB)).unwrap();
+    let large = pool.allocate(&stream, layout(12 * MIB)).unwrap();
     assert!(pool.statistics().upstream_frees > 0);
     free(&pool, &stream, large, 12 * MIB);
 }
@@ -302,8 +299,8 @@ fn trim_gives_unused_memory_back() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let stream = stream();
-    let keep = pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap();
-    let give = pool.allocate(stream.as_ref(), layout(6 * MIB)).unwrap();
+    let keep = pool.allocate(&stream, layout(2 * MIB)).unwrap();
+    let give = pool.allocate(&stream, layout(6 * MIB)).unwrap();
     free(&pool, &stream, give, 6 * MIB);
     stream.synchronize().unwrap();
     assert_eq!(pool.trim(0), 6 << 20);
@@ -318,7 +315,7 @@ fn trim_keeps_what_it_is_told_to_keep() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let stream = stream();
-    let blocks = [2, 6, 4].map(|mib| (pool.allocate(stream.as_ref(), layout(mib * MIB)), mib));
+    let blocks = [2, 6, 4].map(|mib| (pool.allocate(&stream, layout(mib * MIB)), mib));
     for (block, mib) in blocks {
         free(&pool, &stream, block.unwrap(), mib * MIB);
     }
@@ -353,7 +350,7 @@ fn zero_bytes_touch_nothing() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let stream = stream();
-    assert_eq!(pool.allocate(stream.as_ref(), layout(0)).unwrap(), DevicePtr::NULL);
+    assert_eq!(pool.allocate(&stream, layout(0)).unwrap(), DevicePtr::NULL);
     assert_eq!(pool.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
     free(&pool, &stream, DevicePtr::NULL, 0);
     assert_eq!(
@@ -371,10 +368,10 @@ fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let [before, after] = [0; 2].map(|_| CudaStream::new().unwrap());
     let legacy = CudaStream::legacy();
-    let block = pool.allocate(legacy.as_ref(), layout(1000)).unwrap();
+    let block = pool.allocate(&legacy, layout(1000)).unwrap();
     write(&machine, &before, block, 1);
     free(&pool, &legacy, block, 1000);
-    let again = pool.allocate(legacy.as_ref(), layout(1000)).unwrap();
+    let again = pool.allocate(&legacy, layout(1000)).unwrap();
     assert_eq!(block, again);
     write(&machine, &after, again, 2);
     after.synchronize().unwrap();
@@ -394,10 +391,10 @@ fn an_idle_blocking_stream_proves_nothing() {
         .unwrap();
     let blocking = CudaStream::new().unwrap();
     let other = stream();
-    let block = pool.allocate(blocking.as_ref(), layout(2 * MIB)).unwrap();
+    let block = pool.allocate(&blocking, layout(2 * MIB)).unwrap();
     write(&machine, &CudaStream::legacy(), block, 1);
     free(&pool, &blocking, block, 2 * MIB);
-    let again = pool.allocate(other.as_ref(), layout(2 * MIB)).unwrap();
+    let again = pool.allocate(&other, layout(2 * MIB)).unwrap();
     write(&machine, &other, again, 2);
     other.synchronize().unwrap();
     machine.run_all();
@@ -414,7 +411,7 @@ fn every_alignment_is_honoured() {
     for round in 0..3 {
         for exponent in 0..=21 {
             let layout = Layout::from_size_align(100 + round, 1 << exponent).unwrap();
-            let pointer = pool.allocate(stream.as_ref(), layout).unwrap();
+            let pointer = pool.allocate(&stream, layout).unwrap();
             assert_eq!(pointer.0 % layout.align().max(256) as u64, 0);
             blocks.push((pointer.0, layout));
         }
@@ -425,7 +422,7 @@ fn every_alignment_is_honoured() {
     }
     for (address, layout) in blocks {
         // SAFETY: allocated above with this layout, and not used.
-        unsafe { pool.deallocate(stream.as_ref(), DevicePtr(address), layout) };
+        unsafe { pool.deallocate(&stream, DevicePtr(address), layout) };
     }
     assert_eq!(pool.statistics().live_bytes, 0);
 }
@@ -436,12 +433,12 @@ fn synchronous_memory_is_clean_memory() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+    let block = pool.allocate(&stream, layout(4 * MIB)).unwrap();
     keep_busy(&machine, &stream);
     free(&pool, &stream, block, 4 * MIB);
     // All there is was freed on a busy stream: it can be had only by waiting for it here.
     let block = pool.allocate_sync(layout(4 * MIB)).unwrap();
-    assert!(stream.as_ref().is_idle().unwrap());
+    assert!(stream.is_idle().unwrap());
     // SAFETY: allocated above with this layout, and not used.
     unsafe { pool.deallocate_sync(block, layout(4 * MIB)) };
     let block = pool.allocate(StreamRef::legacy(), layout(4 * MIB)).unwrap();
@@ -479,7 +476,7 @@ fn an_unknown_free_is_counted_and_changes_nothing() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let block = pool.allocate(&stream, layout(1000)).unwrap();
     free(&pool, &stream, block, 1000);
     free(&pool, &stream, block, 1000);
     free(&pool, &stream, DevicePtr(12345), 1000);
@@ -494,7 +491,7 @@ fn growth_takes_less_when_upstream_has_less() {
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let stream = stream();
     let mut blocks = Vec::new();
-    while let Ok(block) = pool.allocate(stream.as_ref(), layout(MIB)) {
+    while let Ok(block) = pool.allocate(&stream, layout(MIB)) {
         blocks.push(block);
     }
     assert_eq!(blocks.len(), 16, "all of the device can be had");
@@ -510,7 +507,7 @@ fn a_failure_of_the_driver_is_told_as_what_it_is() {
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let stream = stream();
     machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, CuResult::ILLEGAL_ADDRESS));
-    let error = pool.allocate(stream.as_ref(), layout(1000)).unwrap_err();
+    let error = pool.allocate(&stream, layout(1000)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Driver, Some(CuResult::ILLEGAL_ADDRESS)));
 }
 
@@ -521,7 +518,7 @@ fn a_pool_works_over_the_drivers_own_pool() {
     let pool =
         PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let block = pool.allocate(&stream, layout(1000)).unwrap();
     free(&pool, &stream, block, 1000);
     drop(pool);
     drop(stream);
@@ -534,7 +531,7 @@ fn the_blocks_tell_where_everything_is() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let block = pool.allocate(&stream, layout(1000)).unwrap();
     let blocks = pool.blocks();
     assert_eq!(blocks.len(), 2);
     assert_eq!((blocks[0].is_live, blocks[0].size), (true, 1024));
@@ -544,7 +541,7 @@ fn the_blocks_tell_where_everything_is() {
         (false, (1 << 20) - 1024, None)
     );
     free(&pool, &stream, block, 1000);
-    assert_eq!(pool.blocks()[0].owner, Some(stream.as_ref().id()));
+    assert_eq!(pool.blocks()[0].owner, Some(stream.id()));
 }
 
 /// 8448 bytes are a size that is rounded up, to 8704.
@@ -558,18 +555,18 @@ fn a_block_that_has_no_room_for_rounding_is_made_to_measure() {
     let builder = Pool::builder(CudaMemoryResource::new()).maximum_size(ALL);
     let (pool, on) = (builder.build().unwrap(), stream());
     let blocks: Vec<DevicePtr> =
-        (0..4).map(|_| pool.allocate(on.as_ref(), layout(BYTES)).unwrap()).collect();
-    assert!(pool.allocate(on.as_ref(), layout(1)).is_err(), "there is no more");
+        (0..4).map(|_| pool.allocate(&on, layout(BYTES)).unwrap()).collect();
+    assert!(pool.allocate(&on, layout(1)).is_err(), "there is no more");
     for block in blocks {
         free(&pool, &on, block, BYTES);
     }
     // One of the four was smaller than such blocks are. It is not handed out as if it were not.
     let blocks: Vec<DevicePtr> =
-        (0..3).map(|_| pool.allocate(on.as_ref(), layout(ROUNDED)).unwrap()).collect();
+        (0..3).map(|_| pool.allocate(&on, layout(ROUNDED)).unwrap()).collect();
     for block in blocks {
         free(&pool, &on, block, ROUNDED);
     }
-    let whole = pool.allocate(on.as_ref(), layout(ALL)).unwrap();
+    let whole = pool.allocate(&on, layout(ALL)).unwrap();
     free(&pool, &on, whole, ALL);
     assert_eq!(pool.statistics().cached_bytes, 0);
     machine.assert_no_violations();

@@ -28,7 +28,7 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     let bytes = 32 * HELD * BYTES;
     let builder = builder.initial_size(bytes).maximum_size(bytes);
     let pool = builder.check_frees(false).build().expect("a pool");
-    let allocate = |stream: &CudaStream| pool.allocate(stream.as_ref(), layout(BYTES));
+    let allocate = |stream: &CudaStream| pool.allocate(stream, layout(BYTES));
     let cached = || pool.statistics().cached_bytes;
     let taker = stream();
     for _ in 0..12 {
@@ -37,10 +37,10 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     let maker = stream();
     let blocks: Vec<_> = (0..=HELD).map(|_| allocate(&maker).expect("a block")).collect();
     let made = CudaEvent::new().expect("an event");
-    made.record(maker.as_ref()).expect("a record");
+    made.record(&maker).expect("a record");
     let at_hand = cached();
     let giver = stream();
-    giver.as_ref().wait(&made).expect("a wait");
+    giver.wait(&made).expect("a wait");
     if !is_marked {
         machine.fail(Fault::from_nth("cuEventRecord", 1, CuResult::UNKNOWN));
     }
@@ -64,7 +64,7 @@ fn an_unmarked_batch_is_nobodys(then: impl FnOnce(CudaStream)) {
     let Batch { pool, giver, taker } = a_batch(&machine, false);
     then(giver);
     machine.clear_faults();
-    let allocate = |stream: &CudaStream| pool.allocate(stream.as_ref(), layout(BYTES));
+    let allocate = |stream: &CudaStream| pool.allocate(stream, layout(BYTES));
     let _in_its_place = allocate(&stream()).expect("a block");
     for tag in 0..400 {
         let block = allocate(&taker).expect("a block");
@@ -94,7 +94,7 @@ fn what_a_stream_left_for_others_can_be_waited_for() {
     drop(giver);
     let rest = pool.maximum_size().expect("a limit") - pool.statistics().live_bytes;
     for tag in 0..rest / BYTES as u64 {
-        let block = pool.allocate(taker.as_ref(), layout(BYTES)).expect("a block");
+        let block = pool.allocate(&taker, layout(BYTES)).expect("a block");
         write(&machine, &taker, block, tag);
     }
     let statistics = pool.statistics();
@@ -114,7 +114,7 @@ fn what_makes_room_for_blocks_of_another_size_is_not_taken_for_such() {
     let builder = builder.initial_size(bytes).maximum_size(bytes).check_frees(false);
     let pool = builder.build().expect("a pool");
     let allocate = |stream: &CudaStream, count: usize, bytes: usize| -> Vec<DevicePtr> {
-        let block = |_| pool.allocate(stream.as_ref(), layout(bytes)).expect("a block");
+        let block = |_| pool.allocate(stream, layout(bytes)).expect("a block");
         (0..count).map(block).collect()
     };
     let (giver, taker) = (stream(), stream());

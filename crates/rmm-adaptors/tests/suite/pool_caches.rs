@@ -22,7 +22,7 @@ fn pool(bytes: usize) -> Pool {
 }
 
 fn allocate(pool: &Pool, stream: &CudaStream, count: usize, bytes: usize) -> Vec<DevicePtr> {
-    let block = |_| pool.allocate(stream.as_ref(), layout(bytes)).expect("a block");
+    let block = |_| pool.allocate(stream, layout(bytes)).expect("a block");
     (0..count).map(block).collect()
 }
 

@@ -45,7 +45,7 @@ fn a_stream_of_another_device_is_refused() {
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let _second = second_device();
     let foreign = stream();
-    for stream in [foreign.as_ref(), StreamRef::legacy(), StreamRef::per_thread()] {
+    for stream in [foreign.as_stream_ref(), StreamRef::legacy(), StreamRef::per_thread()] {
         let error = pool.allocate(stream, layout(MIB)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{stream:?}");
     }
@@ -58,17 +58,17 @@ fn memory_freed_on_a_stream_of_another_device_is_waited_for() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
     let own = stream();
-    let block = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
+    let block = pool.allocate(&own, layout(2 * MIB)).unwrap();
     {
         let _second = second_device();
         let foreign = stream();
         keep_busy_for_long(&machine, &foreign);
-        free(&pool, foreign.as_ref(), block, 2 * MIB);
-        assert!(foreign.as_ref().is_idle().unwrap());
+        free(&pool, foreign.as_stream_ref(), block, 2 * MIB);
+        assert!(foreign.is_idle().unwrap());
     }
-    let again = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
+    let again = pool.allocate(&own, layout(2 * MIB)).unwrap();
     assert_eq!(block, again);
-    free(&pool, own.as_ref(), again, 2 * MIB);
+    free(&pool, own.as_stream_ref(), again, 2 * MIB);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn memory_freed_on_a_blocking_stream_of_another_device_is_free_of_its_default_st
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
     let own = stream();
-    let block = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
+    let block = pool.allocate(&own, layout(2 * MIB)).unwrap();
     own.synchronize().unwrap();
     let first = current_context();
     {
@@ -87,10 +87,10 @@ fn memory_freed_on_a_blocking_stream_of_another_device_is_free_of_its_default_st
         // It comes after the default stream's work, although nothing was enqueued on it.
         free(&pool, &CudaStream::new().unwrap(), block, 2 * MIB);
     }
-    let again = pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap();
+    let again = pool.allocate(&own, layout(2 * MIB)).unwrap();
     write(&machine, &own, again, 2);
     machine.assert_no_violations();
-    free(&pool, own.as_ref(), again, 2 * MIB);
+    free(&pool, own.as_stream_ref(), again, 2 * MIB);
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn a_pool_grows_on_its_own_device() {
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let own = stream();
     let _second = second_device();
-    let block = pool.allocate(own.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&own, layout(MIB)).unwrap();
     assert_eq!((machine.memory_in_use(0), machine.memory_in_use(1)), (2 * MIB, 0));
-    free(&pool, own.as_ref(), block, MIB);
+    free(&pool, own.as_stream_ref(), block, MIB);
 }
 
 #[test]
@@ -115,16 +115,16 @@ fn a_stream_may_end_while_another_device_is_current() {
         .build()
         .unwrap();
     let (first, second) = (stream(), stream());
-    let block = pool.allocate(first.as_ref(), layout(2 * MIB)).unwrap();
+    let block = pool.allocate(&first, layout(2 * MIB)).unwrap();
     keep_busy_for_long(&machine, &first);
-    free(&pool, first.as_ref(), block, 2 * MIB);
+    free(&pool, first.as_stream_ref(), block, 2 * MIB);
     {
         let _second = second_device();
         drop(first);
     }
-    let whole = pool.allocate(second.as_ref(), layout(4 * MIB)).unwrap();
+    let whole = pool.allocate(&second, layout(4 * MIB)).unwrap();
     assert_eq!(pool.statistics().host_waits, 0, "the stream was sealed before it went");
-    free(&pool, second.as_ref(), whole, 4 * MIB);
+    free(&pool, second.as_stream_ref(), whole, 4 * MIB);
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn a_pool_may_end_while_another_device_is_current() {
     let pool =
         PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&stream, layout(MIB)).unwrap();
     let write = Kernel::new("write", move |memory| memory.write(block, &[1; 8]).expect("memory"));
     machine.launch(stream.as_raw(), write.writes(block, 8)).unwrap();
-    free(&pool, stream.as_ref(), block, MIB);
+    free(&pool, stream.as_stream_ref(), block, MIB);
     {
         let _second = second_device();
         drop(pool);

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource};
-use rmm_core::{Device, DevicePtr, Error, ExtendableResource, Resource, StreamRef, SyncResource};
+use rmm_core::{
+    Device, DevicePtr, Error, ExtendableResource, Request, Resource, StreamRef, SyncResource,
+};
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
 use rmm_sys::CuResult;
@@ -25,7 +27,7 @@ fn a_block_that_was_never_freed_keeps_its_piece_and_no_other() {
     let pool =
         Pool::builder(CudaMemoryResource::new()).growth(GrowthPolicy::Exact).build().unwrap();
     let user = stream();
-    let [left, freed] = [0, 1].map(|_| pool.allocate(user.as_ref(), layout(4 * MIB)).unwrap());
+    let [left, freed] = [0, 1].map(|_| pool.allocate(&user, layout(4 * MIB)).unwrap());
     for block in [left, freed] {
         write(&machine, &user, block, 1);
     }
@@ -59,7 +61,7 @@ fn a_wait_that_fails_once_is_tried_again() {
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let user = stream();
-    let block = pool.allocate(user.as_ref(), layout(256)).unwrap();
+    let block = pool.allocate(&user, layout(256)).unwrap();
     write(&machine, &user, block, 1);
     free(&pool, &user, block, 256);
     machine.fail(Fault::nth("cuCtxSynchronize", 1, CuResult::UNKNOWN));
@@ -75,7 +77,7 @@ fn a_wait_that_goes_on_failing_is_no_proof_that_the_device_is_done() {
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
     let [freed, left] = [0, 1].map(|_| stream());
     let user = |stream: &rmm_core::CudaStream| {
-        let block = pool.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+        let block = pool.allocate(stream, layout(4 * MIB)).unwrap();
         let kernel = Kernel::new("slow", |_| ()).writes(block, 4 * MIB);
         let kernel = kernel.lasts(Duration::from_secs(1000));
         // SAFETY: no part of the program reads or writes the memory.
@@ -153,8 +155,8 @@ unsafe impl SyncResource for Panicking {
         "panicking"
     }
 
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        Some(self)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.extendable(self);
     }
 }
 
@@ -235,7 +237,7 @@ fn streams_on_which_upstream_panicked_leave_no_place_behind() {
         for _ in 0..streams {
             let user = stream();
             upstream.extend.store(1, Ordering::Relaxed);
-            assert!(panics(|| drop(pool.allocate(user.as_ref(), layout(4 * PAGE)))));
+            assert!(panics(|| drop(pool.allocate(&user, layout(4 * PAGE)))));
         }
         pool.statistics().bookkeeping_bytes
     };

@@ -22,8 +22,7 @@ fn an_event_that_joins_the_newest_stands_for_the_later_frees_too() {
     // SAFETY: `theirs` lives to the end of the test.
     let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) }.unwrap();
     let size = layout(64 * KIB);
-    let blocks: Vec<_> =
-        (0..BLOCKS).map(|_| pool.allocate(foreign.as_ref(), size).unwrap()).collect();
+    let blocks: Vec<_> = (0..BLOCKS).map(|_| pool.allocate(&foreign, size).unwrap()).collect();
     for (tag, &block) in (0..).zip(&blocks) {
         // Each question about an event has the device do one item: it falls behind.
         for _ in 0..4 {
@@ -32,7 +31,7 @@ fn an_event_that_joins_the_newest_stands_for_the_later_frees_too() {
         write(&machine, &foreign, block, tag);
         free(&pool, &foreign, block, 64 * KIB);
     }
-    let taken: Vec<_> = (0..BLOCKS).map(|_| pool.allocate(other.as_ref(), size).unwrap()).collect();
+    let taken: Vec<_> = (0..BLOCKS).map(|_| pool.allocate(&other, size).unwrap()).collect();
     for &block in &taken {
         write(&machine, &other, block, u64::MAX);
     }
@@ -51,7 +50,7 @@ fn what_no_event_stands_for_stays_behind_when_its_stream_is_forgotten() {
     let theirs = stream();
     // SAFETY: `theirs` lives to the end of the test.
     let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) }.unwrap();
-    let block = pool.allocate(foreign.as_ref(), layout(64 * KIB)).unwrap();
+    let block = pool.allocate(&foreign, layout(64 * KIB)).unwrap();
     write(&machine, &foreign, block, 1);
     machine.fail(Fault::from_nth("cuEventRecord", 1, CuResult::UNKNOWN));
     free(&pool, &foreign, block, 64 * KIB);
@@ -59,7 +58,7 @@ fn what_no_event_stands_for_stays_behind_when_its_stream_is_forgotten() {
     // So many that the pool gives the places of some to others.
     let others: Vec<_> = (0..100).map(|_| stream()).collect();
     for (tag, other) in (2..).zip(&others) {
-        let block = pool.allocate(other.as_ref(), layout(64 * KIB)).unwrap();
+        let block = pool.allocate(other, layout(64 * KIB)).unwrap();
         write(&machine, other, block, tag);
     }
     machine.assert_no_violations();

@@ -43,7 +43,7 @@ fn run(
 /// The whole pool in one piece, on a stream that is new to it.
 fn everything_can_be_had(pool: &Pool, limit: usize) {
     let (layout, stream) = (layout(limit), stream());
-    let block = pool.allocate(stream.as_ref(), layout).expect("all of it is free");
+    let block = pool.allocate(&stream, layout).expect("all of it is free");
     free(pool, &stream, block, limit);
 }
 

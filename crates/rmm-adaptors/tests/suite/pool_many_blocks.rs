@@ -20,13 +20,13 @@ fn many_free_blocks_of_two_streams_become_one_again() {
     let streams = [stream(), stream()];
     let of = |index: usize| &streams[index % 2];
     let blocks: Vec<_> = (0..BLOCKS)
-        .map(|index| pool.allocate(of(index).as_ref(), layout(BYTES)).expect("a block"))
+        .map(|index| pool.allocate(of(index), layout(BYTES)).expect("a block"))
         .collect();
     for (index, &block) in blocks.iter().enumerate() {
         free(&pool, of(index), block, BYTES);
     }
     let third = stream();
-    let whole = pool.allocate(third.as_ref(), layout(size)).expect("all of it is free");
+    let whole = pool.allocate(&third, layout(size)).expect("all of it is free");
     free(&pool, &third, whole, size);
     Device::synchronize_current().expect("a wait");
     assert_eq!(pool.trim(0), size as u64);

@@ -24,7 +24,7 @@ fn pool(preset: PoolPreset) -> Pool {
 
 /// Allocates a block and frees it.
 fn pair(pool: &Pool, stream: &CudaStream) {
-    let block = pool.allocate(stream.as_ref(), layout(BYTES)).expect("a block");
+    let block = pool.allocate(stream, layout(BYTES)).expect("a block");
     free(pool, stream, block, BYTES);
 }
 
@@ -150,7 +150,7 @@ fn a_wait_for_a_stream_that_is_gone_says_nothing_of_the_next() {
     let _entered = machine.enter();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let pool = builder.maximum_size(3 * SIZE).initial_size(3 * SIZE).build().expect("a pool");
-    let allocate = |stream: &CudaStream| pool.allocate(stream.as_ref(), layout(SIZE)).unwrap();
+    let allocate = |stream: &CudaStream| pool.allocate(stream, layout(SIZE)).unwrap();
     let spare = pool.allocate_sync(layout(SIZE)).expect("a block");
     let (waiting, gone) = (stream(), stream());
     let (own, passed) = (allocate(&waiting), allocate(&gone));

@@ -54,7 +54,7 @@ struct Shop<'a> {
 impl Shop<'_> {
     fn allocate(&self, stream: &CudaStream, bytes: usize, tag: u64) -> Result<Block, Error> {
         let layout = Layout::from_size_align(bytes, 256).expect("a small size");
-        let pointer = self.pool.allocate(stream.as_ref(), layout)?;
+        let pointer = self.pool.allocate(stream, layout)?;
         crate::tags::write(self.machine, stream, pointer, bytes, tag);
         Ok(Block { pointer, layout, tag })
     }
@@ -63,12 +63,12 @@ impl Shop<'_> {
         crate::tags::check(self.machine, stream, pointer, layout.size(), tag, self.wrong);
         // SAFETY: allocated with this layout; all uses are on this stream or ordered before it by
         // an event.
-        unsafe { self.pool.deallocate(stream.as_ref(), pointer, layout) };
+        unsafe { self.pool.deallocate(stream, pointer, layout) };
     }
 
     /// Takes over what came from another thread.
     fn receive(&self, stream: &CudaStream, Parcel { block, used }: Parcel) {
-        stream.as_ref().wait(&used).expect("it is of this device");
+        stream.wait(&used).expect("it is of this device");
         self.free(stream, block);
     }
 }
@@ -107,7 +107,7 @@ fn work(
                 block.tag,
             );
             let used = CudaEvent::new().expect("an event");
-            used.record(stream.as_ref()).expect("it is of this device");
+            used.record(&stream).expect("it is of this device");
             if let Err(mpsc::TrySendError::Full(parcel)) = out.try_send(Parcel { block, used }) {
                 shop.receive(&stream, parcel);
             }
@@ -210,7 +210,7 @@ fn default_streams_end(schedule: Schedule) {
                             continue;
                         }
                         let used = CudaEvent::new().expect("an event");
-                        used.record(stream.as_ref()).expect("it is of this device");
+                        used.record(&stream).expect("it is of this device");
                         out.send(Parcel { block, used }).expect("somebody receives");
                     }
                 });

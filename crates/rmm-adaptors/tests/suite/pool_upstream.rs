@@ -75,12 +75,12 @@ fn a_streams_list_stays_its_own_while_it_waits_for_upstream() {
     // So many busy streams that idle ones are forgotten when another comes.
     let others: Vec<CudaStream> = (0..31).map(|_| stream()).collect();
     for other in &others {
-        let block = pool.allocate(other.as_ref(), layout(256)).unwrap();
+        let block = pool.allocate(other, layout(256)).unwrap();
         (0..4).for_each(|_| write(&machine, other, block, 1));
         free(&pool, other, block, 256);
     }
     let (waiting, newcomer) = (stream(), stream());
-    let _most = pool.allocate(waiting.as_ref(), layout(2 * MIB - 31 * 256)).unwrap();
+    let _most = pool.allocate(&waiting, layout(2 * MIB - 31 * 256)).unwrap();
     let size = 256 * 1024;
     {
         // While `waiting` is upstream, a new stream comes, uses a block, and frees it with its work
@@ -89,14 +89,14 @@ fn a_streams_list_stays_its_own_while_it_waits_for_upstream() {
         set(&upstream.on_allocate, move || {
             let newcomers = thread::spawn(move || {
                 let _entered = machine.enter();
-                let block = pool.allocate(newcomer.as_ref(), layout(size)).expect("memory");
+                let block = pool.allocate(&newcomer, layout(size)).expect("memory");
                 write(&machine, &newcomer, block, 11);
                 free(&pool, &newcomer, block, size);
             });
             newcomers.join().expect("no panic");
         });
     }
-    let block = pool.allocate(waiting.as_ref(), layout(size)).unwrap();
+    let block = pool.allocate(&waiting, layout(size)).unwrap();
     write(&machine, &waiting, block, 22);
     waiting.synchronize().unwrap();
     machine.run_all();
@@ -116,7 +116,7 @@ fn threads_that_find_upstream_full_do_not_keep_each_other_at_it() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 let _entered = machine.enter();
-                let error = pool.allocate(stream().as_ref(), layout(4 * MIB)).unwrap_err();
+                let error = pool.allocate(&stream(), layout(4 * MIB)).unwrap_err();
                 assert!(error.is_out_of_memory());
             });
         }
@@ -192,7 +192,7 @@ fn a_thread_alone_takes_no_call_of_its_own_for_that_of_another() {
     let _entered = machine.enter();
     let upstream = Hooked { is_full: true, ..Hooked::default() };
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
-    let error = pool.allocate(stream().as_ref(), layout(4 * MIB)).unwrap_err();
+    let error = pool.allocate(&stream(), layout(4 * MIB)).unwrap_err();
     assert!(error.is_out_of_memory());
     assert_eq!(upstream.allocations.load(Ordering::Relaxed), 2, "it asks, and once more");
 }
@@ -205,9 +205,9 @@ fn a_panic_of_upstream_leaves_the_pool_usable() {
     let pool = PoolMemoryResource::builder(upstream.clone()).maximum_size(4 * MIB).build().unwrap();
     let stream = stream();
     set(&upstream.on_allocate, || panic!("upstream"));
-    let allocate = std::panic::AssertUnwindSafe(|| pool.allocate(stream.as_ref(), layout(4 * MIB)));
+    let allocate = std::panic::AssertUnwindSafe(|| pool.allocate(&stream, layout(4 * MIB)));
     assert!(std::panic::catch_unwind(allocate).is_err());
-    let block = pool.allocate(stream.as_ref(), layout(4 * MIB)).unwrap();
+    let block = pool.allocate(&stream, layout(4 * MIB)).unwrap();
     free(&pool, &stream, block, 4 * MIB);
 }
 
@@ -219,7 +219,7 @@ fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
     let own = stream();
     let blocks: Vec<DevicePtr> =
-        (0..8).map(|_| pool.allocate(own.as_ref(), layout(2 * MIB)).unwrap()).collect();
+        (0..8).map(|_| pool.allocate(&own, layout(2 * MIB)).unwrap()).collect();
     for block in blocks {
         free(&pool, &own, block, 2 * MIB);
     }
@@ -232,13 +232,13 @@ fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
             // waits for it here.
             let other = thread::spawn(move || {
                 let _entered = machine.enter();
-                pool.allocate(stream().as_ref(), layout(256)).map(|_| ())
+                pool.allocate(&stream(), layout(256)).map(|_| ())
             });
             sender.send(other).expect("the test goes on");
         });
     }
     // All pieces are given back for one that fits.
-    let large = pool.allocate(own.as_ref(), layout(12 * MIB)).unwrap();
+    let large = pool.allocate(&own, layout(12 * MIB)).unwrap();
     let other = receiver.recv().unwrap().join().unwrap();
     assert!(other.is_ok(), "{other:?}");
     free(&pool, &own, large, 12 * MIB);
@@ -254,11 +254,11 @@ fn a_request_above_the_limit_costs_the_pool_nothing() {
         .build()
         .unwrap();
     let (busy, other) = (stream(), stream());
-    let block = pool.allocate(busy.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&busy, layout(MIB)).unwrap();
     write(&machine, &busy, block, 1);
     free(&pool, &busy, block, MIB);
     let calls = machine.calls();
-    assert!(pool.allocate(other.as_ref(), layout(16 * MIB)).unwrap_err().is_out_of_memory());
+    assert!(pool.allocate(&other, layout(16 * MIB)).unwrap_err().is_out_of_memory());
     assert_eq!(machine.calls(), calls, "no wait and nothing given back can make it fit");
 }
 
@@ -271,7 +271,7 @@ fn what_was_asked_for_at_first_is_kept() {
         .build()
         .unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(10 * MIB)).unwrap();
+    let block = pool.allocate(&stream, layout(10 * MIB)).unwrap();
     assert_eq!(pool.statistics().upstream_frees, 0);
     free(&pool, &stream, block, 10 * MIB);
 }
@@ -285,11 +285,11 @@ fn what_is_left_of_a_fused_block_can_be_given_back() {
         .build()
         .unwrap();
     let (own, other) = (stream(), stream());
-    let block = pool.allocate(own.as_ref(), layout(MIB)).unwrap();
+    let block = pool.allocate(&own, layout(MIB)).unwrap();
     (0..3).for_each(|_| write(&machine, &own, block, 1));
     free(&pool, &own, block, MIB);
-    let large = pool.allocate(other.as_ref(), layout(8 * MIB)).unwrap(); // asks what `own` has done, and seals it
-    let fused = pool.allocate(own.as_ref(), layout(3 * MIB + MIB / 2)).unwrap();
+    let large = pool.allocate(&other, layout(8 * MIB)).unwrap(); // asks what `own` has done, and seals it
+    let fused = pool.allocate(&own, layout(3 * MIB + MIB / 2)).unwrap();
     assert_eq!(block, fused, "its own block and a clean one");
     own.synchronize().unwrap();
     free(&pool, &other, fused, 3 * MIB + MIB / 2);
@@ -313,7 +313,7 @@ fn streams_that_come_and_go_leave_nothing_behind() {
     for round in 0..200 {
         for _ in 0..2 {
             let stream = stream();
-            let block = pool.allocate(stream.as_ref(), layout(2 * MIB)).unwrap();
+            let block = pool.allocate(&stream, layout(2 * MIB)).unwrap();
             write(&machine, &stream, block, 1);
             free(&pool, &stream, block, 2 * MIB);
             freed.fetch_add(1, Ordering::Relaxed);
@@ -367,7 +367,7 @@ fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
     let (first, second) = (stream(), stream());
     for stream in [&first, &second] {
-        let block = pool.allocate(stream.as_ref(), layout(MIB / 2)).unwrap();
+        let block = pool.allocate(stream, layout(MIB / 2)).unwrap();
         write(&machine, stream, block, 1);
         free(&pool, stream, block, MIB / 2);
     }
@@ -375,8 +375,7 @@ fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
     {
         let (were_idle, streams) = (Arc::clone(&were_idle), [first, second]);
         set(&upstream.on_deallocate, move || {
-            let idle =
-                streams.each_ref().map(|stream| stream.as_ref().is_idle().expect("a stream"));
+            let idle = streams.each_ref().map(|stream| stream.is_idle().expect("a stream"));
             *were_idle.lock().expect("no panic") = Some(idle);
         });
     }
@@ -393,8 +392,7 @@ fn a_step_that_upstream_refuses_leaves_all_but_the_need() {
     let upstream = LimitingResourceAdaptor::new(CudaMemoryResource::new(), 6000);
     let pool = PoolMemoryResource::builder(upstream).build().unwrap();
     let stream = stream();
-    let blocks =
-        [1000, 4000].map(|bytes| (bytes, pool.allocate(stream.as_ref(), layout(bytes)).unwrap()));
+    let blocks = [1000, 4000].map(|bytes| (bytes, pool.allocate(&stream, layout(bytes)).unwrap()));
     assert_eq!(pool.reserved_bytes(), 1024 + 4096);
     for (bytes, block) in blocks {
         free(&pool, &stream, block, bytes);
@@ -408,6 +406,6 @@ fn a_step_larger_than_any_layout_refuses_nothing() {
     let step = GrowthPolicy::FixedStep(usize::MAX / 256 * 256);
     let pool = Pool::builder(CudaMemoryResource::new()).growth(step).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(stream.as_ref(), layout(MIB)).expect("the need alone can be had");
+    let block = pool.allocate(&stream, layout(MIB)).expect("the need alone can be had");
     free(&pool, &stream, block, MIB);
 }

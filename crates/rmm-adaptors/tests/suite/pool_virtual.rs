@@ -8,7 +8,9 @@ use std::thread;
 
 use proptest::prelude::*;
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset};
-use rmm_core::{CudaStream, Device, DevicePtr, Error, ExtendableResource, Resource, SyncResource};
+use rmm_core::{
+    CudaStream, Device, DevicePtr, Error, ExtendableResource, Request, Resource, SyncResource,
+};
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Checker, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
@@ -36,7 +38,7 @@ fn pool(preset: PoolPreset) -> Pool {
 }
 
 fn allocate(pool: &Pool, on: &CudaStream, bytes: usize) -> DevicePtr {
-    pool.allocate(on.as_ref(), layout(bytes)).expect("there is memory")
+    pool.allocate(on, layout(bytes)).expect("there is memory")
 }
 
 fn common(machine: &Machine, limit: usize, preset: PoolPreset) -> Common<Pool> {
@@ -326,8 +328,8 @@ unsafe impl SyncResource for SlowToLeave {
         unsafe { self.upstream.deallocate_sync(pointer, layout) };
     }
 
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        Some(self)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.extendable(self);
     }
 }
 
@@ -357,10 +359,10 @@ fn addresses_that_another_thread_gives_back_are_waited_for() {
     let upstream = SlowToLeave { upstream, first, refuses };
     let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
     let (pool, stream) = (pool.build().expect("a pool"), stream());
-    let allocate = || pool.allocate(stream.as_ref(), layout(PAGE)).expect("there is memory");
+    let allocate = || pool.allocate(&stream, layout(PAGE)).expect("there is memory");
     let free = |block| {
         // SAFETY: allocated with this layout on this stream, and not used.
-        unsafe { pool.deallocate(stream.as_ref(), block, layout(PAGE)) };
+        unsafe { pool.deallocate(&stream, block, layout(PAGE)) };
     };
     let blocks: Vec<DevicePtr> = (0..3).map(|_| allocate()).collect();
     free(blocks[1]);
@@ -387,10 +389,10 @@ fn a_place_that_ends_at_somebody_elses_addresses_is_not_widened() {
     let upstream = SlowToLeave { upstream, first: Mutex::default(), refuses };
     let pool = PoolMemoryResource::builder(upstream).growth(GrowthPolicy::FixedStep(4 * PAGE));
     let (pool, stream) = (pool.build().expect("a pool"), stream());
-    let allocate = |pages| pool.allocate(stream.as_ref(), layout(pages * PAGE)).expect("memory");
+    let allocate = |pages| pool.allocate(&stream, layout(pages * PAGE)).expect("memory");
     let free = |block, pages| {
         // SAFETY: allocated with this layout on this stream, and not used.
-        unsafe { pool.deallocate(stream.as_ref(), block, layout(pages * PAGE)) };
+        unsafe { pool.deallocate(&stream, block, layout(pages * PAGE)) };
     };
     let (first, middle, last) = (allocate(1), allocate(2), allocate(1));
     let page = layout(PAGE);
@@ -456,7 +458,7 @@ proptest! {
                 continue;
             }
             let bytes = granules * GRANULE;
-            match pool.allocate(streams[on].as_ref(), layout(bytes)) {
+            match pool.allocate(&streams[on], layout(bytes)) {
                 Ok(block) => live.push((block, bytes, on)),
                 Err(error) => {
                     prop_assert!(error.is_out_of_memory(), "{error}");
@@ -482,15 +484,14 @@ fn what_the_device_can_never_have_is_refused_without_asking_for_its_pieces() {
     let upstream = VirtualMemoryResource::new().expect("addresses");
     let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
     let stream = stream();
-    let kept = pool.allocate(stream.as_ref(), layout(MIB)).expect("a block");
+    let kept = pool.allocate(&stream, layout(MIB)).expect("a block");
     let before = machine.calls();
     for bytes in [2 << 30, 1 << 30] {
-        let error =
-            pool.allocate(stream.as_ref(), layout(bytes)).expect_err("there is not so much");
+        let error = pool.allocate(&stream, layout(bytes)).expect_err("there is not so much");
         assert!(error.is_out_of_memory(), "{error}");
     }
     let asked = machine.calls() - before;
     assert!(asked < 64, "{asked} calls of the driver");
     free(&pool, &stream, kept, MIB);
-    assert!(pool.allocate(stream.as_ref(), layout((1 << 30) - 8 * MIB)).is_ok());
+    assert!(pool.allocate(&stream, layout((1 << 30) - 8 * MIB)).is_ok());
 }

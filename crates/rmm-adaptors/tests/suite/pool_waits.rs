@@ -18,7 +18,7 @@ fn pool(bytes: usize) -> Pool {
 
 /// Allocates a block and enqueues a write to it that does not end in the test's time.
 fn use_block(machine: &Machine, pool: &Pool, stream: &CudaStream, bytes: usize) -> DevicePtr {
-    let block = pool.allocate(stream.as_ref(), layout(bytes)).expect("a block");
+    let block = pool.allocate(stream, layout(bytes)).expect("a block");
     let work = Kernel::new("write", |_| {}).writes(block, 8).lasts(Duration::from_secs(1000));
     machine.launch(stream.as_raw(), work).expect("a launch");
     block

@@ -12,7 +12,7 @@ fn pool(policy: ReleasePolicy) -> Pool {
 }
 
 fn allocate(pool: &Pool, on: &CudaStream, mib: usize) -> DevicePtr {
-    pool.allocate(on.as_ref(), layout(mib * MIB)).expect("there is memory")
+    pool.allocate(on, layout(mib * MIB)).expect("there is memory")
 }
 
 /// Allocates and frees as often, each time the same.
@@ -71,7 +71,7 @@ fn pages_in_the_middle_go_back_too() {
     let builder = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
     let pool = builder.release(ReleasePolicy::Above { bytes: 0 }).build().unwrap();
     let on = stream();
-    let blocks = [0; 3].map(|_| pool.allocate(on.as_ref(), layout(4 * MIB)).unwrap());
+    let blocks = [0; 3].map(|_| pool.allocate(&on, layout(4 * MIB)).unwrap());
     free(&pool, &on, blocks[1], 4 * MIB);
     assert_eq!(pool.upstream().statistics().mapped_bytes, 8 << 20);
     for block in [blocks[0], blocks[2]] {
@@ -102,7 +102,7 @@ fn an_idle_program_gives_back_by_a_call() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 1 << 20 }), stream());
-    let blocks = [allocate(&pool, &on, 16), pool.allocate(on.as_ref(), layout(1000)).unwrap()];
+    let blocks = [allocate(&pool, &on, 16), pool.allocate(&on, layout(1000)).unwrap()];
     free(&pool, &on, blocks[0], 16 * MIB);
     free(&pool, &on, blocks[1], 1000);
     on.synchronize().unwrap();

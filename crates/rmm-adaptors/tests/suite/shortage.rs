@@ -17,9 +17,9 @@ fn too_little_is_exhausted_and_scattered_is_fragmented() {
     let pool = Pool::builder(CudaMemoryResource::new());
     let pool = pool.initial_size(4 * MIB).maximum_size(4 * MIB).build().unwrap();
     let on = stream();
-    let blocks = [0; 4].map(|_| pool.allocate(on.as_ref(), layout(MIB)).unwrap());
+    let blocks = [0; 4].map(|_| pool.allocate(&on, layout(MIB)).unwrap());
     let refused = |bytes| {
-        let error = pool.allocate(on.as_ref(), layout(bytes)).unwrap_err();
+        let error = pool.allocate(&on, layout(bytes)).unwrap_err();
         let exhaustion = error.exhaustion().unwrap();
         (exhaustion.shortage.unwrap(), exhaustion.longest_range, error.to_string())
     };
@@ -50,11 +50,11 @@ fn an_upstream_that_has_nothing_is_named() {
     let theirs = CudaMemoryResource::new();
     let block = theirs.allocate_sync(layout(14 * MIB)).unwrap();
     let on = stream();
-    let error = pool.allocate(on.as_ref(), layout(4 * MIB)).unwrap_err();
+    let error = pool.allocate(&on, layout(4 * MIB)).unwrap_err();
     assert_eq!(error.exhaustion().unwrap().shortage, Some(Shortage::Upstream), "{error}");
     // SAFETY: allocated above with this layout, and not used.
     unsafe { theirs.deallocate_sync(block, layout(14 * MIB)) };
-    let block = pool.allocate(on.as_ref(), layout(4 * MIB)).expect("they gave it back");
+    let block = pool.allocate(&on, layout(4 * MIB)).expect("they gave it back");
     free(&pool, &on, block, 4 * MIB);
 }
 
@@ -65,7 +65,7 @@ fn what_a_capture_keeps_from_being_waited_for_is_pending() {
     let pool = Pool::builder(CudaMemoryResource::new());
     let pool = pool.initial_size(4 * MIB).maximum_size(4 * MIB).build().unwrap();
     let on = stream();
-    let halves = [0; 2].map(|_| pool.allocate(on.as_ref(), layout(2 * MIB)).unwrap());
+    let halves = [0; 2].map(|_| pool.allocate(&on, layout(2 * MIB)).unwrap());
     keep_busy(&machine, &on);
     for block in halves {
         free(&pool, &on, block, 2 * MIB);
@@ -75,11 +75,11 @@ fn what_a_capture_keeps_from_being_waited_for_is_pending() {
     let error = pool.allocate_sync(layout(3 * MIB)).unwrap_err();
     assert_eq!(error.exhaustion().unwrap().shortage, Some(Shortage::Pending), "{error}");
     assert_eq!(error.exhaustion().unwrap().longest_range, 4 << 20);
-    let held = HeldByStream { stream: Some(on.as_ref().id()), bytes: 4 << 20 };
+    let held = HeldByStream { stream: Some(on.id()), bytes: 4 << 20 };
     assert_eq!(error.held_by_streams(), [held]);
     let text = error.to_string();
     let expected =
-        format!(", 4.0 MiB freed and perhaps still in use (stream {}: 4.0 MiB)", on.as_ref().id());
+        format!(", 4.0 MiB freed and perhaps still in use (stream {}: 4.0 MiB)", on.id());
     assert!(text.contains(&expected), "{text}");
     assert!(text.ends_with("waiting for it would help"), "{text}");
     drop(announced);
@@ -95,9 +95,9 @@ fn an_arena_says_why_too() {
     let _entered = machine.enter();
     let arena = Arena::builder(CudaMemoryResource::new()).arena_size(2 * MIB).build().unwrap();
     let on = stream();
-    let blocks = [0; 4].map(|_| arena.allocate(on.as_ref(), layout(MIB / 2)).unwrap());
+    let blocks = [0; 4].map(|_| arena.allocate(&on, layout(MIB / 2)).unwrap());
     let shortage = |bytes| {
-        let error = arena.allocate(on.as_ref(), layout(bytes)).unwrap_err();
+        let error = arena.allocate(&on, layout(bytes)).unwrap_err();
         error.exhaustion().unwrap().shortage
     };
     assert_eq!(shortage(MIB), Some(Shortage::Exhausted));

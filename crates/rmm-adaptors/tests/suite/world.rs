@@ -169,8 +169,8 @@ fn order_themselves(first: &CudaStream, second: &CudaStream) -> bool {
 /// Has `second` wait for all that `first` has to do so far.
 pub(crate) fn order(first: &CudaStream, second: &CudaStream) -> Result<(), Error> {
     let event = CudaEvent::new()?;
-    event.record(first.as_ref())?;
-    second.as_ref().wait(&event)
+    event.record(first)?;
+    second.wait(&event)
 }
 
 impl Common {
@@ -299,7 +299,7 @@ impl<R: Allocator> World<R> {
         let allocated = if sync {
             self.pool().allocate_sync(layout)
         } else {
-            self.pool().allocate(stream.as_ref(), layout)
+            self.pool().allocate(&*stream, layout)
         };
         self.addresses.push(allocated.as_ref().ok().copied());
         let pointer = match allocated {
@@ -343,7 +343,7 @@ impl<R: Allocator> World<R> {
     fn give_back(&self, live: &Live, stream: &CudaStream) {
         // SAFETY: allocated with this layout; what is enqueued on the stream from now on comes
         // after all uses, as the callers see to.
-        unsafe { self.pool().deallocate(stream.as_ref(), live.pointer, live.layout) };
+        unsafe { self.pool().deallocate(stream, live.pointer, live.layout) };
     }
 
     fn free(&mut self, which: usize, elsewhere: Option<usize>) {
@@ -387,7 +387,7 @@ impl<R: Allocator> World<R> {
     fn leave(&mut self, which: usize) {
         let Some(live) = self.pick(which) else { return };
         self.look(&live, &live.stream);
-        let used = live.stream.as_ref().record_event();
+        let used = live.stream.record_event();
         match self.asked(used) {
             Some(used) => self.common.left().push(Left { live, used }),
             None => self.give_back(&live, &live.stream),
@@ -397,7 +397,7 @@ impl<R: Allocator> World<R> {
     fn collect(&mut self, stream: usize) {
         let Some(Left { live, used }) = self.common.left().pop() else { return };
         let stream = self.streams[stream].clone();
-        let waits = stream.as_ref().wait(&used);
+        let waits = stream.wait(&used);
         if self.asked(waits).is_some() {
             self.look(&live, &stream);
             self.give_back(&live, &stream);

@@ -103,10 +103,8 @@ fn heap_map<S: Subject>(
     subject: &S,
     owners: &HashMap<u64, u32>,
 ) -> Vec<HeapBlock> {
-    let number_of: HashMap<StreamId, u32> = (0..)
-        .zip(player.streams())
-        .map(|(number, stream)| (stream.as_ref().id(), number))
-        .collect();
+    let number_of: HashMap<StreamId, u32> =
+        (0..).zip(player.streams()).map(|(number, stream)| (stream.id(), number)).collect();
     let block = |block: rmm_adaptors::PoolBlock| {
         let address = block.segment_base.0 + block.offset;
         let stream = match block.owner {

@@ -128,7 +128,7 @@ impl<'a> Player<'a> {
         let stream = &self.streams[event.stream as usize];
         match event.action {
             Action::Allocate { block, size } => {
-                let pointer = resource.allocate(stream.as_ref(), layout(size)?)?;
+                let pointer = resource.allocate(stream, layout(size)?)?;
                 let slot = &self.slots[block as usize];
                 slot.address.store(pointer.0, Ordering::Relaxed);
                 slot.size.store(size, Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl<'a> Player<'a> {
                     // SAFETY: the slot held a block of this size from this resource, and holds it
                     // no longer. No work uses it.
                     unsafe {
-                        resource.deallocate(stream.as_ref(), DevicePtr(address), layout(size)?);
+                        resource.deallocate(stream, DevicePtr(address), layout(size)?);
                     };
                     used?;
                 }
@@ -166,7 +166,7 @@ impl<'a> Player<'a> {
         }
         let allocated_on = &self.streams[slot.stream.load(Ordering::Relaxed)];
         if allocated_on.as_raw() != stream.as_raw() {
-            stream.as_ref().wait_for(allocated_on.as_ref())?;
+            stream.wait_for(allocated_on)?;
         }
         self.work("last use", stream, pointer, size)
     }
@@ -182,7 +182,7 @@ impl<'a> Player<'a> {
                 && let Ok(layout) = layout(size)
             {
                 // SAFETY: as in `step`.
-                unsafe { resource.deallocate(stream.as_ref(), DevicePtr(address), layout) };
+                unsafe { resource.deallocate(stream, DevicePtr(address), layout) };
                 blocks += 1;
                 bytes += size.next_multiple_of(ALIGNMENT);
             }

@@ -1,7 +1,9 @@
 //! What a replay asks of a resource beside memory.
 
 use rmm_adaptors::{PoolBlock, PoolMemoryResource, PoolPreset};
-use rmm_core::{AnyResource, Description, Device, Error, Fact, Introspect, Resource, SyncResource};
+use rmm_core::{
+    AnyResource, Description, Device, Error, Introspect, Metric, Resource, SyncResource,
+};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 /// A pool over the driver's plain allocations.
@@ -145,8 +147,8 @@ fn plain_pool(resource: &AnyResource) -> Option<&PoolMemoryResource<CudaMemoryRe
 }
 
 fn reserved(description: &Description) -> Option<u64> {
-    match description.fact("reserved") {
-        Some(Fact::Bytes(bytes)) => Some(*bytes),
+    match description.metric("reserved") {
+        Some(Metric::Bytes(bytes)) => Some(*bytes),
         _ => description.below().find_map(reserved),
     }
 }

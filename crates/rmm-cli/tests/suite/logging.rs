@@ -25,19 +25,19 @@ fn what_was_logged_is_read_back() {
     let logged = LoggingResourceAdaptor::create(pool, &path).expect("a file");
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
 
-    let first = logged.allocate(stream.as_ref(), layout(1000)).expect("memory");
-    let nothing = logged.allocate(stream.as_ref(), layout(0)).expect("no memory");
-    logged.allocate(stream.as_ref(), layout(1 << 40)).expect_err("more than there is");
+    let first = logged.allocate(&stream, layout(1000)).expect("memory");
+    let nothing = logged.allocate(&stream, layout(0)).expect("no memory");
+    logged.allocate(&stream, layout(1 << 40)).expect_err("more than there is");
     let second = logged.allocate_sync(layout(300)).expect("memory");
     thread::scope(|scope| {
         scope.spawn(|| {
             let _entered = machine.enter();
             // SAFETY: allocated above with this layout, and not used.
-            unsafe { logged.deallocate(stream.as_ref(), first, layout(1000)) };
+            unsafe { logged.deallocate(&stream, first, layout(1000)) };
         });
     });
     // SAFETY: as above.
-    unsafe { logged.deallocate(stream.as_ref(), nothing, layout(0)) };
+    unsafe { logged.deallocate(&stream, nothing, layout(0)) };
     // SAFETY: as above.
     unsafe { logged.deallocate_sync(second, layout(300)) };
     assert_eq!(logged.lost_lines(), 0);

@@ -17,7 +17,7 @@ fn fill<R: DeviceResource>(
     spin_cycles: u64,
 ) -> Outcome {
     let words = u32::try_from(buffer.len() / 4).map_err(Failure::new)?;
-    let (stream, pointer) = (buffer.stream().as_ref(), buffer.as_ptr());
+    let (stream, pointer) = (buffer.stream().as_stream_ref(), buffer.as_ptr());
     // SAFETY: the buffer's own words, on the stream that it is on.
     unsafe { subject.kernels().fill(stream, pointer, words, value, spin_cycles) }
 }

@@ -61,7 +61,7 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
 
 fn refused<R: Resource>(subject: &Subject<'_, R>, bytes: usize) -> Outcome {
     let layout = Layout::from_size_align(bytes, 256).map_err(Failure::new)?;
-    let (resource, stream) = (subject.resource(), subject.stream().as_ref());
+    let (resource, stream) = (subject.resource(), subject.stream().as_stream_ref());
     for outcome in [resource.allocate(stream, layout), resource.allocate_sync(layout)] {
         match outcome {
             Ok(pointer) => {

@@ -32,7 +32,7 @@ pub fn equality_and_erasure_keep_the_resource<R: DeviceResource>(
     let names = [any.name(), twice.name(), borrowed.name()];
     ensure(names == [original.name(); 3], || format!("the name is lost: {names:?}"))?;
     let wrapped = LoggingResourceAdaptor::to_writer(original.clone(), std::io::sink())?;
-    ensure(original.tells_of::<DeviceAccessible>(), || {
+    ensure(original.declares::<DeviceAccessible>(), || {
         "a property that the type claims is not told at run time".into()
     })?;
     ensure(wrapped.find::<R>() == Some(original), || "a wrapper hides what it wraps".into())?;
@@ -45,13 +45,13 @@ pub fn equality_and_erasure_keep_the_resource<R: DeviceResource>(
     let layout = Layout::from_size_align(3000, 256).map_err(Failure::new)?;
     for (place, from) in ways.iter().enumerate() {
         let to = ways[(place + 1) % ways.len()];
-        let ordered = from.allocate(stream.as_ref(), layout)?;
-        let elsewhere = from.allocate(other.as_ref(), layout)?;
+        let ordered = from.allocate(stream, layout)?;
+        let elsewhere = from.allocate(&other, layout)?;
         let at_once = from.allocate_sync(layout)?;
         // SAFETY: allocated just now with this layout from an equal resource, and not used.
-        unsafe { to.deallocate(stream.as_ref(), ordered, layout) };
+        unsafe { to.do_deallocate(stream.as_stream_ref(), ordered, layout) };
         // SAFETY: as above.
-        unsafe { to.deallocate(other.as_ref(), elsewhere, layout) };
+        unsafe { to.do_deallocate(other.as_stream_ref(), elsewhere, layout) };
         // SAFETY: as above.
         unsafe { to.deallocate_sync(at_once, layout) };
     }

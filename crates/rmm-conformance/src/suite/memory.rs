@@ -45,7 +45,7 @@ pub fn memory_is_usable<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
 /// # Errors
 /// What is wrong.
 pub fn alignments_are_honoured<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
-    let (resource, stream) = (subject.resource(), subject.stream().as_ref());
+    let (resource, stream) = (subject.resource(), subject.stream().as_stream_ref());
     for shift in 0..=16 {
         let alignment = 1usize << shift;
         for bytes in [1, 255, 256, 257, 5000, 1 << 20] {
@@ -83,7 +83,7 @@ pub fn alignments_are_honoured<R: Resource>(subject: &Subject<'_, R>) -> Outcome
 /// # Errors
 /// What is wrong.
 pub fn zero_bytes_are_free<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
-    let (resource, stream) = (subject.resource(), subject.stream().as_ref());
+    let (resource, stream) = (subject.resource(), subject.stream().as_stream_ref());
     for alignment in [1, 256, 4096] {
         let layout = Layout::from_size_align(0, alignment).map_err(Failure::new)?;
         let ordered = resource.allocate(stream, layout)?;

@@ -45,14 +45,14 @@ fn use_on_every_stream<R: Resource>(
     for (number, stream) in (0..count).zip(streams) {
         // SAFETY: this part of the block is used by this stream only, until the device is waited
         // for.
-        unsafe { subject.kernels().fill(stream.as_ref(), part(number), words, number, 0) }?;
+        unsafe { subject.kernels().fill(stream.as_stream_ref(), part(number), words, number, 0) }?;
     }
     for _ in 0..2 {
         for (number, stream) in (0..count).zip(streams) {
             let kernels = subject.kernels();
             // SAFETY: as above.
             unsafe {
-                kernels.check(stream.as_ref(), part(number), words, number, errors.pointer())
+                kernels.check(stream.as_stream_ref(), part(number), words, number, errors.pointer())
             }?;
             errors.expect_none(stream, "memory for every stream was written to by another")?;
         }

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    Claims, CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamFlags,
+    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamFlags,
     StreamRef, SyncResource, copy,
 };
 use rmm_resources::CudaMemoryResource;
@@ -151,7 +151,7 @@ impl Broken {
         let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
         // SAFETY: the memory was allocated just now, so long; that the order is wrong is the fault
         // that is wanted.
-        unsafe { copy::fill(pointer, 0, layout.size(), stream.as_ref()) }?;
+        unsafe { copy::fill(pointer, 0, layout.size(), &stream) }?;
         Ok(pointer)
     }
 }
@@ -229,20 +229,20 @@ unsafe impl SyncResource for Broken {
         "broken"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
         if self.fault != Fault::TellsNothing {
-            claims.of(self).has::<DeviceAccessible>();
+            request.properties(self).has::<DeviceAccessible>();
         }
     }
 }
 
 // SAFETY: as above.
 unsafe impl Resource for Broken {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; upstream waits for the device.
         unsafe { self.deallocate_sync(pointer, layout) }
     }

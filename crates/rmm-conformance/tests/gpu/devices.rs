@@ -144,14 +144,14 @@ fn write(held: &Held, stream: &CudaStream) -> Outcome {
     let bytes = held.number.to_ne_bytes();
     // SAFETY: a block is at least as long and in this stream's order, and `bytes` lives until the
     // synchronization below.
-    unsafe { copy::host_to_device(held.pointer, bytes.as_ptr().cast(), 4, stream.as_ref()) }?;
+    unsafe { copy::host_to_device(held.pointer, bytes.as_ptr().cast(), 4, stream) }?;
     Ok(stream.synchronize()?)
 }
 
 fn still_holds_its_number(held: &Held, stream: &CudaStream) -> Outcome {
     let mut bytes = [0u8; 4];
     // SAFETY: as in `write`.
-    unsafe { copy::device_to_host(bytes.as_mut_ptr().cast(), held.pointer, 4, stream.as_ref()) }?;
+    unsafe { copy::device_to_host(bytes.as_mut_ptr().cast(), held.pointer, 4, stream) }?;
     stream.synchronize()?;
     let (found, number) = (u32::from_ne_bytes(bytes), held.number);
     ensure(found == number, || format!("block {number} holds {found}"))
@@ -175,7 +175,7 @@ fn pools_of_two_devices_never_mix_their_blocks() {
                 let size = 256 * (1 + random.index(1000));
                 let layout = Layout::from_size_align(size, 256).map_err(Failure::new)?;
                 let (pool, own) = &places[place];
-                let pointer = pool.allocate(own.as_ref(), layout)?;
+                let pointer = pool.allocate(own, layout)?;
                 held.push(Held { place, pointer, layout, number });
                 lies_on(pointer, pair.devices()[place])?;
                 on(pair.devices()[place], || write(&held[held.len() - 1], own))?;
@@ -184,14 +184,14 @@ fn pools_of_two_devices_never_mix_their_blocks() {
                 let (pool, own) = &places[given.place];
                 on(pair.devices()[given.place], || still_holds_its_number(&given, own))?;
                 // SAFETY: allocated from this pool with this layout, and all uses are done.
-                unsafe { pool.deallocate(own.as_ref(), given.pointer, given.layout) };
+                unsafe { pool.deallocate(own, given.pointer, given.layout) };
             }
         }
         for given in held {
             let (pool, own) = &places[given.place];
             on(pair.devices()[given.place], || still_holds_its_number(&given, own))?;
             // SAFETY: as above.
-            unsafe { pool.deallocate(own.as_ref(), given.pointer, given.layout) };
+            unsafe { pool.deallocate(own, given.pointer, given.layout) };
         }
         Ok(())
     });

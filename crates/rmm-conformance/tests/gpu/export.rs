@@ -43,11 +43,11 @@ fn export(place: Place) -> Outcome {
     let resource = built?;
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
     let layout = std::alloc::Layout::from_size_align(BYTES, 256).map_err(invalid)?;
-    let pointer = resource.allocate(stream.as_ref(), layout)?;
+    let pointer = resource.allocate(&stream, layout)?;
     let bytes = pattern();
     // SAFETY: the memory is as long, on its own stream, and the source lives until the stream is
     // synchronized.
-    unsafe { copy::host_to_device(pointer, bytes.as_ptr().cast(), BYTES, stream.as_ref()) }?;
+    unsafe { copy::host_to_device(pointer, bytes.as_ptr().cast(), BYTES, &stream) }?;
     stream.synchronize()?;
 
     let file = inheritable(&resource.pool().export_file_descriptor()?)?;
@@ -63,7 +63,7 @@ fn export(place: Place) -> Outcome {
         .output()
         .map_err(invalid)?;
     // SAFETY: allocated above with this layout; the child has ended, and its use with it.
-    unsafe { resource.deallocate(stream.as_ref(), pointer, layout) };
+    unsafe { resource.deallocate(&stream, pointer, layout) };
     ensure(output.status.success(), || {
         format!("the other process: {}", String::from_utf8_lossy(&output.stdout))
     })?;
@@ -94,10 +94,10 @@ fn import(given: &str) -> Outcome {
     let mut found = vec![0; BYTES];
     // SAFETY: the memory is as long, the parent has synchronized its stream, and the target lives
     // until this one is.
-    unsafe { copy::device_to_host(found.as_mut_ptr().cast(), pointer, BYTES, stream.as_ref()) }?;
+    unsafe { copy::device_to_host(found.as_mut_ptr().cast(), pointer, BYTES, &stream) }?;
     stream.synchronize()?;
     // SAFETY: imported above, and its only use is done.
-    unsafe { pool.release(stream.as_ref(), pointer) };
+    unsafe { pool.release(stream.as_stream_ref(), pointer) };
     stream.synchronize()?;
     ensure(found == pattern(), || "the bytes differ from what was written".to_owned())
 }

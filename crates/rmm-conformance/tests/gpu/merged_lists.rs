@@ -44,7 +44,7 @@ fn given<'a, R: Resource, const COUNT: usize>(
     for _ in 0..COUNT {
         blocks.push(Block::allocate(resource, kernels, stream, WORDS)?);
     }
-    kernels.stall(stream.as_ref(), LONG)?;
+    kernels.stall(stream.as_stream_ref(), LONG)?;
     for block in &blocks {
         block.fill(0xa000_0000, 0)?;
     }

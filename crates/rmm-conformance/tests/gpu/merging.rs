@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource,
+    CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource,
     StreamRef, SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
@@ -92,14 +92,14 @@ unsafe impl SyncResource for Merging {
         NAME
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties(self).has::<DeviceAccessible>();
     }
 }
 
 // SAFETY: as above.
 unsafe impl Resource for Merging {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let none = || Error::out_of_memory(NAME).with_layout(layout);
         if layout.size() > self.0.block.size() || layout.align() > CUDA_ALLOCATION_ALIGNMENT {
             return Err(none());
@@ -107,7 +107,7 @@ unsafe impl Resource for Merging {
         self.lists().allocate(stream)?.ok_or_else(none)
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, _layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, _layout: Layout) {
         // If no event can be recorded, the block comes after the next one that can: the tests then
         // fail for another reason.
         let _unordered = self.lists().free(stream, pointer);

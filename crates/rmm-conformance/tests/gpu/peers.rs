@@ -56,7 +56,7 @@ fn a_pool_is_granted_where_devices_are_peers_and_nowhere_else() {
 unsafe fn read(stream: &CudaStream, source: DevicePtr, words: &mut [u32]) -> Outcome {
     let (target, bytes) = (words.as_mut_ptr().cast(), size_of_val(words));
     // SAFETY: the caller's contract; the words are borrowed until the synchronization below.
-    unsafe { copy::device_to_host(target, source, bytes, stream.as_ref()) }?;
+    unsafe { copy::device_to_host(target, source, bytes, stream) }?;
     Ok(stream.synchronize()?)
 }
 
@@ -65,7 +65,7 @@ fn use_from_the_other(pair: &Pair, home: DevicePtr) -> Outcome {
     let own = stream()?;
     let (kernels, errors) = (pair.kernels()?, Counter::new(&own)?);
     let local = Block::allocate(&DEVICE, &kernels, &own, BLOCK_WORDS)?;
-    let (from, to) = (own.as_ref(), errors.pointer());
+    let (from, to) = (own.as_stream_ref(), errors.pointer());
     // SAFETY: both blocks are as long and live until this returns, all else that uses them has
     // completed, and this device may use both.
     unsafe { kernels.check(from, home, BLOCK_WORDS, 100, to) }?;
@@ -121,10 +121,10 @@ fn stays_intact<R: Resource>(pair: &Pair, block: &Block<'_, R>, errors: &Counter
 /// before that work is done.
 unsafe fn keep_busy(kernels: &Kernels, stream: &CudaStream, block: DevicePtr) -> Outcome {
     // SAFETY: the caller's contract.
-    unsafe { kernels.fill(stream.as_ref(), block, BLOCK_WORDS, 900, SLOW) }?;
+    unsafe { kernels.fill(stream.as_stream_ref(), block, BLOCK_WORDS, 900, SLOW) }?;
     for _ in 0..8 {
         // SAFETY: as above.
-        unsafe { kernels.fill(stream.as_ref(), block, BLOCK_WORDS, 900, 0) }?;
+        unsafe { kernels.fill(stream.as_stream_ref(), block, BLOCK_WORDS, 900, 0) }?;
     }
     Ok(())
 }
@@ -150,10 +150,10 @@ fn a_pool_of_the_driver_s_serves_streams_of_another_device_in_their_order() {
             unsafe { keep_busy(&foreign_kernels, &foreign, pointer) }?;
             drop(given);
             let freed = CudaEvent::new()?;
-            freed.record(foreign.as_ref())?;
+            freed.record(&foreign)?;
             on(pair.home, || {
                 if with_event {
-                    own.as_ref().wait(&freed)?;
+                    own.wait(&freed)?;
                 }
                 let taken = Block::allocate(&resource, &kernels, &own, BLOCK_WORDS)?;
                 stays_intact(pair, &taken, &errors)
@@ -175,12 +175,12 @@ fn a_pool_refuses_streams_of_another_device_and_waits_for_what_they_free() {
         let errors = Counter::new(&own)?;
         let builder = PoolMemoryResource::builder(shared(pair)?);
         let pool = builder.maximum_size(LAYOUT.size()).build()?;
-        let given = pool.allocate(own.as_ref(), LAYOUT)?;
+        let given = pool.allocate(&own, LAYOUT)?;
         own.synchronize()?;
         {
             let _other = pair.other.make_current()?;
             let (foreign_kernels, foreign) = (pair.kernels()?, stream()?);
-            for stream in [foreign.as_ref(), StreamRef::legacy(), StreamRef::per_thread()] {
+            for stream in [foreign.as_stream_ref(), StreamRef::legacy(), StreamRef::per_thread()] {
                 let refused = pool.allocate(stream, LAYOUT).map_err(|error| error.kind());
                 ensure(refused == Err(ErrorKind::InvalidArgument), || {
                     format!("{stream:?} of another device: {refused:?}")
@@ -190,7 +190,7 @@ fn a_pool_refuses_streams_of_another_device_and_waits_for_what_they_free() {
             // it is freed on this stream.
             unsafe { keep_busy(&foreign_kernels, &foreign, given) }?;
             // SAFETY: allocated above with this layout; its uses are on this stream.
-            unsafe { pool.deallocate(foreign.as_ref(), given, LAYOUT) };
+            unsafe { pool.deallocate(&foreign, given, LAYOUT) };
             on(pair.home, || {
                 let taken = Block::allocate(&pool, &kernels, &own, BLOCK_WORDS)?;
                 ensure(taken.pointer() == given, || "there is room for one block".to_owned())?;

@@ -16,9 +16,9 @@ fn events_tell_the_time_between_them() {
         let stream = CudaStream::new()?;
         let mut buffer = DeviceBuffer::uninit(64 << 20, &stream, &resource)?;
         let (start, end) = (TimedEvent::new()?, TimedEvent::new()?);
-        start.record(stream.as_ref())?;
+        start.record(&stream)?;
         buffer.fill(1)?;
-        end.record(stream.as_ref())?;
+        end.record(&stream)?;
         end.synchronize()?;
         let elapsed = end.elapsed_since(&start)?;
         ensure(elapsed > Duration::ZERO && elapsed < Duration::from_secs(1), || {
@@ -35,7 +35,7 @@ fn managed_memory_may_be_moved_ahead_of_its_use() {
         let layout = std::alloc::Layout::new::<[u8; 1 << 20]>();
         let pointer = resource.allocate_sync(layout)?;
         for target in [PrefetchTarget::Device(Device::current()?), PrefetchTarget::Host] {
-            prefetch(pointer, layout.size(), target, stream.as_ref())?;
+            prefetch(pointer, layout.size(), target, &stream)?;
         }
         stream.synchronize()?;
         // SAFETY: allocated above with this layout; the only work on it is done.

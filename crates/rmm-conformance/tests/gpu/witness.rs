@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    Claims, Device, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef,
+    Device, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
     SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
@@ -50,18 +50,18 @@ unsafe impl SyncResource for Witness {
         "witness"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties(self).has::<DeviceAccessible>();
     }
 }
 
 // SAFETY: as above.
 unsafe impl Resource for Witness {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; upstream waits for the device.
         unsafe { self.deallocate_sync(pointer, layout) }
     }

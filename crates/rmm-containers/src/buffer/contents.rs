@@ -57,7 +57,7 @@ impl DeviceBuffer {
     /// buffer's length; whatever the copy reports.
     pub fn copy_from_slice(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let range = resolve(Self::ORIGIN, &(..bytes.len()), self.len)?;
-        self.memory().part(range).write(bytes, self.stream().as_ref())
+        self.memory().part(range).write(bytes, self.stream().as_stream_ref())
     }
 
     /// Overwrites the first bytes with those of another container, in the order of the buffer's own
@@ -68,7 +68,7 @@ impl DeviceBuffer {
     /// buffer's length; whatever the copy reports.
     pub fn copy_from(&mut self, source: DeviceSlice<'_, u8>) -> Result<(), Error> {
         let range = resolve(Self::ORIGIN, &(..source.len()), self.len)?;
-        self.memory().part(range).copy_from(source.memory(), self.stream().as_ref())
+        self.memory().part(range).copy_from(source.memory(), self.stream().as_stream_ref())
     }
 
     /// Copies the first bytes to the host, after all that was enqueued on `stream` and on the
@@ -99,6 +99,6 @@ impl DeviceBuffer {
     /// # Errors
     /// If the driver refuses.
     pub fn fill(&mut self, value: u8) -> Result<(), Error> {
-        self.memory().fill(value, self.stream().as_ref())
+        self.memory().fill(value, self.stream().as_stream_ref())
     }
 }

@@ -44,7 +44,7 @@ impl Place {
     }
 
     fn is(&self, id: StreamId, context: Context) -> bool {
-        self.id == id && (self.stream.context().is_some() || self.context == context)
+        self.id == id && (self.stream.own_context().is_some() || self.context == context)
     }
 
     /// Whether it is this stream, of this context if it is a default stream.
@@ -59,7 +59,7 @@ impl Place {
     /// The stream, unless it is the default stream of another thread, which cannot be named from
     /// this one.
     pub(crate) fn reachable(&self) -> Option<StreamRef<'_>> {
-        let stream = self.stream.as_ref();
+        let stream = self.stream.as_stream_ref();
         (stream.id() == self.id).then_some(stream)
     }
 

@@ -126,7 +126,7 @@ impl<T: Pod> DeviceUVector<T> {
         work: impl FnOnce(&mut DeviceSliceMut<'_, T>, StreamRef<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let stream = self.stream().clone();
-        work(&mut self.as_slice_mut().slice(index..=index)?, stream.as_ref())
+        work(&mut self.as_slice_mut().slice(index..=index)?, stream.as_stream_ref())
     }
 
     /// Sets every element to `value`, in the order of the vector's stream, see

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use super::held::Held;
 use super::{Exactly, Shared, delegate_resource, delegate_sync, downcast, is_same};
+use crate::resource::pointee;
 use crate::{
     Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible, HostDeviceAccessible,
     Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy, SyncResourceRef,
@@ -85,7 +86,7 @@ impl<S: PropertySet> AnyResource<S> {
         S: SatisfiedBy<R>,
     {
         // What is no pointer is moved, not cloned.
-        let behind = if resource.pointee().is_some() { resource.to_any() } else { None };
+        let behind = if pointee(resource.as_dyn()).is_some() { resource.to_any() } else { None };
         match behind {
             Some(known) => Self::from_shared(known.shared),
             None => Self::from_shared(Shared(Held::new(resource))),
@@ -129,7 +130,7 @@ impl<S: PropertySet> AnyResource<S> {
     }
 
     /// The resource, borrowed.
-    pub fn as_ref(&self) -> ResourceRef<'_, S> {
+    pub fn as_resource_ref(&self) -> ResourceRef<'_, S> {
         ResourceRef::from_erased(&*self.shared.0)
     }
 
@@ -189,7 +190,7 @@ impl From<AnyResource<HostDeviceAccessible>> for AnyResource<HostAccessible> {
     }
 }
 
-delegate_sync!([S: PropertySet] AnyResource<S>, |this| this.shared, pointee of S);
+delegate_sync!([S: PropertySet] AnyResource<S>, |this| this.shared, of S);
 delegate_resource!([S: PropertySet] AnyResource<S>, |this| *this.shared.0);
 
 // SAFETY: only a resource with every property in the set is ever taken in.

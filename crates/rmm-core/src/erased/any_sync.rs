@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use super::held::Held;
 use super::{Exactly, SharedSync, delegate_sync, downcast, is_same};
+use crate::resource::{handle, pointee};
 use crate::{
     AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, SyncResource,
@@ -39,11 +40,9 @@ impl<S: PropertySet> AnySyncResource<S> {
         R: SyncResource + PartialEq + 'static,
         S: SatisfiedBy<R>,
     {
-        let behind = if resource.pointee().is_some() { resource.to_any_sync() } else { None };
-        match behind {
-            Some(known) => Self::from_shared(known.shared),
-            None => Self::from_shared(SharedSync(Held::new(resource))),
-        }
+        let is_pointer = pointee(resource.as_dyn()).is_some();
+        let behind = if is_pointer { handle(resource.as_dyn()) } else { None };
+        Self::from_shared(SharedSync(behind.unwrap_or_else(|| Held::new(resource))))
     }
 
     /// A handle to the same resource: the resource's own clone, taken in.
@@ -68,10 +67,6 @@ impl<S: PropertySet> AnySyncResource<S> {
         Self { shared, set: PhantomData }
     }
 
-    pub(super) fn into_shared(self) -> SharedSync {
-        self.shared
-    }
-
     /// The resource, if it is of this type or a pointer to one that is.
     #[doc(alias = "cuda::mr::resource_cast")]
     pub fn downcast_ref<R: 'static>(&self) -> Option<&R> {
@@ -79,7 +74,7 @@ impl<S: PropertySet> AnySyncResource<S> {
     }
 
     /// The resource, borrowed.
-    pub fn as_ref(&self) -> SyncResourceRef<'_, S> {
+    pub fn as_resource_ref(&self) -> SyncResourceRef<'_, S> {
         SyncResourceRef::from_erased(&*self.shared.0)
     }
 
@@ -145,7 +140,7 @@ impl From<AnySyncResource<HostDeviceAccessible>> for AnySyncResource<HostAccessi
     }
 }
 
-delegate_sync!([S: PropertySet] AnySyncResource<S>, |this| this.shared, pointee of S);
+delegate_sync!([S: PropertySet] AnySyncResource<S>, |this| this.shared, of S);
 
 // SAFETY: only a resource with every property in the set is ever taken in.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for AnySyncResource<S> {}

@@ -1,19 +1,17 @@
 //! Every call of a resource whose type is forgotten goes to the one inside.
 
-/// Implements `SyncResource` for a type by that of `$target`, an expression of the value `$this`.
+/// Implements `SyncResource` for a type that is a pointer to `$target`, an expression of the value
+/// `$this`.
 ///
-/// The tail says what the type is and knows: `pointee`, a pointer to `$target`, or `pointee of S`,
-/// one that still knows the property set `S` of it; and `handle`, what an owned handle to it is, if
-/// not that of `$target`.
+/// The tail says what is known beside what `$target` provides: `of S`, its memory has the property
+/// set `S`; `handle`, what an owned handle to it is.
 macro_rules! delegate_sync {
-    ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, pointee $(of $set:ident)?) => {
-        delegate_sync!(
-            [$($generics)*] $type, |$this| $target, pointee $(of $set)?, handle $target.to_any_sync()
-        );
-    };
-    ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, pointee $(of $set:ident)?, handle $handle:expr) => {
+    (
+        [$($generics:tt)*] $type:ty, |$this:ident| $target:expr
+        $(, of $set:ident)? $(, handle $handle:expr)?
+    ) => {
         // SAFETY: every call goes to the one resource inside, which keeps the contract; what else
-        // is told of its memory was checked when it was taken in.
+        // is provided of its memory was checked when it was taken in.
         unsafe impl<$($generics)*> $crate::SyncResource for $type {
             fn allocate_sync(
                 &self,
@@ -38,47 +36,12 @@ macro_rules! delegate_sync {
                 $target.name()
             }
 
-            fn properties(&self, claims: &mut $crate::Claims<'_>) {
+            fn provide<'provided>(&'provided self, request: &mut $crate::Request<'provided>) {
                 let $this = self;
-                $target.properties(claims);
-                $(claims.every_one_of::<$set>();)?
-            }
-
-            fn upstream_resource(&self) -> Option<&(dyn $crate::SyncResource + 'static)>
-            where
-                Self: 'static,
-            {
-                let $this = self;
-                $target.upstream_resource()
-            }
-
-            fn other_upstreams(&self) -> Vec<&(dyn $crate::SyncResource + 'static)>
-            where
-                Self: 'static,
-            {
-                let $this = self;
-                $target.other_upstreams()
-            }
-
-            fn to_any_sync(&self) -> Option<$crate::AnySyncResource<()>>
-            where
-                Self: 'static,
-            {
-                let $this = self;
-                $handle
-            }
-
-            fn as_extendable(&self) -> Option<&dyn $crate::ExtendableResource> {
-                let $this = self;
-                $target.as_extendable()
-            }
-
-            fn pointee(&self) -> Option<&(dyn $crate::SyncResource + 'static)>
-            where
-                Self: 'static,
-            {
-                let $this = self;
-                Some($target.as_dyn())
+                request.pointee($target.as_dyn());
+                $(request.shared_handle(|| $handle);)?
+                $target.provide(request);
+                $(request.members_of::<$set>();)?
             }
         }
     };
@@ -92,16 +55,16 @@ macro_rules! delegate_resource {
     ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr, handle $handle:expr) => {
         // SAFETY: every call goes to the one resource inside, which keeps the contract.
         unsafe impl<$($generics)*> $crate::Resource for $type {
-            fn allocate(
+            fn do_allocate(
                 &self,
                 stream: $crate::StreamRef<'_>,
                 layout: std::alloc::Layout,
             ) -> Result<$crate::DevicePtr, $crate::Error> {
                 let $this = self;
-                $target.allocate(stream, layout)
+                $target.do_allocate(stream, layout)
             }
 
-            unsafe fn deallocate(
+            unsafe fn do_deallocate(
                 &self,
                 stream: $crate::StreamRef<'_>,
                 pointer: $crate::DevicePtr,
@@ -109,7 +72,7 @@ macro_rules! delegate_resource {
             ) {
                 let $this = self;
                 // SAFETY: the caller's contract is the same.
-                unsafe { $target.deallocate(stream, pointer, layout) }
+                unsafe { $target.do_deallocate(stream, pointer, layout) }
             }
 
             fn to_any(&self) -> Option<$crate::AnyResource<()>>

@@ -4,22 +4,19 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::{
-    AnyResource, AnySyncResource, Erased, ErasedSync, Shared, SharedSync, delegate_resource,
-    delegate_sync,
-};
+use super::{AnyResource, Erased, ErasedSync, Shared, delegate_resource, delegate_sync};
 use crate::{Resource, SyncResource};
 
 /// The resource, and the way from a reference to it back to another owner: so that each
 /// [`ResourceRef`](crate::ResourceRef) of an [`AnyResource`] can be made an owned resource again,
 /// whatever the resource's type.
-pub(super) struct Held<R> {
+pub(crate) struct Held<R> {
     resource: R,
     this: Weak<Self>,
 }
 
 impl<R> Held<R> {
-    pub(super) fn new(resource: R) -> Arc<Self> {
+    pub(crate) fn new(resource: R) -> Arc<Self> {
         Arc::new_cyclic(|this| Self { resource, this: this.clone() })
     }
 }
@@ -30,23 +27,28 @@ impl<R: fmt::Debug> fmt::Debug for Held<R> {
     }
 }
 
-impl<R: SyncResource + PartialEq + 'static> ErasedSync for Held<R> {
-    fn erased(&self) -> &dyn Any {
+impl<R: SyncResource + PartialEq> ErasedSync for Held<R> {
+    fn erased(&self) -> &dyn Any
+    where
+        Self: 'static,
+    {
         &self.resource
     }
 
-    fn equals(&self, other: &dyn Any) -> bool {
+    fn equals(&self, other: &dyn Any) -> bool
+    where
+        Self: 'static,
+    {
         self.resource.equals(other)
     }
 }
 
-impl<R: Resource + PartialEq + 'static> Erased for Held<R> {}
+impl<R: Resource + PartialEq> Erased for Held<R> {}
 
 delegate_sync!(
-    [R: SyncResource + PartialEq + 'static] Held<R>, |this| this.resource, pointee,
-    handle this.this.upgrade().map(|held| AnySyncResource::from_shared(SharedSync(held)))
+    [R: SyncResource + PartialEq] Held<R>, |this| this.resource, handle this.this.upgrade()
 );
 delegate_resource!(
-    [R: Resource + PartialEq + 'static] Held<R>, |this| this.resource,
+    [R: Resource + PartialEq] Held<R>, |this| this.resource,
     handle this.this.upgrade().map(|held| AnyResource::from_shared(Shared(held)))
 );

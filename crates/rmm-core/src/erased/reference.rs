@@ -41,7 +41,7 @@ use crate::{
 pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible> {
     /// # Invariant
     /// Its memory has every property in `S`.
-    resource: &'a dyn Erased,
+    resource: &'a (dyn Erased + 'static),
     set: Exactly<S>,
 }
 
@@ -78,11 +78,11 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
             .ok_or_else(|| Error::invalid_argument("resource reference", "there is no resource"))
     }
 
-    pub(super) fn from_erased(resource: &'a dyn Erased) -> Self {
+    pub(super) fn from_erased(resource: &'a (dyn Erased + 'static)) -> Self {
         Self { resource, set: PhantomData }
     }
 
-    pub(super) fn as_erased(self) -> &'a dyn Erased {
+    pub(super) fn as_erased(self) -> &'a (dyn Erased + 'static) {
         self.resource
     }
 
@@ -203,7 +203,7 @@ impl<S: PropertySet> fmt::Debug for ResourceRef<'_, S> {
     }
 }
 
-delegate_sync!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource, pointee of S);
+delegate_sync!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource, of S);
 delegate_resource!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource);
 
 // SAFETY: only a resource with every property in the set is ever borrowed.

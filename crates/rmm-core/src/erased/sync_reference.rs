@@ -3,7 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{ErasedSync, Exactly, delegate_sync, downcast, innermost_sync, is_same, not_a_handle};
+use super::{
+    ErasedSync, Exactly, SharedSync, delegate_sync, downcast, innermost_sync, is_same, not_a_handle,
+};
+use crate::resource::handle;
 use crate::{
     AnySyncResource, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, ResourceRef, SatisfiedBy,
@@ -27,7 +30,7 @@ use crate::{
 pub struct SyncResourceRef<'a, S: PropertySet = DeviceAccessible> {
     /// # Invariant
     /// Its memory has every property in `S`.
-    resource: &'a dyn ErasedSync,
+    resource: &'a (dyn ErasedSync + 'static),
     set: Exactly<S>,
 }
 
@@ -42,11 +45,11 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         Self::from_erased(innermost_sync(resource))
     }
 
-    pub(super) fn from_erased(resource: &'a dyn ErasedSync) -> Self {
+    pub(super) fn from_erased(resource: &'a (dyn ErasedSync + 'static)) -> Self {
         Self { resource, set: PhantomData }
     }
 
-    pub(super) fn as_erased(self) -> &'a dyn ErasedSync {
+    pub(super) fn as_erased(self) -> &'a (dyn ErasedSync + 'static) {
         self.resource
     }
 
@@ -60,7 +63,7 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
     /// a reference and returns a container, or builds a pool over the resource.
     ///
     /// Every [`AnySyncResource`] gives one, and so does every resource whose type is a handle
-    /// ([`to_any_sync`](SyncResource::to_any_sync)): all that this library has, but for adapters
+    /// ([`Request::handle`](crate::Request::handle)): all that this library has, but for adapters
     /// that only wrap another.
     ///
     /// ```
@@ -81,8 +84,8 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
     /// owner can give it away.
     #[doc(alias = "cuda::mr::any_resource")]
     pub fn try_to_owned(self) -> Result<AnySyncResource<S>, Error> {
-        let owned = self.resource.to_any_sync().ok_or_else(|| not_a_handle(self.resource))?;
-        Ok(AnySyncResource::from_shared(owned.into_shared()))
+        let owned = handle(self.resource.as_dyn()).ok_or_else(|| not_a_handle(self.resource))?;
+        Ok(AnySyncResource::from_shared(SharedSync(owned)))
     }
 
     /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
@@ -181,7 +184,7 @@ impl<S: PropertySet> fmt::Debug for SyncResourceRef<'_, S> {
     }
 }
 
-delegate_sync!([S: PropertySet] SyncResourceRef<'_, S>, |this| this.resource, pointee of S);
+delegate_sync!([S: PropertySet] SyncResourceRef<'_, S>, |this| this.resource, of S);
 
 // SAFETY: only a resource with every property in the set is ever borrowed.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for SyncResourceRef<'_, S> {}

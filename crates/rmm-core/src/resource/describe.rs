@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::SyncResource;
+use super::{SyncResource, request};
 use crate::format_bytes;
 
 /// A number or word that a resource tells of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Fact {
+pub enum Metric {
     /// Bytes.
     Bytes(u64),
     /// How many of something.
@@ -22,7 +22,7 @@ pub enum Fact {
 ///
 /// ```
 /// use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
-/// use rmm_core::{Fact, Introspect};
+/// use rmm_core::{Metric, Introspect};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,7 @@ pub enum Fact {
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
 /// let stack = LimitingResourceAdaptor::new(pool, 1 << 30);
 /// let description = stack.describe();
-/// assert_eq!(description.fact("limit"), Some(&Fact::Bytes(1 << 30)));
+/// assert_eq!(description.metric("limit"), Some(&Metric::Bytes(1 << 30)));
 /// assert_eq!(description.to_string(), "\
 /// limiting: allocated 0 B, limit 1.0 GiB
 /// └─ pool: live 0 B, peak live 0 B, reserved 1.0 MiB
@@ -42,19 +42,22 @@ pub enum Fact {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Description {
     name: &'static str,
-    facts: Vec<(&'static str, Fact)>,
+    metrics: Vec<(&'static str, Metric)>,
     below: Vec<(Option<String>, Description)>,
 }
 
 impl Description {
     pub(super) fn of(resource: &(dyn SyncResource + 'static)) -> Self {
         let mut resource = resource;
-        while let Some(inner) = resource.pointee() {
+        while let Some(inner) = request::pointee(resource) {
             resource = inner;
         }
-        let mut description = Self { name: resource.name(), facts: Vec::new(), below: Vec::new() };
-        resource.tell(&mut description);
-        if let Some(upstream) = resource.upstream_resource() {
+        let empty = Self { name: resource.name(), metrics: Vec::new(), below: Vec::new() };
+        let mut description = request::metrics(resource, empty);
+        for (purpose, other) in request::other_upstreams(resource) {
+            description.below.push((Some(purpose), Self::of(other)));
+        }
+        if let Some(upstream) = request::upstream(resource) {
             description.below.push((None, Self::of(upstream)));
         }
         description
@@ -62,30 +65,19 @@ impl Description {
 
     /// Adds a number of bytes.
     pub fn bytes(&mut self, what: &'static str, bytes: u64) -> &mut Self {
-        self.facts.push((what, Fact::Bytes(bytes)));
+        self.metrics.push((what, Metric::Bytes(bytes)));
         self
     }
 
     /// Adds how many there are of something.
     pub fn count(&mut self, what: &'static str, count: u64) -> &mut Self {
-        self.facts.push((what, Fact::Count(count)));
+        self.metrics.push((what, Metric::Count(count)));
         self
     }
 
     /// Adds something else.
     pub fn text(&mut self, what: &'static str, text: impl Into<String>) -> &mut Self {
-        self.facts.push((what, Fact::Text(text.into())));
-        self
-    }
-
-    /// Adds a resource that memory is taken from beside the
-    /// [upstream](SyncResource::upstream_resource), and what it is for.
-    pub fn beside(
-        &mut self,
-        what: impl Into<String>,
-        resource: &(dyn SyncResource + 'static),
-    ) -> &mut Self {
-        self.below.push((Some(what.into()), Self::of(resource)));
+        self.metrics.push((what, Metric::Text(text.into())));
         self
     }
 
@@ -95,13 +87,13 @@ impl Description {
     }
 
     /// What the resource told of itself, in its order.
-    pub fn facts(&self) -> &[(&'static str, Fact)] {
-        &self.facts
+    pub fn metrics(&self) -> &[(&'static str, Metric)] {
+        &self.metrics
     }
 
     /// What it told under this name.
-    pub fn fact(&self, what: &str) -> Option<&Fact> {
-        self.facts.iter().find(|(known, _)| *known == what).map(|(_, fact)| fact)
+    pub fn metric(&self, what: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|(known, _)| *known == what).map(|(_, metric)| metric)
     }
 
     /// The resources that it takes memory from: those beside the upstream first.
@@ -112,9 +104,9 @@ impl Description {
     /// Writes the tree. Lines but the first begin with `indent`.
     fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         f.write_str(self.name)?;
-        for (index, (what, fact)) in self.facts.iter().enumerate() {
+        for (index, (what, metric)) in self.metrics.iter().enumerate() {
             f.write_str(if index == 0 { ": " } else { ", " })?;
-            write!(f, "{what} {fact}")?;
+            write!(f, "{what} {metric}")?;
         }
         for (index, (what, description)) in self.below.iter().enumerate() {
             let is_last = index + 1 == self.below.len();
@@ -128,7 +120,7 @@ impl Description {
     }
 }
 
-impl fmt::Display for Fact {
+impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(bytes) => f.write_str(&format_bytes(*bytes)),

@@ -2,8 +2,8 @@
 
 use std::any::Any;
 
-use super::{Description, SyncResource};
-use crate::property::{self, Members};
+use super::{Description, ExtendableResource, SyncResource, request};
+use crate::property::Members;
 use crate::{
     DeviceAccessible, HostAccessible, MemoryCaps, Property, PropertyId, PropertySet,
     PropertyWithValue, SatisfiedBy,
@@ -17,9 +17,9 @@ pub trait Erasable {
         Self: 'static;
 
     /// The resource as one of any type.
-    fn as_dyn(&self) -> &(dyn SyncResource + 'static)
+    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
     where
-        Self: 'static;
+        Self: 'a;
 }
 
 impl<R: SyncResource> Erasable for R {
@@ -30,9 +30,9 @@ impl<R: SyncResource> Erasable for R {
         self
     }
 
-    fn as_dyn(&self) -> &(dyn SyncResource + 'static)
+    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
     where
-        Self: 'static,
+        Self: 'a,
     {
         self
     }
@@ -68,18 +68,18 @@ pub trait Introspect: SyncResource {
     /// stack.
     #[doc(alias = "cuda::mr::try_get_property")]
     fn has_property<P: Property>(&self) -> bool {
-        property::has(PropertyId::of::<P>(), |claims| self.properties(claims))
+        request::has_property(self, PropertyId::of::<P>())
     }
 
     /// The value of the property `P`, if the memory has it.
     #[doc(alias = "cuda::mr::try_get_property")]
     fn try_property<P: PropertyWithValue>(&self) -> Option<P::Value> {
-        property::value::<P>(|claims| self.properties(claims))
+        request::property_value::<P>(self)
     }
 
     /// Every property of the memory, each once.
     fn property_list(&self) -> Vec<PropertyId> {
-        property::list(|claims| self.properties(claims))
+        request::property_list(self)
     }
 
     /// Who may read and write the memory: the bits [`HOST_ACCESSIBLE`](MemoryCaps::HOST_ACCESSIBLE)
@@ -92,32 +92,32 @@ pub trait Introspect: SyncResource {
         caps
     }
 
-    /// Whether the memory has every property in the set `S`, as told at run time.
+    /// Whether the memory has every property in the set `S`, as the resource provides them at run
+    /// time.
     fn has_all<S: PropertySet>(&self) -> bool {
         let mut all = true;
         S::members(&mut Members::new(&mut |id| {
-            all = all && property::has(id, |claims| self.properties(claims));
+            all = all && request::has_property(self, id);
         }));
         all
     }
 
-    /// Whether the resource tells at run time of what its type claims: `true`, unless its author
-    /// forgot to. For tests of resources.
+    /// Whether the resource provides at run time what its type declares: `true`, unless its
+    /// [`provide`](SyncResource::provide) forgets a property. For tests of resources.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, Introspect, MemoryKind};
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// let resource = CudaMemoryResource::new();
-    /// assert!(resource.tells_of::<DeviceAccessible>() && resource.tells_of::<MemoryKind>());
+    /// assert!(resource.declares::<DeviceAccessible>() && resource.declares::<MemoryKind>());
     /// ```
-    fn tells_of<S: SatisfiedBy<Self>>(&self) -> bool {
+    fn declares<S: SatisfiedBy<Self>>(&self) -> bool {
         self.has_all::<S>()
     }
 
     /// The first resource of type `T` among this one, its upstream and so on down, and then those
-    /// that each of them has [beside its upstream](SyncResource::other_upstreams), the lowest
-    /// first.
+    /// that each of them has [beside its upstream](Self::other_upstreams), the lowest first.
     ///
     /// ```
     /// use rmm_adaptors::{FallbackMemoryResource, LimitingResourceAdaptor};
@@ -146,6 +146,35 @@ pub trait Introspect: SyncResource {
         Stack(Some(self.as_dyn()))
     }
 
+    /// The resource that this one takes its memory from, if it is over another.
+    #[doc(alias = "get_upstream_resource")]
+    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        request::upstream(self.as_dyn())
+    }
+
+    /// The resources that this one takes memory from beside its
+    /// [upstream](Self::upstream_resource): bins, or a second resource for when the first is out of
+    /// memory.
+    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
+    where
+        Self: 'static,
+    {
+        request::other_upstreams(self.as_dyn()).into_iter().map(|(_, other)| other).collect()
+    }
+
+    /// The resource's in-place growth interface, if it supports in-place growth.
+    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
+        request::extendable(self)
+    }
+
+    /// A value of type `T` that the resource [provides](crate::Request::value).
+    fn request_value<T: 'static>(&self) -> Option<T> {
+        request::value(self)
+    }
+
     /// What the stack is made of, with the sizes and counters that each resource tells; a tree
     /// where a resource is over several.
     fn describe(&self) -> Description
@@ -163,10 +192,10 @@ fn find_below<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Opt
     if let Some(found) = resource.as_any().downcast_ref() {
         return Some(found);
     }
-    if let Some(inner) = resource.pointee() {
+    if let Some(inner) = request::pointee(resource) {
         return find_below(inner);
     }
-    let upstream = resource.upstream_resource().and_then(find_below);
+    let upstream = request::upstream(resource).and_then(find_below);
     upstream.or_else(|| resource.other_upstreams().into_iter().find_map(find_below))
 }
 
@@ -179,10 +208,10 @@ impl<'a> Iterator for Stack<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut resource = self.0?;
-        while let Some(inner) = resource.pointee() {
+        while let Some(inner) = request::pointee(resource) {
             resource = inner;
         }
-        self.0 = resource.upstream_resource();
+        self.0 = request::upstream(resource);
         Some(resource)
     }
 }

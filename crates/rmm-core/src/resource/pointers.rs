@@ -5,8 +5,8 @@
 
 use std::alloc::Layout;
 
-use super::{ExtendableResource, Resource, SyncResource};
-use crate::{AnyResource, AnySyncResource, Claims, DevicePtr, Error, StreamRef};
+use super::{Request, Resource, SyncResource};
+use crate::{AnyResource, DevicePtr, Error, StreamRef};
 
 /// Implements both traits for pointers to a resource.
 macro_rules! forward {
@@ -26,52 +26,26 @@ macro_rules! forward {
                 (**self).name()
             }
 
-            fn properties(&self, claims: &mut Claims<'_>) {
-                (**self).properties(claims);
-            }
-
-            fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
-            where
-                Self: 'static,
-            {
-                (**self).upstream_resource()
-            }
-
-            fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
-            where
-                Self: 'static,
-            {
-                (**self).other_upstreams()
-            }
-
-            fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-            where
-                Self: 'static,
-            {
-                (**self).to_any_sync()
-            }
-
-            fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-                (**self).as_extendable()
-            }
-
-            fn pointee(&self) -> Option<&(dyn SyncResource + 'static)>
-            where
-                Self: 'static,
-            {
-                Some((**self).as_dyn())
+            fn provide<'a>(&'a self, request: &mut Request<'a>) {
+                request.pointee(&**self);
+                (**self).provide(request);
             }
         }
 
         // SAFETY: as above.
         unsafe impl<R: Resource + ?Sized> Resource for $pointer {
-            fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-                (**self).allocate(stream, layout)
+            fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+                (**self).do_allocate(stream, layout)
             }
 
-            unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+            unsafe fn do_deallocate(
+                &self,
+                stream: StreamRef<'_>,
+                pointer: DevicePtr,
+                layout: Layout,
+            ) {
                 // SAFETY: the caller's contract is the same.
-                unsafe { (**self).deallocate(stream, pointer, layout) }
+                unsafe { (**self).do_deallocate(stream, pointer, layout) }
             }
 
             fn to_any(&self) -> Option<AnyResource<()>>

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
 /// let stream = CudaStream::new()?;
-/// assert_eq!(stream.as_ref().id(), stream.clone().as_ref().id());
-/// assert_ne!(stream.as_ref().id(), CudaStream::new()?.as_ref().id());
+/// assert_eq!(stream.id(), stream.clone().id());
+/// assert_ne!(stream.id(), CudaStream::new()?.id());
 /// assert_eq!(StreamRef::legacy().id().to_string(), "legacy");
 /// # Ok::<(), rmm_core::Error>(())
 /// ```

@@ -1,6 +1,7 @@
 //! Streams as owned values.
 
 mod foreign;
+mod methods;
 mod retiring;
 
 use std::ffi::{c_int, c_uint};
@@ -181,7 +182,7 @@ impl CudaStream {
     }
 
     /// The stream, borrowed: what resources take. Counts nothing and calls nothing.
-    pub fn as_ref(&self) -> StreamRef<'_> {
+    pub fn as_stream_ref(&self) -> StreamRef<'_> {
         let id = match self.inner.kind {
             StreamKind::PerThread => StreamId::of_this_thread(),
             _ => self.inner.id,
@@ -191,12 +192,12 @@ impl CudaStream {
 
     /// The legacy default stream, borrowed.
     pub(super) fn legacy_ref() -> StreamRef<'static> {
-        LEGACY.as_ref()
+        LEGACY.as_stream_ref()
     }
 
     /// The calling thread's own default stream, borrowed.
     pub(super) fn per_thread_ref() -> StreamRef<'static> {
-        PER_THREAD.as_ref()
+        PER_THREAD.as_stream_ref()
     }
 
     /// The driver's own value.
@@ -210,25 +211,16 @@ impl CudaStream {
         self.inner.kind
     }
 
-    /// The context that the stream belongs to; `None` for the default streams, which belong to the
-    /// current one.
-    pub fn context(&self) -> Option<Context> {
+    /// The context that the stream was made in; `None` for the default streams, which belong to
+    /// whichever context is current when they are used.
+    pub fn own_context(&self) -> Option<Context> {
         self.inner.context
     }
 
-    /// Whether it is known never to order itself with the legacy default stream, so that nothing
-    /// but its own work and the events that it waits for can hold it up.
+    /// Whether the stream is known never to synchronize with the legacy default stream, so that
+    /// only its own work and the events that it waits for can delay it.
     pub fn is_non_blocking(&self) -> bool {
         self.inner.is_non_blocking
-    }
-
-    /// Waits on this thread until all work of the stream is done.
-    ///
-    /// # Errors
-    /// If the driver refuses, or that work has failed.
-    #[doc(alias = "cudaStreamSynchronize")]
-    pub fn synchronize(&self) -> Result<(), Error> {
-        self.as_ref().synchronize()
     }
 
     /// Whether calls on the stream with this handle are being recorded into a graph, or it is not
@@ -268,7 +260,7 @@ impl CudaStream {
 
 impl PartialEq for CudaStream {
     fn eq(&self, other: &Self) -> bool {
-        self.as_ref() == other.as_ref()
+        self.as_stream_ref() == other.as_stream_ref()
     }
 }
 

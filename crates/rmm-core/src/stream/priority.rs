@@ -18,7 +18,7 @@ use crate::driver::{check, driver_in_context};
 /// # let _entered = machine.enter();
 /// let range = stream_priority_range()?;
 /// let urgent = CudaStream::with_flags(StreamFlags::NON_BLOCKING, *range.start())?;
-/// assert_eq!(urgent.as_ref().priority()?, *range.start());
+/// assert_eq!(urgent.priority()?, *range.start());
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 ///

@@ -22,7 +22,7 @@ use crate::{Context, CudaEvent, Device, Error, TimedEvent};
 /// # let _entered = machine.enter();
 /// let stream = CudaStream::new()?;
 /// let borrowed = StreamRef::from(&stream);
-/// assert_eq!(borrowed, stream.as_ref());
+/// assert_eq!(borrowed, stream);
 /// assert!(!borrowed.is_default() && StreamRef::legacy().is_default());
 /// assert!(StreamRef::per_thread().is_per_thread_default());
 /// assert_eq!(borrowed.device()?.ordinal(), 0);
@@ -99,7 +99,7 @@ impl<'a> StreamRef<'a> {
     /// If the driver refuses.
     #[doc(alias = "cudaStreamGetDevice")]
     pub fn device(self) -> Result<Device, Error> {
-        let _entered = self.stream.context().map(Context::enter).transpose()?;
+        let _entered = self.own_context().map(Context::enter).transpose()?;
         Device::current()
     }
 
@@ -110,14 +110,14 @@ impl<'a> StreamRef<'a> {
     /// # Errors
     /// An error with [`is_context_lost`](Error::is_context_lost) if not.
     pub fn check_context(self) -> Result<(), Error> {
-        self.stream.context().map_or(Ok(()), Context::check)
+        self.own_context().map_or(Ok(()), Context::check)
     }
 
     /// The driver, for a call that names this stream: its context [still
     /// exists](Self::check_context), and some context is current.
     pub(crate) fn driver(self) -> Result<&'static Driver, Error> {
         let driver = loaded_driver()?;
-        if !self.stream.context().is_some_and(|context| context.is_current(driver)) {
+        if !self.own_context().is_some_and(|context| context.is_current(driver)) {
             self.check_context()?;
             driver_in_context()?;
         }
@@ -132,7 +132,7 @@ impl<'a> StreamRef<'a> {
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
     /// let stream = CudaStream::new()?;
-    /// assert_eq!(stream.as_ref().context()?, Context::current()?);
+    /// assert_eq!(stream.context()?, Context::current()?);
     /// assert_eq!(StreamRef::legacy().context()?, Context::current()?);
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
@@ -141,7 +141,19 @@ impl<'a> StreamRef<'a> {
     /// If the stream is a default one, and [`Context::current`] fails.
     #[doc(alias = "cuStreamGetCtx")]
     pub fn context(self) -> Result<Context, Error> {
-        self.stream.context().map_or_else(Context::current, Ok)
+        self.own_context().map_or_else(Context::current, Ok)
+    }
+
+    /// The context that the stream was made in; `None` for the default streams, which belong to
+    /// whichever context is current when they are used.
+    pub fn own_context(self) -> Option<Context> {
+        self.stream.own_context()
+    }
+
+    /// Whether the stream is known never to synchronize with the legacy default stream, so that
+    /// only its own work and the events that it waits for can delay it.
+    pub fn is_non_blocking(self) -> bool {
+        self.stream.is_non_blocking()
     }
 
     /// The stream as an owned value: a clone of the [`CudaStream`], which is counted.
@@ -190,7 +202,7 @@ impl<'a> StreamRef<'a> {
     #[doc(alias = "cudaEventRecord")]
     pub fn record_event(self) -> Result<CudaEvent, Error> {
         // An event marks streams of its own context only.
-        let _entered = self.stream.context().map(Context::enter).transpose()?;
+        let _entered = self.own_context().map(Context::enter).transpose()?;
         let event = CudaEvent::new()?;
         event.record(self)?;
         Ok(event)
@@ -202,7 +214,7 @@ impl<'a> StreamRef<'a> {
     /// If the driver refuses.
     #[doc(alias = "cuda::stream_ref::record_timed_event")]
     pub fn record_timed_event(self) -> Result<TimedEvent, Error> {
-        let _entered = self.stream.context().map(Context::enter).transpose()?;
+        let _entered = self.own_context().map(Context::enter).transpose()?;
         let event = TimedEvent::new()?;
         event.record(self)?;
         Ok(event)
@@ -215,7 +227,7 @@ impl<'a> StreamRef<'a> {
     #[doc(alias = "cudaStreamWaitEvent")]
     pub fn wait(self, event: &CudaEvent) -> Result<(), Error> {
         let driver = self.driver()?;
-        if self.stream.context() != Some(event.context()) {
+        if self.own_context() != Some(event.context()) {
             event.context().check()?;
         }
         // SAFETY: the stream exists while it is borrowed, and so does the event.
@@ -234,24 +246,31 @@ impl<'a> StreamRef<'a> {
     /// # let _entered = machine.enter();
     /// let (producer, consumer) = (CudaStream::new()?, CudaStream::new()?);
     /// // ... work on `producer` ...
-    /// consumer.as_ref().wait_for(producer.as_ref())?;
+    /// consumer.wait_for(&producer)?;
     /// // ... work on `consumer` that uses its results ...
     /// consumer.synchronize()?;
-    /// assert!(producer.as_ref().is_idle()?);
+    /// assert!(producer.is_idle()?);
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     ///
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cuda::stream_ref::wait")]
-    pub fn wait_for(self, earlier: StreamRef<'_>) -> Result<(), Error> {
+    pub fn wait_for<'s>(self, earlier: impl Into<StreamRef<'s>>) -> Result<(), Error> {
+        let earlier = earlier.into();
         if self == earlier { Ok(()) } else { self.wait(&earlier.record_event()?) }
     }
 }
 
 impl<'a> From<&'a CudaStream> for StreamRef<'a> {
     fn from(stream: &'a CudaStream) -> Self {
-        stream.as_ref()
+        stream.as_stream_ref()
+    }
+}
+
+impl<'a> From<&StreamRef<'a>> for StreamRef<'a> {
+    fn from(stream: &StreamRef<'a>) -> Self {
+        *stream
     }
 }
 
@@ -262,6 +281,18 @@ impl PartialEq for StreamRef<'_> {
 }
 
 impl Eq for StreamRef<'_> {}
+
+impl PartialEq<CudaStream> for StreamRef<'_> {
+    fn eq(&self, other: &CudaStream) -> bool {
+        *self == other.as_stream_ref()
+    }
+}
+
+impl PartialEq<StreamRef<'_>> for CudaStream {
+    fn eq(&self, other: &StreamRef<'_>) -> bool {
+        self.as_stream_ref() == *other
+    }
+}
 
 impl fmt::Debug for StreamRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,23 +23,23 @@ fn a_synchronized_resource_waits_for_the_stream_before_it_frees() -> Result<(), 
     let stream = CudaStream::new()?;
     let heap = SyncHeap::new(0);
     let ordered = AnyResource::<HostDeviceAccessible>::new(Synchronized::new(heap.clone()));
-    let pointer = ordered.allocate(stream.as_ref(), layout(64))?;
+    let pointer = ordered.allocate(&stream, layout(64))?;
     assert_eq!(heap.live(), 64);
 
     // Work is left on the stream, which the software device runs only when somebody waits.
     let target = CudaAsyncMemoryResource::new()?;
-    let memory = target.allocate(stream.as_ref(), layout(64))?;
+    let memory = target.allocate(&stream, layout(64))?;
     for _ in 0..8 {
         // SAFETY: the memory was allocated on this stream and has 64 bytes.
-        unsafe { copy::fill(memory, 0, 64, stream.as_ref()) }?;
+        unsafe { copy::fill(memory, 0, 64, &stream) }?;
     }
-    assert!(!stream.as_ref().is_idle()?);
+    assert!(!stream.is_idle()?);
     // SAFETY: allocated above with this layout, and not used.
-    unsafe { ordered.deallocate(stream.as_ref(), pointer, layout(64)) };
-    assert!(stream.as_ref().is_idle()?, "it did not wait");
+    unsafe { ordered.deallocate(&stream, pointer, layout(64)) };
+    assert!(stream.is_idle()?, "it did not wait");
     assert_eq!(heap.live(), 0);
     // SAFETY: as above.
-    unsafe { target.deallocate(stream.as_ref(), memory, layout(64)) };
+    unsafe { target.deallocate(&stream, memory, layout(64)) };
     Ok(())
 }
 
@@ -65,13 +65,13 @@ fn a_bound_resource_gives_memory_for_every_stream() -> Result<(), rmm_core::Erro
     let earlier = bound.allocate(layout(64))?;
     for _ in 0..8 {
         // SAFETY: the memory was allocated on this stream and has 64 bytes.
-        unsafe { copy::fill(earlier, 0, 64, stream.as_ref()) }?;
+        unsafe { copy::fill(earlier, 0, 64, &stream) }?;
     }
-    assert!(!stream.as_ref().is_idle()?);
+    assert!(!stream.is_idle()?);
     let pointer = bound.allocate_sync(layout(64))?;
-    assert!(stream.as_ref().is_idle()?, "it did not wait");
+    assert!(stream.is_idle()?, "it did not wait");
     // SAFETY: the memory has 64 bytes; the allocation has completed, so that any stream may use it.
-    unsafe { copy::fill(pointer, 0, 64, other.as_ref()) }?;
+    unsafe { copy::fill(pointer, 0, 64, &other) }?;
     other.synchronize()?;
     // SAFETY: allocated above with this layout, and the use of it has completed.
     unsafe { bound.deallocate_sync(pointer, layout(64)) };

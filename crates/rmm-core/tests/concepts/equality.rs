@@ -34,13 +34,13 @@ fn equality_holds_in_every_form_both_ways() {
     let cuda = CudaMemoryResource::new();
     let any: AnyResource = AnyResource::new(cuda);
     let any_sync: AnySyncResource = any.clone().into();
-    let (borrowed, borrowed_sync) = (DeviceAsyncResourceRef::new(&any), any_sync.as_ref());
+    let (borrowed, borrowed_sync) = (DeviceAsyncResourceRef::new(&any), any_sync.as_resource_ref());
     assert!(any.is_equal(&cuda) && any.is_equal(&any_sync) && any.is_equal(borrowed));
     assert!(any_sync.is_equal(&cuda) && any_sync.is_equal(&any) && any_sync.is_equal(borrowed));
     assert!(borrowed.is_equal(&cuda) && borrowed.is_equal(&any) && borrowed.is_equal(&any_sync));
     assert!(borrowed_sync.is_equal(&cuda) && borrowed_sync.is_equal(borrowed));
     assert_eq!(DeviceResourceRef::new(&cuda), borrowed_sync);
-    assert_eq!(borrowed, any.as_ref());
+    assert_eq!(borrowed, any.as_resource_ref());
 }
 
 #[test]
@@ -94,10 +94,10 @@ where
         ("reference", AnyResource::new(DeviceAsyncResourceRef::new(fixed))),
         ("reference to &R", AnyResource::new(DeviceAsyncResourceRef::new(leaked(fixed)))),
         ("any", AnyResource::new(any.clone())),
-        ("any, borrowed", AnyResource::new(any.as_ref())),
+        ("any, borrowed", AnyResource::new(any.as_resource_ref())),
         ("any, &", AnyResource::new(any)),
         ("Arc<any>", AnyResource::new(Arc::new(any.clone()))),
-        ("reference in a Box", AnyResource::new(Box::new(any.as_ref()))),
+        ("reference in a Box", AnyResource::new(Box::new(any.as_resource_ref()))),
     ]
 }
 
@@ -109,16 +109,16 @@ where
     let own: AnyResource = AnyResource::of(handle);
     for (form, any) in forms(handle) {
         assert_equal(&any, &own);
-        assert!(any.is_equal(handle) && any.as_ref().is_equal(handle), "{form}");
+        assert!(any.is_equal(handle) && any.as_resource_ref().is_equal(handle), "{form}");
         assert!(any.downcast_ref::<R>() == Some(handle), "{form}");
-        assert!(any.as_ref().downcast_ref::<R>() == Some(handle), "{form}");
+        assert!(any.as_resource_ref().downcast_ref::<R>() == Some(handle), "{form}");
         for (other_form, other) in forms(handle) {
             assert!(any == other, "{form} and {other_form}");
         }
         let sync: AnySyncResource = any.clone().into();
         assert!(sync.is_equal(&any) && any.is_equal(&sync), "{form}");
         assert!(sync.downcast_ref::<R>() == Some(handle), "{form}");
-        let again = AnySyncResource::<()>::new(leaked(sync.clone()).as_ref());
+        let again = AnySyncResource::<()>::new(leaked(sync.clone()).as_resource_ref());
         assert!(again.is_equal(handle), "{form}");
         assert!(again.downcast_ref::<R>() == Some(handle), "{form}");
     }
@@ -163,7 +163,7 @@ fn a_resource_that_is_no_handle_is_itself_behind_pointers() {
     }
     assert_eq!(borrowed, reference, "they point to one object");
     // What an `AnySyncResource` holds can be owned again, whatever it is.
-    assert_eq!(leaked(own.clone()).as_ref().try_to_owned().expect("it is owned"), own);
+    assert_eq!(leaked(own.clone()).as_resource_ref().try_to_owned().expect("it is owned"), own);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_reference_to_a_handle_can_be_owned() {
     let owned = DeviceResourceRef::new(&pool).try_to_owned().expect("it is a handle");
     assert!(owned.is_equal(&pool));
     let any: AnyResource = AnyResource::new(pool);
-    assert_eq!(any.as_ref().try_to_owned().expect("it is owned already"), any);
+    assert_eq!(any.as_resource_ref().try_to_owned().expect("it is owned already"), any);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_reference_to_no_handle_can_not_be_owned() {
     assert!(refused.is_invalid_argument());
     // Unless it is borrowed from an owned resource, which is shared then.
     let any = AnyResource::<HostAccessible>::new(silent.clone());
-    let owned = any.as_ref().try_to_owned().expect("it is shared");
+    let owned = any.as_resource_ref().try_to_owned().expect("it is shared");
     assert!(owned == any && owned.downcast_ref() == Some(&silent));
     assert!(AnyResource::<HostAccessible>::new(HostMemoryResource::new()) != any);
 }

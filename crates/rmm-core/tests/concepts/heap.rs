@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue, HostAccessible,
-    Property, PropertyWithValue, Resource, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue, HostAccessible, Property,
+    PropertyWithValue, Request, Resource, StreamRef, SyncResource,
 };
 
 /// Which NUMA node the memory is on: a property with a value that only this test knows.
@@ -75,8 +75,12 @@ unsafe impl SyncResource for SyncHeap {
         "sync-heap"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<HostAccessible>().has::<DeviceAccessible>().knows::<NumaNode>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request
+            .properties(self)
+            .has::<HostAccessible>()
+            .has::<DeviceAccessible>()
+            .has_value::<NumaNode>();
     }
 }
 
@@ -117,11 +121,11 @@ unsafe impl SyncResource for Silent {
 
 // SAFETY: the tests enqueue no work that uses its memory.
 unsafe impl Resource for Silent {
-    fn allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract, and no work uses the memory.
         unsafe { self.deallocate_sync(pointer, layout) }
     }

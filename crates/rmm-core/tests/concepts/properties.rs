@@ -43,7 +43,7 @@ fn widening_to_what_is_missing_gives_the_resource_back() {
     assert_eq!(device.downcast_ref(), Some(&CudaMemoryResource::new()));
     let device = AnySyncResource::<DeviceAccessible>::from(device);
     let device = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
-    let borrowed = device.as_ref();
+    let borrowed = device.as_resource_ref();
     assert_eq!(borrowed.try_widen::<HostOnNode>(), Err(borrowed));
 }
 
@@ -71,7 +71,7 @@ fn values_are_told_through_a_stack_of_erased_resources() {
         .expect("a sink takes everything");
     let stack = AnyResource::<HostDeviceAccessible>::new(Synchronized::new(logged));
     assert_eq!(stack.try_property::<NumaNode>(), Some(3));
-    assert_eq!(stack.as_ref().try_property::<NumaNode>(), Some(3));
+    assert_eq!(stack.as_resource_ref().try_property::<NumaNode>(), Some(3));
     assert_eq!(stack.try_property::<MemoryKind>(), None);
     let names: Vec<&str> = stack.property_list().iter().map(|property| property.name()).collect();
     assert_eq!(names, ["host-accessible", "device-accessible", "numa-node"]);
@@ -79,7 +79,7 @@ fn values_are_told_through_a_stack_of_erased_resources() {
     let layers: Vec<&str> = stack.stack().map(SyncResource::name).collect();
     assert_eq!(layers, ["synchronized", "logging", "sync-heap"]);
     assert_eq!(stack.find::<SyncHeap>(), Some(&heap));
-    assert_eq!(stack.as_ref().find::<SyncHeap>(), Some(&heap));
+    assert_eq!(stack.as_resource_ref().find::<SyncHeap>(), Some(&heap));
     assert!(stack.find::<CudaMemoryResource>().is_none());
 }
 
@@ -104,13 +104,13 @@ fn a_pool_is_found_below_an_erased_resource_below_a_logger() {
 #[test]
 fn resources_tell_at_run_time_what_their_types_claim() {
     let heap = SyncHeap::new(0);
-    assert!(heap.tells_of::<HostDeviceAccessible>() && heap.tells_of::<NumaNode>());
+    assert!(heap.declares::<HostDeviceAccessible>() && heap.declares::<NumaNode>());
     let cuda = CudaMemoryResource::new();
-    assert!(cuda.tells_of::<DeviceAccessible>() && cuda.tells_of::<MemoryKind>());
+    assert!(cuda.declares::<DeviceAccessible>() && cuda.declares::<MemoryKind>());
     assert!(!cuda.has_property::<HostAccessible>());
     // One that forgot to tell is found out by the check; erased, it is still what the type says.
     let silent = Silent(heap);
-    assert!(!silent.tells_of::<HostAccessible>());
+    assert!(!silent.declares::<HostAccessible>());
     assert!(AnyResource::<HostAccessible>::new(silent.clone()).has_property::<HostAccessible>());
     let borrowed = SyncResourceRef::<HostAccessible>::new(&silent);
     assert!(borrowed.has_property::<HostAccessible>());

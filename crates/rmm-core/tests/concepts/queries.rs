@@ -105,7 +105,7 @@ fn a_bound_resource_allocates_in_its_streams_order_and_waits_for_nothing() -> Re
     let stream = CudaStream::new()?;
     let bound = Arc::new(StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone()));
     let fill = |context: &StreamContext, memory| {
-        assert_eq!(context.stream(), stream.as_ref());
+        assert_eq!(context.stream(), stream.as_stream_ref());
         for _ in 0..8 {
             // SAFETY: the memory has 64 bytes and is the stream's.
             unsafe { copy::fill(memory, 0, 64, context.stream()) }?;
@@ -118,7 +118,7 @@ fn a_bound_resource_allocates_in_its_streams_order_and_waits_for_nothing() -> Re
         assert!(!context.stream().is_idle()?, "it waited");
         fill(context, memory)
     })?;
-    assert!(!stream.as_ref().is_idle()?, "it waited");
+    assert!(!stream.is_idle()?, "it waited");
     through(&bound, |AnyContext, _| Ok(()))?;
     stream.synchronize()?;
     machine.assert_no_violations();
@@ -149,6 +149,6 @@ fn find_looks_into_bins_and_second_resources() {
     let erased: AnyResource = AnyResource::new(binning);
     let bin = erased.find::<FixedSizeMemoryResource<Second>>().expect("the bin is below");
     assert_eq!(bin.block_size(), 4096);
-    assert!(erased.as_ref().find::<ManagedMemoryResource>().is_some());
+    assert!(erased.as_resource_ref().find::<ManagedMemoryResource>().is_some());
     assert!(erased.find::<CudaAsyncMemoryResource>().is_none());
 }

@@ -37,10 +37,10 @@ fn a_stream_tells_whether_it_is_captured() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (blocking, other) = (CudaStream::new().unwrap(), CudaStream::new().unwrap());
-    assert!(!blocking.as_ref().is_capturing().unwrap());
+    assert!(!blocking.is_capturing().unwrap());
     begin(&blocking);
-    assert!(blocking.as_ref().is_capturing().unwrap());
-    assert!(!other.as_ref().is_capturing().unwrap());
+    assert!(blocking.is_capturing().unwrap());
+    assert!(!other.is_capturing().unwrap());
     let legacy = StreamRef::legacy().is_capturing().unwrap_err();
     assert_eq!(legacy.code(), Some(CuResult::STREAM_CAPTURE_IMPLICIT));
     machine.assert_no_violations();

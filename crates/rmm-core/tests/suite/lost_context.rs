@@ -53,7 +53,7 @@ fn streams_and_events_of_a_context_that_is_gone_call_the_driver_no_more() {
     let machine = machine();
     let _entered = machine.enter();
     let (own, event) = (CudaStream::new().unwrap(), CudaEvent::new().unwrap());
-    event.record(own.as_ref()).unwrap();
+    event.record(&own).unwrap();
     reset();
     let _next_is_current = Device::new(0).and_then(Device::make_current).unwrap();
     // The next context's have the handles of the last one's.
@@ -63,17 +63,17 @@ fn streams_and_events_of_a_context_that_is_gone_call_the_driver_no_more() {
         assert!(error.is_context_lost(), "{error}");
     };
     lost(own.synchronize());
-    lost(own.as_ref().is_idle().map(drop));
-    lost(own.as_ref().is_capturing().map(drop));
-    lost(own.as_ref().wait(&new_event));
-    lost(new.as_ref().wait(&event));
-    lost(own.as_ref().record_event().map(drop));
+    lost(own.is_idle().map(drop));
+    lost(own.is_capturing().map(drop));
+    lost(own.wait(&new_event));
+    lost(new.wait(&event));
+    lost(own.record_event().map(drop));
     lost(event.synchronize());
     lost(event.is_complete().map(drop));
-    lost(event.record(new.as_ref()));
-    lost(new_event.record(own.as_ref()));
+    lost(event.record(&new));
+    lost(new_event.record(&own));
     drop((own, event));
-    new_event.record(new.as_ref()).unwrap();
+    new_event.record(&new).unwrap();
     new.synchronize().unwrap();
     assert!(new_event.is_complete().unwrap());
     machine.assert_no_violations();

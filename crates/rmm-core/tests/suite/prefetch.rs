@@ -29,7 +29,7 @@ fn managed_memory_is_prefetched_to_host_and_device() {
     let _entered = machine.enter();
     let (stream, memory) = (CudaStream::new().unwrap(), managed());
     for target in targets() {
-        prefetch(memory, BYTES, target, stream.as_ref()).unwrap();
+        prefetch(memory, BYTES, target, &stream).unwrap();
     }
     assert_eq!(calls_of(&machine, FUNCTION), 2);
     stream.synchronize().unwrap();
@@ -43,14 +43,14 @@ fn no_call_is_made_without_concurrent_managed_access_or_for_nothing() {
     let _entered = machine.enter();
     let (stream, memory) = (CudaStream::new().unwrap(), managed());
     for target in targets() {
-        prefetch(memory, BYTES, target, stream.as_ref()).unwrap();
+        prefetch(memory, BYTES, target, &stream).unwrap();
     }
     assert_eq!(calls_of(&machine, FUNCTION), 0);
 
     let able = Machine::new();
     let _entered = able.enter();
     let stream = CudaStream::new().unwrap();
-    prefetch(DevicePtr::NULL, 0, PrefetchTarget::Host, stream.as_ref()).unwrap();
+    prefetch(DevicePtr::NULL, 0, PrefetchTarget::Host, &stream).unwrap();
     assert_eq!(calls_of(&able, FUNCTION), 0);
 }
 
@@ -59,7 +59,7 @@ fn memory_that_is_not_managed_stays_where_it_is() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let stream = CudaStream::new().unwrap();
-    prefetch(DevicePtr(4096), BYTES, PrefetchTarget::Host, stream.as_ref()).unwrap();
+    prefetch(DevicePtr(4096), BYTES, PrefetchTarget::Host, &stream).unwrap();
     assert_eq!(
         calls_of(&machine, FUNCTION),
         1,
@@ -73,7 +73,7 @@ fn other_errors_are_told() {
     let _entered = machine.enter();
     let (stream, memory) = (CudaStream::new().unwrap(), managed());
     machine.fail(Fault::nth(FUNCTION, 1, CuResult::ILLEGAL_ADDRESS));
-    let error = prefetch(memory, BYTES, PrefetchTarget::Host, stream.as_ref()).unwrap_err();
+    let error = prefetch(memory, BYTES, PrefetchTarget::Host, &stream).unwrap_err();
     assert_eq!((error.code(), error.origin()), (Some(CuResult::ILLEGAL_ADDRESS), FUNCTION));
 }
 
@@ -82,6 +82,6 @@ fn an_old_driver_does_not_support_it() {
     let machine = Machine::builder().driver_version(12010).build();
     let _entered = machine.enter();
     let (stream, memory) = (CudaStream::new().unwrap(), managed());
-    let error = prefetch(memory, BYTES, PrefetchTarget::Host, stream.as_ref()).unwrap_err();
+    let error = prefetch(memory, BYTES, PrefetchTarget::Host, &stream).unwrap_err();
     assert!(error.is_unsupported(), "{error}");
 }

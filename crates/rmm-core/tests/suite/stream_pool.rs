@@ -10,7 +10,7 @@ use rmm_sys::CuResult;
 use crate::world::calls_of;
 
 fn ids(pool: &CudaStreamPool, count: usize) -> Vec<StreamId> {
-    (0..count).map(|_| pool.get().as_ref().id()).collect()
+    (0..count).map(|_| pool.get().id()).collect()
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn streams_come_in_turn_and_by_number() {
     assert_eq!(first.iter().collect::<HashSet<_>>().len(), 3);
     assert_eq!(ids(&pool, 3), first);
     for index in [0, 1, 2, 3, 7, usize::MAX] {
-        assert_eq!(pool.get_at(index).as_ref().id(), first[index % 3]);
+        assert_eq!(pool.get_at(index).id(), first[index % 3]);
     }
     assert_eq!(ids(&pool, 1), first[..1], "to ask by number takes no turn");
     assert!(pool.get().is_non_blocking());

@@ -26,7 +26,7 @@ fn priorities_outside_the_range_are_brought_into_it() {
         [(0, 0), (*range.start(), *range.start()), (i32::MIN, *range.start()), (i32::MAX, 0)]
     {
         let stream = CudaStream::with_flags(StreamFlags::empty(), asked).unwrap();
-        assert_eq!(stream.as_ref().priority().unwrap(), expected, "{asked}");
+        assert_eq!(stream.priority().unwrap(), expected, "{asked}");
     }
 }
 
@@ -45,9 +45,9 @@ fn a_streams_id_is_a_key() {
     let _entered = machine.enter();
     let (first, second) = (CudaStream::new().unwrap(), CudaStream::new().unwrap());
     let mut map: HashMap<StreamId, &str> = HashMap::new();
-    map.insert(first.as_ref().id(), "first");
-    map.insert(second.as_ref().id(), "second");
-    assert_eq!(map.insert(first.clone().as_ref().id(), "again"), Some("first"));
+    map.insert(first.id(), "first");
+    map.insert(second.id(), "second");
+    assert_eq!(map.insert(first.clone().id(), "again"), Some("first"));
     assert_eq!(map.get(&StreamRef::legacy().id()), None);
     assert_eq!(map.len(), 2);
 }
@@ -105,9 +105,7 @@ fn a_stream_that_is_handed_over_is_destroyed_once_by_who_has_it() -> Result<(), 
 fn default_streams_are_told_by_what_they_mean() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
-    let told = |stream: &CudaStream| {
-        (stream.as_ref().is_default(), stream.as_ref().is_per_thread_default())
-    };
+    let told = |stream: &CudaStream| (stream.is_default(), stream.is_per_thread_default());
     for (handle, meaning) in [
         (CuStream::NULL, (true, false)),
         (CuStream::LEGACY, (true, false)),
@@ -128,8 +126,8 @@ fn a_stream_knows_its_device_whichever_is_current() -> Result<(), Error> {
     let (first, second) = (Device::new(0)?, Device::new(1)?);
     let stream = CudaStream::new()?;
     let _current = second.make_current()?;
-    assert_eq!(stream.as_ref().device()?, first);
-    assert_eq!(CudaStream::new()?.as_ref().device()?, second);
+    assert_eq!(stream.device()?, first);
+    assert_eq!(CudaStream::new()?.device()?, second);
     assert_eq!(StreamRef::legacy().device()?, second);
     assert_eq!(Device::current()?, second, "asking changed the current device");
     Ok(())
@@ -141,25 +139,24 @@ fn waiting_for_a_stream_puts_later_work_after_its() -> Result<(), Error> {
     let _entered = machine.enter();
     let (earlier, later) = (CudaStream::new()?, CudaStream::new()?);
     let (pool, layout) = (CudaAsyncMemoryResource::new()?, Layout::new::<[u64; 8]>());
-    let (first, second) =
-        (pool.allocate(earlier.as_ref(), layout)?, pool.allocate(later.as_ref(), layout)?);
+    let (first, second) = (pool.allocate(&earlier, layout)?, pool.allocate(&later, layout)?);
     for waits in [false, true] {
         for _ in 0..8 {
             // SAFETY: the memory is the stream's and has 64 bytes.
-            unsafe { copy::fill(first, 1, 64, earlier.as_ref()) }?;
+            unsafe { copy::fill(first, 1, 64, &earlier) }?;
         }
         if waits {
-            later.as_ref().wait_for(earlier.as_ref())?;
+            later.wait_for(&earlier)?;
         }
         // SAFETY: as above.
-        unsafe { copy::fill(second, 2, 64, later.as_ref()) }?;
+        unsafe { copy::fill(second, 2, 64, &later) }?;
         later.synchronize()?;
-        assert_eq!(earlier.as_ref().is_idle()?, waits);
+        assert_eq!(earlier.is_idle()?, waits);
     }
     // SAFETY: allocated above with this layout on this stream.
-    unsafe { pool.deallocate(earlier.as_ref(), first, layout) };
+    unsafe { pool.deallocate(&earlier, first, layout) };
     // SAFETY: as above.
-    unsafe { pool.deallocate(later.as_ref(), second, layout) };
+    unsafe { pool.deallocate(&later, second, layout) };
     Ok(())
 }
 
@@ -168,7 +165,7 @@ fn waiting_for_oneself_costs_no_event() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
     let stream = CudaStream::new()?;
-    stream.as_ref().wait_for(stream.clone().as_ref())?;
+    stream.wait_for(&stream.clone())?;
     assert_eq!(calls_of(&machine, "cuEventCreate"), 0);
     Ok(())
 }
@@ -180,9 +177,9 @@ fn streams_of_two_devices_wait_for_each_other() -> Result<(), Error> {
     let first = CudaStream::new()?;
     let _current = Device::new(1)?.make_current()?;
     let second = CudaStream::new()?;
-    second.as_ref().wait_for(first.as_ref())?;
-    first.as_ref().wait_for(second.as_ref())?;
-    let (start, end) = (first.as_ref().record_timed_event()?, first.as_ref().record_timed_event()?);
+    second.wait_for(&first)?;
+    first.wait_for(&second)?;
+    let (start, end) = (first.record_timed_event()?, first.record_timed_event()?);
     end.synchronize()?;
     assert!(end.elapsed_since(&start).is_ok());
     Ok(())
@@ -209,6 +206,6 @@ fn a_stream_shows_its_handle() {
     let machine = rmm_sim::Machine::new();
     let _entered = machine.enter();
     let stream = CudaStream::new().expect("a stream");
-    let shown = format!("{:?}", stream.as_ref());
+    let shown = format!("{:?}", stream.as_stream_ref());
     assert!(shown.contains(&format!("{:?}", stream.as_raw())), "{shown}");
 }

@@ -21,7 +21,7 @@ fn time_passes_between_marks_around_work() {
     let stream = stream();
     let marks = [(); 3].map(|()| TimedEvent::new().unwrap());
     for mark in &marks {
-        mark.record(stream.as_ref()).unwrap();
+        mark.record(&stream).unwrap();
         work(&machine, &stream);
     }
     marks[2].synchronize().unwrap();
@@ -37,10 +37,10 @@ fn marks_that_are_not_passed_or_not_made_have_no_time() {
     let _entered = machine.enter();
     let stream = stream();
     let (start, end) = (TimedEvent::new().unwrap(), TimedEvent::new().unwrap());
-    start.record(stream.as_ref()).unwrap();
+    start.record(&stream).unwrap();
     assert!(end.elapsed_since(&start).unwrap_err().is_driver(), "never recorded");
     work(&machine, &stream);
-    end.record(stream.as_ref()).unwrap();
+    end.record(&stream).unwrap();
     assert_eq!(end.elapsed_since(&start).unwrap_err().code(), Some(CuResult::NOT_READY));
     end.synchronize().unwrap();
     assert!(end.elapsed_since(&start).is_ok());
@@ -53,8 +53,8 @@ fn it_orders_streams_as_every_event_does() {
     let (first, second) = (stream(), stream());
     let mark = TimedEvent::new().unwrap();
     work(&machine, &first);
-    mark.record(first.as_ref()).unwrap();
-    second.as_ref().wait(mark.as_event()).unwrap();
+    mark.record(&first).unwrap();
+    second.wait(mark.as_event()).unwrap();
     assert!(!mark.as_event().is_complete().unwrap());
     second.synchronize().unwrap();
     assert!(mark.as_event().is_complete().unwrap(), "what waits for it comes after it");
@@ -66,7 +66,7 @@ fn an_old_driver_does_not_support_it() {
     let _entered = machine.enter();
     let stream = stream();
     let mark = TimedEvent::new().unwrap();
-    mark.record(stream.as_ref()).unwrap();
+    mark.record(&stream).unwrap();
     mark.synchronize().unwrap();
     assert!(mark.elapsed_since(&mark).unwrap_err().is_unsupported());
 }

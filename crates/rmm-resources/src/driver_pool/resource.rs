@@ -3,7 +3,7 @@
 /// Implements the resource traits and equality for a type with a field `pool: Arc<DriverPool>` and
 /// a constant `NAME`.
 macro_rules! pool_resource {
-    ($resource:ty, |$claims:ident| $told:expr) => {
+    ($resource:ty, |$memory:ident| $provided:expr) => {
         impl $resource {
             /// The driver's pool: what it holds, and how it is set up.
             pub fn pool(&self) -> &$crate::DriverPool {
@@ -46,26 +46,20 @@ macro_rules! pool_resource {
                 unsafe { self.pool.deallocate_sync(pointer, layout) }
             }
 
-            fn to_any_sync(&self) -> Option<rmm_core::AnySyncResource<()>>
-            where
-                Self: 'static,
-            {
-                Some(rmm_core::AnySyncResource::of(self))
-            }
-
             fn name(&self) -> &'static str {
                 Self::NAME
             }
 
-            fn properties(&self, claims: &mut rmm_core::Claims<'_>) {
-                let $claims = claims.of(self);
-                $told;
+            fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
+                request.handle(self);
+                let $memory = request.properties(self);
+                $provided;
             }
         }
 
         // SAFETY: the driver keeps the contract of stream order for its own pools.
         unsafe impl rmm_core::Resource for $resource {
-            fn allocate(
+            fn do_allocate(
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 layout: std::alloc::Layout,
@@ -73,7 +67,7 @@ macro_rules! pool_resource {
                 self.pool.allocate(Self::NAME, stream, layout)
             }
 
-            unsafe fn deallocate(
+            unsafe fn do_deallocate(
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 pointer: rmm_core::DevicePtr,

@@ -128,7 +128,8 @@ impl ImportedPool {
     /// # Safety
     /// The address came from [`import_pointer`](Self::import_pointer) of this pool and is not
     /// released already; every use of it is ordered before this place on the stream.
-    pub unsafe fn release(&self, stream: StreamRef<'_>, pointer: DevicePtr) {
+    pub unsafe fn release<'s>(&self, stream: impl Into<StreamRef<'s>>, pointer: DevicePtr) {
+        let stream = stream.into();
         if let Some(driver) = driver_for_freeing() {
             // SAFETY: the caller's contract.
             let _stays_open = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };

@@ -29,10 +29,10 @@ fn no_resource_spoils_a_capture_elsewhere() {
     for_each(|name, _, resource| {
         let (one, other) = (stream(), stream());
         captured(&one, || {
-            let block = resource.allocate(other.as_ref(), layout(MIB, 256));
+            let block = resource.do_allocate(other.as_stream_ref(), layout(MIB, 256));
             let block = block.unwrap_or_else(|error| panic!("{name}: {error}"));
             // SAFETY: allocated above with this layout on this stream.
-            unsafe { resource.deallocate(other.as_ref(), block, layout(MIB, 256)) };
+            unsafe { resource.do_deallocate(other.as_stream_ref(), block, layout(MIB, 256)) };
             let block = resource.allocate_sync(layout(MIB, 256));
             let block = block.unwrap_or_else(|error| panic!("{name}: {error}"));
             // SAFETY: allocated above with this layout, and not used.
@@ -81,15 +81,15 @@ fn what_is_freed_on_a_captured_stream_stays_the_graph_s() {
         let machine = lazy().build();
         let _entered = machine.enter();
         let stream = stream();
-        let block = resource.allocate(stream.as_ref(), layout(MIB, 256)).expect("memory");
+        let block = resource.do_allocate(stream.as_stream_ref(), layout(MIB, 256)).expect("memory");
         captured(&stream, || {
             // SAFETY: the block has so many bytes, and is the stream's.
-            unsafe { copy::fill(block, 7, MIB, stream.as_ref()) }.expect("it is captured");
+            unsafe { copy::fill(block, 7, MIB, &stream) }.expect("it is captured");
             // SAFETY: allocated above with this layout; its only stream is this one.
-            unsafe { resource.deallocate(stream.as_ref(), block, layout(MIB, 256)) };
+            unsafe { resource.do_deallocate(stream.as_stream_ref(), block, layout(MIB, 256)) };
         });
         // SAFETY: the block has so many bytes, and is the stream's, as in a launch of the graph.
-        unsafe { copy::fill(block, 7, MIB, stream.as_ref()) }.expect("the memory is there");
+        unsafe { copy::fill(block, 7, MIB, &stream) }.expect("the memory is there");
         stream.synchronize().expect("the memory is there");
         machine.assert_no_violations();
     }

@@ -53,11 +53,11 @@ fn a_view_allocates_from_the_pool_that_it_is_over() {
     let view = CudaAsyncViewMemoryResource::of_default_pool(Device::new(1).unwrap()).unwrap();
     let stream = stream();
     let asked = layout(MIB, 256);
-    let pointer = view.allocate(stream.as_ref(), asked).unwrap();
+    let pointer = view.allocate(&stream, asked).unwrap();
     assert_eq!(view.pool().used_bytes().unwrap(), 1 << 20);
     assert_eq!(machine.memory_in_use(0), 0);
     // SAFETY: allocated above with this layout; its only stream is this one.
-    unsafe { view.deallocate(stream.as_ref(), pointer, asked) };
+    unsafe { view.deallocate(&stream, pointer, asked) };
     assert_eq!(view.pool().used_bytes().unwrap(), 0);
 }
 
@@ -95,9 +95,9 @@ fn every_device_may_use_a_pinned_pool() {
         }
         let _current = device.make_current().unwrap();
         let (stream, asked) = (stream(), layout(1000, 256));
-        let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+        let pointer = resource.allocate(&stream, asked).unwrap();
         // SAFETY: allocated above with this layout; its only stream is this one.
-        unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+        unsafe { resource.deallocate(&stream, pointer, asked) };
     }
 }
 
@@ -176,10 +176,10 @@ fn the_drivers_pinned_pool_is_one_and_every_devices() {
         assert_eq!(resource.pool().access(device).unwrap(), CuMemAccessFlags::READ_WRITE);
     }
     let (stream, asked) = (stream(), layout(MIB, 256));
-    let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+    let pointer = resource.allocate(&stream, asked).unwrap();
     drop(resource);
     let again = CudaAsyncPinnedMemoryResource::of_default_pool().unwrap();
     assert_eq!(again.pool().used_bytes().unwrap(), 1 << 20, "it outlives who looks at it");
     // SAFETY: allocated above with this layout from the same pool; its only stream is this one.
-    unsafe { again.deallocate(stream.as_ref(), pointer, asked) };
+    unsafe { again.deallocate(&stream, pointer, asked) };
 }

@@ -16,10 +16,10 @@ fn counters_follow_what_is_allocated() {
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let pool = resource.pool();
     let (stream, asked) = (stream(), layout(MIB, 256));
-    let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+    let pointer = resource.allocate(&stream, asked).unwrap();
     assert_eq!(pool.used_bytes().unwrap(), 1 << 20);
     // SAFETY: allocated above with this layout; its only stream is this one.
-    unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+    unsafe { resource.deallocate(&stream, pointer, asked) };
     assert_eq!((pool.used_bytes().unwrap(), pool.peak_used_bytes().unwrap()), (0, 1 << 20));
     stream.synchronize().unwrap();
     assert!(pool.reserved_bytes().unwrap() >= 1 << 20, "nothing is given back by itself");
@@ -110,7 +110,7 @@ fn an_imported_pool_leads_to_the_exporters_memory() {
     let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
     let resource = CudaAsyncMemoryResource::builder().export_handle_types(types).build().unwrap();
     let (home, away) = (stream(), stream());
-    let pointer = resource.allocate(home.as_ref(), layout(MIB, 256)).unwrap();
+    let pointer = resource.allocate(&home, layout(MIB, 256)).unwrap();
     home.synchronize().unwrap();
     machine.write(pointer, &[3; 16]).unwrap();
 
@@ -124,10 +124,10 @@ fn an_imported_pool_leads_to_the_exporters_memory() {
     machine.read(theirs, &mut found).unwrap();
     assert_eq!(found, [3; 16]);
     // SAFETY: imported above, and no work uses it.
-    unsafe { imported.release(away.as_ref(), theirs) };
+    unsafe { imported.release(away.as_stream_ref(), theirs) };
     away.synchronize().unwrap();
     // SAFETY: allocated above with this layout; whoever imported it has let go of it.
-    unsafe { resource.deallocate(home.as_ref(), pointer, layout(MIB, 256)) };
+    unsafe { resource.deallocate(&home, pointer, layout(MIB, 256)) };
     drop((imported, resource));
     machine.assert_no_violations();
 }
@@ -187,7 +187,7 @@ fn nothing_is_freed_in_the_order_of_a_stream_whose_context_was_reset() {
     let _entered = machine.enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let (old, asked) = (stream(), layout(MIB, 256));
-    let pointer = resource.allocate(old.as_ref(), asked).unwrap();
+    let pointer = resource.allocate(&old, asked).unwrap();
     let device = Device::current().unwrap();
     // SAFETY: what follows is what the library promises to bear.
     let code = unsafe { current_driver().unwrap().cuDevicePrimaryCtxReset_v2(device.as_raw()) };
@@ -196,7 +196,7 @@ fn nothing_is_freed_in_the_order_of_a_stream_whose_context_was_reset() {
     // Its handle may be that of the old one.
     let _new = stream();
     // SAFETY: allocated above with this layout on this stream; all work has ended with the context.
-    unsafe { resource.deallocate(old.as_ref(), pointer, asked) };
+    unsafe { resource.deallocate(&old, pointer, asked) };
     let frees = machine.call_counts().into_iter().filter(|&(name, _)| name == "cuMemFreeAsync");
     assert_eq!(frees.map(|(_, count)| count).sum::<u64>(), 0, "it stays allocated");
     machine.assert_no_violations();

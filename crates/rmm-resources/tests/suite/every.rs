@@ -88,10 +88,10 @@ fn no_bytes_lie_at_the_null_address_and_reach_nobody() {
         for alignment in [1, 256, 1 << 16] {
             let nothing = layout(0, alignment);
             assert_eq!(resource.allocate_sync(nothing).unwrap(), DevicePtr::NULL, "{name}");
-            let pointer = resource.allocate(stream.as_ref(), nothing).unwrap();
+            let pointer = resource.do_allocate(stream.as_stream_ref(), nothing).unwrap();
             assert_eq!(pointer, DevicePtr::NULL, "{name}");
             // SAFETY: allocated above with this layout.
-            unsafe { resource.deallocate(stream.as_ref(), pointer, nothing) };
+            unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, nothing) };
             // SAFETY: as above.
             unsafe { resource.deallocate_sync(pointer, nothing) };
         }
@@ -105,7 +105,7 @@ fn alignments_are_honoured_or_refused() {
         let stream = stream();
         for shift in 0..=16 {
             let asked = layout(1000, 1 << shift);
-            match resource.allocate(stream.as_ref(), asked) {
+            match resource.do_allocate(stream.as_stream_ref(), asked) {
                 Ok(pointer) => {
                     assert!(
                         shift <= 8 || OWN_ALLOCATOR.contains(&name),
@@ -113,7 +113,7 @@ fn alignments_are_honoured_or_refused() {
                     );
                     assert!(pointer.0 % (1 << shift) == 0 && pointer != DevicePtr::NULL, "{name}");
                     // SAFETY: allocated just now with this layout, and not used.
-                    unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+                    unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, asked) };
                 }
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}: {error}");
@@ -147,11 +147,11 @@ fn memory_freed_in_stream_order_is_written_to_by_the_work_before() {
             return;
         }
         let stream = stream();
-        let pointer = resource.allocate(stream.as_ref(), layout(4096, 256)).unwrap();
+        let pointer = resource.do_allocate(stream.as_stream_ref(), layout(4096, 256)).unwrap();
         let has_run = write_later(machine, &stream, pointer, 7);
         assert!(!has_run.load(Ordering::Relaxed), "{name}: the stream is lazy");
         // SAFETY: allocated above with this layout; its only stream is this one.
-        unsafe { resource.deallocate(stream.as_ref(), pointer, layout(4096, 256)) };
+        unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, layout(4096, 256)) };
         // Memory of a driver's pool stays mapped; other memory is gone when the call returns.
         assert!(has_run.load(Ordering::Relaxed) || name.starts_with("cuda-async"), "{name}");
     });
@@ -166,16 +166,16 @@ fn memory_of_a_stream_that_can_not_be_waited_for_is_not_handed_out_again() {
         let _entered = machine.enter();
         let (resource, stream) = (make().unwrap(), stream());
         let asked = layout(LARGE, 256);
-        let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+        let pointer = resource.allocate(&stream, asked).unwrap();
         let failure = CuResult::STREAM_CAPTURE_UNSUPPORTED;
         machine.fail(Fault::nth("cuStreamSynchronize", 1, failure));
         let holds = |leak: &Leak| leak.bytes == LARGE || leak.kind == LeakKind::Mapping;
         let is_live = || live() > 0 || machine.leaks().iter().any(holds);
         // SAFETY: allocated above with this layout, and not used.
-        unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+        unsafe { resource.deallocate(&stream, pointer, asked) };
         assert!(is_live(), "{name}");
         // SAFETY: as above; it was not freed, as was seen.
-        unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+        unsafe { resource.deallocate(&stream, pointer, asked) };
         assert!(!is_live(), "{name}");
     }
 }
@@ -187,7 +187,7 @@ fn memory_that_the_host_may_use_is_the_host_s() {
             return;
         }
         let stream = stream();
-        let pointer = resource.allocate(stream.as_ref(), layout(4096, 256)).unwrap();
+        let pointer = resource.do_allocate(stream.as_stream_ref(), layout(4096, 256)).unwrap();
         stream.synchronize().unwrap();
         poke(pointer, 3);
         assert_eq!(peek(pointer), 3, "{name}");
@@ -207,10 +207,10 @@ fn nothing_is_called_nor_crashes_when_the_driver_is_gone() {
         let _entered = machine.enter();
         let resource = make().unwrap();
         let stream = stream();
-        let pointer = resource.allocate(stream.as_ref(), layout(4096, 256)).unwrap();
+        let pointer = resource.allocate(&stream, layout(4096, 256)).unwrap();
         machine.kill();
         // SAFETY: allocated above with this layout, and not used.
-        unsafe { resource.deallocate(stream.as_ref(), pointer, layout(4096, 256)) };
+        unsafe { resource.deallocate(&stream, pointer, layout(4096, 256)) };
         drop(resource);
         if !DEVICE_ONLY.contains(&name) && !name.starts_with("cuda-async") && name != "pinned" {
             // Not freed, since nobody can say that the work is done.

@@ -30,12 +30,12 @@ fn freeing_in_stream_order_waits_for_the_stream() {
     let _entered = machine.enter();
     let (resource, stream) = (HostMemoryResource::new(), stream());
     let asked = layout(64, 64);
-    let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+    let pointer = resource.allocate(&stream, asked).unwrap();
     let has_run = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let flag = std::sync::Arc::clone(&has_run);
     let kernel = Kernel::new("work", move |_| flag.store(true, Ordering::Relaxed));
     machine.launch(stream.as_raw(), kernel).unwrap();
     // SAFETY: allocated above with this layout; its only stream is this one.
-    unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+    unsafe { resource.deallocate(&stream, pointer, asked) };
     assert!(has_run.load(Ordering::Relaxed));
 }

@@ -36,7 +36,10 @@ fn an_alignment_that_can_not_be_promised_is_refused_before_the_driver_is_asked()
         let stream = stream();
         let before = machine.calls();
         for asked in [layout(1, 512), layout(MIB, 1 << 20)] {
-            let errors = [resource.allocate_sync(asked), resource.allocate(stream.as_ref(), asked)];
+            let errors = [
+                resource.allocate_sync(asked),
+                resource.do_allocate(stream.as_stream_ref(), asked),
+            ];
             for error in errors.map(Result::unwrap_err) {
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}: {error}");
                 assert_eq!(error.alignment(), Some(asked.align()), "{name}");
@@ -53,7 +56,7 @@ fn a_block_of_no_bytes_is_freed_at_whatever_address() {
         let (stream, before) = (stream(), machine.calls());
         for pointer in [DevicePtr::NULL, DevicePtr(u64::MAX)] {
             // SAFETY: no bytes are freed.
-            unsafe { resource.deallocate(stream.as_ref(), pointer, layout(0, 1)) };
+            unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, layout(0, 1)) };
             // SAFETY: as above.
             unsafe { resource.deallocate_sync(pointer, layout(0, 1)) };
         }
@@ -81,20 +84,20 @@ fn memory_allocated_synchronously_is_every_streams_at_once() {
         }
         let (asked, legacy, other) = (layout(4096, 256), StreamRef::legacy(), stream());
         // A driver's pool hands the block out again, in the default stream's order.
-        let freed = resource.allocate(legacy, asked).unwrap();
+        let freed = resource.do_allocate(legacy, asked).unwrap();
         write_on(machine, legacy, freed, 1);
         // SAFETY: allocated above with this layout; its only stream is this one.
-        unsafe { resource.deallocate(legacy, freed, asked) };
+        unsafe { resource.do_deallocate(legacy, freed, asked) };
 
         let pointer = resource.allocate_sync(asked).unwrap();
         assert!(pointer == freed || !name.starts_with("cuda-async"), "{name} hands it out again");
-        write_on(machine, other.as_ref(), pointer, 2);
+        write_on(machine, other.as_stream_ref(), pointer, 2);
         other.synchronize().unwrap();
         machine.run_all();
         let mut byte = [0u8];
         let target = byte.as_mut_ptr().cast();
         // SAFETY: the block is alive, and the target lives until the stream is waited for.
-        unsafe { copy::device_to_host(target, pointer, 1, other.as_ref()) }.unwrap();
+        unsafe { copy::device_to_host(target, pointer, 1, &other) }.unwrap();
         other.synchronize().unwrap();
         assert_eq!(byte, [2], "{name}: what was before came after");
         // SAFETY: allocated above with this layout, and all uses have completed.
@@ -129,10 +132,10 @@ fn memory_that_is_anyones_once_freed_is_freed_after_the_streams_work() {
             return;
         }
         let stream = stream();
-        let pointer = resource.allocate(stream.as_ref(), layout(4096, 256)).unwrap();
-        let has_run = work_on(machine, stream.as_ref());
+        let pointer = resource.do_allocate(stream.as_stream_ref(), layout(4096, 256)).unwrap();
+        let has_run = work_on(machine, stream.as_stream_ref());
         // SAFETY: allocated above with this layout; its only stream is this one.
-        unsafe { resource.deallocate(stream.as_ref(), pointer, layout(4096, 256)) };
+        unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, layout(4096, 256)) };
         assert!(has_run.load(Ordering::Relaxed), "{name}");
     });
 }
@@ -235,9 +238,9 @@ fn the_host_touches_the_very_bytes_that_devices_do() {
         [&ManagedMemoryResource::new(), &PinnedHostMemoryResource::new()];
     for resource in resources {
         let (stream, asked) = (stream(), layout(4096, 256));
-        let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+        let pointer = resource.do_allocate(stream.as_stream_ref(), asked).unwrap();
         // SAFETY: the memory is used on its own stream only, and within its bounds.
-        unsafe { copy::fill(pointer, 9, 4096, stream.as_ref()) }.unwrap();
+        unsafe { copy::fill(pointer, 9, 4096, &stream) }.unwrap();
         stream.synchronize().unwrap();
         // SAFETY: the block is alive, was filled, and no work uses it.
         let seen = unsafe { std::slice::from_raw_parts(on_host(pointer), 4096) };
@@ -259,9 +262,9 @@ fn memory_freed_on_another_devices_stream_is_freed_after_its_work() {
         let _current = Device::new(1).unwrap().make_current().unwrap();
         stream()
     };
-    let has_run = work_on(&machine, other.as_ref());
+    let has_run = work_on(&machine, other.as_stream_ref());
     // SAFETY: allocated above with this layout; its only stream is this one.
-    unsafe { resource.deallocate(other.as_ref(), pointer, asked) };
+    unsafe { resource.deallocate(&other, pointer, asked) };
     assert!(has_run.load(Ordering::Relaxed));
     drop(other);
     assert_eq!(machine.leaks().len(), 0);

@@ -14,18 +14,17 @@ fn devices_fill_and_copy_ordinary_memory() {
     let _entered = machine.enter();
     let (resource, stream) = (SystemMemoryResource::new().unwrap(), stream());
     let asked = layout(4 * MIB, 1 << 12);
-    let pointer = resource.allocate(stream.as_ref(), asked).unwrap();
+    let pointer = resource.allocate(&stream, asked).unwrap();
     assert_eq!((pointer.0 % (1 << 12), live()), (0, 4 * MIB));
     // SAFETY: the memory is used on this stream only, and within its bounds.
-    unsafe { copy::fill(pointer, 7, 4 * MIB, stream.as_ref()) }.unwrap();
+    unsafe { copy::fill(pointer, 7, 4 * MIB, &stream) }.unwrap();
     let mut back = [0u8; 16];
     // SAFETY: as above, and the target lives until the stream is waited for.
-    unsafe { copy::device_to_host(back.as_mut_ptr().cast(), pointer, 16, stream.as_ref()) }
-        .unwrap();
+    unsafe { copy::device_to_host(back.as_mut_ptr().cast(), pointer, 16, &stream) }.unwrap();
     stream.synchronize().unwrap();
     assert_eq!((back, peek(pointer)), ([7; 16], 7));
     // SAFETY: allocated above with this layout; its only stream is this one.
-    unsafe { resource.deallocate(stream.as_ref(), pointer, asked) };
+    unsafe { resource.deallocate(&stream, pointer, asked) };
     assert_eq!(live(), 0);
 }
 

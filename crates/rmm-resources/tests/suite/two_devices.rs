@@ -34,10 +34,10 @@ fn device_of(pointer: DevicePtr) -> i32 {
 
 /// Allocates and frees a block, and tells the device that it was on.
 fn device_of_block(resource: &dyn Resource, stream: StreamRef<'_>) -> i32 {
-    let block = resource.allocate(stream, layout(MIB, 256)).expect("memory");
+    let block = resource.do_allocate(stream, layout(MIB, 256)).expect("memory");
     let device = device_of(block);
     // SAFETY: allocated above with this layout on this stream.
-    unsafe { resource.deallocate(stream, block, layout(MIB, 256)) };
+    unsafe { resource.do_deallocate(stream, block, layout(MIB, 256)) };
     device
 }
 
@@ -47,10 +47,10 @@ fn memory_is_of_the_device_of_its_stream() {
     let _entered = machine.enter();
     let (first, second) = (stream(), stream_of_second());
     let cuda = CudaMemoryResource::new();
-    assert_eq!(device_of_block(&cuda, second.as_ref()), 1, "while device 0 is current");
+    assert_eq!(device_of_block(&cuda, second.as_stream_ref()), 1, "while device 0 is current");
     assert_eq!(Device::current().expect("a device").ordinal(), 0, "it is current still");
     let _current = Device::new(1).expect("a device").make_current().expect("it is made current");
-    assert_eq!(device_of_block(&cuda, first.as_ref()), 0, "while device 1 is current");
+    assert_eq!(device_of_block(&cuda, first.as_stream_ref()), 0, "while device 1 is current");
     assert_eq!(device_of_block(&cuda, StreamRef::legacy()), 1, "the current device's stream");
 }
 
@@ -64,18 +64,18 @@ fn a_resource_of_another_device_refuses_a_stream() {
     let view = view.expect("a pool");
     let mapped = VirtualMemoryResource::new().expect("a resource");
     for resource in [&pool as &dyn Resource, &view, &mapped] {
-        let refused = resource.allocate(second.as_ref(), layout(MIB, 256));
+        let refused = resource.do_allocate(second.as_stream_ref(), layout(MIB, 256));
         let refused = refused.expect_err("the memory is of the other device");
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         assert!(refused.to_string().contains("the stream is of device 1"), "{refused}");
-        assert_eq!(device_of_block(resource, first.as_ref()), 0);
+        assert_eq!(device_of_block(resource, first.as_stream_ref()), 0);
     }
     // To be given access is enough.
     let devices = [Device::new(1).expect("a device")];
     pool.pool().grant_access(&devices).expect("they are peers");
-    assert_eq!(device_of_block(&pool, second.as_ref()), 0);
+    assert_eq!(device_of_block(&pool, second.as_stream_ref()), 0);
     let shared = VirtualMemoryResource::builder().accessible_from(devices[0]).build();
-    assert_eq!(device_of_block(&shared.expect("a resource"), second.as_ref()), 0);
+    assert_eq!(device_of_block(&shared.expect("a resource"), second.as_stream_ref()), 0);
 }
 
 #[test]
@@ -87,6 +87,6 @@ fn memory_of_every_device_is_served_on_every_stream() {
     let pinned = CudaAsyncPinnedMemoryResource::new().expect("a pool");
     let (plain, locked) = (ManagedMemoryResource::new(), PinnedHostMemoryResource::new());
     for resource in [&managed as &dyn Resource, &pinned, &plain, &locked] {
-        device_of_block(resource, second.as_ref());
+        device_of_block(resource, second.as_stream_ref());
     }
 }

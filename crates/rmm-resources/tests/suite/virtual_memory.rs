@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, CudaStream, Device, DevicePtr, ErrorKind, ExtendableResource, Resource,
-    SyncResource,
+    AnyResource, CudaStream, Device, DevicePtr, ErrorKind, ExtendableResource, Introspect,
+    Resource, SyncResource,
 };
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Fault, Kernel, Machine};
@@ -156,7 +156,7 @@ fn clones_and_erased_handles_are_the_same_resource() {
     free(&resource, start, pages(1));
     let stream = CudaStream::new().unwrap();
     // SAFETY: allocated above with this layout, and not used.
-    unsafe { resource.deallocate(stream.as_ref(), after(start, 1), pages(1)) };
+    unsafe { resource.deallocate(&stream, after(start, 1), pages(1)) };
     assert_eq!(calls(&machine, "cuMemUnmap"), 2);
     drop((resource, stream));
     assert_clean(&machine);

@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "erased-keeps-the-pointer",
         file: ANY,
-        original: "        let behind = if resource.pointee().is_some() { resource.to_any() } else { None };",
+        original: "        let behind = if pointee(resource.as_dyn()).is_some() { resource.to_any() } else { None };",
         replacement: "        let behind: Option<AnyResource<()>> = None;",
         breaks: "a resource that is erased behind a pointer is another one",
     },
@@ -37,7 +37,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "base-memory-of-the-current-device",
         file: CAPABILITY,
-        original: "    let context = stream.and_then(|stream| stream.as_stream().context());",
+        original: "    let context = stream.and_then(StreamRef::own_context);",
         replacement: "    let context = stream.and(None::<Context>);",
         breaks: "a stream of another device gets memory of the current one",
     },

@@ -378,7 +378,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "container-default-streams-are-one",
         file: PLACE,
-        original: "self.id == id && (self.stream.context().is_some() || self.context == context)",
+        original: "self.id == id && (self.stream.own_context().is_some() || self.context == context)",
         replacement: "self.id == id",
         breaks: "the default streams of two devices count as one, and do not wait for each other",
     },
@@ -449,7 +449,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "container-default-stream-of-this-thread",
         file: PLACE,
         original: "self.reachable().unwrap_or(StreamRef::legacy()).record_event()",
-        replacement: "self.stream.as_ref().record_event()",
+        replacement: "self.stream.record_event()",
         breaks: "who waits for another thread's default stream waits for its own",
     },
     Mutant {

@@ -25,7 +25,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "home-elsewhere-tells-of-a-dead-context",
         file: BLOCK,
-        original: "if self.stream().context() == Some(self.order.context()) {",
+        original: "if self.stream().own_context() == Some(self.order.context()) {",
         replacement: "if !self.needs_context() {",
         breaks: "memory of the next context is freed by an old container at home on another device",
     },

@@ -45,7 +45,7 @@ fn elsewhere<T: Send>(run: impl FnOnce() -> T + Send) -> T {
 fn ids(count: usize) -> Vec<StreamId> {
     let machine = Machine::new();
     let _entered = machine.enter();
-    let stream = |_| CudaStream::new().expect("the machine makes streams").as_ref().id();
+    let stream = |_| CudaStream::new().expect("the machine makes streams").id();
     (0..count).map(stream).collect()
 }
 

@@ -80,7 +80,7 @@ fn a_pool_with_a_limit_falls_back_to_managed_memory_in_stream_order() {
     let resource = FallbackMemoryResource::new(limited, ManagedMemoryResource::new());
     let stream = CudaStream::new().unwrap();
     let blocks: Vec<DevicePtr> =
-        (0..4).map(|_| resource.allocate(stream.as_ref(), layout(512 << 10)).unwrap()).collect();
+        (0..4).map(|_| resource.allocate(&stream, layout(512 << 10)).unwrap()).collect();
     assert_eq!((resource.fallback_bytes(), resource.fallbacks()), (1 << 20, 2));
     for block in blocks {
         free(&resource, &stream, block, 512 << 10);

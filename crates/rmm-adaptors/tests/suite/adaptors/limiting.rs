@@ -124,7 +124,7 @@ fn a_pool_that_can_not_grow_names_the_limit_that_its_upstream_refused_it_for() {
     let stream = rmm_core::CudaStream::new().unwrap();
     for error in [
         pool.allocate_sync(layout(2 << 20)).unwrap_err(),
-        rmm_core::Resource::allocate(&pool, stream.as_ref(), layout(2 << 20)).unwrap_err(),
+        rmm_core::Resource::allocate(&pool, &stream, layout(2 << 20)).unwrap_err(),
     ] {
         assert_eq!((error.origin(), error.requested()), ("pool", Some(2 << 20)));
         let source = std::error::Error::source(&error).expect("what the upstream said");

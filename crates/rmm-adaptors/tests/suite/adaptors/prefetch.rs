@@ -27,11 +27,11 @@ fn every_block_is_moved_in_the_order_of_its_stream() {
     let _entered = machine.enter();
     let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
     let stream = CudaStream::new().unwrap();
-    let block = resource.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let block = resource.allocate(&stream, layout(1000)).unwrap();
     assert_eq!(calls(&machine), [1, 0]);
     free(&resource, &stream, block, 1000);
     let [_, waits] = calls(&machine);
-    let nothing = resource.allocate(stream.as_ref(), layout(0)).unwrap();
+    let nothing = resource.allocate(&stream, layout(0)).unwrap();
     free(&resource, &stream, nothing, 0);
     assert_eq!(calls(&machine), [1, waits]);
     let block = resource.allocate_sync(layout(1000)).unwrap();
@@ -47,7 +47,7 @@ fn memory_that_says_that_it_never_moves_costs_no_call() {
     let stream = CudaStream::new().unwrap();
     let prefetches = |resource: AnyResource| {
         let before = calls(&machine);
-        let block = resource.allocate(stream.as_ref(), layout(1000)).unwrap();
+        let block = resource.allocate(&stream, layout(1000)).unwrap();
         let [prefetches, _] = calls(&machine);
         free(&resource, &stream, block, 1000);
         prefetches - before[0]
@@ -79,9 +79,9 @@ fn a_block_is_moved_on_its_own_stream_and_no_other() {
     let _entered = machine.enter();
     let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap();
-    let block = resource.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let block = resource.allocate(&stream, layout(1000)).unwrap();
     assert!(StreamRef::legacy().is_idle().unwrap());
-    assert!(!stream.as_ref().is_idle().unwrap(), "it has the block moved");
+    assert!(!stream.is_idle().unwrap(), "it has the block moved");
     free(&resource, &stream, block, 1000);
 }
 
@@ -94,11 +94,11 @@ fn a_block_that_can_not_be_moved_goes_back() {
     let resource = PrefetchResourceAdaptor::new(pool.clone());
     let stream = CudaStream::new().unwrap();
     machine.fail(Fault::from_nth(PREFETCH, 1, CuResult::UNKNOWN));
-    let error = resource.allocate(stream.as_ref(), layout(1000)).unwrap_err();
+    let error = resource.allocate(&stream, layout(1000)).unwrap_err();
     assert_eq!(error.code(), Some(CuResult::UNKNOWN));
     resource.allocate_sync(layout(1000)).unwrap_err();
     assert_eq!(pool.statistics().live_bytes, 0);
     machine.clear_faults();
-    let block = resource.allocate(stream.as_ref(), layout(1000)).unwrap();
+    let block = resource.allocate(&stream, layout(1000)).unwrap();
     free(&resource, &stream, block, 1000);
 }

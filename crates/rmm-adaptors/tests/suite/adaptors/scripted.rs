@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rmm_core::{
-    Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef, SyncResource,
 };
 
 /// Handles share one state.
@@ -91,18 +91,18 @@ unsafe impl SyncResource for Scripted {
         "scripted"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties(self).has::<DeviceAccessible>();
     }
 }
 
 // SAFETY: as above.
 unsafe impl Resource for Scripted {
-    fn allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
-    unsafe fn deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; nobody uses the memory.
         unsafe { self.deallocate_sync(pointer, layout) };
     }

@@ -8,8 +8,8 @@ use rmm_adaptors::{
     ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_core::{
-    AnyResource, DeviceAccessible, Error, Fact, HasMemoryKind, HasProperty, HostAccessible,
-    HostDeviceAccessible, Introspect, MemoryKind, Resource, SyncResource,
+    AnyResource, DeviceAccessible, Error, HasMemoryKind, HasProperty, HostAccessible,
+    HostDeviceAccessible, Introspect, MemoryKind, Metric, Resource, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
 use rmm_sim::Machine;
@@ -27,7 +27,7 @@ where
     assert!(resource != other, "{}", resource.name());
     assert_eq!(R::KIND, MemoryKind::Pinned);
     assert_eq!(resource.try_property::<MemoryKind>(), Some(MemoryKind::Pinned));
-    assert!(resource.tells_of::<HostDeviceAccessible>());
+    assert!(resource.declares::<HostDeviceAccessible>());
     assert!(resource.find::<PinnedHostMemoryResource>().is_some());
 
     let erased: AnyResource<HostDeviceAccessible> = AnyResource::of(&resource);
@@ -62,10 +62,10 @@ fn a_resource_over_two_has_what_both_have() {
     let mixed =
         FallbackMemoryResource::new(CudaMemoryResource::new(), ManagedMemoryResource::new());
     assert!(mixed.has_property::<DeviceAccessible>() && !mixed.has_property::<HostAccessible>());
-    assert!(mixed.tells_of::<DeviceAccessible>());
+    assert!(mixed.declares::<DeviceAccessible>());
     let host =
         FallbackMemoryResource::new(PinnedHostMemoryResource::new(), ManagedMemoryResource::new());
-    assert!(host.tells_of::<HostDeviceAccessible>());
+    assert!(host.declares::<HostDeviceAccessible>());
     assert!(mixed == mixed.clone());
     for of_two_kinds in [&mixed as &dyn SyncResource, &host] {
         assert_eq!(of_two_kinds.try_property::<MemoryKind>(), None);
@@ -100,7 +100,7 @@ fn functions_give_memory_of_the_device() {
     let resource = unsafe {
         CallbackMemoryResource::new(|_, _| Err(Error::out_of_memory("test")), |_, _, _| {})
     };
-    assert!(resource.tells_of::<DeviceAccessible>() && resource == resource.clone());
+    assert!(resource.declares::<DeviceAccessible>() && resource == resource.clone());
     assert!(!resource.has_property::<HostAccessible>());
     assert_eq!(resource.try_property::<MemoryKind>(), None);
 }
@@ -116,7 +116,7 @@ fn functions_give_memory_of_what_kind_and_with_what_properties_is_said() {
     };
     // SAFETY: as above.
     let managed = unsafe { plain.clone().with_kind(MemoryKind::Managed) };
-    assert!(plain.tells_of::<HostDeviceAccessible>() && plain == managed);
+    assert!(plain.declares::<HostDeviceAccessible>() && plain == managed);
     assert_eq!(plain.try_property::<MemoryKind>(), None);
     let erased = AnyResource::<HostDeviceAccessible>::new(managed);
     assert_eq!(erased.try_property::<MemoryKind>(), Some(MemoryKind::Managed));
@@ -150,7 +150,7 @@ tracking: live 1000 B, live blocks 1, unknown frees 0, wrong frees 0
       └─ pool: live 1.0 KiB, peak live 1.0 KiB, reserved 1.0 MiB, maximum 4.0 MiB
          └─ cuda"
     );
-    assert_eq!(description.fact("live"), Some(&Fact::Bytes(1000)));
+    assert_eq!(description.metric("live"), Some(&Metric::Bytes(1000)));
     assert_eq!(description.below().next().map(rmm_core::Description::name), Some("fallback"));
     assert!(format!("{top:?}").contains("StatisticsResourceAdaptor"), "{top:?}");
     super::scripted::free_sync(&top, block, layout(1000));

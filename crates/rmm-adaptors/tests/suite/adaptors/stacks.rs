@@ -207,12 +207,21 @@ macro_rules! pass_on {
 
         // SAFETY: as above.
         unsafe impl Resource for $type {
-            fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+            fn do_allocate(
+                &self,
+                stream: StreamRef<'_>,
+                layout: Layout,
+            ) -> Result<DevicePtr, Error> {
                 let $this = self;
                 $target.allocate(stream, layout)
             }
 
-            unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+            unsafe fn do_deallocate(
+                &self,
+                stream: StreamRef<'_>,
+                pointer: DevicePtr,
+                layout: Layout,
+            ) {
                 let $this = self;
                 // SAFETY: the caller's contract is the same.
                 unsafe { $target.deallocate(stream, pointer, layout) };

@@ -12,7 +12,7 @@ fn counts<R: Allocator>(resource: &R, sizes: &[usize]) -> Vec<usize> {
     let (stream, mut blocks): (_, Vec<(DevicePtr, usize)>) = (stream(), Vec::new());
     let count = |&bytes: &usize| {
         let before = blocks.len();
-        while let Ok(block) = resource.allocate(stream.as_ref(), layout(bytes)) {
+        while let Ok(block) = resource.allocate(&stream, layout(bytes)) {
             blocks.push((block, bytes));
         }
         blocks.len() - before

@@ -25,7 +25,7 @@ pub(super) fn count_pending_frees<R: Allocator>(make: Make<R>) {
             let sizes = [8, 64, MOST_GRANULES].map(|granules| granules * GRANULE);
             for bytes in sizes {
                 for stream in &streams {
-                    let block = resource.allocate(stream.as_ref(), layout(bytes)).expect("room");
+                    let block = resource.allocate(stream, layout(bytes)).expect("room");
                     (0..3).for_each(|tag| write(&machine, stream, block, tag));
                     free(&resource, stream, block, bytes);
                 }

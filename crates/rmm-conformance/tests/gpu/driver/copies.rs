@@ -109,7 +109,8 @@ fn copies_that_name_no_direction_take_memory_of_a_pool_at_the_host() {
         let own = stream()?;
         let (there, mut back) = ([1u8, 2, 3, 4, 5, 6, 7, 8], [0u8; BYTES]);
         let (pooled, block) = (Held::new(&at_host, &own)?, Held::new(&DEVICE, &own)?);
-        let (order, from, to) = (own.as_ref(), there.as_ptr().cast(), back.as_mut_ptr().cast());
+        let (order, from, to) =
+            (own.as_stream_ref(), there.as_ptr().cast(), back.as_mut_ptr().cast());
         // SAFETY: all are so long, and live until the synchronization below.
         unsafe { copy::host_to_device(pooled.pointer, from, BYTES, order) }?;
         // SAFETY: as above.

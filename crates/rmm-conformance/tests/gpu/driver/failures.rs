@@ -19,7 +19,7 @@ pub(super) fn lose(environment: &Environment) -> Outcome {
     let kernels = Kernels::load(environment.handle())?;
     let stream = CudaStream::new()?;
     // SAFETY: this process probes what becomes of the context, and nothing else.
-    unsafe { kernels.fail(stream.as_ref()) }?;
+    unsafe { kernels.fail(stream.as_stream_ref()) }?;
     // SAFETY: the stream exists.
     let code = unsafe { driver().cuStreamSynchronize(stream.as_raw()) };
     // Their ends would call the driver in vain.

@@ -221,8 +221,8 @@ fn freeing_device_memory_waits_for_the_device() {
         let kernels = Kernels::load(environment.handle())?;
         let (memory, other, own) = (Memory::words()?, Memory::words()?, stream()?);
         // SAFETY: the memory holds a word, and freeing it waits for the device.
-        unsafe { kernels.fill(own.as_ref(), memory.pointer, 1, 7, 100_000_000) }?;
-        let event = own.as_ref().record_event()?;
+        unsafe { kernels.fill(own.as_stream_ref(), memory.pointer, 1, 7, 100_000_000) }?;
+        let event = own.record_event()?;
         drop(other);
         let is_complete = event.is_complete()?;
         own.synchronize()?;

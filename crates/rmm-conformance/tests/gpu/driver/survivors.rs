@@ -52,7 +52,7 @@ impl<R: DeviceResource + Clone + 'static> Made<R> {
             drop(DeviceBuffer::uninit(4096, stream, &resource)?);
             drop(DeviceBuffer::uninit(MIB, stream, &resource)?);
         }
-        let event = other.as_ref().record_event()?;
+        let event = other.record_event()?;
         Ok(Self { resource, vector, buffer, pinned, event, stream, other })
     }
 
@@ -64,7 +64,7 @@ impl<R: DeviceResource + Clone + 'static> Made<R> {
         lost("growth", self.buffer.resize(4 * MIB))?;
         lost("wait for a stream", self.stream.synchronize())?;
         lost("question to an event", self.event.is_complete())?;
-        lost("wait for a stream by another", self.other.as_ref().wait(&self.event))?;
+        lost("wait for a stream by another", self.other.wait(&self.event))?;
         lost("copy to the host", self.pinned.as_slice().map(<[u32]>::len))
     }
 }

@@ -98,7 +98,7 @@ fn blocks(resource: &AnyResource) -> Result<Vec<DeviceBuffer>, Error> {
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
     let mut blocks = Vec::new();
     for bytes in [1000, 3 << 20] {
-        for stream in [stream.as_ref(), StreamRef::per_thread()] {
+        for stream in [stream.as_stream_ref(), StreamRef::per_thread()] {
             blocks.push(busy(resource, stream, bytes)?);
             drop(busy(resource, stream, bytes)?);
         }

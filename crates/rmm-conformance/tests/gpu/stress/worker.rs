@@ -266,12 +266,12 @@ impl<'a, R: Resource> Worker<'a, R> {
     fn stall_some(&mut self, stream: &CudaStream) -> Outcome {
         match self.stall() {
             0 => Ok(()),
-            cycles => self.round.kernels.stall(stream.as_ref(), cycles),
+            cycles => self.round.kernels.stall(stream.as_stream_ref(), cycles),
         }
     }
 
     fn stall_any(&mut self) -> Outcome {
         let stream = self.lanes.pick(&mut self.random)?;
-        self.round.kernels.stall(stream.as_ref(), u64::from(self.random.below(LONG)))
+        self.round.kernels.stall(stream.as_stream_ref(), u64::from(self.random.below(LONG)))
     }
 }
