@@ -132,7 +132,7 @@ pub struct PoolMemoryResource<U: SyncResource> {
 }
 
 struct Inner<U: SyncResource> {
-    shared: Arc<PoolCore>,
+    core: Arc<PoolCore>,
     upstream: U,
 }
 
@@ -142,8 +142,8 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         PoolMemoryResourceBuilder::new(upstream)
     }
 
-    fn open(shared: Arc<PoolCore>, upstream: U) -> Self {
-        Self { inner: Arc::new(Inner { shared, upstream }) }
+    fn open(core: Arc<PoolCore>, upstream: U) -> Self {
+        Self { inner: Arc::new(Inner { core, upstream }) }
     }
 
     /// The resource that the pool takes its memory from.
@@ -155,26 +155,26 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// Bytes taken from upstream now.
     #[doc(alias = "pool_size")]
     pub fn reserved_bytes(&self) -> u64 {
-        self.inner.shared.lock().heap.reserved()
+        self.inner.core.lock().heap.reserved()
     }
 
     /// What the pool has done so far.
     pub fn statistics(&self) -> PoolStatistics {
-        self.inner.shared.statistics()
+        self.inner.core.statistics()
     }
 
     /// Returns idle upstream blocks, until no more than `keep` bytes are reserved or none is idle.
     /// Returns the bytes. Never waits for the device, except as upstream does, and with the
     /// [deterministic](PoolPreset::Deterministic) preset, unless a stream may be under capture.
     pub fn trim(&self, keep: u64) -> u64 {
-        self.inner.shared.trim(&self.inner.upstream, keep)
+        self.inner.core.trim(&self.inner.upstream, keep)
     }
 
     /// Returns to upstream what the [policy](ReleasePolicy) does not keep, as far as it is known to
     /// be idle. Frees do this now and then; call it in a program that frees nothing for a while.
     /// Returns the bytes. Never waits for the device, except as upstream does.
     pub fn release_unused(&self) -> u64 {
-        self.inner.shared.release_all(&self.inner.upstream)
+        self.inner.core.release_all(&self.inner.upstream)
     }
 
     /// Makes memory that was freed on streams under capture available to any stream. Without this
@@ -184,7 +184,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// Every launch of a graph that was captured while this pool served its stream has completed,
     /// and this thread knows it; none of them is launched again.
     pub unsafe fn release_graph_memory(&self) {
-        self.inner.shared.release_graph_memory();
+        self.inner.core.release_graph_memory();
     }
 
     /// Bytes freed on each stream that may still be in use, so that other streams cannot reuse them
@@ -211,16 +211,16 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// # }
     /// ```
     pub fn held_by_streams(&self) -> Vec<HeldByStream> {
-        let mut state = self.inner.shared.lock();
-        self.inner.shared.flush_caches(&mut state);
+        let mut state = self.inner.core.lock();
+        self.inner.core.flush_caches(&mut state);
         state.held_by_streams()
     }
 
     /// All blocks of the pool, by segment and address: a map of its memory. O(blocks) in time and
     /// host memory.
     pub fn blocks(&self) -> Vec<PoolBlock> {
-        let mut state = self.inner.shared.lock();
-        self.inner.shared.flush_caches(&mut state);
+        let mut state = self.inner.core.lock();
+        self.inner.core.flush_caches(&mut state);
         let block = |block: heap::Block| PoolBlock {
             segment: block.segment.index(),
             segment_base: state.base(block.segment),
@@ -234,7 +234,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     /// The most bytes that the pool may reserve, if a limit was set.
     pub fn maximum_size(&self) -> Option<u64> {
-        Some(self.inner.shared.growth.hard_limit).filter(|&limit| limit != u64::MAX)
+        Some(self.inner.core.growth.hard_limit).filter(|&limit| limit != u64::MAX)
     }
 }
 
@@ -267,7 +267,7 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for PoolMemoryResource<U> {
 
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
-        self.shared.close(&self.upstream);
+        self.core.close(&self.upstream);
     }
 }
 
@@ -279,18 +279,18 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        self.inner.shared.allocate(&self.inner.upstream, None, layout)
+        self.inner.core.allocate(&self.inner.upstream, None, layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
-            self.inner.shared.deallocate(None, pointer, layout);
-            self.inner.shared.release_if_due(&self.inner.upstream);
+            self.inner.core.deallocate(None, pointer, layout);
+            self.inner.core.release_if_due(&self.inner.upstream);
         }
     }
 
     fn name(&self) -> &'static str {
-        self.inner.shared.name
+        self.inner.core.name
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
@@ -310,13 +310,13 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        self.inner.shared.allocate(&self.inner.upstream, Some(stream), layout)
+        self.inner.core.allocate(&self.inner.upstream, Some(stream), layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
-            self.inner.shared.deallocate(Some(stream), pointer, layout);
-            self.inner.shared.release_if_due(&self.inner.upstream);
+            self.inner.core.deallocate(Some(stream), pointer, layout);
+            self.inner.core.release_if_due(&self.inner.upstream);
         }
     }
 

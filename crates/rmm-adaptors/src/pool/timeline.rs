@@ -69,8 +69,9 @@ struct RecordedEvent {
 struct Slot {
     stream: Option<StreamId>,
     /// # Invariant
-    /// A stream that exists for as long as `policy` is [`RecordPolicy::OnDemand`] or [`RecordPolicy::EveryFreeFenced`]:
-    /// its retirement, which comes before its end, changes that.
+    /// The stream exists while `policy` is [`RecordPolicy::OnDemand`] or
+    /// [`RecordPolicy::EveryFreeFenced`]: it retires, which changes the policy, before it is
+    /// destroyed.
     handle: CuStream,
     /// Whether everything the stream is ordered after is complete when it is found idle.
     idle_tells: bool,
@@ -80,7 +81,7 @@ struct Slot {
     /// Whether the slot belongs to no stream.
     ///
     /// # Invariant
-    /// `is_spare => ` its list is empty, no batch belongs to it, and it is in `spare_slots` once.
+    /// `is_spare =>` its list is empty, no batch belongs to it, and it is in `spare_slots` once.
     is_spare: bool,
     /// The point that blocks freed now get. Always above that of every event.
     open: Point,
@@ -481,7 +482,8 @@ impl Timeline {
         point: Point,
         wait: impl FnOnce(&CudaEvent) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Some(index) = self.slots[q.index()].events.iter().position(|event| event.covers >= point)
+        let Some(index) =
+            self.slots[q.index()].events.iter().position(|event| event.covers >= point)
         else {
             return Err(Error::unsupported(
                 "pool",
