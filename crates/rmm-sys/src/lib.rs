@@ -28,7 +28,7 @@ mod types;
 #[doc(hidden)]
 pub mod watch;
 
-pub use annotations::{Annotations, Handing};
+pub use annotations::{AllocationEvent, Annotations};
 pub use constants::*;
 pub use handles::*;
 pub use load::{LIBRARY_NAMES, LIBRARY_VARIABLE, LoadError};

@@ -58,7 +58,7 @@ impl State {
             let why = "a stream that is being captured gets memory only that is reserved and that nothing uses, and there is no \
                        such block of this size; reserve more before the capture begins";
             let error = Error::unsupported("pool", why).with_layout(layout);
-            error.with_exhaustion(self.exhaustion(None)).with_stream(stream.id())
+            error.with_usage(self.usage(None)).with_stream(stream.id())
         })
     }
 
@@ -79,7 +79,7 @@ impl Shared {
     pub(super) fn release_graph_memory(&self) {
         let kept = std::mem::take(&mut self.lock().kept);
         for &Kept { pointer, layout, .. } in &kept {
-            self.annotator.taken_back(pointer, layout, None);
+            self.annotator.freed(pointer, layout, None);
         }
         let mut state = self.lock();
         for Kept { node, .. } in kept {

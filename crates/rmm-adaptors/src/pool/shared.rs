@@ -156,7 +156,7 @@ impl Shared {
             taken = self.caches.take(stream.id(), class);
             if let Take::Done(address) = taken {
                 let pointer = DevicePtr(address);
-                self.annotator.handed_out(pointer, layout, Some(stream));
+                self.annotator.allocated(pointer, layout, Some(stream));
                 return Ok(pointer);
             }
         }
@@ -206,7 +206,7 @@ impl Shared {
             && let Some(pointer) = self.take_batch(&mut state, stream, list, class)
         {
             drop(state);
-            self.annotator.handed_out(pointer, layout, Some(stream));
+            self.annotator.allocated(pointer, layout, Some(stream));
             return Ok(pointer);
         }
         let mut for_graph = is_captured(stream)?;
@@ -234,7 +234,7 @@ impl Shared {
         let pointer = state.hand_out(node, layout.align().max(CUDA_ALLOCATION_ALIGNMENT) as u64);
         drop(state);
         // What a graph gets, any stream may use: it may be launched on any.
-        self.annotator.handed_out(pointer, layout, stream.filter(|_| !for_graph));
+        self.annotator.allocated(pointer, layout, stream.filter(|_| !for_graph));
         Ok(pointer)
     }
 
@@ -249,7 +249,7 @@ impl Shared {
         if !self.is_calm() && self.keeps(stream, pointer, layout) {
             return;
         }
-        self.annotator.taken_back(pointer, layout, stream);
+        self.annotator.freed(pointer, layout, stream);
         let mut class = self.class(layout);
         if let (Some(its), Some(stream)) = (class, stream) {
             if self.checks_frees && !self.may_be_freed(its, pointer) {
@@ -275,7 +275,7 @@ impl Shared {
             if is_there || error.code() != Some(CuResult::CONTEXT_IS_DESTROYED) {
                 // All work of a context that is lost is over. Another error says nothing of it.
                 let order = stream.filter(|_| !error.is_context_lost());
-                self.annotator.taken_back(pointer, layout, order);
+                self.annotator.freed(pointer, layout, order);
             }
             let mut state = self.lock();
             let lost = state.lost_list();

@@ -1,6 +1,6 @@
 //! Why a request was refused, for its error.
 
-use rmm_core::{Error, HeldByStream, Shortage};
+use rmm_core::{Error, OomReason, PendingBytes};
 
 use super::shared::Shared;
 use super::slow::Request;
@@ -8,18 +8,18 @@ use super::state::State;
 
 impl State {
     /// What was freed on streams and is not known to be done, the most first.
-    pub(super) fn held_by_streams(&self) -> Vec<HeldByStream> {
+    pub(super) fn pending_bytes(&self) -> Vec<PendingBytes> {
         let (mut held, mut gone) = (Vec::new(), 0);
         for list in self.heap.occupied() {
             let (stream, bytes) = (self.order.stream(list), self.heap.free_bytes(list));
             if stream.is_none() {
                 gone += bytes;
             } else if bytes > 0 {
-                held.push(HeldByStream { stream, bytes });
+                held.push(PendingBytes::new(stream, bytes));
             }
         }
         if gone > 0 {
-            held.push(HeldByStream { stream: None, bytes: gone });
+            held.push(PendingBytes::new(None, gone));
         }
         held.sort_by_key(|held| std::cmp::Reverse(held.bytes));
         held
@@ -41,10 +41,10 @@ impl Shared {
             Some(error) => Error::out_of_memory(self.name).with_source(error),
             None => Error::out_of_memory(self.name),
         };
-        let mut exhaustion = state.exhaustion(limit);
-        exhaustion.shortage = Some(self.shortage(state, request, refused_upstream));
-        error = error.with_layout(request.layout).with_exhaustion(exhaustion);
-        error = error.with_held_by_streams(state.held_by_streams());
+        let mut exhaustion = state.usage(limit);
+        exhaustion.reason = Some(self.shortage(state, request, refused_upstream));
+        error = error.with_layout(request.layout).with_usage(exhaustion);
+        error = error.with_pending_bytes(state.pending_bytes());
         match request.stream {
             Some(stream) => error.with_stream(stream.id()),
             None => error,
@@ -52,24 +52,24 @@ impl Shared {
     }
 
     /// What the request lacked, after all steps.
-    fn shortage(&self, state: &State, request: Request<'_>, refused_upstream: bool) -> Shortage {
+    fn shortage(&self, state: &State, request: Request<'_>, refused_upstream: bool) -> OomReason {
         let Request { size, .. } = request;
         let heap = &state.heap;
         let free = heap.reserved() - heap.live();
         let room = self.growth.hard_limit.saturating_sub(heap.reserved() + state.pending);
         let could_give_back = heap.idle_bytes() > 0 && self.could_grow_without_idle(state, request);
         if size > self.growth.hard_limit {
-            Shortage::Exhausted
+            OomReason::Exhausted
         } else if heap.has_free_run(size) || could_give_back && !refused_upstream {
-            Shortage::Pending
+            OomReason::Pending
         } else if refused_upstream && room >= size {
-            Shortage::Upstream
+            OomReason::Upstream
         } else if free.saturating_add(room) >= size {
-            Shortage::Fragmented
+            OomReason::Fragmented
         } else if free.saturating_add(room).saturating_add(state.statistics.graph_bytes) >= size {
-            Shortage::KeptForGraphs
+            OomReason::KeptForGraphs
         } else {
-            Shortage::Exhausted
+            OomReason::Exhausted
         }
     }
 }
