@@ -55,6 +55,9 @@
 //! # }
 //! ```
 
+mod adaptor;
+#[doc(hidden)]
+pub mod adaptor_support;
 mod alignment;
 mod annotate;
 mod capabilities;
