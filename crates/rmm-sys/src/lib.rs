@@ -19,6 +19,7 @@
 
 mod annotations;
 mod constants;
+mod device_ptr;
 mod handles;
 mod load;
 mod results;
