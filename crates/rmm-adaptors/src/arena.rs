@@ -22,9 +22,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, Exhaustion, HasMemoryKind, HasProperty, HasPropertyValue,
-    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
-    SyncResource, process_is_exiting,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
+    MemoryKind, PoolUsage, Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource,
+    process_is_exiting,
 };
 
 use crate::PoolMemoryResource;
@@ -185,15 +185,12 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     #[cold]
     fn refused(&self, error: Error) -> Error {
         let report = self.report();
-        let shortage = error.exhaustion().and_then(|held| held.shortage);
-        let error = error.with_exhaustion(Exhaustion {
-            reserved: report.arena_size,
-            live: report.live_bytes,
-            largest_free: report.largest_free,
-            longest_range: report.largest_free,
-            shortage,
-            limit: Some(report.arena_size),
-        });
+        let reason = error.usage().and_then(|usage| usage.reason);
+        let usage = PoolUsage::new(report.arena_size, report.live_bytes)
+            .with_largest_free(report.largest_free)
+            .with_limit(report.arena_size)
+            .with_reason(reason);
+        let error = error.with_usage(usage);
         if let Some(path) = &self.inner.dump_log {
             // A report that cannot be written changes nothing about the error.
             let _unwritten = report.append(path, &error);

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::fmt;
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, Exhaustion, Shortage, StreamRef,
+    CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, OomReason, PoolUsage, StreamRef,
     format_bytes, is_supported_alignment,
 };
 
@@ -133,19 +133,15 @@ impl Limit {
     #[cold]
     fn refusal(&self, used: u64, layout: Layout, stream: Option<StreamRef<'_>>) -> Error {
         let left = self.most - used;
-        let held = Exhaustion {
-            reserved: used,
-            live: used,
-            largest_free: left,
-            longest_range: left,
-            limit: Some(self.most),
-            shortage: Some(Shortage::Exhausted),
-        };
+        let usage = PoolUsage::new(used, used)
+            .with_largest_free(left)
+            .with_limit(self.most)
+            .with_reason(OomReason::Exhausted);
         let [in_use, limit, counts] = [used, self.most, self.padded(layout)].map(format_bytes);
         let message =
             format!("{in_use} of the limit of {limit} are in use, and this counts as {counts}");
         let error = Error::out_of_memory(NAME).with_layout(layout);
-        let error = error.with_exhaustion(held).with_message(message);
+        let error = error.with_usage(usage).with_message(message);
         match stream {
             Some(stream) => error.with_stream(stream.id()),
             None => error,

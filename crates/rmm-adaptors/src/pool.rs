@@ -33,8 +33,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, HeldByStream,
-    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
+    MemoryKind, PendingBytes, Property, PropertyWithValue, Request, Resource, StreamRef,
     SyncResource,
 };
 
@@ -193,7 +193,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
-    /// use rmm_core::{CudaStream, HeldByStream, Resource};
+    /// use rmm_core::{CudaStream, PendingBytes, Resource};
     /// use rmm_resources::CudaMemoryResource;
     /// # use std::alloc::Layout;
     ///
@@ -205,15 +205,15 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// let block = pool.allocate(&stream, layout)?;
     /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
     /// unsafe { pool.deallocate(&stream, block, layout) };
-    /// let held = HeldByStream { stream: Some(stream.id()), bytes: 2 << 20 };
-    /// assert_eq!(pool.held_by_streams(), [held]);
+    /// let held = PendingBytes::new(stream.id(), 2 << 20);
+    /// assert_eq!(pool.pending_bytes(), [held]);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn held_by_streams(&self) -> Vec<HeldByStream> {
+    pub fn pending_bytes(&self) -> Vec<PendingBytes> {
         let mut state = self.inner.core.lock();
         self.inner.core.flush_caches(&mut state);
-        state.held_by_streams()
+        state.pending_bytes()
     }
 
     /// All blocks of the pool, by segment and address: a map of its memory. O(blocks) in time and

@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rmm_sys::{Annotations, Driver, Handing};
+use rmm_sys::{AllocationEvent, Annotations, Driver};
 
 use crate::{DevicePtr, StreamRef};
 
@@ -31,14 +31,14 @@ static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 /// // An allocator that hands `chunk` to one stream and then to another, although the first may be at work on it:
 /// let annotator = Annotator::new("careless");
 /// let layout = Layout::from_size_align(4096, 256)?;
-/// annotator.handed_out(chunk, layout, Some(stream.as_stream_ref()));
+/// annotator.allocated(chunk, layout, Some(stream.as_stream_ref()));
 /// // SAFETY: within the memory allocated above.
 /// unsafe { rmm_core::copy::fill(chunk, 1, 4096, &stream)? };
-/// annotator.taken_back(chunk, layout, Some(stream.as_stream_ref()));
-/// annotator.handed_out(chunk, layout, Some(other.as_stream_ref()));
+/// annotator.freed(chunk, layout, Some(stream.as_stream_ref()));
+/// annotator.allocated(chunk, layout, Some(other.as_stream_ref()));
 ///
 /// assert_eq!(machine.violations()[0].kind, rmm_sim::ViolationKind::HandedOutInUse);
-/// # annotator.taken_back(chunk, layout, Some(other.as_stream_ref()));
+/// # annotator.freed(chunk, layout, Some(other.as_stream_ref()));
 /// # // SAFETY: allocated above; freeing it waits for the device.
 /// # unsafe { cuda.deallocate(&stream, chunk, whole) };
 /// # Ok(())
@@ -65,9 +65,9 @@ impl Annotator {
     /// To be called after whatever makes the stream wait for the range's former users, and without
     /// the allocator's lock.
     #[inline]
-    pub fn handed_out(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
+    pub fn allocated(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
         if let Some(listener) = self.listener {
-            (listener.handed_out)(self.handing(pointer, layout, stream));
+            (listener.allocated)(self.event(pointer, layout, stream));
         }
     }
 
@@ -76,20 +76,20 @@ impl Annotator {
     ///
     /// To be called before anybody else can get the range, and without the allocator's lock.
     #[inline]
-    pub fn taken_back(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
+    pub fn freed(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
         if let Some(listener) = self.listener {
-            (listener.taken_back)(self.handing(pointer, layout, stream));
+            (listener.freed)(self.event(pointer, layout, stream));
         }
     }
 
     #[cold]
-    fn handing(
+    fn event(
         &self,
         pointer: DevicePtr,
         layout: Layout,
         stream: Option<StreamRef<'_>>,
-    ) -> Handing {
-        Handing {
+    ) -> AllocationEvent {
+        AllocationEvent {
             owner: self.owner,
             name: self.name,
             pointer,

@@ -5,8 +5,8 @@ use std::fmt;
 
 use rmm_sys::{CuResult, LoadError};
 
-use crate::exhaustion::write_held;
-use crate::{Exhaustion, HeldByStream, StreamId, format_bytes};
+use crate::oom::write_pending;
+use crate::{PendingBytes, PoolUsage, StreamId, format_bytes};
 
 /// What kind of thing went wrong; more kinds may come.
 ///
@@ -90,8 +90,8 @@ struct Inner {
     code: Option<CuResult>,
     layout: Option<Layout>,
     stream: Option<StreamId>,
-    exhaustion: Option<Exhaustion>,
-    held: Vec<HeldByStream>,
+    usage: Option<PoolUsage>,
+    pending: Vec<PendingBytes>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -104,8 +104,8 @@ impl Error {
             code: None,
             layout: None,
             stream: None,
-            exhaustion: None,
-            held: Vec::new(),
+            usage: None,
+            pending: Vec::new(),
             source: None,
         }))
     }
@@ -170,16 +170,16 @@ impl Error {
         self
     }
 
-    /// Says in words of one's own why it failed. The line shows them in place of what was
-    /// [held](Self::with_exhaustion), which programs can still read.
+    /// Sets a message that says why it failed. `Display` shows it in place of the
+    /// [usage](Self::with_usage), which stays readable by [`usage`](Self::usage).
     ///
     /// ```
-    /// use rmm_core::{Error, Exhaustion};
+    /// use rmm_core::{Error, PoolUsage};
     ///
-    /// let held = Exhaustion { live: 3, limit: Some(4), ..Exhaustion::default() };
-    /// let error = Error::out_of_memory("seats").with_exhaustion(held).with_message("3 of 4 are taken");
+    /// let usage = PoolUsage::new(4, 3).with_limit(4);
+    /// let error = Error::out_of_memory("seats").with_usage(usage).with_message("3 of 4 are taken");
     /// assert_eq!(error.to_string(), "out of memory: seats could not allocate: 3 of 4 are taken");
-    /// assert_eq!(error.exhaustion(), Some(held));
+    /// assert_eq!(error.usage(), Some(usage));
     /// ```
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
@@ -189,15 +189,15 @@ impl Error {
 
     /// Adds what the suballocator held.
     #[must_use]
-    pub fn with_exhaustion(mut self, exhaustion: Exhaustion) -> Self {
-        self.0.exhaustion = Some(exhaustion);
+    pub fn with_usage(mut self, usage: PoolUsage) -> Self {
+        self.0.usage = Some(usage);
         self
     }
 
-    /// Adds what streams held of it, the most first.
+    /// Adds the bytes that were pending on each stream, the most first.
     #[must_use]
-    pub fn with_held_by_streams(mut self, held: Vec<HeldByStream>) -> Self {
-        self.0.held = held;
+    pub fn with_pending_bytes(mut self, pending: Vec<PendingBytes>) -> Self {
+        self.0.pending = pending;
         self
     }
 
@@ -297,15 +297,47 @@ impl Error {
         self.0.stream
     }
 
-    /// What the suballocator held when it had to give up.
-    pub fn exhaustion(&self) -> Option<Exhaustion> {
-        self.0.exhaustion
+    /// What the suballocator held when the allocation failed.
+    pub fn usage(&self) -> Option<PoolUsage> {
+        self.0.usage
     }
 
-    /// What was freed on streams and could not be given to others when the suballocator had to give
-    /// up, the most first.
-    pub fn held_by_streams(&self) -> &[HeldByStream] {
-        &self.0.held
+    /// What would help, if the allocator found out: the [reason](PoolUsage::reason), as text.
+    ///
+    /// ```
+    /// use rmm_core::{Error, OomReason, PoolUsage};
+    ///
+    /// let usage = PoolUsage::new(1024, 1024).with_reason(OomReason::Upstream);
+    /// let error = Error::out_of_memory("pool").with_usage(usage);
+    /// assert_eq!(error.advice().as_deref(), Some("the upstream is out of memory"));
+    /// assert_eq!(Error::out_of_memory("pool").advice(), None);
+    /// ```
+    pub fn advice(&self) -> Option<String> {
+        self.0.usage.and_then(|usage| usage.reason).map(|reason| reason.to_string())
+    }
+
+    /// Bytes freed on each stream that other streams could not reuse yet when the allocation failed,
+    /// the most first.
+    pub fn pending_bytes(&self) -> &[PendingBytes] {
+        &self.0.pending
+    }
+}
+
+/// For `?` on a code that the driver returned. [`check`](crate::check) also says which function
+/// failed.
+///
+/// ```
+/// use rmm_core::Error;
+/// use rmm_core::sys::CuResult;
+///
+/// let error = Error::from(CuResult::INVALID_VALUE);
+/// assert!(error.is_driver());
+/// assert_eq!(error.code(), Some(CuResult::INVALID_VALUE));
+/// ```
+impl From<CuResult> for Error {
+    #[cold]
+    fn from(code: CuResult) -> Self {
+        Self::driver("a driver call", code)
     }
 }
 
@@ -318,7 +350,7 @@ impl From<LoadError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, origin, message, code, layout, stream, exhaustion, held, source } =
+        let Inner { kind, origin, message, code, layout, stream, usage, pending, source } =
             &*self.0;
         match kind {
             ErrorKind::OutOfMemory => write!(f, "out of memory: {origin} could not allocate")?,
@@ -338,13 +370,13 @@ impl fmt::Display for Error {
         if let Some(message) = message {
             write!(f, ": {message}")?;
         }
-        let exhaustion = exhaustion.filter(|_| message.is_none());
-        if let Some(exhaustion) = exhaustion {
-            write!(f, "; {exhaustion}")?;
+        let usage = usage.filter(|_| message.is_none());
+        if let Some(usage) = usage {
+            write!(f, "; {usage}")?;
         }
-        write_held(f, held)?;
-        if let Some(shortage) = exhaustion.and_then(|exhaustion| exhaustion.shortage) {
-            write!(f, "; {shortage}")?;
+        write_pending(f, pending)?;
+        if let Some(reason) = usage.and_then(|usage| usage.reason) {
+            write!(f, "; {reason}")?;
         }
         if let Some(code) = code {
             write!(f, ": {code}")?;

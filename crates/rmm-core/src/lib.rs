@@ -55,6 +55,9 @@
 //! # }
 //! ```
 
+mod adaptor;
+#[doc(hidden)]
+pub mod adaptor_support;
 mod alignment;
 mod annotate;
 mod capabilities;
@@ -66,10 +69,10 @@ mod driver;
 mod erased;
 mod error;
 mod event;
-mod exhaustion;
 mod exit;
 mod memory_kind;
 mod memory_resource;
+mod oom;
 pub mod per_device;
 mod prefetch;
 mod property;
@@ -98,10 +101,10 @@ pub use erased::{
 };
 pub use error::{Error, ErrorKind};
 pub use event::CudaEvent;
-pub use exhaustion::{Exhaustion, HeldByStream, Shortage};
 pub use exit::process_is_exiting;
 pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};
 pub use memory_resource::{AnyContext, MemoryResource, StreamContext};
+pub use oom::{OomReason, PendingBytes, PoolUsage};
 pub use prefetch::{PrefetchTarget, prefetch};
 pub use property::{
     Contains, DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible,

@@ -2,6 +2,8 @@
 
 #[path = "concepts/adapters.rs"]
 mod adapters;
+#[path = "concepts/adaptor_macro.rs"]
+mod adaptor_macro;
 #[path = "concepts/equality.rs"]
 mod equality;
 #[path = "concepts/heap.rs"]

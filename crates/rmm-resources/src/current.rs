@@ -1,6 +1,6 @@
 //! The resource that a device uses where none is named.
 
-use rmm_core::{AnyResource, Device, DeviceResource, Error, per_device};
+use rmm_core::{AnyResource, Device, DeviceResource, Error, per_device, process_is_exiting};
 
 use crate::CudaMemoryResource;
 
@@ -77,6 +77,83 @@ pub fn per_device_resource(device: Device) -> Result<AnyResource, Error> {
 #[doc(alias = "rmm::mr::set_current_device_resource")]
 pub fn set_current_device_resource(resource: &impl DeviceResource) -> Result<AnyResource, Error> {
     set_per_device_resource(Device::current()?, resource)
+}
+
+/// Runs a function with a resource as the current device's, and sets the former one back, also if
+/// the function returns early or panics.
+///
+/// ```
+/// use rmm_resources::{ManagedMemoryResource, current_device_resource, with_current_device_resource};
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let before = current_device_resource()?;
+/// let inside = with_current_device_resource(&ManagedMemoryResource::new(), current_device_resource)??;
+/// assert_eq!(inside.downcast_ref(), Some(&ManagedMemoryResource::new()));
+/// assert_eq!(current_device_resource()?, before);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If there is no driver or no device; then the function does not run.
+pub fn with_current_device_resource<T>(
+    resource: &impl DeviceResource,
+    function: impl FnOnce() -> T,
+) -> Result<T, Error> {
+    let _guard = CurrentResourceGuard::set(resource)?;
+    Ok(function())
+}
+
+/// Keeps a resource the current device's until the guard is dropped, which sets the former one
+/// back: on the device that was current when the guard was made. Guards are dropped in the reverse
+/// order of their making.
+///
+/// ```
+/// use rmm_resources::{CurrentResourceGuard, ManagedMemoryResource, current_device_resource};
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let guard = CurrentResourceGuard::set(&ManagedMemoryResource::new())?;
+/// assert_eq!(current_device_resource()?.downcast_ref(), Some(&ManagedMemoryResource::new()));
+/// assert_ne!(guard.previous(), &current_device_resource()?);
+/// drop(guard);
+/// assert_ne!(current_device_resource()?.downcast_ref(), Some(&ManagedMemoryResource::new()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the resource is current only while the guard lives"]
+pub struct CurrentResourceGuard {
+    device: Device,
+    previous: AnyResource,
+}
+
+impl CurrentResourceGuard {
+    /// Makes a resource the current device's while the guard lives.
+    ///
+    /// # Errors
+    /// As [`set_current_device_resource`].
+    pub fn set(resource: &impl DeviceResource) -> Result<Self, Error> {
+        let device = Device::current()?;
+        Ok(Self { device, previous: set_per_device_resource(device, resource)? })
+    }
+
+    /// The resource that was set before, and will be again.
+    pub fn previous(&self) -> &AnyResource {
+        &self.previous
+    }
+}
+
+impl Drop for CurrentResourceGuard {
+    fn drop(&mut self) {
+        if !process_is_exiting() {
+            // A failure means that the driver is gone: nothing allocates any more.
+            let _gone = set_per_device_resource(self.device, &self.previous);
+        }
+    }
 }
 
 /// Makes a resource that of a device, and returns the one before, as

@@ -10,14 +10,14 @@ use crate::{CuDevicePtr, CuStream};
 #[derive(Clone, Copy, Debug)]
 pub struct Annotations {
     /// A range is about to be returned to whoever asked for it.
-    pub handed_out: fn(Handing),
+    pub allocated: fn(AllocationEvent),
     /// A range came back, and nobody else can have it yet.
-    pub taken_back: fn(Handing),
+    pub freed: fn(AllocationEvent),
 }
 
 /// A range that changes hands.
 #[derive(Clone, Copy, Debug)]
-pub struct Handing {
+pub struct AllocationEvent {
     /// A number for the allocator, unique in the process: one allocator hands out a byte to one
     /// owner at a time.
     pub owner: u64,

@@ -19,6 +19,7 @@
 
 mod annotations;
 mod constants;
+mod device_ptr;
 mod handles;
 mod load;
 mod results;
@@ -28,7 +29,7 @@ mod types;
 #[doc(hidden)]
 pub mod watch;
 
-pub use annotations::{Annotations, Handing};
+pub use annotations::{AllocationEvent, Annotations};
 pub use constants::*;
 pub use handles::*;
 pub use load::{LIBRARY_NAMES, LIBRARY_VARIABLE, LoadError};

@@ -1,18 +1,15 @@
-//! A resource of one's own: it refuses single allocations above a size, and forwards the others. It
-//! stacks as those that ship.
+//! A custom adaptor: it refuses single allocations above a size, and forwards the others. It stacks
+//! like those that ship.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 
 mod device;
 
-use std::alloc::Layout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rmm::custom::Request;
+use rmm::Error;
 use rmm::prelude::*;
-use rmm::property::{HasProperty, Property};
-use rmm::{DevicePtr, Error};
 
 #[derive(Clone, Debug)]
 struct Capped<R> {
@@ -22,59 +19,16 @@ struct Capped<R> {
     refused: Arc<AtomicUsize>,
 }
 
-impl<R> Capped<R> {
-    fn check(&self, layout: Layout) -> Result<(), Error> {
-        if layout.size() <= self.limit {
-            return Ok(());
+rmm::custom::adaptor! {
+    Capped<R> over upstream, name = "capped";
+    fn allocate(&self, below, layout) {
+        if layout.size() > self.limit {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::out_of_memory("capped").with_layout(layout));
         }
-        self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Error::out_of_memory("capped").with_layout(layout))
+        below.allocate(layout)
     }
 }
-
-/// Equal means that each may free the other's memory.
-impl<R: PartialEq> PartialEq for Capped<R> {
-    fn eq(&self, other: &Self) -> bool {
-        self.upstream == other.upstream
-    }
-}
-
-// SAFETY: every call that is not refused goes to the upstream, which keeps the contract.
-unsafe impl<R: SyncResource> SyncResource for Capped<R> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.check(layout)?;
-        self.upstream.allocate_sync(layout)
-    }
-
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.upstream.deallocate_sync(pointer, layout) }
-    }
-
-    fn name(&self) -> &'static str {
-        "capped"
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.upstream(&self.upstream).properties_from(&self.upstream);
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<R: Resource> Resource for Capped<R> {
-    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.check(layout)?;
-        self.upstream.allocate(stream, layout)
-    }
-
-    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.upstream.deallocate(stream, pointer, layout) }
-    }
-}
-
-// SAFETY: the memory is the upstream's.
-unsafe impl<P: Property, R: HasProperty<P>> HasProperty<P> for Capped<R> {}
 
 fn main() -> Result<(), Error> {
     let _device = device::open();
@@ -88,7 +42,7 @@ fn main() -> Result<(), Error> {
     assert!(error.is_out_of_memory());
     assert_eq!(capped.refused.load(Ordering::Relaxed), 1);
 
-    // The type is forgotten, and what is below is still found.
+    // The container's resource is type-erased; the resources below it are still found.
     let kept = vector.resource();
     assert_eq!(kept.name(), "capped");
     assert!(kept.find::<PoolMemoryResource<CudaMemoryResource>>().is_some());

@@ -1,11 +1,12 @@
 //! For authors of memory resources and adaptors: what an implementation needs beside [`Resource`]
 //! and [`SyncResource`].
 //!
-//! The example `resource_of_ones_own` writes an adaptor.
+//! [`adaptor!`](adaptor) writes an adaptor from one method; the example `resource_of_ones_own` uses
+//! it.
 
 pub use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, ExtendableResource, HOST_ALLOCATION_ALIGNMENT, Request,
-    Resource, RetiringStream, StreamLifetime, StreamWatcher, SyncResource, align_down, align_up,
-    format_bytes, is_aligned, is_pointer_aligned, is_supported_alignment,
+    Resource, RetiringStream, StreamLifetime, StreamWatcher, SyncResource, adaptor, align_down,
+    align_up, format_bytes, is_aligned, is_pointer_aligned, is_supported_alignment,
     is_supported_base_resource_alignment,
 };

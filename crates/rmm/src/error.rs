@@ -1,6 +1,6 @@
 //! Errors, and the details of those that report memory as exhausted.
 
-pub use rmm_core::{Error, ErrorKind, Exhaustion, HeldByStream, Shortage};
+pub use rmm_core::{Error, ErrorKind, OomReason, PendingBytes, PoolUsage};
 pub use rmm_spec::SpecError;
 
 /// A result whose error is [`Error`], unless another is named.

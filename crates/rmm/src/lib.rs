@@ -143,13 +143,14 @@ pub use mr::TracingResourceAdaptor;
 #[doc(inline)]
 pub use mr::{
     AlignedResourceAdaptor, AnyResource, ArenaMemoryResource, BinningMemoryResource,
-    CallbackMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource,
+    CallbackMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource, CurrentResourceGuard,
     FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
     HostMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, ManagedMemoryResource,
     PinnedHostMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor, Resource, ResourceRef,
     ResourceSpec, StatisticsResourceAdaptor, SyncResource, TaggedResourceAdaptor,
     ThreadSafeResourceAdaptor, TrackingResourceAdaptor, VirtualMemoryResource,
     current_device_resource, reset_current_device_resource, set_current_device_resource,
+    with_current_device_resource,
 };
 #[doc(inline)]
 pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};

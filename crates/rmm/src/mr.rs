@@ -29,10 +29,11 @@ pub use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder, CudaAsyncMemoryResource,
     CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
     CudaAsyncPinnedMemoryResourceBuilder, CudaAsyncViewMemoryResource, CudaMemoryResource,
-    DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource, PinnedFlags,
-    PinnedHostMemoryResource, PoolReuse, SamHeadroomMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource, VirtualMemoryResourceBuilder, VirtualMemoryStatistics,
-    current_device_resource, per_device_resource, reset_current_device_resource,
-    reset_per_device_resource, set_current_device_resource, set_per_device_resource,
+    CurrentResourceGuard, DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource,
+    PinnedFlags, PinnedHostMemoryResource, PoolReuse, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource, VirtualMemoryResourceBuilder,
+    VirtualMemoryStatistics, current_device_resource, per_device_resource,
+    reset_current_device_resource, reset_per_device_resource, set_current_device_resource,
+    set_per_device_resource, with_current_device_resource,
 };
 pub use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec};

@@ -85,7 +85,7 @@ impl Arenas {
                 None => return self.allocate_globally(upstream, Some(stream), layout),
             },
         };
-        self.base.annotator().handed_out(pointer, layout, Some(stream));
+        self.base.annotator().allocated(pointer, layout, Some(stream));
         Ok(pointer)
     }
 
@@ -153,7 +153,7 @@ impl Arenas {
             }
             return;
         }
-        self.base.annotator().taken_back(pointer, layout, stream);
+        self.base.annotator().freed(pointer, layout, stream);
         if is_small {
             if let Some(stream) = stream
                 && self.with_arena(stream, |arena| self.give(arena, stream, pointer)) == Some(true)

@@ -32,7 +32,7 @@ impl PoolCore {
             taken = self.caches.take(stream.id(), class);
             if let Take::Done(address) = taken {
                 let pointer = DevicePtr(address);
-                self.annotator.handed_out(pointer, layout, Some(stream));
+                self.annotator.allocated(pointer, layout, Some(stream));
                 return Ok(pointer);
             }
         }
@@ -82,7 +82,7 @@ impl PoolCore {
             && let Some(pointer) = self.take_batch(&mut state, stream, list, class)
         {
             drop(state);
-            self.annotator.handed_out(pointer, layout, Some(stream));
+            self.annotator.allocated(pointer, layout, Some(stream));
             return Ok(pointer);
         }
         let mut for_graph = is_captured(stream)?;
@@ -110,7 +110,7 @@ impl PoolCore {
         let pointer = state.hand_out(node, layout.align().max(CUDA_ALLOCATION_ALIGNMENT) as u64);
         drop(state);
         // A graph may be launched on any stream, so any stream may use what it gets.
-        self.annotator.handed_out(pointer, layout, stream.filter(|_| !for_graph));
+        self.annotator.allocated(pointer, layout, stream.filter(|_| !for_graph));
         Ok(pointer)
     }
 }

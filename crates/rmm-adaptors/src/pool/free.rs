@@ -25,7 +25,7 @@ impl PoolCore {
         if !self.is_calm() && self.withholds(stream, pointer, layout) {
             return;
         }
-        self.annotator.taken_back(pointer, layout, stream);
+        self.annotator.freed(pointer, layout, stream);
         let mut class = self.class(layout);
         if let (Some(its), Some(stream)) = (class, stream) {
             if self.checks_frees && !self.may_be_freed(its, pointer) {
@@ -52,7 +52,7 @@ impl PoolCore {
             if is_there || error.code() != Some(CuResult::CONTEXT_IS_DESTROYED) {
                 // All work of a lost context is over. Another error says nothing about it.
                 let ordered = stream.filter(|_| !error.is_context_lost());
-                self.annotator.taken_back(pointer, layout, ordered);
+                self.annotator.freed(pointer, layout, ordered);
             }
             let mut state = self.lock();
             let quarantine = state.quarantine_list();

@@ -34,7 +34,7 @@ impl PoolState {
             let why = "during a capture the pool allocates only reserved memory that no work uses, \
                        and has no such block of this size; reserve more before the capture begins";
             let error = Error::unsupported("pool", why).with_layout(layout);
-            error.with_exhaustion(self.exhaustion(None)).with_stream(stream.id())
+            error.with_usage(self.usage(None)).with_stream(stream.id())
         })
     }
 
@@ -55,7 +55,7 @@ impl PoolCore {
     pub(super) fn release_graph_memory(&self) {
         let kept = std::mem::take(&mut self.lock().graph_blocks);
         for &GraphBlock { pointer, layout, .. } in &kept {
-            self.annotator.taken_back(pointer, layout, None);
+            self.annotator.freed(pointer, layout, None);
         }
         let mut state = self.lock();
         for GraphBlock { node, .. } in kept {

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::{Error, HeldByStream, Shortage};
+use rmm_core::{Error, OomReason, PendingBytes};
 
 use super::core::PoolCore;
 use super::outlook::could_grow_without_idle;
@@ -11,18 +11,18 @@ use super::state::PoolState;
 
 impl PoolState {
     /// What was freed on streams and may still be in use, the most first.
-    pub(super) fn held_by_streams(&self) -> Vec<HeldByStream> {
+    pub(super) fn pending_bytes(&self) -> Vec<PendingBytes> {
         let (mut held, mut gone) = (Vec::new(), 0);
         for list in self.heap.occupied() {
             let (stream, bytes) = (self.timeline.stream(list), self.heap.free_bytes(list));
             if stream.is_none() {
                 gone += bytes;
             } else if bytes > 0 {
-                held.push(HeldByStream { stream, bytes });
+                held.push(PendingBytes::new(stream, bytes));
             }
         }
         if gone > 0 {
-            held.push(HeldByStream { stream: None, bytes: gone });
+            held.push(PendingBytes::new(None, gone));
         }
         held.sort_by_key(|held| std::cmp::Reverse(held.bytes));
         held
@@ -44,10 +44,10 @@ pub(super) fn refusal(
         Some(error) => Error::out_of_memory(core.name).with_source(error),
         None => Error::out_of_memory(core.name),
     };
-    let mut exhaustion = state.exhaustion(limit);
-    exhaustion.shortage = Some(shortage(core, state, request, refused_upstream));
-    let error = error.with_layout(request.layout).with_exhaustion(exhaustion);
-    let error = error.with_held_by_streams(state.held_by_streams());
+    let mut exhaustion = state.usage(limit);
+    exhaustion.reason = Some(shortage(core, state, request, refused_upstream));
+    let error = error.with_layout(request.layout).with_usage(exhaustion);
+    let error = error.with_pending_bytes(state.pending_bytes());
     match request.stream {
         Some(stream) => error.with_stream(stream.id()),
         None => error,
@@ -60,23 +60,23 @@ fn shortage(
     state: &PoolState,
     request: Request<'_>,
     refused_upstream: bool,
-) -> Shortage {
+) -> OomReason {
     let Request { size, .. } = request;
     let heap = &state.heap;
     let free = heap.reserved() - heap.live();
     let room = core.growth.hard_limit.saturating_sub(heap.reserved() + state.pending);
     let could_return = heap.idle_bytes() > 0 && could_grow_without_idle(core, state, request);
     if size > core.growth.hard_limit {
-        Shortage::Exhausted
+        OomReason::Exhausted
     } else if heap.has_free_run(size) || could_return && !refused_upstream {
-        Shortage::Pending
+        OomReason::Pending
     } else if refused_upstream && room >= size {
-        Shortage::Upstream
+        OomReason::Upstream
     } else if free.saturating_add(room) >= size {
-        Shortage::Fragmented
+        OomReason::Fragmented
     } else if free.saturating_add(room).saturating_add(state.statistics.graph_bytes) >= size {
-        Shortage::KeptForGraphs
+        OomReason::KeptForGraphs
     } else {
-        Shortage::Exhausted
+        OomReason::Exhausted
     }
 }

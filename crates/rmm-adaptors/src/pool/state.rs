@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Exhaustion, StreamId, SyncResource};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncResource};
 
 use super::caches::Caches;
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
@@ -410,15 +410,11 @@ impl PoolState {
     }
 
     /// What there is, for an error.
-    pub(super) fn exhaustion(&self, limit: Option<u64>) -> Exhaustion {
-        Exhaustion {
-            reserved: self.heap.reserved(),
-            live: self.heap.live(),
-            largest_free: self.heap.largest_free(),
-            longest_range: self.heap.longest_free_run(),
-            limit,
-            shortage: None,
-        }
+    pub(super) fn usage(&self, limit: Option<u64>) -> PoolUsage {
+        PoolUsage::new(self.heap.reserved(), self.heap.live())
+            .with_largest_free(self.heap.largest_free())
+            .with_longest_range(self.heap.longest_free_run())
+            .with_limit(limit)
     }
 
     /// Host bytes of all tables.

@@ -168,7 +168,7 @@ impl Suballocator {
     ) -> Result<Option<DevicePtr>, Error> {
         let found = self.look(stream, size, layout.align() as u64, Use::Block)?;
         if let Some(pointer) = found {
-            self.annotator().handed_out(pointer, layout, stream);
+            self.annotator().allocated(pointer, layout, stream);
         }
         Ok(found)
     }

@@ -36,7 +36,7 @@ impl Arenas {
         let own = self.all.iter_mut().find(|arena| arena.stream.as_stream_ref() == stream);
         let arena = own.filter(|arena| arena.is_free).expect("every stream has a block");
         arena.is_free = false;
-        self.annotator.handed_out(arena.block, BLOCK, Some(stream));
+        self.annotator.allocated(arena.block, BLOCK, Some(stream));
         arena.block
     }
 
@@ -52,7 +52,7 @@ impl Arenas {
         if *frees == Frees::Properly && arena.stream.as_stream_ref() != stream {
             stream.synchronize().expect("it can be waited for");
         }
-        self.annotator.taken_back(block, BLOCK, Some(stream));
+        self.annotator.freed(block, BLOCK, Some(stream));
         arena.is_free = true;
     }
 }

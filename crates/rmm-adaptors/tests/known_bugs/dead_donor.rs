@@ -40,7 +40,7 @@ impl Pool {
         if let Some(event) = event {
             stream.wait(&event).expect("a wait");
         }
-        self.annotator.handed_out(block, BLOCK, Some(stream));
+        self.annotator.allocated(block, BLOCK, Some(stream));
         block
     }
 
@@ -56,7 +56,7 @@ impl Pool {
     }
 
     fn free(&mut self, stream: StreamRef<'_>, block: DevicePtr) {
-        self.annotator.taken_back(block, BLOCK, Some(stream));
+        self.annotator.freed(block, BLOCK, Some(stream));
         let is_early = self.donors != Donors::AskedLate;
         let event = is_early.then(|| stream.record_event().expect("an event"));
         self.free.push(Freed { block, donor: stream.as_raw(), event });
@@ -83,7 +83,7 @@ fn is_found_where(donors: Donors) {
             second: Some(id(&heir)),
         };
         let block = stage.block(0);
-        pool.annotator.handed_out(block, BLOCK, Some(donor.as_stream_ref()));
+        pool.annotator.allocated(block, BLOCK, Some(donor.as_stream_ref()));
         fill(&donor, block);
         pool.free(donor.as_stream_ref(), block);
         pool.stream_ends(donor.as_stream_ref());

@@ -39,12 +39,12 @@ impl Pool {
             Some(block)
         });
         let block = block.expect("somebody has freed blocks");
-        self.annotator.handed_out(block, BLOCK, Some(stream));
+        self.annotator.allocated(block, BLOCK, Some(stream));
         block
     }
 
     fn free(&mut self, stream: StreamRef<'_>, block: DevicePtr) {
-        self.annotator.taken_back(block, BLOCK, Some(stream));
+        self.annotator.freed(block, BLOCK, Some(stream));
         let event = stream.record_event().expect("an event");
         self.free.entry(self.key(stream)).or_default().push((block, event));
     }
@@ -53,7 +53,7 @@ impl Pool {
 /// Frees a block on a stream and destroys the stream; who it was, and its handle.
 fn leave_a_block(pool: &mut Pool, block: DevicePtr) -> (Option<u64>, usize) {
     let gone: CudaStream = stream();
-    pool.annotator.handed_out(block, BLOCK, Some(gone.as_stream_ref()));
+    pool.annotator.allocated(block, BLOCK, Some(gone.as_stream_ref()));
     fill(&gone, block);
     pool.free(gone.as_stream_ref(), block);
     (Some(id(&gone)), gone.as_raw().addr())

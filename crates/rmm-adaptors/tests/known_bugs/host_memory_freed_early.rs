@@ -17,7 +17,7 @@ struct System {
 
 impl System {
     fn allocate(&self) -> DevicePtr {
-        self.annotator.handed_out(self.block, BLOCK, None);
+        self.annotator.allocated(self.block, BLOCK, None);
         self.block
     }
 
@@ -25,7 +25,7 @@ impl System {
         if self.bug == Bug::Fixed {
             stream.synchronize().expect("the stream can be waited for");
         }
-        self.annotator.taken_back(block, BLOCK, None);
+        self.annotator.freed(block, BLOCK, None);
     }
 }
 

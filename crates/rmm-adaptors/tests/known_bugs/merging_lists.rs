@@ -47,14 +47,14 @@ impl MergingLists {
         }
         let block = self.lists[own].blocks.pop();
         if let Some(block) = block {
-            self.annotator.handed_out(block, self.layout, Some(stream));
+            self.annotator.allocated(block, self.layout, Some(stream));
         }
         Ok(block)
     }
 
     /// Takes a block back.
     pub(crate) fn free(&mut self, stream: StreamRef<'_>, block: DevicePtr) -> Result<(), Error> {
-        self.annotator.taken_back(block, self.layout, Some(stream));
+        self.annotator.freed(block, self.layout, Some(stream));
         self.add(stream, block)
     }
 

@@ -37,13 +37,13 @@ impl Cache {
         let found = list.iter().position(is_usable)?;
         let block = list.swap_remove(found).block;
         drop(list);
-        self.annotator.handed_out(block, BLOCK, Some(stream));
+        self.annotator.allocated(block, BLOCK, Some(stream));
         Some(block)
     }
 
     /// Frees a block; `between` is what happens between the two steps of that.
     fn free(&self, stream: StreamRef<'_>, block: DevicePtr, between: impl FnOnce()) {
-        self.annotator.taken_back(block, BLOCK, Some(stream));
+        self.annotator.freed(block, BLOCK, Some(stream));
         let ready = Arc::new(CudaEvent::new().expect("an event"));
         let cached = Cached { block, stream: stream.id(), ready: Arc::clone(&ready) };
         if self.bug == Bug::Present {
@@ -78,7 +78,7 @@ fn a_block_is_taken_before_its_event_is_recorded() {
         let cache = Cache { bug, annotator: Annotator::new("cub"), list: Mutex::default() };
         let stream = stream();
         let block = stage.block(0);
-        cache.annotator.handed_out(block, BLOCK, Some(stream.as_stream_ref()));
+        cache.annotator.allocated(block, BLOCK, Some(stream.as_stream_ref()));
         fill(&stream, block);
         let mut other = None;
         cache

@@ -23,7 +23,7 @@ impl Pool {
 
     fn allocate(&mut self, stream: StreamRef<'_>) -> DevicePtr {
         let block = self.take(stream);
-        self.annotator.handed_out(block, BLOCK, Some(stream));
+        self.annotator.allocated(block, BLOCK, Some(stream));
         block
     }
 
@@ -32,12 +32,12 @@ impl Pool {
         if self.bug == Bug::Fixed {
             StreamRef::legacy().synchronize().expect("it can be waited for");
         }
-        self.annotator.handed_out(block, BLOCK, None);
+        self.annotator.allocated(block, BLOCK, None);
         block
     }
 
     fn free(&mut self, stream: StreamRef<'_>, block: DevicePtr) {
-        self.annotator.taken_back(block, BLOCK, Some(stream));
+        self.annotator.freed(block, BLOCK, Some(stream));
         self.free.push((block, stream.record_event().expect("an event")));
     }
 }
@@ -47,7 +47,7 @@ fn memory_for_everybody_is_still_in_use_when_it_is_returned() {
     is_found(|stage, bug| {
         let mut pool = Pool { bug, annotator: Annotator::new("no wait"), free: Vec::new() };
         let (first, second) = (stream(), stream());
-        pool.annotator.handed_out(stage.block(0), BLOCK, Some(first.as_stream_ref()));
+        pool.annotator.allocated(stage.block(0), BLOCK, Some(first.as_stream_ref()));
         fill(&first, stage.block(0));
         pool.free(first.as_stream_ref(), stage.block(0));
         // In a stream's order all is well, with the bug and without it.

@@ -22,7 +22,7 @@ impl Left {
             Device::synchronize_current().expect("it can be waited for");
         }
         let block = self.blocks.pop().expect("a thread has left a block");
-        self.annotator.handed_out(block, BLOCK, Some(stream));
+        self.annotator.allocated(block, BLOCK, Some(stream));
         block
     }
 }
@@ -35,9 +35,9 @@ fn leave_a_block(stage: &Stage, left: &mut Left) -> u64 {
             let _entered = machine.enter();
             let _current = Device::new(0).and_then(Device::make_current).expect("a device");
             let own = CudaStream::per_thread();
-            left.annotator.handed_out(block, BLOCK, Some(own.as_stream_ref()));
+            left.annotator.allocated(block, BLOCK, Some(own.as_stream_ref()));
             fill(&own, block);
-            left.annotator.taken_back(block, BLOCK, Some(own.as_stream_ref()));
+            left.annotator.freed(block, BLOCK, Some(own.as_stream_ref()));
             left.blocks.push(block);
             id(&own)
         });

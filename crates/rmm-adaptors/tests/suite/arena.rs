@@ -174,7 +174,7 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
     });
     let error = error.expect("there is room for it");
     assert!(error.is_out_of_memory(), "{error}");
-    let held = error.exhaustion().expect("it says what there is");
+    let held = error.usage().expect("it says what there is");
     assert_eq!((held.reserved, held.limit), (4 << 20, Some(4 << 20)));
     assert_eq!(held.live, (4 << 16) + 1024 + (15 << 16));
     assert_eq!(held.largest_free, 15 << 16);

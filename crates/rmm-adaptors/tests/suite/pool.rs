@@ -263,7 +263,7 @@ fn limits_hold_and_errors_explain_themselves() {
     assert!(error.is_out_of_memory());
     assert_eq!(error.requested(), Some(2 * MIB));
     assert_eq!(error.stream(), Some(stream.id()));
-    let held = error.exhaustion().unwrap();
+    let held = error.usage().unwrap();
     assert_eq!((held.reserved, held.live), (4 << 20, 3 << 20));
     assert_eq!((held.largest_free, held.limit), (1 << 20, Some(4 << 20)));
     let text = error.to_string();

@@ -1,6 +1,6 @@
 //! A refusal says why, and that is true: what it says would help, helps.
 
-use rmm_core::{CaptureScope, HeldByStream, Resource, Shortage, SyncResource};
+use rmm_core::{CaptureScope, OomReason, PendingBytes, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
@@ -20,23 +20,23 @@ fn too_little_is_exhausted_and_scattered_is_fragmented() {
     let blocks = [0; 4].map(|_| pool.allocate(&on, layout(MIB)).unwrap());
     let refused = |bytes| {
         let error = pool.allocate(&on, layout(bytes)).unwrap_err();
-        let exhaustion = error.exhaustion().unwrap();
-        (exhaustion.shortage.unwrap(), exhaustion.longest_range, error.to_string())
+        let exhaustion = error.usage().unwrap();
+        (exhaustion.reason.unwrap(), exhaustion.longest_range, error.to_string())
     };
     let (shortage, _, text) = refused(MIB);
-    assert_eq!(shortage, Shortage::Exhausted);
-    assert!(text.ends_with("; what is free, and what may be added, is too little"), "{text}");
+    assert_eq!(shortage, OomReason::Exhausted);
+    assert!(text.ends_with("; not enough memory is free, and the limit leaves no room: free memory or raise the limit"), "{text}");
     for block in [blocks[0], blocks[2]] {
         free(&pool, &on, block, MIB);
     }
     let (shortage, range, text) = refused(2 * MIB);
-    assert_eq!((shortage, range), (Shortage::Fragmented, 1 << 20));
+    assert_eq!((shortage, range), (OomReason::Fragmented, 1 << 20));
     let statistics = pool.statistics();
     assert_eq!(statistics.largest_free_bytes, 1 << 20);
     assert!((statistics.fragmentation() - 0.5).abs() < f64::EPSILON);
-    assert!(text.contains("neither waiting nor trimming would help"), "{text}");
-    assert_eq!(refused(3 * MIB).0, Shortage::Exhausted);
-    assert_eq!(refused(5 * MIB).0, Shortage::Exhausted);
+    assert!(text.contains("enough memory is free, but not in one contiguous range"), "{text}");
+    assert_eq!(refused(3 * MIB).0, OomReason::Exhausted);
+    assert_eq!(refused(5 * MIB).0, OomReason::Exhausted);
     for block in [blocks[1], blocks[3]] {
         free(&pool, &on, block, MIB);
     }
@@ -51,7 +51,7 @@ fn an_upstream_that_has_nothing_is_named() {
     let block = theirs.allocate_sync(layout(14 * MIB)).unwrap();
     let on = stream();
     let error = pool.allocate(&on, layout(4 * MIB)).unwrap_err();
-    assert_eq!(error.exhaustion().unwrap().shortage, Some(Shortage::Upstream), "{error}");
+    assert_eq!(error.usage().unwrap().reason, Some(OomReason::Upstream), "{error}");
     // SAFETY: allocated above with this layout, and not used.
     unsafe { theirs.deallocate_sync(block, layout(14 * MIB)) };
     let block = pool.allocate(&on, layout(4 * MIB)).expect("they gave it back");
@@ -73,15 +73,15 @@ fn what_a_capture_keeps_from_being_waited_for_is_pending() {
     let announced = CaptureScope::announce();
     // Memory for anybody at once: only a wait for the device would make it so.
     let error = pool.allocate_sync(layout(3 * MIB)).unwrap_err();
-    assert_eq!(error.exhaustion().unwrap().shortage, Some(Shortage::Pending), "{error}");
-    assert_eq!(error.exhaustion().unwrap().longest_range, 4 << 20);
-    let held = HeldByStream { stream: Some(on.id()), bytes: 4 << 20 };
-    assert_eq!(error.held_by_streams(), [held]);
+    assert_eq!(error.usage().unwrap().reason, Some(OomReason::Pending), "{error}");
+    assert_eq!(error.usage().unwrap().longest_range, 4 << 20);
+    let held = PendingBytes::new(on.id(), 4 << 20);
+    assert_eq!(error.pending_bytes(), [held]);
     let text = error.to_string();
     let expected =
         format!(", 4.0 MiB freed and perhaps still in use (stream {}: 4.0 MiB)", on.id());
     assert!(text.contains(&expected), "{text}");
-    assert!(text.ends_with("waiting for it would help"), "{text}");
+    assert!(text.ends_with("may still be in use by the device: synchronize and retry"), "{text}");
     drop(announced);
     on.synchronize().unwrap();
     let block = pool.allocate_sync(layout(3 * MIB)).expect("waiting has helped");
@@ -98,13 +98,13 @@ fn an_arena_says_why_too() {
     let blocks = [0; 4].map(|_| arena.allocate(&on, layout(MIB / 2)).unwrap());
     let shortage = |bytes| {
         let error = arena.allocate(&on, layout(bytes)).unwrap_err();
-        error.exhaustion().unwrap().shortage
+        error.usage().unwrap().reason
     };
-    assert_eq!(shortage(MIB), Some(Shortage::Exhausted));
+    assert_eq!(shortage(MIB), Some(OomReason::Exhausted));
     for block in [blocks[0], blocks[2]] {
         free(&arena, &on, block, MIB / 2);
     }
-    assert_eq!(shortage(MIB), Some(Shortage::Fragmented));
+    assert_eq!(shortage(MIB), Some(OomReason::Fragmented));
     for block in [blocks[1], blocks[3]] {
         free(&arena, &on, block, MIB / 2);
     }

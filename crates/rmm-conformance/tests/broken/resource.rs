@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     AllocatesNothing,
     /// Freed memory is lost.
     NeverFrees,
-    /// Exhaustion is called a wrong argument.
+    /// Running out of memory is reported as an invalid argument.
     HidesExhaustion,
     /// No two handles are equal.
     EqualsNobody,

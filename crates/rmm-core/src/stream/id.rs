@@ -1,8 +1,10 @@
 //! Identity of streams.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Who a stream is: a number given once in this process, which no later stream gets again. A key
 /// for whatever is kept by stream.
@@ -29,6 +31,13 @@ const LEGACY: StreamId = StreamId(NonZeroU64::MIN);
 /// The id that is given next. 2^64 streams are out of any process's reach, so it does not wrap.
 static NEXT: AtomicU64 = AtomicU64::new(2);
 
+/// The names of the streams that have one. Lock order: leaf.
+static NAMES: Mutex<BTreeMap<StreamId, String>> = Mutex::new(BTreeMap::new());
+
+fn names() -> MutexGuard<'static, BTreeMap<StreamId, String>> {
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 thread_local! {
     /// The id of this thread's own default stream.
     static OF_THREAD: StreamId = StreamId::next();
@@ -54,6 +63,19 @@ impl StreamId {
         OF_THREAD.try_with(|id| *id).unwrap_or_else(|_| Self::next())
     }
 
+    pub(super) fn set_name(self, name: String) {
+        names().insert(self, name);
+    }
+
+    /// Called when the stream is destroyed.
+    pub(super) fn forget_name(self) {
+        names().remove(&self);
+    }
+
+    pub(super) fn name(self) -> Option<String> {
+        names().get(&self).cloned()
+    }
+
     /// The number.
     pub const fn get(self) -> u64 {
         self.0.get()
@@ -62,7 +84,14 @@ impl StreamId {
 
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == LEGACY { f.write_str("legacy") } else { write!(f, "#{}", self.0) }
+        if *self == LEGACY {
+            return f.write_str("legacy");
+        }
+        write!(f, "#{}", self.0)?;
+        match self.name() {
+            Some(name) => write!(f, " {name:?}"),
+            None => Ok(()),
+        }
     }
 }
 

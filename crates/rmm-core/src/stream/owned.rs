@@ -126,6 +126,48 @@ impl CudaStream {
         Self::with_flags(StreamFlags::empty(), 0)
     }
 
+    /// A new stream of the current device that does not synchronize with the legacy default stream.
+    /// What most programs want: work on the default stream, which libraries may use, delays nothing
+    /// here.
+    ///
+    /// ```
+    /// use rmm_core::CudaStream;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// assert!(CudaStream::non_blocking()?.is_non_blocking());
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    #[doc(alias = "cudaStreamCreateWithFlags")]
+    pub fn non_blocking() -> Result<Self, Error> {
+        Self::with_flags(StreamFlags::NON_BLOCKING, 0)
+    }
+
+    /// Names the stream, and all its clones, for messages: `Debug` and errors show the name beside
+    /// the [id](StreamId). The default streams have no other names.
+    ///
+    /// ```
+    /// use rmm_core::CudaStream;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let upload = CudaStream::new()?.with_name("upload");
+    /// assert_eq!(upload.clone().name().as_deref(), Some("upload"));
+    /// assert!(upload.id().to_string().ends_with(" \"upload\""));
+    /// assert!(format!("{upload:?}").contains("upload"));
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    #[must_use = "the stream is returned"]
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        if !matches!(self.inner.kind, StreamKind::Legacy | StreamKind::PerThread) {
+            self.inner.id.set_name(name.into());
+        }
+        self
+    }
+
     /// A new stream of the current device with these flags and this priority (lower numbers go
     /// first, 0 is the default; numbers outside the [device's range](crate::stream_priority_range)
     /// are brought into it).
@@ -279,6 +321,7 @@ impl fmt::Debug for CudaStream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.id.forget_name();
         // At the end of the process nobody is told either: the stream is not destroyed, and to act
         // would be to call the driver.
         let Some(driver) = driver_for_drop() else { return };

@@ -71,6 +71,11 @@ impl<'a> StreamRef<'a> {
         self.id
     }
 
+    /// The name that [`CudaStream::with_name`] gave the stream.
+    pub fn name(self) -> Option<String> {
+        self.id.name()
+    }
+
     /// What kind of stream it is.
     pub fn kind(self) -> StreamKind {
         self.stream.kind()

@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::error::Error as _;
 
-use rmm_core::{Error, ErrorKind, Exhaustion, HeldByStream, Shortage, StreamRef};
+use rmm_core::{Error, ErrorKind, OomReason, PendingBytes, PoolUsage, StreamRef};
 use rmm_sys::{CuResult, Driver};
 
 fn layout(size: usize, alignment: usize) -> Layout {
@@ -95,49 +95,38 @@ fn an_allocation_that_the_driver_refused_says_what_was_asked_for() {
 #[test]
 fn what_was_asked_for_and_what_was_held_is_told() {
     let stream = StreamRef::legacy().id();
-    let held = Exhaustion {
-        reserved: 4 << 20,
-        live: 3 << 20,
-        largest_free: 1 << 20,
-        limit: Some(4 << 20),
-        ..Exhaustion::default()
-    };
+    let held = PoolUsage::new(4 << 20, 3 << 20).with_largest_free(1 << 20).with_limit(4 << 20);
     let error = Error::out_of_memory("pool")
         .with_layout(layout(2 << 20, 256))
         .with_stream(stream)
-        .with_exhaustion(held);
+        .with_usage(held);
     assert_eq!(error.stream(), Some(stream));
-    assert_eq!(error.exhaustion(), Some(held));
+    assert_eq!(error.usage(), Some(held));
     assert_eq!(
         error.to_string(),
         "out of memory: pool could not allocate 2.0 MiB (2097152 bytes, alignment 256) on stream legacy; \
          4.0 MiB reserved, 3.0 MiB live, largest free block 1.0 MiB, limit 4.0 MiB"
     );
-    let unlimited =
-        Error::out_of_memory("pool").with_exhaustion(Exhaustion { limit: None, ..held });
+    let unlimited = Error::out_of_memory("pool").with_usage(held.with_limit(None));
     assert!(!unlimited.to_string().contains("limit"));
 }
 
 #[test]
 fn who_holds_memory_and_what_would_help_is_told() {
     let held = [(Some(StreamRef::legacy().id()), 3 << 20), (None, 1 << 20)];
-    let held = held.map(|(stream, bytes)| HeldByStream { stream, bytes });
-    let exhaustion = Exhaustion {
-        reserved: 8 << 20,
-        live: 4 << 20,
-        largest_free: 1 << 20,
-        longest_range: 4 << 20,
-        limit: None,
-        shortage: Some(Shortage::Pending),
-    };
-    let error = Error::out_of_memory("pool").with_exhaustion(exhaustion);
-    let error = error.with_held_by_streams(held.to_vec());
-    assert_eq!(error.held_by_streams(), held);
+    let held = held.map(|(stream, bytes)| PendingBytes::new(stream, bytes));
+    let usage = PoolUsage::new(8 << 20, 4 << 20)
+        .with_largest_free(1 << 20)
+        .with_longest_range(4 << 20)
+        .with_reason(OomReason::Pending);
+    let error = Error::out_of_memory("pool").with_usage(usage);
+    let error = error.with_pending_bytes(held.to_vec());
+    assert_eq!(error.pending_bytes(), held);
     assert_eq!(
         error.to_string(),
         "out of memory: pool could not allocate; 8.0 MiB reserved, 4.0 MiB live, largest free block 1.0 MiB, longest free range \
-         4.0 MiB, 4.0 MiB freed and perhaps still in use (stream legacy: 3.0 MiB, streams that are gone: 1.0 MiB); the device may \
-         still use what is free: waiting for it would help"
+         4.0 MiB, 4.0 MiB freed and perhaps still in use (stream legacy: 3.0 MiB, destroyed streams: 1.0 MiB); enough \
+         memory is free but may still be in use by the device: synchronize and retry"
     );
 }
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rmm_sys::{Annotations, Handing};
+use rmm_sys::{AllocationEvent, Annotations};
 
 use super::violation::{Access, Operation, ViolationKind};
 use crate::call::address;
@@ -13,12 +13,10 @@ use crate::session::Session;
 use crate::state::State;
 
 /// What the software driver's table listens with.
-pub(crate) static ANNOTATIONS: Annotations = Annotations {
-    handed_out: |handing| hear(handing, true),
-    taken_back: |handing| hear(handing, false),
-};
+pub(crate) static ANNOTATIONS: Annotations =
+    Annotations { allocated: |handing| hear(handing, true), freed: |handing| hear(handing, false) };
 
-fn hear(handing: Handing, out: bool) {
+fn hear(handing: AllocationEvent, out: bool) {
     if !super::anybody_listens() || current::in_callback() {
         return;
     }
@@ -71,7 +69,7 @@ impl State {
         self.note_mapped_use(range, access);
     }
 
-    fn handed_out(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
+    fn handed_out(&mut self, handing: AllocationEvent, range: &Range<usize>, stream: Option<u64>) {
         let root = self.root_of(range.start);
         let access = self.access_after(Operation::HandOut, handing.name, stream);
         let twice = self.checks.handed.hand_out(root, handing.owner, range, Arc::clone(&access));
@@ -90,7 +88,7 @@ impl State {
             && self.checks.freed_by(address).is_some_and(by_context)
     }
 
-    fn taken_back(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
+    fn taken_back(&mut self, handing: AllocationEvent, range: &Range<usize>, stream: Option<u64>) {
         if self.went_with_its_context(range.start) {
             return;
         }

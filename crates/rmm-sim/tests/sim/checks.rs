@@ -1,7 +1,7 @@
 //! The checks: what is reported, what is not, and what a report says.
 
 use rmm_sim::{Kernel, Machine, Schedule, Violation, ViolationKind};
-use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult, CuStream, Handing};
+use rmm_sys::{AllocationEvent, CuContext, CuDevice, CuDevicePtr, CuResult, CuStream};
 
 use crate::common::{alloc, alloc_async, blocking_stream, enter, event, pinned, start, stream};
 
@@ -34,8 +34,8 @@ pub(crate) fn tell(
     stream: Option<CuStream>,
 ) {
     let listener = rmm_sim::driver().annotations.expect("the software device listens");
-    let handing = Handing { owner, name: "test", pointer, bytes, stream };
-    (if out { listener.handed_out } else { listener.taken_back })(handing);
+    let handing = AllocationEvent { owner, name: "test", pointer, bytes, stream };
+    (if out { listener.allocated } else { listener.freed })(handing);
 }
 
 fn at(pointer: CuDevicePtr, offset: u64) -> CuDevicePtr {

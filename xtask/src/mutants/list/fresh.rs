@@ -150,7 +150,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "graph-memory-is-released-unseen",
         file: GRAPHS,
-        original: "self.annotator.taken_back(pointer, layout, None);",
+        original: "self.annotator.freed(pointer, layout, None);",
         replacement: "",
         breaks: "tools that watch memory take blocks that graphs gave back for leaked",
     },

@@ -20,7 +20,7 @@ fn sizes_count_as_rounded_up_and_a_refusal_counts_nothing() {
     let error = limited.allocate(StreamRef::legacy(), layout(769)).unwrap_err();
     assert!(error.is_out_of_memory());
     assert_eq!(error.stream(), Some(StreamRef::legacy().id()));
-    let held = error.exhaustion().expect("it tells the limit");
+    let held = error.usage().expect("it tells the limit");
     assert_eq!((held.limit, held.live, error.requested()), (Some(1024), 256, Some(769)));
     assert_eq!(
         error.to_string(),

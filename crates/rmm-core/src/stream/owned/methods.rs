@@ -25,6 +25,9 @@ same_as_borrowed! {
     /// The stream's identity, see [`StreamRef::id`].
     fn id(&self) -> StreamId;
 
+    /// The name that [`with_name`](Self::with_name) gave the stream.
+    fn name(&self) -> Option<String>;
+
     /// Whether it is the legacy default stream, see [`StreamRef::is_default`].
     fn is_default(&self) -> bool;
 

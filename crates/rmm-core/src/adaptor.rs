@@ -1,0 +1,203 @@
+//! A macro that writes an adaptor from the one method that its author cares about.
+
+/// Defines an adaptor: a resource over another, which decides what to do with each allocation.
+///
+/// The type is a struct with one type parameter, the upstream's type, and a field of that type. It
+/// implements [`Debug`]; clones, if it has any, share their state. The author writes `allocate`,
+/// once for both the synchronous and the stream-ordered calls. It gets
+///
+/// - `below`: the upstream for this call, with `allocate(layout)` and `stream()` (`None` in a
+///   synchronous call);
+/// - `layout`, what was asked for; never of zero bytes,
+///
+/// and returns the block that `below.allocate(layout)` returned, or an error. `freed(&self, layout)`
+/// may follow: it runs before each block is freed.
+///
+/// Freeing, properties, equality (that of the upstreams: each frees the other's memory) and
+/// introspection come from the macro, so they cannot disagree with `allocate`, and no `unsafe` is
+/// needed.
+///
+/// ```
+/// use rmm_core::{CudaStream, Error, Introspect, MemoryKind, Resource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// /// Refuses single allocations above a limit.
+/// #[derive(Clone, Debug)]
+/// struct Capped<R> {
+///     upstream: R,
+///     limit: usize,
+/// }
+///
+/// rmm_core::adaptor! {
+///     Capped<R> over upstream, name = "capped";
+///     fn allocate(&self, below, layout) {
+///         if layout.size() > self.limit {
+///             return Err(Error::out_of_memory("capped").with_layout(layout));
+///         }
+///         below.allocate(layout)
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let capped = Capped { upstream: CudaMemoryResource::new(), limit: 1 << 20 };
+/// let (stream, layout) = (CudaStream::new()?, std::alloc::Layout::new::<[f32; 256]>());
+/// let pointer = capped.allocate(&stream, layout)?;
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { capped.deallocate(&stream, pointer, layout) };
+/// let too_large = std::alloc::Layout::new::<[u8; 2 << 20]>();
+/// assert!(capped.allocate(&stream, too_large).unwrap_err().is_out_of_memory());
+/// assert_eq!(capped.try_property::<MemoryKind>(), Some(MemoryKind::Device));
+/// assert_eq!(capped.describe().to_string(), "capped\n└─ cuda");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A block of another layout is freed and refused, and a block of another call does not compile:
+///
+/// ```compile_fail
+/// # #[derive(Clone, Debug)]
+/// # struct Caching<R> {
+/// #     upstream: R,
+/// # }
+/// rmm_core::adaptor! {
+///     Caching<R> over upstream, name = "caching";
+///     fn allocate(&self, below, layout) {
+///         Ok(rmm_core::DevicePtr(4096)) // not memory of the upstream
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! adaptor {
+    (@freed) => {
+        #[doc(hidden)]
+        #[inline]
+        fn __freed(&self, _: ::std::alloc::Layout) {}
+    };
+    (@freed &$this:tt, $layout:ident, $freed:block) => {
+        #[doc(hidden)]
+        #[inline]
+        fn __freed(&$this, $layout: ::std::alloc::Layout) $freed
+    };
+    (
+        $type:ident<$upstream:ident> over $field:ident, name = $name:expr;
+        fn allocate(&$this:tt, $below:ident, $layout:ident) $allocate:block
+        $(fn freed(&$freed_this:tt, $freed_layout:ident) $freed:block)?
+    ) => {
+        impl<$upstream: $crate::SyncResource> $type<$upstream> {
+            #[doc(hidden)]
+            #[inline]
+            fn __allocate_below<'below, C: $crate::adaptor_support::Calls>(
+                &$this,
+                $below: $crate::adaptor_support::Upstream<'below, C>,
+                $layout: ::std::alloc::Layout,
+            ) -> ::std::result::Result<$crate::adaptor_support::Block<'below, C>, $crate::Error>
+                $allocate
+
+            $crate::adaptor!(@freed $(&$freed_this, $freed_layout, $freed)?);
+
+            /// The field itself, whatever the type dereferences to.
+            #[doc(hidden)]
+            #[inline]
+            fn __upstream(&self) -> &$upstream {
+                let Self { $field: upstream, .. } = self;
+                upstream
+            }
+        }
+
+        // SAFETY: `adapt` returns memory of the upstream with this layout only, and every block
+        // goes back there with it. What is provided is the upstream's.
+        unsafe impl<$upstream: $crate::SyncResource> $crate::SyncResource for $type<$upstream> {
+            fn allocate_sync(
+                &self,
+                layout: ::std::alloc::Layout,
+            ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
+                $crate::adaptor_support::adapt_sync($name, self.__upstream(), layout, |below| {
+                    self.__allocate_below(below, layout)
+                })
+            }
+
+            unsafe fn deallocate_sync(
+                &self,
+                pointer: $crate::DevicePtr,
+                layout: ::std::alloc::Layout,
+            ) {
+                if layout.size() > 0 {
+                    self.__freed(layout);
+                    // SAFETY: the caller's contract is the same, and the memory is the upstream's.
+                    unsafe {
+                        $crate::SyncResource::deallocate_sync(self.__upstream(), pointer, layout)
+                    }
+                }
+            }
+
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn provide<'a>(&'a self, request: &mut $crate::Request<'a>) {
+                request.upstream(self.__upstream()).properties_from(self.__upstream());
+            }
+        }
+
+        // SAFETY: as above.
+        unsafe impl<$upstream: $crate::Resource> $crate::Resource for $type<$upstream> {
+            #[inline]
+            fn do_allocate(
+                &self,
+                stream: $crate::StreamRef<'_>,
+                layout: ::std::alloc::Layout,
+            ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
+                $crate::adaptor_support::adapt($name, self.__upstream(), stream, layout, |below| {
+                    self.__allocate_below(below, layout)
+                })
+            }
+
+            #[inline]
+            unsafe fn do_deallocate(
+                &self,
+                stream: $crate::StreamRef<'_>,
+                pointer: $crate::DevicePtr,
+                layout: ::std::alloc::Layout,
+            ) {
+                if layout.size() > 0 {
+                    self.__freed(layout);
+                    // SAFETY: the caller's contract is the same, and the memory is the upstream's.
+                    unsafe {
+                        $crate::Resource::do_deallocate(self.__upstream(), stream, pointer, layout)
+                    }
+                }
+            }
+        }
+
+        /// Equal if the upstreams are: each then frees the other's memory.
+        impl<$upstream: $crate::SyncResource + PartialEq> PartialEq for $type<$upstream> {
+            fn eq(&self, other: &Self) -> bool {
+                self.__upstream() == other.__upstream()
+            }
+        }
+
+        // SAFETY: the memory is the upstream's.
+        unsafe impl<__P: $crate::Property, $upstream: $crate::HasProperty<__P>>
+            $crate::HasProperty<__P> for $type<$upstream>
+        {
+        }
+
+        impl<__P, $upstream> $crate::HasPropertyValue<__P> for $type<$upstream>
+        where
+            __P: $crate::PropertyWithValue,
+            $upstream: $crate::HasPropertyValue<__P> + $crate::SyncResource,
+        {
+            fn property_value(&self) -> __P::Value {
+                $crate::HasPropertyValue::<__P>::property_value(self.__upstream())
+            }
+        }
+
+        // SAFETY: the memory is the upstream's.
+        unsafe impl<$upstream: $crate::HasMemoryKind> $crate::HasMemoryKind for $type<$upstream> {
+            const KIND: $crate::MemoryKind = $upstream::KIND;
+            const CAPS: $crate::MemoryCaps = $upstream::CAPS;
+        }
+    };
+}

@@ -1,0 +1,197 @@
+//! What the expansion of [`adaptor!`](crate::adaptor) is made of. Not for use by name.
+
+use std::alloc::Layout;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+use crate::{DevicePtr, Error, Resource, StreamRef, SyncResource};
+
+/// The calls of an upstream, synchronous or on a stream.
+pub trait Calls {
+    /// As [`SyncResource::allocate_sync`] or [`Resource::allocate`].
+    ///
+    /// # Errors
+    /// Those of the upstream.
+    fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error>;
+
+    /// Frees memory.
+    ///
+    /// # Safety
+    /// The memory came from [`allocate`](Self::allocate) with this layout, is not freed already,
+    /// and nothing uses it.
+    unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout);
+
+    /// The stream, if the calls are on one.
+    fn stream(&self) -> Option<StreamRef<'_>>;
+}
+
+/// Synchronous calls.
+#[derive(Debug)]
+pub struct SyncCalls<'u, U>(&'u U);
+
+impl<U: SyncResource> Calls for SyncCalls<'_, U> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.0.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.deallocate_sync(pointer, layout) }
+    }
+
+    fn stream(&self) -> Option<StreamRef<'_>> {
+        None
+    }
+}
+
+/// Calls on a stream.
+#[derive(Debug)]
+pub struct StreamCalls<'u, U>(&'u U, StreamRef<'u>);
+
+impl<U: Resource> Calls for StreamCalls<'_, U> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.0.do_allocate(self.1, layout)
+    }
+
+    unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract: nothing uses the memory, so all uses are ordered before
+        // this place on the stream.
+        unsafe { self.0.do_deallocate(self.1, pointer, layout) }
+    }
+
+    fn stream(&self) -> Option<StreamRef<'_>> {
+        Some(self.1)
+    }
+}
+
+/// The upstream of an adaptor during one allocation.
+///
+/// The lifetime `'b` stands for this one call: it is invariant, and `adapt` gives each call one of
+/// its own. So a block of another call does not fit, and an adaptor can return memory of its
+/// upstream only.
+pub struct Upstream<'b, C> {
+    calls: &'b C,
+    brand: Brand<'b>,
+}
+
+/// Invariant in `'b`.
+type Brand<'b> = PhantomData<fn(&'b ()) -> &'b ()>;
+
+impl<'b, C: Calls> Upstream<'b, C> {
+    /// Allocates memory of the upstream, on the stream of this call if it has one. A block that is
+    /// dropped is freed.
+    ///
+    /// # Errors
+    /// As [`SyncResource::allocate_sync`].
+    #[inline]
+    pub fn allocate(&self, layout: Layout) -> Result<Block<'b, C>, Error> {
+        let pointer = self.calls.allocate(layout)?;
+        Ok(Block { calls: self.calls, pointer, layout, brand: PhantomData })
+    }
+
+    /// The stream of this call; `None` if it is synchronous.
+    pub fn stream(&self) -> Option<StreamRef<'b>> {
+        self.calls.stream()
+    }
+}
+
+impl<C> fmt::Debug for Upstream<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").finish_non_exhaustive()
+    }
+}
+
+/// Memory that the upstream allocated in one call of an adaptor.
+#[must_use = "a block that is dropped is freed"]
+pub struct Block<'b, C: Calls> {
+    calls: &'b C,
+    /// # Invariant
+    /// Memory of `calls` with the layout below, which nothing else refers to.
+    pointer: DevicePtr,
+    layout: Layout,
+    brand: Brand<'b>,
+}
+
+impl<C: Calls> Block<'_, C> {
+    /// Where the memory starts.
+    pub fn pointer(&self) -> DevicePtr {
+        self.pointer
+    }
+
+    /// What it was allocated with.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+}
+
+impl<C: Calls> Drop for Block<'_, C> {
+    fn drop(&mut self) {
+        // SAFETY: the field's invariant. `run` does not drop the blocks that it hands out, and no other
+        // code has the right to use the memory.
+        unsafe { self.calls.deallocate(self.pointer, self.layout) }
+    }
+}
+
+impl<C: Calls> fmt::Debug for Block<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Block");
+        fields.field("pointer", &self.pointer).field("layout", &self.layout);
+        fields.finish_non_exhaustive()
+    }
+}
+
+/// Runs an adaptor's `allocate` for a synchronous call.
+///
+/// # Errors
+/// Those of `allocate`; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it
+/// returns a block of another layout.
+pub fn adapt_sync<'u, U: SyncResource>(
+    name: &'static str,
+    upstream: &'u U,
+    layout: Layout,
+    allocate: impl for<'b> FnOnce(
+        Upstream<'b, SyncCalls<'u, U>>,
+    ) -> Result<Block<'b, SyncCalls<'u, U>>, Error>,
+) -> Result<DevicePtr, Error> {
+    run(name, &SyncCalls(upstream), layout, allocate)
+}
+
+/// Runs an adaptor's `allocate` for a call on a stream.
+///
+/// # Errors
+/// As [`adapt_sync`].
+#[inline]
+pub fn adapt<'u, U: Resource>(
+    name: &'static str,
+    upstream: &'u U,
+    stream: StreamRef<'u>,
+    layout: Layout,
+    allocate: impl for<'b> FnOnce(
+        Upstream<'b, StreamCalls<'u, U>>,
+    ) -> Result<Block<'b, StreamCalls<'u, U>>, Error>,
+) -> Result<DevicePtr, Error> {
+    run(name, &StreamCalls(upstream, stream), layout, allocate)
+}
+
+#[inline]
+fn run<C: Calls>(
+    name: &'static str,
+    calls: &C,
+    layout: Layout,
+    allocate: impl for<'b> FnOnce(Upstream<'b, C>) -> Result<Block<'b, C>, Error>,
+) -> Result<DevicePtr, Error> {
+    if layout.size() == 0 {
+        return Ok(DevicePtr::NULL);
+    }
+    let block = allocate(Upstream { calls, brand: PhantomData })?;
+    if block.layout != layout {
+        let message = "the adaptor returned a block of another layout than was asked for";
+        return Err(Error::invalid_argument(name, message).with_layout(layout));
+    }
+    // The memory is the caller's from here on.
+    let block = ManuallyDrop::new(block);
+    Ok(block.pointer)
+}
