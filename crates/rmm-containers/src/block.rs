@@ -8,8 +8,14 @@ use rmm_core::{
     AnyResource, Context, CudaStream, DevicePtr, Error, Resource as _, StreamKind, StreamRef,
     process_is_exiting,
 };
+use rmm_resources::per_device_resource;
 
 use crate::order::Order;
+
+/// The current resource of the stream's device.
+pub(crate) fn resource_for(stream: StreamRef<'_>) -> Result<AnyResource, Error> {
+    per_device_resource(stream.device()?)
+}
 
 /// Memory from a resource, which goes back there when it is dropped: in the order of its home
 /// stream, which waits for the uses on all others. The context of its making is made current for

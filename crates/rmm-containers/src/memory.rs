@@ -59,6 +59,32 @@ impl<'a> Memory<'a> {
         Self { pointer, offset: self.offset + start, bytes: end - start, ..self }
     }
 
+    /// The name of the container.
+    pub(crate) fn name(self) -> Option<&'a str> {
+        self.order.name()
+    }
+
+    /// The elements of `T` in `range`; `origin` is the type that an error names.
+    pub(crate) fn elements<T>(
+        self,
+        origin: &'static str,
+        range: impl RangeBounds<usize>,
+    ) -> Result<Self, Error> {
+        let len = self.bytes / size_of::<T>();
+        let range = resolve(origin, self.name(), &range, len)?;
+        Ok(self.part(range.start * size_of::<T>()..range.end * size_of::<T>()))
+    }
+
+    /// Refuses a source or target whose number of elements differs.
+    pub(crate) fn check_len<T>(self, origin: &'static str, other: usize) -> Result<(), Error> {
+        let len = self.bytes / size_of::<T>();
+        if len == other {
+            return Ok(());
+        }
+        let message = format!("a slice of {other} elements for {len}{}", in_(self.name()));
+        Err(Error::out_of_range(origin, message))
+    }
+
     /// Whether it is, or may be, ordinary memory of the host, which some devices can use as well.
     fn is_pageable(self) -> bool {
         let kind = self.resource.try_property::<MemoryKind>();
@@ -253,9 +279,10 @@ fn is_lost(error: &Error) -> bool {
     error.code().is_none_or(CuResult::is_sticky)
 }
 
-/// The elements that `range` names of `len`.
-pub(crate) fn resolve(
+/// The indices that `range` denotes in a sequence of `len` elements, which may have a name.
+fn resolve(
     origin: &'static str,
+    name: Option<&str>,
     range: &impl RangeBounds<usize>,
     len: usize,
 ) -> Result<Range<usize>, Error> {
@@ -271,15 +298,20 @@ pub(crate) fn resolve(
     };
     match (start, end) {
         (Some(start), Some(end)) if start <= end && end <= len => Ok(start..end),
-        _ => Err(Error::out_of_range(origin, format!("{} of {len}", written(range)))),
+        _ => Err(Error::out_of_range(origin, format!("{} of {len}{}", written(range), in_(name)))),
     }
 }
 
-/// A range, or the one element of it, as a person writes it.
+/// The container's name, as the end of a message.
+fn in_(name: Option<&str>) -> String {
+    name.map(|name| format!(" in `{name}`")).unwrap_or_default()
+}
+
+/// A range as Rust source, or its one element.
 fn written(range: &impl RangeBounds<usize>) -> String {
     let start = match range.start_bound() {
         Bound::Included(start) => start.to_string(),
-        Bound::Excluded(start) => format!("behind {start}, "),
+        Bound::Excluded(start) => format!("after {start}, "),
         Bound::Unbounded => String::new(),
     };
     match (range.start_bound(), range.end_bound()) {
@@ -288,14 +320,6 @@ fn written(range: &impl RangeBounds<usize>) -> String {
         (_, Bound::Excluded(end)) => format!("{start}..{end}"),
         (_, Bound::Unbounded) => format!("{start}.."),
     }
-}
-
-/// Refuses two lengths that differ.
-pub(crate) fn check_lengths(origin: &'static str, own: usize, other: usize) -> Result<(), Error> {
-    if own == other {
-        return Ok(());
-    }
-    Err(Error::out_of_range(origin, format!("{other} elements for a place of {own}")))
 }
 
 #[cfg(test)]
@@ -310,13 +334,13 @@ mod tests {
     #[test]
     fn what_is_out_of_range_is_told_as_it_is_written() {
         fn told(range: impl RangeBounds<usize>) -> String {
-            resolve("it", &range, 4).expect_err("it is out of range").to_string()
+            resolve("it", None, &range, 4).expect_err("it is out of range").to_string()
         }
         assert_eq!(told(4..=4), "out of range in it: element 4 of 4");
         assert_eq!(told(2..9), "out of range in it: 2..9 of 4");
         assert_eq!(told(..=usize::MAX), format!("out of range in it: ..={} of 4", usize::MAX));
         assert_eq!(told(5..), "out of range in it: 5.. of 4");
-        assert_eq!(resolve("it", &(4..), 4).expect("nothing is something"), 4..4);
+        assert_eq!(resolve("it", None, &(4..), 4).expect("nothing is something"), 4..4);
     }
 
     #[test]

@@ -71,6 +71,8 @@ type Noted = Option<Box<Uses<Place, Mark>>>;
 pub(crate) struct Order {
     /// Where the memory belongs. A default stream means that of this context.
     context: Context,
+    /// What the program calls the memory.
+    name: Option<Box<str>>,
     home: Option<Place>,
     /// The uses on other streams that home has not waited for.
     uses: Mutex<Noted>,
@@ -79,16 +81,34 @@ pub(crate) struct Order {
 impl Order {
     /// For memory that is to be freed in the order of `stream`.
     pub(crate) fn at_home_on(stream: StreamRef<'_>, context: Context) -> Self {
-        Self { context, home: Some(Place::new(stream, context)), uses: Mutex::default() }
+        Self {
+            context,
+            name: None,
+            home: Some(Place::new(stream, context)),
+            uses: Mutex::default(),
+        }
     }
 
     /// For memory that is to be freed when all uses have completed.
     pub(crate) fn of_host_memory(context: Context) -> Self {
-        Self { context, home: None, uses: Mutex::default() }
+        Self { context, name: None, home: None, uses: Mutex::default() }
     }
 
     pub(crate) fn context(&self) -> Context {
         self.context
+    }
+
+    /// What the program calls the memory.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(crate) fn set_name(&mut self, name: Option<Box<str>>) {
+        self.name = name;
+    }
+
+    pub(crate) fn take_name(&mut self) -> Option<Box<str>> {
+        self.name.take()
     }
 
     /// Whether the context was reset: pinned and managed memory went with it, and may be another's

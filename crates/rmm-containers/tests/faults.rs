@@ -57,11 +57,16 @@ fn a_buffer_that_can_not_be_made_leaks_nothing() {
             resource,
             |_| (),
             |scene, ()| {
-                let buffer = DeviceBuffer::from_slice(b"bytes", &scene.own, &scene.resource)?;
+                let buffer = DeviceBuffer::from_slice_in(b"bytes", &scene.own, &scene.resource)?;
                 let cloned = buffer.try_clone_on(&scene.other)?;
                 // SAFETY: the buffer is on this stream, and as long.
                 let again = unsafe {
-                    DeviceBuffer::from_device_ptr(buffer.as_ptr(), 5, &scene.own, &scene.resource)
+                    DeviceBuffer::from_device_ptr_in(
+                        buffer.as_ptr(),
+                        5,
+                        &scene.own,
+                        &scene.resource,
+                    )
                 }?;
                 drop((cloned, again));
                 DeviceScalar::new_in(5u64, &scene.other, &scene.resource).map(drop)
@@ -82,7 +87,7 @@ fn a_vector_that_can_not_change_is_as_it_was() {
                 let mut vector =
                     DeviceUVector::from_slice_in(&numbers, &scene.own, &scene.resource)
                         .expect("there is memory");
-                vector.as_slice_mut().slice(..1).unwrap().fill(0, &scene.other).unwrap();
+                vector.as_slice_mut().slice(..1).unwrap().fill_on(0, &scene.other).unwrap();
                 vector
             },
             |scene, vector| {
@@ -95,7 +100,7 @@ fn a_vector_that_can_not_change_is_as_it_was() {
             |scene, mut vector| {
                 assert!(vector.capacity() >= vector.len());
                 vector.resize(100).unwrap();
-                assert_eq!(vector.to_vec(&scene.own).unwrap(), numbers);
+                assert_eq!(vector.to_vec_on(&scene.own).unwrap(), numbers);
             },
         );
     }
@@ -112,16 +117,16 @@ fn uses_on_other_streams_are_ordered_or_not_made() {
             },
             |scene, vector| {
                 let (mut left, mut right) = vector.as_slice_mut().split_at(50)?;
-                left.fill(1, &scene.other)?;
-                right.fill(1, &scene.own)?;
-                right.copy_from(left.as_slice(), &scene.other)?;
+                left.fill_on(1, &scene.other)?;
+                right.fill_on(1, &scene.own)?;
+                right.copy_from_on(left.as_slice(), &scene.other)?;
                 drop(vector.use_on(&scene.other)?);
                 vector.fill(1)?;
-                vector.settle()?;
-                vector.to_vec(&scene.other).map(drop)
+                vector.wait_for_other_streams()?;
+                vector.to_vec_on(&scene.other).map(drop)
             },
             |scene, vector| {
-                let elements = vector.to_vec(&scene.own).unwrap();
+                let elements = vector.to_vec_on(&scene.own).unwrap();
                 assert!(elements.iter().all(|element| *element <= 1));
                 drop(vector);
             },
@@ -136,8 +141,8 @@ fn dropping_never_fails() {
             resource,
             |scene| {
                 let mut vector =
-                    DeviceUVector::<u32>::uninit(100, &scene.own, &scene.resource).unwrap();
-                vector.as_slice_mut().fill(1, &scene.other).unwrap();
+                    DeviceUVector::<u32>::uninit_in(100, &scene.own, &scene.resource).unwrap();
+                vector.as_slice_mut().fill_on(1, &scene.other).unwrap();
                 vec![vector]
             },
             |_, vectors| {
@@ -145,7 +150,7 @@ fn dropping_never_fails() {
                 Ok(())
             },
             |scene, _| {
-                let next = DeviceUVector::<u32>::uninit(100, &scene.own, &scene.resource);
+                let next = DeviceUVector::<u32>::uninit_in(100, &scene.own, &scene.resource);
                 next.unwrap().fill(2).unwrap();
             },
         );
@@ -162,14 +167,14 @@ fn memory_of_the_host_is_not_freed_under_a_copy() {
         },
         |scene, vector| {
             let mut pinned = PinnedVec::from_slice(&[7; 100])?;
-            vector.as_slice_mut().copy_from(pinned.device_slice(), &scene.other)?;
+            vector.as_slice_mut().copy_from_on(pinned.device_slice(), &scene.other)?;
             pinned.copy_from_device(vector.as_slice(), &scene.own)?;
             assert_eq!(pinned.as_slice()?, [7; 100]);
             pinned.as_mut_slice()?.fill(7);
-            vector.as_slice_mut().copy_from(pinned.device_slice(), &scene.other)?;
+            vector.as_slice_mut().copy_from_on(pinned.device_slice(), &scene.other)?;
             pinned.extend_from_slice(&[1])
         },
-        |scene, vector| assert_eq!(vector.to_vec(&scene.own).unwrap(), [7; 100]),
+        |scene, vector| assert_eq!(vector.to_vec_on(&scene.own).unwrap(), [7; 100]),
     );
 }
 
@@ -182,9 +187,9 @@ fn a_device_that_is_lost_ends_everything_without_a_hang() {
         machine.fail(Fault::device_lost(call));
         let (mut vectors, mut staging) = (None, None);
         let mut program = || -> Result<(), Error> {
-            let vector = DeviceUVector::<u32>::uninit(100, &own, &resource)?;
+            let vector = DeviceUVector::<u32>::uninit_in(100, &own, &resource)?;
             let vector = vectors.insert(vector);
-            vector.as_slice_mut().fill(1, &other)?;
+            vector.as_slice_mut().fill_on(1, &other)?;
             let pinned = staging.insert(PinnedVec::zeroed(100)?);
             pinned.copy_from_device(vector.as_slice(), &own)?;
             vector.resize(200)?;

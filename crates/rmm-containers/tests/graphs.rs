@@ -149,7 +149,7 @@ fn streams_of_one_capture_are_ordered_in_its_graph() {
     let mut download = PinnedVec::from_slice(&[0; 4]).unwrap();
     let graph = Executable::capture(&own, || {
         vector.fill(1).unwrap();
-        vector.as_slice_mut().slice(2..).unwrap().fill(2, &other).unwrap();
+        vector.as_slice_mut().slice(2..).unwrap().fill_on(2, &other).unwrap();
         download.copy_from_device(vector.as_slice(), &own).unwrap();
     });
     // SAFETY: everything lives, and only the graph uses it until it is done.
@@ -170,12 +170,12 @@ fn what_the_host_lends_is_done_with_whoever_captures_meanwhile() {
     // Memory that copies do not wait for by themselves.
     let mut pinned = PinnedVec::from_slice(&[1; 4]).unwrap();
     begin_capture_elsewhere(&machine, &captured);
-    vector.copy_to_slice(pinned.as_mut_slice().unwrap(), &own).unwrap();
+    vector.copy_to_slice_on(pinned.as_mut_slice().unwrap(), &own).unwrap();
     assert_eq!(pinned.as_slice().unwrap(), [7; 4]);
     pinned.as_mut_slice().unwrap().fill(8);
     vector.copy_from_slice(pinned.as_slice().unwrap()).unwrap();
     pinned.as_mut_slice().unwrap().fill(9);
-    assert_eq!(vector.to_vec(&own).unwrap(), [8; 4]);
+    assert_eq!(vector.to_vec_on(&own).unwrap(), [8; 4]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_stream_that_is_captured_is_not_waited_for_in_vain() {
     let stream = stream();
     let vector = vector(&[7; 4], &stream);
     begin_capture(&stream);
-    let refused = vector.to_vec(&stream).unwrap_err();
+    let refused = vector.to_vec_on(&stream).unwrap_err();
     assert_eq!(refused.code(), Some(CuResult::STREAM_CAPTURE_UNSUPPORTED));
 }
 
@@ -197,7 +197,7 @@ fn captured_beside_work(
     resource: &impl DeviceResource,
     within: impl FnOnce(DeviceUVector<u32>) -> Option<DeviceUVector<u32>>,
 ) {
-    let mut vector = DeviceUVector::uninit(4, own, resource).expect("there is memory");
+    let mut vector = DeviceUVector::uninit_in(4, own, resource).expect("there is memory");
     let used = vector.use_on_mut(other).expect("it is ordered");
     launch_nines(machine, other, used.as_ptr(), used.bytes());
     drop(used);
@@ -208,10 +208,10 @@ fn captured_beside_work(
         left = within(vector);
     });
     drop(left);
-    let mut next = DeviceUVector::uninit(4, own, resource).expect("there is memory");
+    let mut next = DeviceUVector::uninit_in(4, own, resource).expect("there is memory");
     next.fill(2).expect("it is enqueued");
     other.synchronize().expect("the work is done");
-    assert_eq!(next.to_vec(own).expect("a copy"), [2; 4], "the work came before, or elsewhere");
+    assert_eq!(next.to_vec_on(own).expect("a copy"), [2; 4], "the work came before, or elsewhere");
     machine.assert_no_violations();
 }
 
@@ -224,7 +224,7 @@ fn a_wait_in_a_graph_is_none_for_work_outside() {
     captured_beside_work(&machine, (&own, &other), &resource, Some);
     captured_beside_work(&machine, (&own, &other), &resource, |mut vector| {
         let elsewhere = stream();
-        for refused in [vector.settle(), vector.set_stream(&elsewhere)] {
+        for refused in [vector.wait_for_other_streams(), vector.set_stream(&elsewhere)] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
         }
         assert_eq!(elsewhere.as_ref().is_capturing().ok(), Some(false));
@@ -254,8 +254,8 @@ fn a_vector_made_and_used_within_a_capture_is_freed_there() {
     let (own, other) = (stream(), stream());
     let mut vector = vector(&[0; 4], &own);
     capture_in_vain(&own, || {
-        vector.as_slice_mut().fill(1, &other).unwrap();
-        vector.settle().unwrap();
+        vector.as_slice_mut().fill_on(1, &other).unwrap();
+        vector.wait_for_other_streams().unwrap();
     });
     drop(vector);
     assert_eq!(leaked_bytes(&machine), 0);
@@ -268,7 +268,7 @@ fn a_use_that_began_in_a_capture_goes_on_after_it() {
     let _entered = machine.enter();
     let (own, other) = (stream(), stream());
     let resource = CudaAsyncMemoryResource::new().unwrap();
-    let mut vector = DeviceUVector::<u32>::uninit(4, &own, &resource).unwrap();
+    let mut vector = DeviceUVector::<u32>::uninit_in(4, &own, &resource).unwrap();
     let mut pinned = PinnedVec::from_slice(&[0u8; 4]).unwrap();
     // What was done before the capture a wait in the graph does not order.
     own.synchronize().unwrap();
@@ -284,9 +284,9 @@ fn a_use_that_began_in_a_capture_goes_on_after_it() {
     unsafe { copy::device_to_device(staged.as_ptr(), used.as_ptr(), 4, other.as_ref()) }.unwrap();
     drop((used, staged));
     drop(vector);
-    let mut next = DeviceUVector::uninit(4, &own, &resource).unwrap();
+    let mut next = DeviceUVector::uninit_in(4, &own, &resource).unwrap();
     next.fill(2).unwrap();
-    assert_eq!(next.to_vec(&own).unwrap(), [2; 4]);
+    assert_eq!(next.to_vec_on(&own).unwrap(), [2; 4]);
     assert_eq!(pinned.as_slice().unwrap(), [9; 4]);
     machine.assert_no_violations();
 }
@@ -300,12 +300,12 @@ fn to_look_at_memory_of_the_host_spoils_no_capture() {
     let mut pinned = PinnedVec::from_slice(&[0; 4]).unwrap();
     let copy_left = |pinned: &mut PinnedVec<u32>| {
         let mut half = pinned.device_slice_mut().slice(..2).unwrap();
-        half.copy_from(left.as_slice(), &first).unwrap();
+        half.copy_from_on(left.as_slice(), &first).unwrap();
     };
     copy_left(&mut pinned);
     capture_in_vain(&second, || {
         let mut half = pinned.device_slice_mut().slice(2..).unwrap();
-        half.copy_from(right.as_slice(), &second).unwrap();
+        half.copy_from_on(right.as_slice(), &second).unwrap();
         assert_eq!(pinned.as_slice().unwrap_err().kind(), ErrorKind::Unsupported);
     });
     copy_left(&mut pinned);
@@ -320,19 +320,19 @@ fn a_copy_that_a_capture_refuses_makes_nobody_forget_work() {
     let _entered = machine.enter();
     let (own, other) = (stream(), stream());
     let resource = CudaAsyncMemoryResource::new().unwrap();
-    let mut vector = DeviceUVector::<u32>::uninit(4, &own, &resource).unwrap();
+    let mut vector = DeviceUVector::<u32>::uninit_in(4, &own, &resource).unwrap();
     let used = vector.use_on_mut(&other).unwrap();
     launch_nines(&machine, &other, used.as_ptr(), used.bytes());
     drop(used);
     begin_capture(&own);
     other.as_ref().wait_for(own.as_ref()).expect("they are of one capture");
-    assert!(vector.to_vec(&own).is_err(), "nobody can wait for it");
+    assert!(vector.to_vec_on(&own).is_err(), "nobody can wait for it");
     let mut graph = CuGraph::NULL;
     // SAFETY: the stream exists, and the result may be written.
     let ended = unsafe { driver().cuStreamEndCapture(own.as_raw(), &raw mut graph) };
     assert_eq!(ended, CuResult::STREAM_CAPTURE_INVALIDATED, "the copy has spoilt it");
     drop(vector);
-    let mut next = DeviceUVector::uninit(4, &own, &resource).unwrap();
+    let mut next = DeviceUVector::uninit_in(4, &own, &resource).unwrap();
     next.fill(2).unwrap();
     machine.run_all();
     let mut found = machine.violations();

@@ -51,7 +51,7 @@ where
     let _entered = machine.enter();
     let [home, other] = [stream(), stream()];
     let pool = PoolMemoryResource::builder(CountedEnd(upstream)).build().expect("a pool");
-    let mut vector = DeviceUVector::<u8>::uninit(1 << 20, &home, &pool).expect("a vector");
+    let mut vector = DeviceUVector::<u8>::uninit_in(1 << 20, &home, &pool).expect("a vector");
     let used = vector.use_on_mut(&other).expect("an address");
     let (pointer, bytes) = (used.as_ptr(), used.bytes());
     let kernel = Kernel::new("slow", move |memory| {
@@ -117,7 +117,7 @@ fn a_freed_vector_lets_its_pool_end() {
     let machine = lazy();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(CountedEnd(CudaMemoryResource::new())).build().unwrap();
-    let vectors = [1 << 20, 0].map(|len| DeviceUVector::<u8>::uninit(len, &stream(), &pool));
+    let vectors = [1 << 20, 0].map(|len| DeviceUVector::<u8>::uninit_in(len, &stream(), &pool));
     drop(pool);
     assert_eq!(ENDS.get(), 0);
     drop(vectors);
@@ -133,7 +133,7 @@ fn a_forgotten_vector_of_the_host_keeps_its_pool() {
     let pool = PoolMemoryResource::builder(CountedEnd(PinnedHostMemoryResource::new()));
     let pool = pool.build().expect("a pool");
     let mut vector = HostVec::<u32, _>::zeroed_in(1 << 10, pool).expect("a vector");
-    vector.device_slice_mut().fill(7, &stream).expect("it is enqueued");
+    vector.device_slice_mut().fill_on(7, &stream).expect("it is enqueued");
     let _forgotten = ManuallyDrop::new(vector);
     stream.synchronize().expect("the device writes");
     assert_eq!(ENDS.get(), 0);
@@ -153,7 +153,7 @@ fn a_copy_is_done_when_its_call_returns_whatever_the_driver_answers() {
         for call in ["cuStreamSynchronize", "cuStreamQuery"] {
             machine.fail(Fault::nth(call, 1, code));
         }
-        let _refused_or_not = vector.copy_to_slice(target, &stream);
+        let _refused_or_not = vector.copy_to_slice_on(target, &stream);
         machine.clear_faults();
         assert!(stream.as_ref().is_idle().expect("an answer"), "{code}: the copy may still run");
     }
@@ -172,7 +172,7 @@ fn a_vector_of_the_host_that_can_not_be_waited_for_is_lost() {
     let stream = stream();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
     let mut vector = HostVec::<u32, _>::zeroed_in(1 << 10, pool.clone()).expect("a vector");
-    vector.device_slice_mut().fill(7, &stream).expect("it is enqueued");
+    vector.device_slice_mut().fill_on(7, &stream).expect("it is enqueued");
     for call in ["cuEventSynchronize", "cuStreamSynchronize"] {
         machine.fail(Fault::from_nth(call, 1, CuResult::UNKNOWN));
     }
@@ -190,7 +190,7 @@ fn memory_of_another_thread_s_stream_that_can_not_be_waited_for_is_lost() {
         let made = scope.spawn(|| {
             let _entered = machine.enter();
             let own = StreamRef::per_thread();
-            let mut vector = DeviceUVector::<u32>::uninit(4, own, &pool).expect("a vector");
+            let mut vector = DeviceUVector::<u32>::uninit_in(4, own, &pool).expect("a vector");
             vector.fill(7).expect("it is enqueued");
             vector
         });
@@ -207,7 +207,7 @@ fn memory_of_a_default_stream_that_can_not_be_named_is_lost() {
     let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-    let mut vector = DeviceUVector::<u32>::uninit(4, StreamRef::legacy(), &pool).unwrap();
+    let mut vector = DeviceUVector::<u32>::uninit_in(4, StreamRef::legacy(), &pool).unwrap();
     vector.fill(7).expect("it is enqueued");
     let _second_is_current = Device::new(1).and_then(Device::make_current).unwrap();
     machine.fail(Fault::nth("cuCtxPushCurrent_v2", 1, CuResult::UNKNOWN));

@@ -28,20 +28,20 @@ fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
     );
     let mut vector =
         DeviceUVector::from_slice_in(&HOST, &own, &resource).expect("the device works");
-    let buffer = DeviceBuffer::uninit(4096, &own, &resource).expect("the device works");
+    let buffer = DeviceBuffer::uninit_in(4096, &own, &resource).expect("the device works");
     let mut pinned = PinnedVec::<u32>::zeroed(1024).expect("the device works");
-    pinned.device_slice_mut().copy_from(vector.as_slice(), &other).expect("the device works");
+    pinned.device_slice_mut().copy_from_on(vector.as_slice(), &other).expect("the device works");
     reset();
-    assert!(vector.to_vec(&own).expect_err("the context is gone").is_context_lost());
+    assert!(vector.to_vec_on(&own).expect_err("the context is gone").is_context_lost());
     let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
-    assert!(vector.to_vec(&own).expect_err("the context is gone").is_context_lost());
+    assert!(vector.to_vec_on(&own).expect_err("the context is gone").is_context_lost());
     assert!(vector.resize(5000).expect_err("the context is gone").is_context_lost());
     let (new, stream) = (make(), CudaStream::new().expect("the device works"));
     // At the addresses of the old ones, wherever that can be.
     let next = DeviceUVector::from_slice_in(&HOST, &stream, &new).expect("the device works");
     let next_pinned = PinnedVec::from_slice(&HOST).expect("the device works");
     drop((vector, buffer, pinned, resource, own, other));
-    assert_eq!(next.to_vec(&stream).expect("the device works"), HOST);
+    assert_eq!(next.to_vec_on(&stream).expect("the device works"), HOST);
     assert_eq!(next_pinned.as_slice().expect("the device works"), HOST);
     drop((next, next_pinned, new, stream));
     machine.assert_no_violations();
@@ -67,7 +67,7 @@ fn a_container_that_is_at_home_on_another_device_outlives_a_reset() {
     let next = DeviceUVector::from_slice_in(&HOST, &stream, &cuda).expect("the device works");
     assert_eq!(next.as_ptr(), vector.as_ptr(), "the driver hands the address out again");
     drop(vector);
-    assert_eq!(next.to_vec(&stream).expect("it is still there"), HOST);
+    assert_eq!(next.to_vec_on(&stream).expect("it is still there"), HOST);
     drop(next);
     machine.assert_no_violations();
 }
@@ -79,7 +79,7 @@ fn a_container_whose_home_is_gone_is_not_freed_under_work_that_home_waited_for()
     let first = Device::new(1).and_then(Device::make_current).expect("the device works");
     let own = CudaStream::new().expect("the device works");
     let resource = VirtualMemoryResource::new().expect("the device works");
-    let mut vector = DeviceUVector::<u32>::uninit(1024, &own, &resource).expect("it works");
+    let mut vector = DeviceUVector::<u32>::uninit_in(1024, &own, &resource).expect("it works");
     let used = vector.use_on_mut(&own).expect("the device works");
     let slow = Kernel::new("slow", |_| ()).writes(used.as_ptr(), used.bytes());
     machine.launch(own.as_raw(), slow).expect("it is enqueued");

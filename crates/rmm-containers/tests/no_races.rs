@@ -98,7 +98,7 @@ impl World {
             Step::Fill { vector, part, value, stream } => {
                 let (elements, expected) = &mut self.vectors[vector];
                 let range = place(expected.len(), part);
-                elements.as_slice_mut().slice(range.clone())?.fill(value, &streams[stream])?;
+                elements.as_slice_mut().slice(range.clone())?.fill_on(value, &streams[stream])?;
                 expected[range].fill(value);
             }
             Step::Copy { from, to, part, stream } if from != to => {
@@ -108,7 +108,7 @@ impl World {
                     .0
                     .as_slice_mut()
                     .slice(range.clone())?
-                    .copy_from(source.0.as_slice().slice(range.clone())?, &streams[stream])?;
+                    .copy_from_on(source.0.as_slice().slice(range.clone())?, &streams[stream])?;
                 target.1[range.clone()].copy_from_slice(&source.1[range]);
             }
             Step::Copy { from, .. } => {
@@ -116,7 +116,7 @@ impl World {
                 let (elements, expected) = &mut self.vectors[from];
                 let half = expected.len() / 2;
                 let (mut left, right) = elements.as_slice_mut().split_at(half)?;
-                left.copy_from(right.as_slice().slice(..half)?, &streams[0])?;
+                left.copy_from_on(right.as_slice().slice(..half)?, &streams[0])?;
                 expected.copy_within(half..2 * half, 0);
             }
             Step::Halves { vector, at, streams: [left, right] } => {
@@ -124,8 +124,8 @@ impl World {
                 let at = usize::from(at) * expected.len() / 255;
                 let (mut first, mut second) = elements.as_slice_mut().split_at(at)?;
                 let fill = |half: &mut DeviceSliceMut<'_, u32>, stream: usize| {
-                    half.fill(7, &streams[stream])?;
-                    half.fill(8, &streams[stream])
+                    half.fill_on(7, &streams[stream])?;
+                    half.fill_on(8, &streams[stream])
                 };
                 fill(&mut first, left)?;
                 fill(&mut second, right)?;
@@ -134,9 +134,9 @@ impl World {
             Step::Nested { vector, outer, inner } => {
                 let (elements, expected) = &mut self.vectors[vector];
                 let mut slice = elements.as_slice_mut();
-                slice.fill(1, &streams[outer])?;
-                slice.reborrow().fill(2, &streams[inner])?;
-                slice.fill(3, &streams[outer])?;
+                slice.fill_on(1, &streams[outer])?;
+                slice.reborrow().fill_on(2, &streams[inner])?;
+                slice.fill_on(3, &streams[outer])?;
                 expected.fill(3);
             }
             Step::Write { vector, part, value, stream } => {
@@ -144,13 +144,14 @@ impl World {
                 let range = place(expected.len(), part);
                 let values = vec![value; range.len()];
                 let mut slice = elements.as_slice_mut().slice(range.clone())?;
-                slice.copy_from_slice(&values, &streams[stream])?;
+                slice.copy_from_slice_on(&values, &streams[stream])?;
                 expected[range].fill(value);
             }
             Step::Read { vector, part, stream } => {
                 let (elements, expected) = &self.vectors[vector];
                 let range = place(expected.len(), part);
-                let found = elements.as_slice().slice(range.clone())?.to_vec(&streams[stream])?;
+                let found =
+                    elements.as_slice().slice(range.clone())?.to_vec_on(&streams[stream])?;
                 assert_eq!(found, expected[range]);
             }
             Step::SetElement { vector, at, value } => {
@@ -166,7 +167,7 @@ impl World {
                 let (elements, expected) = &mut self.vectors[vector];
                 let kept = expected.len().min(len);
                 elements.resize(len)?;
-                elements.as_slice_mut().slice(kept..)?.fill(5, &streams[0])?;
+                elements.as_slice_mut().slice(kept..)?.fill_on(5, &streams[0])?;
                 expected.resize(len, 5);
                 expected[kept..].fill(5);
             }
@@ -212,7 +213,7 @@ impl World {
             Step::Upload { vector, stream } => {
                 let (elements, expected) = &mut self.vectors[vector];
                 let source = self.pinned.0.device_slice().slice(..expected.len())?;
-                elements.as_slice_mut().copy_from(source, &streams[stream])?;
+                elements.as_slice_mut().copy_from_on(source, &streams[stream])?;
                 let len = expected.len();
                 expected.copy_from_slice(&self.pinned.1[..len]);
             }
@@ -241,7 +242,7 @@ impl World {
     /// Everything is as expected.
     fn check(&self) -> Result<(), Error> {
         for (elements, expected) in &self.vectors {
-            assert_eq!(elements.to_vec(&self.streams[1])?, *expected);
+            assert_eq!(elements.to_vec_on(&self.streams[1])?, *expected);
         }
         assert_eq!(self.pinned.0.as_slice()?, self.pinned.1);
         Ok(())

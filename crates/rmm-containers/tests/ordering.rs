@@ -34,7 +34,7 @@ fn a_buffer_on_the_per_thread_stream_may_go_to_another_thread_and_come_back() {
     let machine = machine(1);
     let _entered = machine.enter();
     let pool = pool();
-    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     let buffer = std::thread::scope(|scope| {
         let filled = scope.spawn(|| {
             let _entered = machine.enter();
@@ -45,7 +45,7 @@ fn a_buffer_on_the_per_thread_stream_may_go_to_another_thread_and_come_back() {
     });
     let pointer = buffer.as_ptr();
     drop(buffer);
-    let mut next = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let mut next = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     assert_eq!(next.as_ptr(), pointer);
     next.fill(9).unwrap();
     CudaStream::per_thread().synchronize().unwrap();
@@ -58,7 +58,7 @@ fn a_clone_made_by_another_thread_reads_before_the_source_is_freed() {
     let machine = machine(1);
     let _entered = machine.enter();
     let pool = pool();
-    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     buffer.fill(7).unwrap();
     let other = stream();
     let copy = std::thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn a_clone_made_by_another_thread_reads_before_the_source_is_freed() {
     });
     let pointer = buffer.as_ptr();
     drop(buffer);
-    let mut next = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let mut next = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     assert_eq!(next.as_ptr(), pointer);
     next.fill(9).unwrap();
     CudaStream::per_thread().synchronize().unwrap();
@@ -84,7 +84,7 @@ fn a_clone_on_another_stream_reads_before_the_source_is_written_again() {
     let _entered = machine.enter();
     let pool = pool();
     let (own, other) = (stream(), stream());
-    let mut buffer = DeviceBuffer::uninit(1000, &own, &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, &own, &pool).unwrap();
     buffer.fill(7).unwrap();
     let copy = buffer.try_clone_on(&other).unwrap();
     buffer.fill(9).unwrap();
@@ -100,7 +100,7 @@ fn another_stream_is_ordered_whatever_device_is_current() {
     let _entered = machine.enter();
     let pool = pool();
     let other = stream();
-    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::legacy(), &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::legacy(), &pool).unwrap();
     buffer.fill(7).unwrap();
     {
         let _second = Device::new(1).unwrap().make_current().unwrap();
@@ -123,7 +123,7 @@ fn the_last_owner_of_a_pool_may_go_while_another_device_is_current() {
     let pool =
         PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
     let stream = stream();
-    let mut buffer = DeviceBuffer::uninit(1000, &stream, &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, &stream, &pool).unwrap();
     drop(pool);
     buffer.fill(3).unwrap();
     {
@@ -141,19 +141,19 @@ fn growing_keeps_the_contents_and_the_old_memory_until_it_is_read() {
     let _entered = machine.enter();
     let pool = pool();
     let stream = stream();
-    let mut buffer = DeviceBuffer::from_slice(b"contents", &stream, &pool).unwrap();
+    let mut buffer = DeviceBuffer::from_slice_in(b"contents", &stream, &pool).unwrap();
     let before = buffer.as_ptr();
     buffer.reserve(4000).unwrap();
     assert_ne!(buffer.as_ptr(), before);
     // The old memory is free for the next owner, whose fill comes after the copy.
-    let mut next = DeviceBuffer::uninit(8, &stream, &pool).unwrap();
+    let mut next = DeviceBuffer::uninit_in(8, &stream, &pool).unwrap();
     assert_eq!(next.as_ptr(), before);
     next.fill(0).unwrap();
-    assert_eq!(buffer.to_vec(&stream).unwrap(), b"contents");
+    assert_eq!(buffer.to_vec_on(&stream).unwrap(), b"contents");
     buffer.resize(3).unwrap();
     buffer.shrink_to_fit().unwrap();
     assert_eq!((buffer.len(), buffer.capacity()), (3, 3));
-    assert_eq!(buffer.to_vec(&stream).unwrap(), b"con");
+    assert_eq!(buffer.to_vec_on(&stream).unwrap(), b"con");
 }
 
 #[test]
@@ -161,10 +161,10 @@ fn a_copy_that_can_not_be_waited_for_is_waited_for_otherwise() {
     let machine = machine(1);
     let _entered = machine.enter();
     let stream = stream();
-    let mut buffer = DeviceBuffer::uninit(8, &stream, &pool()).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(8, &stream, &pool()).unwrap();
     buffer.fill(5).unwrap();
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::UNKNOWN));
-    let error = buffer.copy_to_slice(&mut [0; 8], &stream).unwrap_err();
+    let error = buffer.copy_to_slice_on(&mut [0; 8], &stream).unwrap_err();
     assert_eq!(error.code(), Some(CuResult::UNKNOWN));
     assert!(stream.as_ref().is_idle().unwrap(), "the borrow has ended, and the copy has not");
 }
@@ -182,10 +182,10 @@ fn elements_are_aligned_as_their_type_asks() {
     let machine = machine(1);
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
-    let _before = DeviceBuffer::uninit(1, &stream, &pool).unwrap();
+    let _before = DeviceBuffer::uninit_in(1, &stream, &pool).unwrap();
     let pages = DeviceUVector::from_slice_in(&[Page([7; 1024])], &stream, &pool).unwrap();
     assert_eq!(pages.as_ptr().0 % 1024, 0);
-    assert_eq!(pages.to_vec(&stream).unwrap()[0].0, [7; 1024]);
+    assert_eq!(pages.to_vec_on(&stream).unwrap()[0].0, [7; 1024]);
 }
 
 #[test]
@@ -193,15 +193,15 @@ fn sizes_and_ranges_are_checked() {
     let machine = machine(1);
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
-    let too_many = DeviceUVector::<u64>::uninit(usize::MAX / 4, &stream, &pool).unwrap_err();
+    let too_many = DeviceUVector::<u64>::uninit_in(usize::MAX / 4, &stream, &pool).unwrap_err();
     assert_eq!(too_many.kind(), ErrorKind::InvalidArgument);
-    let crooked = DeviceBuffer::uninit_aligned(8, 3, &stream, &pool).unwrap_err();
+    let crooked = DeviceBuffer::uninit_aligned_in(8, 3, &stream, &pool).unwrap_err();
     assert_eq!(crooked.kind(), ErrorKind::InvalidArgument);
     let mut vector = DeviceUVector::from_slice_in(&[1u32, 2], &stream, &pool).unwrap();
     assert_eq!(vector.copy_from_slice(&[1, 2, 3]).unwrap_err().kind(), ErrorKind::OutOfRange);
     vector.resize(0).unwrap();
     assert!(vector.is_empty());
-    let empty = DeviceUVector::<u32>::uninit(0, &stream, &pool).unwrap();
+    let empty = DeviceUVector::<u32>::uninit_in(0, &stream, &pool).unwrap();
     assert_eq!(empty.as_ptr(), DevicePtr::NULL);
-    assert_eq!(empty.to_vec(&stream).unwrap(), []);
+    assert_eq!(empty.to_vec_on(&stream).unwrap(), []);
 }

@@ -81,17 +81,17 @@ fn fill_every_place() -> Result<(), rmm_core::Error> {
     let stream = CudaStream::new()?;
     let event = CudaEvent::new()?;
     event.record(stream.as_ref())?;
-    let mut buffer = DeviceBuffer::uninit(1000, &stream, &pool)?;
+    let mut buffer = DeviceBuffer::uninit_in(1000, &stream, &pool)?;
     buffer.fill(1)?;
     let of_thread = [
-        DeviceBuffer::from_slice(b"thread", streams.get(), &pool)?,
-        DeviceBuffer::from_slice(b"driver", streams.get(), &from_driver)?,
+        DeviceBuffer::from_slice_in(b"thread", streams.get(), &pool)?,
+        DeviceBuffer::from_slice_in(b"driver", streams.get(), &from_driver)?,
     ];
     OF_THREAD.with_borrow_mut(|kept| kept.extend(of_thread));
     let kept = Kept {
         buffer,
         vector: DeviceUVector::from_slice(&[1, 2, 3], &stream)?,
-        driver_buffer: DeviceBuffer::uninit(1000, &stream, &from_driver)?,
+        driver_buffer: DeviceBuffer::uninit_in(1000, &stream, &from_driver)?,
         event,
         stream,
         streams,
@@ -112,7 +112,7 @@ fn leave() {
     let _entered = machine.enter();
     fill_every_place().expect("every place is filled");
     let _guard: ContextGuard = Context::current().and_then(Context::enter).expect("a context");
-    let _local = DeviceBuffer::uninit(
+    let _local = DeviceBuffer::uninit_in(
         1000,
         &CudaStream::new().expect("a stream"),
         &CudaMemoryResource::new(),

@@ -21,7 +21,7 @@ fn stream() -> CudaStream {
 
 fn vector(len: usize, stream: &CudaStream) -> DeviceUVector<u32> {
     let resource = CudaAsyncMemoryResource::new().expect("a resource");
-    DeviceUVector::uninit(len, stream, &resource).expect("there is memory")
+    DeviceUVector::uninit_in(len, stream, &resource).expect("there is memory")
 }
 
 fn calls(machine: &Machine, part: &str) -> u64 {
@@ -37,13 +37,13 @@ fn one_stream_costs_no_event() {
         let mut vector = vector(100, &stream);
         vector.fill(1).unwrap();
         vector.set_element_async(3, 7).unwrap();
-        vector.as_slice_mut().slice(10..20).unwrap().fill(2, &stream).unwrap();
+        vector.as_slice_mut().slice(10..20).unwrap().fill_on(2, &stream).unwrap();
         drop(vector.use_on_mut(&stream).unwrap());
         vector.resize(1000).unwrap();
         vector.shrink_to_fit().unwrap();
         vector.set_stream(&stream).unwrap();
         let other = vector.try_clone_on(&stream).unwrap();
-        assert_eq!(other.element(3, &stream).unwrap(), 7);
+        assert_eq!(other.element_on(3, &stream).unwrap(), 7);
     }
     assert_eq!((calls(&machine, "Event"), calls(&machine, "cuCtxSynchronize")), (0, 0));
     assert_eq!(calls(&machine, "IsCapturing"), 0, "nor is asked whether it is being captured");
@@ -61,7 +61,7 @@ fn staging_that_is_used_again_makes_no_new_event() {
         vector.copy_from(staging.device_slice()).expect("a copy");
     }
     assert_eq!(calls(&machine, "cuEventCreate"), 1);
-    assert_eq!(vector.to_vec(&stream).expect("a copy"), [9; 1000]);
+    assert_eq!(vector.to_vec_on(&stream).expect("a copy"), [9; 1000]);
     machine.assert_no_violations();
 }
 
@@ -72,11 +72,11 @@ fn two_halves_do_not_wait_for_each_other() {
     let (own, first, second) = (stream(), stream(), stream());
     let mut vector = vector(100, &own);
     let (mut left, mut right) = vector.as_slice_mut().split_at(40).unwrap();
-    left.fill(1, &first).unwrap();
-    right.fill(2, &second).unwrap();
+    left.fill_on(1, &first).unwrap();
+    right.fill_on(2, &second).unwrap();
     second.synchronize().unwrap();
     assert!(!first.as_ref().is_idle().unwrap(), "the second has not waited for the first");
-    let elements = vector.to_vec(&own).unwrap();
+    let elements = vector.to_vec_on(&own).unwrap();
     assert_eq!((&elements[..40], &elements[40..]), (&[1; 40][..], &[2; 60][..]));
     machine.assert_no_violations();
 }
@@ -96,7 +96,7 @@ fn readers_do_not_wait_for_each_other() {
     second.synchronize().unwrap();
     assert!(!first.as_ref().is_idle().unwrap(), "the second has not waited for the first");
     source.fill(2).unwrap();
-    assert_eq!(one.to_vec(&first).unwrap(), [1; 100]);
+    assert_eq!(one.to_vec_on(&first).unwrap(), [1; 100]);
     machine.assert_no_violations();
 }
 
@@ -113,7 +113,7 @@ fn whoever_waits_for_a_copy_does_not_wait_for_what_comes_after_it() {
     drop(source);
     own.synchronize().unwrap();
     assert!(!other.as_ref().is_idle().unwrap(), "the source did not wait for the kernel");
-    assert_eq!(copied.to_vec(&other).unwrap(), [1; 100]);
+    assert_eq!(copied.to_vec_on(&other).unwrap(), [1; 100]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_own_stream_is_behind_a_clone_on_another() {
         let pointer = source.as_ptr();
         let kernel = Kernel::new("write", move |memory| memory.write(pointer, &[0; 400]).unwrap());
         machine.launch(own.as_raw(), kernel.writes(pointer, 400)).unwrap();
-        assert_eq!(cloned.to_vec(&other).unwrap(), [1; 100]);
+        assert_eq!(cloned.to_vec_on(&other).unwrap(), [1; 100]);
     });
 }
 
@@ -136,17 +136,17 @@ fn a_default_stream_is_that_of_the_containers_device() {
     let _entered = machine.enter();
     for default in [StreamRef::legacy(), StreamRef::per_thread()] {
         let resource = CudaAsyncMemoryResource::new().unwrap();
-        let mut first = DeviceUVector::<u32>::uninit(100, default, &resource).unwrap();
+        let mut first = DeviceUVector::<u32>::uninit_in(100, default, &resource).unwrap();
         let _second_is_current = Device::new(1).unwrap().make_current().unwrap();
         let resource = CudaAsyncMemoryResource::new().unwrap();
-        let mut second = DeviceUVector::<u32>::uninit(100, default, &resource).unwrap();
+        let mut second = DeviceUVector::<u32>::uninit_in(100, default, &resource).unwrap();
         first.fill(1).unwrap();
         second.fill(2).unwrap();
-        assert_eq!(first.element(3, default).unwrap(), 1);
+        assert_eq!(first.element_on(3, default).unwrap(), 1);
         // From device to device: each is ordered with its own default stream.
-        second.as_slice_mut().copy_from(first.as_slice(), default).unwrap();
+        second.as_slice_mut().copy_from_on(first.as_slice(), default).unwrap();
         first.fill(3).unwrap();
-        assert_eq!(second.to_vec(default).unwrap(), [1; 100]);
+        assert_eq!(second.to_vec_on(default).unwrap(), [1; 100]);
         first.set_stream(default).unwrap();
         drop(first);
     }
@@ -168,7 +168,7 @@ fn a_containers_work_is_on_its_own_default_stream_whatever_device_is_current() {
     let works: [Work<'_>; 3] = [
         &|vector| vector.fill(0).unwrap(),
         &|vector| vector.fill(0x0102_0304).unwrap(),
-        &|vector| vector.as_slice_mut().copy_from_static(source, &own).unwrap(),
+        &|vector| vector.as_slice_mut().copy_from_static_on(source, &own).unwrap(),
     ];
     for work in works {
         {
@@ -193,7 +193,7 @@ fn a_use_that_was_forgotten_is_waited_for() {
         let pointer = forgotten.as_ptr();
         let kernel = Kernel::new("write", move |memory| memory.write(pointer, &bytes).unwrap());
         machine.launch(other.as_raw(), kernel.writes(pointer, 400)).unwrap();
-        assert_eq!(vector.to_vec(&own).unwrap(), [5; 100]);
+        assert_eq!(vector.to_vec_on(&own).unwrap(), [5; 100]);
         let forgotten = ManuallyDrop::new(vector.use_on(&other).unwrap());
         let kernel = Kernel::new("read", |_| ()).reads(forgotten.as_ptr(), forgotten.bytes());
         machine.launch(other.as_raw(), kernel).unwrap();
@@ -210,11 +210,11 @@ fn the_default_stream_of_a_thread_that_has_ended_is_waited_for() {
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let _entered = machine.enter();
-            vector.as_slice_mut().fill(4, StreamRef::per_thread()).unwrap();
+            vector.as_slice_mut().fill_on(4, StreamRef::per_thread()).unwrap();
         });
         worker.join().unwrap();
     });
-    assert_eq!(vector.to_vec(&own).unwrap(), [4; 100]);
+    assert_eq!(vector.to_vec_on(&own).unwrap(), [4; 100]);
     drop(vector);
     machine.run_all();
     machine.assert_no_violations();
@@ -235,12 +235,12 @@ fn threads_write_halves_and_share_what_they_read() {
                     let _entered = machine.enter();
                     for _ in 0..5 {
                         let part = source.slice(25..75).unwrap();
-                        half.copy_from(part, stream).unwrap();
+                        half.copy_from_on(part, stream).unwrap();
                     }
                 });
             }
         });
-        assert_eq!(target.to_vec(&own).unwrap(), [3; 100]);
+        assert_eq!(target.to_vec_on(&own).unwrap(), [3; 100]);
     });
 }
 
@@ -255,7 +255,7 @@ fn one_stream_is_shared_by_threads_that_read() {
                     let _entered = machine.enter();
                     for _ in 0..5 {
                         let cloned = source.try_clone_on(&other).unwrap();
-                        assert_eq!(cloned.to_vec(&other).unwrap(), [3; 100]);
+                        assert_eq!(cloned.to_vec_on(&other).unwrap(), [3; 100]);
                     }
                 });
             }
@@ -291,8 +291,8 @@ fn pinned_memory_is_handed_from_stream_to_stream() {
         let mut target = vector(100, &b);
         staging.copy_from_device(source.as_slice(), &a).unwrap();
         target.copy_from(staging.device_slice()).unwrap();
-        staging.device_slice_mut().fill(1, &a).unwrap();
-        assert_eq!(target.to_vec(&b).unwrap(), [9; 100]);
+        staging.device_slice_mut().fill_on(1, &a).unwrap();
+        assert_eq!(target.to_vec_on(&b).unwrap(), [9; 100]);
         let pointer = staging.device_slice().as_ptr();
         assert_eq!(staging.as_slice().unwrap(), [1; 100]);
         machine.host_reads(pointer, 400).unwrap();
@@ -333,7 +333,7 @@ fn ordinary_memory_of_the_host_is_not_read_before_its_stream_comes_to_it() {
     source.fill(2).unwrap();
     let mut target = vector(100, &stream);
     target.copy_from(source.as_slice()).unwrap(); // such memory may be read by the call itself
-    assert_eq!(target.to_vec(&stream).unwrap(), [2; 100]);
+    assert_eq!(target.to_vec_on(&stream).unwrap(), [2; 100]);
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn managed_memory_is_prefetched_and_other_memory_stays() {
         assert_eq!(calls(machine, "cuMemPrefetch"), 1, "there is nothing to move");
         let vector = DeviceUVector::from_slice(&[1u32, 2, 3], &stream).unwrap();
         vector.as_slice().prefetch(PrefetchTarget::Host, &stream).unwrap();
-        assert_eq!(vector.to_vec(&stream).unwrap(), [1, 2, 3]);
+        assert_eq!(vector.to_vec_on(&stream).unwrap(), [1, 2, 3]);
     });
 }
 
@@ -367,9 +367,9 @@ fn fills_every_part<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(stream: &Cud
         let mut expected = vec![T::zeroed(); 21];
         let mut vector = DeviceUVector::from_slice(&expected, stream).expect("nothing fails here");
         let mut part = vector.as_slice_mut().slice(start..end).expect("nothing fails here");
-        part.fill(value, stream).expect("nothing fails here");
+        part.fill_on(value, stream).expect("nothing fails here");
         expected[start..end].fill(value);
-        assert_eq!(vector.to_vec(stream).expect("nothing fails here"), expected);
+        assert_eq!(vector.to_vec_on(stream).expect("nothing fails here"), expected);
     }
 }
 
@@ -400,7 +400,7 @@ fn half_floats_are_elements() {
     let value = f16::from_f32(1.5);
     let mut vector = DeviceUVector::from_slice(&[f16::ZERO; 7], &stream).unwrap();
     vector.fill(value).unwrap();
-    assert_eq!(vector.to_vec(&stream).unwrap(), [value; 7]);
+    assert_eq!(vector.to_vec_on(&stream).unwrap(), [value; 7]);
 }
 
 /// Looks at a vector when a stream goes that wrote it.

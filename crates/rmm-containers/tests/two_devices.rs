@@ -44,10 +44,10 @@ fn containers_are_of_the_device_of_their_stream() {
     let vector = DeviceUVector::from_slice(&[1u32, 2, 3], &stream).unwrap();
     assert!(vector.resource().is_equal(&pool));
     assert_eq!(device_of(vector.as_ptr()), 1);
-    assert_eq!(vector.to_vec(&stream).unwrap(), [1, 2, 3]);
+    assert_eq!(vector.to_vec_on(&stream).unwrap(), [1, 2, 3]);
     let scalar = DeviceScalar::new(1.5f32, &stream).unwrap();
     assert_eq!(device_of(scalar.as_ptr()), 1);
-    let buffer = DeviceBuffer::uninit(100, &stream, &CudaMemoryResource::new()).unwrap();
+    let buffer = DeviceBuffer::uninit_in(100, &stream, &CudaMemoryResource::new()).unwrap();
     assert_eq!((device_of(buffer.as_ptr()), buffer.context()), (1, context));
     assert_eq!(Device::current().unwrap().ordinal(), 0, "it is current still");
     drop((vector, scalar, buffer));
@@ -75,13 +75,13 @@ fn a_copy_from_another_device_is_behind_that_device_s_default_stream() {
     let _entered = machine.enter();
     let default = StreamRef::legacy();
     let resource = CudaAsyncMemoryResource::new().unwrap();
-    let mut first = DeviceUVector::<u32>::uninit(4, default, &resource).unwrap();
+    let mut first = DeviceUVector::<u32>::uninit_in(4, default, &resource).unwrap();
     let _second_is_current = Device::new(1).unwrap().make_current().unwrap();
     let resource = CudaAsyncMemoryResource::new().unwrap();
-    let mut second = DeviceUVector::<u32>::uninit(4, default, &resource).unwrap();
+    let mut second = DeviceUVector::<u32>::uninit_in(4, default, &resource).unwrap();
     first.fill(1).unwrap(); // the device does it some time
-    second.as_slice_mut().copy_from(first.as_slice(), default).unwrap();
-    assert_eq!(second.to_vec(default).unwrap(), [1; 4]);
+    second.as_slice_mut().copy_from_on(first.as_slice(), default).unwrap();
+    assert_eq!(second.to_vec_on(default).unwrap(), [1; 4]);
     machine.run_all();
     machine.assert_no_violations();
 }

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     let tagged = TaggedResourceAdaptor::new(pool);
     let stream = CudaStream::new()?;
-    let floats = |count| DeviceUVector::<f32>::uninit(count, &stream, &tagged);
+    let floats = |count| DeviceUVector::<f32>::uninit_in(count, &stream, &tagged);
 
     let (weights, batch) = (Tag::named("weights"), Tag::named("batch"));
     let model = {

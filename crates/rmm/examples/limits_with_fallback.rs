@@ -29,14 +29,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(budget.allocated_bytes(), 4 << 20);
     assert_eq!((resource.fallback_bytes(), resource.fallbacks()), (2 << 20, 2));
     for vector in &vectors {
-        assert_eq!(vector.to_vec(&stream)?, ones);
+        assert_eq!(vector.to_vec()?, ones);
     }
     drop(vectors);
     assert_eq!((budget.allocated_bytes(), resource.fallback_bytes()), (0, 0));
 
     // Without the fallback the error says what the limit is, and how much of it is in use.
-    let _held = DeviceUVector::<f32>::uninit(1 << 19, &stream, &budget)?;
-    let refused = DeviceUVector::<f32>::uninit(1 << 20, &stream, &budget);
+    let _held = DeviceUVector::<f32>::uninit_in(1 << 19, &stream, &budget)?;
+    let refused = DeviceUVector::<f32>::uninit_in(1 << 20, &stream, &budget);
     let error = refused.err().ok_or("it is beyond the limit")?;
     assert!(error.is_out_of_memory());
     assert!(error.to_string().contains("the limit of 4.0 MiB"), "{error}");

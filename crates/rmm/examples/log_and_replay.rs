@@ -27,7 +27,7 @@ fn a_program() -> Result<(), rmm::Error> {
         for vector in vectors {
             let mut vector = vector?;
             vector.resize(1000 * round)?;
-            assert_eq!(vector.element(0, &streams[0])?, 7);
+            assert_eq!(vector.element(0)?, 7);
         }
     }
     Ok(())

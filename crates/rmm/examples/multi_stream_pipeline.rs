@@ -21,8 +21,8 @@ struct Slot {
 /// Stands for a kernel: doubles the batch by copying, and marks its first element.
 fn work(elements: &mut DeviceUVector<u32>, stream: &CudaStream) -> Result<(), rmm::Error> {
     let (mut left, right) = elements.as_slice_mut().split_at(ELEMENTS / 2)?;
-    left.copy_from(right.as_slice(), stream)?;
-    left.slice(..1)?.fill(u32::MAX, stream)
+    left.copy_from_on(right.as_slice(), stream)?;
+    left.slice(..1)?.fill_on(u32::MAX, stream)
 }
 
 fn finish(slot: &mut Slot) -> Result<u32, rmm::Error> {
@@ -42,7 +42,7 @@ fn main() -> Result<(), rmm::Error> {
     let slot = || {
         Ok::<_, rmm::Error>(Slot {
             upload: PinnedVec::zeroed(ELEMENTS)?,
-            elements: DeviceUVector::uninit(ELEMENTS, &compute, &pool)?,
+            elements: DeviceUVector::uninit_in(ELEMENTS, &compute, &pool)?,
             download: PinnedVec::zeroed(ELEMENTS)?,
             batch: None,
         })
@@ -54,7 +54,7 @@ fn main() -> Result<(), rmm::Error> {
         let slot = &mut slots[usize::from(batch % 2 == 1)];
         finished += finish(slot)?;
         slot.upload.as_mut_slice()?.fill(batch);
-        slot.elements.as_slice_mut().copy_from(slot.upload.device_slice(), &upload)?;
+        slot.elements.as_slice_mut().copy_from_on(slot.upload.device_slice(), &upload)?;
         work(&mut slot.elements, &compute)?;
         slot.download.copy_from_device(slot.elements.as_slice(), &download)?;
         slot.batch = Some(batch);

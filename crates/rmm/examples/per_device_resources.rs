@@ -14,7 +14,7 @@ fn work(device: Device) -> Result<Vec<u32>, rmm::Error> {
     let stream = CudaStream::new()?;
     let mut vector = DeviceUVector::from_slice(&[0u32; 1000], &stream)?;
     vector.fill(7)?;
-    vector.to_vec(&stream)
+    vector.to_vec()
 }
 
 fn main() -> Result<(), rmm::Error> {

@@ -23,10 +23,10 @@ fn main() -> Result<(), rmm::Error> {
         let rows: Vec<f32> = (0..1024u16).map(|row| f32::from(row) + f32::from(part)).collect();
         let staging = HostVec::from_slice_in(&rows, pinned.clone())?;
         let mut target = table.as_slice_mut().slice(start..start + 1024)?;
-        target.copy_from(staging.device_slice(), &stream)?;
+        target.copy_from_on(staging.device_slice(), &stream)?;
         // Dropped here, it waits for its own copy before it goes back to the pool.
     }
-    let found = table.to_vec(&stream)?;
+    let found = table.to_vec()?;
     assert_eq!((found[0], found[1024], found[4095]), (0.0, 1.0, 1026.0));
 
     let mut back = HostVec::zeroed_in(4096, pinned.clone())?;

@@ -24,15 +24,15 @@ fn main() -> Result<(), rmm::Error> {
         // From the pool: after the first round no call of the driver.
         let mut vector = DeviceUVector::from_slice(&vec![round; 10_000], &stream)?;
         vector.set_element_async(0, round + 1)?;
-        assert_eq!(vector.element(0, &stream)?, round + 1);
-        assert_eq!(vector.back_element(&stream)?, round);
+        assert_eq!(vector.element(0)?, round + 1);
+        assert_eq!(vector.back_element()?, round);
     }
     let statistics = pool.statistics();
     println!("{statistics:?}");
     assert_eq!((statistics.allocations, statistics.frees), (100, 100));
 
     // What a pool refuses it explains.
-    let error = DeviceBuffer::uninit(1 << 30, &stream, &pool).expect_err("the pool has a limit");
+    let error = DeviceBuffer::uninit_in(1 << 30, &stream, &pool).expect_err("the pool has a limit");
     println!("{error}");
     assert!(error.is_out_of_memory());
     rmm::reset_current_device_resource()?;

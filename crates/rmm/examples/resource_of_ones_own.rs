@@ -90,7 +90,7 @@ fn main() -> Result<(), Error> {
     let capped = Capped { upstream: pool.clone(), limit: 1 << 20, refused: Arc::default() };
 
     let vector = DeviceUVector::from_slice_in(&[1u64; 1000], &stream, &capped)?;
-    let error = DeviceBuffer::uninit(2 << 20, &stream, &capped).expect_err("it is too much");
+    let error = DeviceBuffer::uninit_in(2 << 20, &stream, &capped).expect_err("it is too much");
     println!("{error}");
     assert!(error.is_out_of_memory());
     assert_eq!(capped.refused.load(Ordering::Relaxed), 1);

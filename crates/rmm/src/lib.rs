@@ -20,8 +20,8 @@
 //!
 //! let stream = CudaStream::new()?;
 //! let v = DeviceUVector::<f32>::from_slice(&host, &stream)?; // from the current resource, on `stream`
-//! let w = DeviceUVector::<f32>::uninit(n, &stream, &pool)?; // or from a named one
-//! let back: Vec<f32> = v.to_vec(&stream)?;
+//! let w = DeviceUVector::<f32>::uninit_in(n, &stream, &pool)?; // or from a named one
+//! let back: Vec<f32> = v.to_vec()?;
 //! # assert_eq!(back, host);
 //! # assert_eq!(w.len(), n);
 //! # assert_eq!(pool.statistics().allocations, 2);

@@ -3,7 +3,7 @@
 use super::Mutant;
 
 const ANY: &str = "crates/rmm-core/src/erased/any.rs";
-const BUFFER: &str = "crates/rmm-containers/src/buffer.rs";
+const BUFFER: &str = "crates/rmm-containers/src/buffer/make.rs";
 const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
 const CAPTURE: &str = "crates/rmm-core/src/capture.rs";
 const CUDA: &str = "crates/rmm-resources/src/cuda.rs";

@@ -8,7 +8,7 @@ use rmm_resources::PinnedHostMemoryResource;
 fn forgotten(stream: &CudaStream) -> Result<(), Error> {
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build()?;
     let mut vector = HostVec::<u32, _>::zeroed_in(1024, &pool)?;
-    vector.device_slice_mut().fill(7, stream)?;
+    vector.device_slice_mut().fill_on(7, stream)?;
     std::mem::forget(vector);
     drop(pool);
     Ok(())

@@ -5,7 +5,7 @@ use rmm_core::{CudaStream, Error};
 
 fn upload(vector: &mut DeviceUVector<u32>, stream: &CudaStream) -> Result<(), Error> {
     let local = vec![1, 2, 3];
-    vector.as_slice_mut().copy_from_static(&local, stream)
+    vector.as_slice_mut().copy_from_static_on(&local, stream)
 }
 
 fn main() {
