@@ -81,13 +81,13 @@ impl DeviceBuffer {
     /// ```
     #[must_use]
     pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
-        self.block.order_mut().set_name(Some(name.into()));
+        self.block.tracker_mut().set_name(Some(name.into()));
         self
     }
 
     /// The name, if the buffer [has one](Self::with_name).
     pub fn name(&self) -> Option<&str> {
-        self.block.order().name()
+        self.block.tracker().name()
     }
 
     /// The address of the memory; null if the capacity is 0.
@@ -138,7 +138,7 @@ impl DeviceBuffer {
 
     /// The context that the buffer was made in, which its calls make current.
     pub fn context(&self) -> Context {
-        self.block.order().context()
+        self.block.tracker().context()
     }
 
     /// The device that the buffer was made on.
@@ -159,7 +159,7 @@ impl DeviceBuffer {
     /// Whatever the driver reports; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
     /// while either stream is being captured. The buffer then stays on its stream.
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
-        self.block.order_mut().move_home(stream.into())
+        self.block.tracker_mut().rebind(stream.into())
     }
 
     /// Makes the buffer's stream wait for all work that other streams do on the buffer, so that the
@@ -170,7 +170,7 @@ impl DeviceBuffer {
     /// Whatever the driver reports; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
     /// if a capture would record the wait into a graph while the work itself runs outside it.
     pub fn wait_for_other_streams(&mut self) -> Result<(), Error> {
-        self.block.order_mut().settle()
+        self.block.tracker_mut().join_all()
     }
 
     /// Grows the capacity to at least `capacity` bytes. The contents are kept; the memory moves if
@@ -215,7 +215,7 @@ impl DeviceBuffer {
         unsafe {
             copy::device_to_device(new.pointer(), self.as_ptr(), self.len, (&stream).into())
         }?;
-        new.order_mut().set_name(self.block.order_mut().take_name());
+        new.tracker_mut().set_name(self.block.tracker_mut().take_name());
         self.block = new;
         Ok(())
     }
@@ -250,7 +250,7 @@ impl DeviceBuffer {
         let _context = self.context().enter()?;
         let mut cloned = Self::uninit_aligned_in(self.len, self.alignment(), stream, resource)?;
         cloned.copy_from(self.as_slice())?;
-        self.block.order().come_home(cloned.stream().into())?;
+        self.block.tracker().join_into_owner(cloned.stream().into())?;
         Ok(cloned)
     }
 }
@@ -283,7 +283,7 @@ impl fmt::Debug for DeviceBuffer {
             .field("capacity", &self.capacity())
             .field("alignment", &self.alignment())
             .field("stream", self.stream())
-            .field("used_on", self.block.order())
+            .field("used_on", self.block.tracker())
             .field("resource", self.resource())
             .finish()
     }

@@ -16,8 +16,8 @@ use rmm_core::{
 use rmm_resources::{ManagedMemoryResource, PinnedHostMemoryResource};
 
 use crate::host_allocator::HostAllocator;
-use crate::memory::Memory;
-use crate::order::{Access, Order};
+use crate::range_view::RangeView;
+use crate::use_tracker::{Access, UseTracker};
 use crate::{DeviceSlice, DeviceSliceMut};
 
 /// A vector in pinned (page-locked) host memory: the fastest source and target of copies.
@@ -86,7 +86,7 @@ where
     R: SyncResource + HasProperty<HostAccessible>,
 {
     elements: ManuallyDrop<AllocatedVec<T, HostAllocator<R>>>,
-    order: Order,
+    tracker: UseTracker,
 }
 
 impl<T, R> HostVec<T, R>
@@ -99,13 +99,13 @@ where
     /// Names the vector. Its `Debug` output and its out-of-range errors show the name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
-        self.order.set_name(Some(name.into()));
+        self.tracker.set_name(Some(name.into()));
         self
     }
 
     /// The name, if the vector [has one](Self::with_name).
     pub fn name(&self) -> Option<&str> {
-        self.order.name()
+        self.tracker.name()
     }
 
     /// The resource that the memory comes from.
@@ -116,7 +116,7 @@ where
 
     /// The context that the vector was made in.
     pub fn context(&self) -> Context {
-        self.order.context()
+        self.tracker.context()
     }
 
     /// The device that was current when the vector was made.
@@ -152,7 +152,7 @@ where
     fn grow(&mut self, more: usize) -> Result<&mut AllocatedVec<T, HostAllocator<R>>, Error> {
         let len = self.len().checked_add(more).ok_or_else(|| too_many(more))?;
         let layout = Layout::array::<T>(len).map_err(|_| too_many(len))?;
-        self.order.wait_on_host(Access::Write)?;
+        self.tracker.wait_on_host(Access::Write)?;
         let reserved = self.elements.try_reserve_exact(more);
         reserved.map_err(|_| Error::out_of_memory(self.resource().name()).with_layout(layout))?;
         Ok(&mut self.elements)
@@ -180,7 +180,7 @@ where
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a stream that uses the
     /// elements is being captured.
     pub fn as_slice(&self) -> Result<&[T], Error> {
-        self.order.wait_on_host(Access::Read)?;
+        self.tracker.wait_on_host(Access::Read)?;
         Ok(&self.elements)
     }
 
@@ -189,7 +189,7 @@ where
     /// # Errors
     /// As [`as_slice`](Self::as_slice).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {
-        self.order.wait_on_host(Access::Write)?;
+        self.tracker.wait_on_host(Access::Write)?;
         Ok(&mut self.elements)
     }
 
@@ -199,7 +199,7 @@ where
     /// As [`as_slice`](Self::as_slice).
     #[cfg(feature = "allocator-api2")]
     pub fn as_mut_vec(&mut self) -> Result<&mut AllocatedVec<T, HostAllocator<R>>, Error> {
-        self.order.wait_on_host(Access::Write)?;
+        self.tracker.wait_on_host(Access::Write)?;
         Ok(&mut self.elements)
     }
 }
@@ -213,7 +213,7 @@ where
     T: Pod,
     R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
 {
-    fn memory(&self) -> Memory<'_> {
+    fn range(&self) -> RangeView<'_> {
         let pointer = if self.elements.capacity() == 0 {
             DevicePtr::NULL
         } else {
@@ -225,8 +225,8 @@ where
         // 'static`), so the resource outlives the vector whatever else is dropped. 3. Views for
         // reading are made from a shared borrow, views for writing from an exclusive one.
         unsafe {
-            Memory::new(
-                &self.order,
+            RangeView::new(
+                &self.tracker,
                 self.resource(),
                 pointer,
                 size_of_val(self.elements.as_slice()),
@@ -236,12 +236,12 @@ where
 
     /// Borrows the elements for reading by devices.
     pub fn device_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::from_memory(self.memory())
+        DeviceSlice::from_range(self.range())
     }
 
     /// Borrows the elements for reading and writing by devices.
     pub fn device_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::from_memory(self.memory())
+        DeviceSliceMut::from_range(self.range())
     }
 
     /// Overwrites the first elements with those of a container, in the order of `stream`; not
@@ -275,7 +275,7 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> HasResource for HostVec<T
 impl<T, R: SyncResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("HostVec");
-        if let Some(name) = self.order.name() {
+        if let Some(name) = self.tracker.name() {
             fields.field("name", &name);
         }
         fields
@@ -283,7 +283,7 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T,
             .field("pointer", &self.elements.as_ptr())
             .field("len", &self.elements.len())
             .field("capacity", &self.elements.capacity())
-            .field("used_on", &self.order)
+            .field("used_on", &self.tracker)
             .field("resource", self.elements.allocator().resource())
             .finish()
     }
@@ -293,7 +293,7 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
     fn drop(&mut self) {
         // An error does not mean that the work is complete. Memory that a device may still use is
         // leaked, and with it the handle to its resource, whose drop could free the memory too.
-        if self.order.wait_on_host(Access::Write).is_ok() && !self.order.context_has_ended() {
+        if self.tracker.wait_on_host(Access::Write).is_ok() && !self.tracker.context_has_ended() {
             // SAFETY: dropped here only, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.elements) };
         }

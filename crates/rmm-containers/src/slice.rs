@@ -13,8 +13,8 @@ use rmm_core::{DevicePtr, DeviceResource, Error, PrefetchTarget, StreamRef};
 
 use crate::DeviceUVector;
 use crate::block::resource_for;
-use crate::memory::Memory;
-use crate::order::Access;
+use crate::range_view::RangeView;
+use crate::use_tracker::Access;
 
 pub use exclusive::DeviceSliceMut;
 pub use on_stream::OnStream;
@@ -59,7 +59,7 @@ pub use on_stream::OnStream;
 #[doc(alias = "cuda::std::span")]
 #[doc(alias = "device_span")]
 pub struct DeviceSlice<'a, T> {
-    memory: Memory<'a>,
+    range: RangeView<'a>,
     elements: PhantomData<&'a [T]>,
 }
 
@@ -77,18 +77,18 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// # Invariant
     /// The caller ensures that the memory holds elements of `T`, one after another, aligned for
     /// them.
-    pub(crate) fn from_memory(memory: Memory<'a>) -> Self {
+    pub(crate) fn from_range(range: RangeView<'a>) -> Self {
         const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
-        Self { memory, elements: PhantomData }
+        Self { range, elements: PhantomData }
     }
 
-    pub(crate) fn memory(self) -> Memory<'a> {
-        self.memory
+    pub(crate) fn range(self) -> RangeView<'a> {
+        self.range
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.memory.bytes() / size_of::<T>()
+        self.range.bytes() / size_of::<T>()
     }
 
     /// Whether the length is 0.
@@ -100,7 +100,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// ordered by the container; [`use_on`](Self::use_on) gives an address that is.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
-        self.memory.pointer()
+        self.range.pointer()
     }
 
     /// The elements in `range`.
@@ -110,7 +110,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// length, or before it begins.
     #[doc(alias = "subspan")]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, Error> {
-        Ok(Self::from_memory(self.memory.elements::<T>(Self::ORIGIN, range)?))
+        Ok(Self::from_range(self.range.elements::<T>(Self::ORIGIN, range)?))
     }
 
     /// The elements before index `mid`, and those from it on.
@@ -127,8 +127,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the number of bytes
     /// is not a multiple of the size of `U`, or the address is not aligned for `U`.
     pub fn cast<U: Pod>(&self) -> Result<DeviceSlice<'a, U>, Error> {
-        check_cast::<U>(Self::ORIGIN, self.memory)?;
-        Ok(DeviceSlice::from_memory(self.memory))
+        check_cast::<U>(Self::ORIGIN, self.range)?;
+        Ok(DeviceSlice::from_range(self.range))
     }
 
     /// Copies the elements to the host, on `stream`; complete on return.
@@ -141,8 +141,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         target: &mut [T],
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        self.memory.check_len::<T>(Self::ORIGIN, target.len())?;
-        self.memory.read(bytemuck::cast_slice_mut(target), stream.into())
+        self.range.check_len::<T>(Self::ORIGIN, target.len())?;
+        self.range.read(bytemuck::cast_slice_mut(target), stream.into())
     }
 
     /// The elements, copied to the host on `stream`; complete on return.
@@ -223,7 +223,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         target: PrefetchTarget,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        self.memory.prefetch(target, stream.into())
+        self.range.prefetch(target, stream.into())
     }
 
     /// Gives the address to work that reads the elements on `stream`. The stream waits for earlier
@@ -239,34 +239,34 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<OnStream<'s, DeviceSlice<'a, T>>, Error> {
         let stream = stream.into();
-        self.memory.use_on(Access::Read, stream)?;
-        Ok(OnStream::new(*self, self.memory, stream))
+        self.range.use_on(Access::Read, stream)?;
+        Ok(OnStream::new(*self, self.range, stream))
     }
 }
 
 impl<T> fmt::Debug for DeviceSlice<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe::<T>("DeviceSlice", self.memory, f)
+        describe::<T>("DeviceSlice", self.range, f)
     }
 }
 
 /// Formats addresses and sizes, not the contents.
-fn describe<T>(type_: &str, memory: Memory<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn describe<T>(type_: &str, range: RangeView<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut fields = f.debug_struct(type_);
-    if let Some(name) = memory.name() {
+    if let Some(name) = range.name() {
         fields.field("name", &name);
     }
     fields
-        .field("pointer", &memory.pointer())
-        .field("len", &(memory.bytes() / size_of::<T>().max(1)))
+        .field("pointer", &range.pointer())
+        .field("len", &(range.bytes() / size_of::<T>().max(1)))
         .field("element", &format_args!("{}", type_name::<T>()))
         .finish()
 }
 
 /// Refuses memory that cannot be viewed as elements of `U`.
-fn check_cast<U>(origin: &'static str, memory: Memory<'_>) -> Result<(), Error> {
+fn check_cast<U>(origin: &'static str, range: RangeView<'_>) -> Result<(), Error> {
     const { assert!(size_of::<U>() > 0, "elements without size cannot be counted") };
-    let (pointer, bytes, element) = (memory.pointer(), memory.bytes(), type_name::<U>());
+    let (pointer, bytes, element) = (range.pointer(), range.bytes(), type_name::<U>());
     if bytes.is_multiple_of(size_of::<U>()) && pointer.0.is_multiple_of(align_of::<U>() as u64) {
         return Ok(());
     }

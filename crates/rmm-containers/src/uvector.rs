@@ -245,6 +245,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// # Errors
     /// Returns the buffer if its length is not a multiple of the size of `T`, or its alignment is
     /// less than that of `T`.
+    #[expect(clippy::result_large_err, reason = "the error is the buffer, unchanged")]
     pub fn try_from_buffer(buffer: DeviceBuffer) -> Result<Self, DeviceBuffer> {
         const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
         let fits = buffer.len().is_multiple_of(size_of::<T>());

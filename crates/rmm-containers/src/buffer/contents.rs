@@ -3,27 +3,27 @@
 use rmm_core::{Error, StreamRef};
 
 use super::DeviceBuffer;
-use crate::memory::Memory;
+use crate::range_view::RangeView;
 use crate::{DeviceSlice, DeviceSliceMut, OnStream};
 
 impl DeviceBuffer {
     const ORIGIN: &'static str = "DeviceBuffer";
 
-    pub(crate) fn memory(&self) -> Memory<'_> {
+    pub(crate) fn range(&self) -> RangeView<'_> {
         // SAFETY: 1. the block has `len` bytes, and its order knows all uses. 2. The block lives as
         // long as it is borrowed. 3. Views for reading are made from a shared borrow, views for
         // writing from an exclusive one.
-        unsafe { Memory::new(self.block.order(), self.resource(), self.as_ptr(), self.len) }
+        unsafe { RangeView::new(self.block.tracker(), self.resource(), self.as_ptr(), self.len) }
     }
 
     /// Borrows the bytes for reading.
     pub fn as_slice(&self) -> DeviceSlice<'_, u8> {
-        DeviceSlice::from_memory(self.memory())
+        DeviceSlice::from_range(self.range())
     }
 
     /// Borrows the bytes for reading and writing.
     pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, u8> {
-        DeviceSliceMut::from_memory(self.memory())
+        DeviceSliceMut::from_range(self.range())
     }
 
     /// Gives the address to work that reads the bytes on `stream`, see [`DeviceSlice::use_on`].
@@ -55,7 +55,7 @@ impl DeviceBuffer {
     /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `bytes` is longer than the
     /// buffer; whatever the copy reports.
     pub fn copy_from_slice(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let target = self.memory().elements::<u8>(Self::ORIGIN, ..bytes.len())?;
+        let target = self.range().elements::<u8>(Self::ORIGIN, ..bytes.len())?;
         target.write(bytes, self.stream().into())
     }
 
@@ -66,8 +66,8 @@ impl DeviceBuffer {
     /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is longer than the
     /// buffer; whatever the copy reports.
     pub fn copy_from(&mut self, source: DeviceSlice<'_, u8>) -> Result<(), Error> {
-        let target = self.memory().elements::<u8>(Self::ORIGIN, ..source.len())?;
-        target.copy_from(source.memory(), self.stream().into())
+        let target = self.range().elements::<u8>(Self::ORIGIN, ..source.len())?;
+        target.copy_from(source.range(), self.stream().into())
     }
 
     /// Copies the first bytes to the host, on the buffer's stream; complete on return.
@@ -89,7 +89,7 @@ impl DeviceBuffer {
         target: &mut [u8],
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        let source = self.memory().elements::<u8>(Self::ORIGIN, ..target.len())?;
+        let source = self.range().elements::<u8>(Self::ORIGIN, ..target.len())?;
         source.read(target, stream.into())
     }
 
@@ -115,6 +115,6 @@ impl DeviceBuffer {
     /// # Errors
     /// Whatever the driver reports.
     pub fn fill(&mut self, value: u8) -> Result<(), Error> {
-        self.memory().fill(value, self.stream().into())
+        self.range().fill(value, self.stream().into())
     }
 }

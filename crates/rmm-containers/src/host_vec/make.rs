@@ -11,7 +11,7 @@ use rmm_core::{
 
 use super::HostVec;
 use crate::host_allocator::HostAllocator;
-use crate::order::Order;
+use crate::use_tracker::UseTracker;
 
 /// # Constructors
 ///
@@ -92,7 +92,7 @@ where
             return Err(Error::unsupported(Self::ORIGIN, message));
         }
         let elements = ManuallyDrop::new(AllocatedVec::new_in(allocator));
-        Ok(Self { elements, order: Order::of_host_memory(context) })
+        Ok(Self { elements, tracker: UseTracker::for_host_memory(context) })
     }
 
     /// As [`zeroed`](Self::zeroed), from `resource`.

@@ -8,8 +8,8 @@ use bytemuck::Pod;
 use rmm_core::{DevicePtr, Error, StreamRef};
 
 use super::{DeviceSlice, OnStream, check_cast, describe};
-use crate::memory::Memory;
-use crate::order::Access;
+use crate::range_view::RangeView;
+use crate::use_tracker::Access;
 
 /// Elements in device-accessible memory, borrowed from a container for reading and writing: a
 /// `&mut [T]` that the host cannot dereference.
@@ -47,7 +47,7 @@ use crate::order::Access;
 /// # }
 /// ```
 pub struct DeviceSliceMut<'a, T> {
-    memory: Memory<'a>,
+    range: RangeView<'a>,
     elements: PhantomData<&'a mut [T]>,
 }
 
@@ -57,18 +57,18 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Invariant
     /// The caller ensures that the memory holds elements of `T`, one after another, aligned for
     /// them, and that no other view of them is used during `'a`.
-    pub(crate) fn from_memory(memory: Memory<'a>) -> Self {
+    pub(crate) fn from_range(range: RangeView<'a>) -> Self {
         const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
-        Self { memory, elements: PhantomData }
+        Self { range, elements: PhantomData }
     }
 
-    pub(crate) fn into_memory(self) -> Memory<'a> {
-        self.memory
+    pub(crate) fn into_range(self) -> RangeView<'a> {
+        self.range
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.memory.bytes() / size_of::<T>()
+        self.range.bytes() / size_of::<T>()
     }
 
     /// Whether the length is 0.
@@ -78,17 +78,17 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
 
     /// The address of the first element, see [`DeviceSlice::as_ptr`].
     pub fn as_ptr(&self) -> DevicePtr {
-        self.memory.pointer()
+        self.range.pointer()
     }
 
     /// Borrows the elements for reading.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::from_memory(self.memory)
+        DeviceSlice::from_range(self.range)
     }
 
     /// Borrows the same elements for a shorter time.
     pub fn reborrow(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::from_memory(self.memory)
+        DeviceSliceMut::from_range(self.range)
     }
 
     /// The elements in `range`.
@@ -97,7 +97,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if the range ends beyond the
     /// length, or before it begins.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self, Error> {
-        Ok(Self::from_memory(self.memory.elements::<T>(Self::ORIGIN, range)?))
+        Ok(Self::from_range(self.range.elements::<T>(Self::ORIGIN, range)?))
     }
 
     /// The elements before index `mid`, and those from it on.
@@ -105,9 +105,9 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Errors
     /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `mid` exceeds the length.
     pub fn split_at(self, mid: usize) -> Result<(Self, Self), Error> {
-        let left = self.memory.elements::<T>(Self::ORIGIN, ..mid)?;
-        let right = self.memory.elements::<T>(Self::ORIGIN, mid..)?;
-        Ok((Self::from_memory(left), Self::from_memory(right)))
+        let left = self.range.elements::<T>(Self::ORIGIN, ..mid)?;
+        let right = self.range.elements::<T>(Self::ORIGIN, mid..)?;
+        Ok((Self::from_range(left), Self::from_range(right)))
     }
 
     /// The same bytes as elements of another type.
@@ -115,8 +115,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Errors
     /// As [`DeviceSlice::cast`].
     pub fn cast<U: Pod>(self) -> Result<DeviceSliceMut<'a, U>, Error> {
-        check_cast::<U>(Self::ORIGIN, self.memory)?;
-        Ok(DeviceSliceMut::from_memory(self.memory))
+        check_cast::<U>(Self::ORIGIN, self.range)?;
+        Ok(DeviceSliceMut::from_range(self.range))
     }
 
     /// Copies the elements from the host, on `stream`; complete on return.
@@ -129,8 +129,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         source: &[T],
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        self.memory.check_len::<T>(Self::ORIGIN, source.len())?;
-        self.memory.write(bytemuck::cast_slice(source), stream.into())
+        self.range.check_len::<T>(Self::ORIGIN, source.len())?;
+        self.range.write(bytemuck::cast_slice(source), stream.into())
     }
 
     /// Copies the elements from static host memory, in the order of `stream`; not complete on
@@ -156,8 +156,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         source: &'static [T],
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        self.memory.check_len::<T>(Self::ORIGIN, source.len())?;
-        self.memory.write_static(bytemuck::cast_slice(source), stream.into())
+        self.range.check_len::<T>(Self::ORIGIN, source.len())?;
+        self.range.write_static(bytemuck::cast_slice(source), stream.into())
     }
 
     /// Copies the elements from another container or from a [`HostVec`](crate::HostVec), in the
@@ -172,8 +172,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         source: DeviceSlice<'_, T>,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        self.memory.check_len::<T>(Self::ORIGIN, source.len())?;
-        self.memory.copy_from(source.memory(), stream.into())
+        self.range.check_len::<T>(Self::ORIGIN, source.len())?;
+        self.range.copy_from(source.range(), stream.into())
     }
 
     /// Sets every element to `value`, bit by bit, in the order of `stream`. The value is passed to
@@ -184,7 +184,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Errors
     /// Whatever the driver reports.
     pub fn fill_on<'s>(&mut self, value: T, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
-        self.memory.repeat(bytemuck::bytes_of(&value), stream.into())
+        self.range.repeat(bytemuck::bytes_of(&value), stream.into())
     }
 
     /// Sets every byte to zero, in the order of `stream`.
@@ -192,7 +192,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Errors
     /// Whatever the driver reports.
     pub fn fill_zero_on<'s>(&mut self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
-        self.memory.fill(0, stream.into())
+        self.range.fill(0, stream.into())
     }
 
     /// Gives the address to work that reads and writes the elements on `stream`, see
@@ -215,14 +215,14 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<OnStream<'s, Self>, Error> {
-        let (memory, stream) = (self.memory, stream.into());
-        memory.use_on(Access::Write, stream)?;
-        Ok(OnStream::new(self, memory, stream))
+        let (range, stream) = (self.range, stream.into());
+        range.use_on(Access::Write, stream)?;
+        Ok(OnStream::new(self, range, stream))
     }
 }
 
 impl<T> fmt::Debug for DeviceSliceMut<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe::<T>("DeviceSliceMut", self.memory, f)
+        describe::<T>("DeviceSliceMut", self.range, f)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rmm_core::{DevicePtr, StreamRef};
 
-use crate::memory::Memory;
+use crate::range_view::RangeView;
 
 /// The address of elements, for work that the program enqueues on one stream: what to pass to a
 /// kernel.
@@ -45,8 +45,8 @@ pub struct OnStream<'s, V> {
 }
 
 impl<'s, V> OnStream<'s, V> {
-    pub(crate) fn new(view: V, memory: Memory<'_>, stream: StreamRef<'s>) -> Self {
-        Self { view, pointer: memory.pointer(), bytes: memory.bytes(), stream }
+    pub(crate) fn new(view: V, range: RangeView<'_>, stream: StreamRef<'s>) -> Self {
+        Self { view, pointer: range.pointer(), bytes: range.bytes(), stream }
     }
 
     /// The address of the first element; null if there is no memory.

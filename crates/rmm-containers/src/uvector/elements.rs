@@ -11,12 +11,12 @@ impl<T: Pod> DeviceUVector<T> {
 
     /// Borrows the elements for reading.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::from_memory(self.buffer.as_slice().memory())
+        DeviceSlice::from_range(self.buffer.as_slice().range())
     }
 
     /// Borrows the elements for reading and writing.
     pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::from_memory(self.buffer.as_slice_mut().into_memory())
+        DeviceSliceMut::from_range(self.buffer.as_slice_mut().into_range())
     }
 
     /// Gives the address to work that reads the elements on `stream`, see [`DeviceSlice::use_on`].
@@ -172,7 +172,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `elements` is longer than the
     /// vector; whatever the copy reports.
     pub fn copy_from_slice(&mut self, elements: &[T]) -> Result<(), Error> {
-        let target = self.buffer.memory().elements::<T>(Self::ORIGIN, ..elements.len())?;
+        let target = self.buffer.range().elements::<T>(Self::ORIGIN, ..elements.len())?;
         target.write(bytemuck::cast_slice(elements), self.stream().into())
     }
 

@@ -1,4 +1,4 @@
-//! A range of memory that somebody owns, and what can be done with it on a stream.
+//! A range of one allocation, and the operations on it in stream order.
 
 use std::ops::{Bound, Range, RangeBounds};
 
@@ -8,36 +8,38 @@ use rmm_core::{
     StreamRef, SyncResource, copy, prefetch,
 };
 
-use crate::order::{Access, Lasts, Order};
+use crate::use_tracker::{Access, StreamIn, UseKind, UseTracker};
 
-/// A range of one allocation. Who makes it says for how long it is the memory's, and whether others
-/// use it meanwhile.
+/// A range of one allocation, borrowed from its container. The views of elements are typed wrappers
+/// of this.
 #[derive(Clone, Copy)]
-pub(crate) struct Memory<'a> {
-    order: &'a Order,
-    /// Where the allocation came from.
+pub(crate) struct RangeView<'a> {
+    /// The uses of the allocation.
+    tracker: &'a UseTracker,
+    /// The resource that the allocation came from.
     resource: &'a (dyn SyncResource + 'a),
-    /// Where the range begins.
+    /// The address of the range.
     pointer: DevicePtr,
-    /// Its distance in bytes from the allocation's beginning.
+    /// The distance in bytes from the beginning of the allocation.
     offset: usize,
     bytes: usize,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> RangeView<'a> {
     /// The first `bytes` bytes of an allocation.
     ///
     /// # Safety
-    /// The allocation at `pointer` has so many bytes, whose uses `order` knows; `'a` is no longer
-    /// than it lives, and for all uses that are made by way of this value the borrow rules hold:
-    /// none goes on beside one that writes.
+    /// 1. The allocation at `pointer` has at least `bytes` bytes and lives as long as `'a`.
+    /// 2. `tracker` knows all uses of it.
+    /// 3. Uses through this value obey the borrow rules: during `'a`, no other view is used if this
+    ///    one writes, and none writes if this one is read.
     pub(crate) unsafe fn new(
-        order: &'a Order,
+        tracker: &'a UseTracker,
         resource: &'a (dyn SyncResource + 'a),
         pointer: DevicePtr,
         bytes: usize,
     ) -> Self {
-        Self { order, resource, pointer, offset: 0, bytes }
+        Self { tracker, resource, pointer, offset: 0, bytes }
     }
 
     pub(crate) fn pointer(self) -> DevicePtr {
@@ -48,20 +50,20 @@ impl<'a> Memory<'a> {
         self.bytes
     }
 
-    fn range(self) -> Range<usize> {
+    fn bounds(self) -> Range<usize> {
         self.offset..self.offset + self.bytes
     }
 
-    /// The part from byte `start` to byte `end`, which lie within.
-    pub(crate) fn part(self, Range { start, end }: Range<usize>) -> Self {
-        debug_assert!(start <= end && end <= self.bytes, "a part lies within the whole");
+    /// The bytes from `start` to `end` of this range, which contains them.
+    fn subrange(self, Range { start, end }: Range<usize>) -> Self {
+        debug_assert!(start <= end && end <= self.bytes, "a subrange lies within its range");
         let pointer = DevicePtr(self.pointer.0 + start as u64);
         Self { pointer, offset: self.offset + start, bytes: end - start, ..self }
     }
 
     /// The name of the container.
     pub(crate) fn name(self) -> Option<&'a str> {
-        self.order.name()
+        self.tracker.name()
     }
 
     /// The elements of `T` in `range`; `origin` is the type that an error names.
@@ -72,7 +74,7 @@ impl<'a> Memory<'a> {
     ) -> Result<Self, Error> {
         let len = self.bytes / size_of::<T>();
         let range = resolve(origin, self.name(), &range, len)?;
-        Ok(self.part(range.start * size_of::<T>()..range.end * size_of::<T>()))
+        Ok(self.subrange(range.start * size_of::<T>()..range.end * size_of::<T>()))
     }
 
     /// Refuses a source or target whose number of elements differs.
@@ -85,25 +87,26 @@ impl<'a> Memory<'a> {
         Err(Error::out_of_range(origin, message))
     }
 
-    /// Whether it is, or may be, ordinary memory of the host, which some devices can use as well.
+    /// Whether it is, or may be, pageable host memory, which some devices can access.
     fn is_pageable(self) -> bool {
         let kind = self.resource.try_property::<MemoryKind>();
         self.resource.has_property::<HostAccessible>()
             && !matches!(kind, Some(MemoryKind::Pinned | MemoryKind::Managed | MemoryKind::Device))
     }
 
-    /// Has `stream` wait for those whose uses conflict, and those who come later wait for what is
-    /// enqueued there meanwhile.
+    /// Orders work that the program enqueues on `stream` by itself: the stream waits for
+    /// conflicting uses, and later conflicting uses wait for the work.
     pub(crate) fn use_on(self, access: Access, stream: StreamRef<'_>) -> Result<(), Error> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let context = self.order.context();
+        let context = self.tracker.context();
         let _entered = context.enter()?;
-        self.order.begin(&self.range(), access, Lasts::On, (stream, context)).map(drop)
+        let on = StreamIn { stream, context };
+        self.tracker.begin_use(&self.bounds(), access, UseKind::Open, on).map(drop)
     }
 
-    /// Has managed memory moved before it is used, in the order of `stream`.
+    /// Migrates managed memory to `target`, in the order of `stream`.
     pub(crate) fn prefetch(
         self,
         target: PrefetchTarget,
@@ -112,25 +115,27 @@ impl<'a> Memory<'a> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let context = self.order.context();
+        let context = self.tracker.context();
         let _entered = context.enter()?;
-        let read = self.order.begin(&self.range(), Access::Read, Lasts::Once, (stream, context))?;
+        let on = StreamIn { stream, context };
+        let read = self.tracker.begin_use(&self.bounds(), Access::Read, UseKind::OneShot, on)?;
         let enqueued = prefetch(self.pointer, self.bytes, target, stream);
-        self.order.passed(read, stream);
+        self.tracker.end_use(read, stream);
         enqueued
     }
 
     /// Copies to the host; complete on return.
     pub(crate) fn read(self, target: &mut [u8], stream: StreamRef<'_>) -> Result<(), Error> {
-        debug_assert_eq!(self.bytes, target.len(), "as long as the target");
+        debug_assert_eq!(self.bytes, target.len(), "source and target have the same length");
         if self.bytes == 0 {
             return Ok(());
         }
-        let context = self.order.context();
+        let context = self.tracker.context();
         let _entered = context.enter()?;
-        self.order.before(&self.range(), Access::Read, (stream, context))?;
-        // SAFETY: the memory is as long, conflicting uses are ordered before this place on the
-        // stream, and the target is borrowed until `finish` below has returned.
+        let on = StreamIn { stream, context };
+        self.tracker.order_blocking_use(&self.bounds(), Access::Read, on)?;
+        // SAFETY: 1. the memory has the length of the target. 2. Conflicting uses are ordered before
+        // this point on the stream. 3. The target is borrowed until `finish` below has returned.
         let enqueued = unsafe {
             copy::device_to_host(target.as_mut_ptr().cast(), self.pointer, target.len(), stream)
         };
@@ -139,57 +144,58 @@ impl<'a> Memory<'a> {
 
     /// Copies from the host; complete on return.
     pub(crate) fn write(self, source: &[u8], stream: StreamRef<'_>) -> Result<(), Error> {
-        debug_assert_eq!(self.bytes, source.len(), "as long as the source");
+        debug_assert_eq!(self.bytes, source.len(), "source and target have the same length");
         if self.bytes == 0 {
             return Ok(());
         }
-        let context = self.order.context();
+        let context = self.tracker.context();
         let _entered = context.enter()?;
-        self.order.before(&self.range(), Access::Write, (stream, context))?;
-        // SAFETY: the memory is as long, conflicting uses are ordered before this place on the
-        // stream, and the source is borrowed until `finish` below has returned.
+        let on = StreamIn { stream, context };
+        self.tracker.order_blocking_use(&self.bounds(), Access::Write, on)?;
+        // SAFETY: 1. the memory has the length of the source. 2. Conflicting uses are ordered before
+        // this point on the stream. 3. The source is borrowed until `finish` below has returned.
         let enqueued = unsafe {
             copy::host_to_device(self.pointer, source.as_ptr().cast(), source.len(), stream)
         };
         finish(enqueued, stream)
     }
 
-    /// Copies from the host, some time: the source is there for good.
+    /// Copies from static host memory, in the order of `stream`.
     pub(crate) fn write_static(
         self,
         source: &'static [u8],
         stream: StreamRef<'_>,
     ) -> Result<(), Error> {
-        debug_assert_eq!(self.bytes, source.len(), "as long as the source");
+        debug_assert_eq!(self.bytes, source.len(), "source and target have the same length");
         self.enqueue(stream, |target| {
-            // SAFETY: the memory is as long, conflicting uses are ordered before this place on the
-            // stream, and the source is neither changed nor freed.
+            // SAFETY: 1. the memory has the length of the source. 2. Conflicting uses are ordered
+            // before this point on the stream. 3. The source is neither changed nor freed.
             unsafe { copy::host_to_device(target, source.as_ptr().cast(), source.len(), stream) }
         })
     }
 
-    /// Copies from other memory of as many bytes, in the order of `stream`.
-    pub(crate) fn copy_from(self, source: Memory<'_>, stream: StreamRef<'_>) -> Result<(), Error> {
-        debug_assert_eq!(self.bytes, source.bytes, "as long as the source");
-        // That in which the copy is enqueued.
-        let context = self.order.context();
+    /// Copies from another range of the same length, in the order of `stream`.
+    pub(crate) fn copy_from(
+        self,
+        source: RangeView<'_>,
+        stream: StreamRef<'_>,
+    ) -> Result<(), Error> {
+        debug_assert_eq!(self.bytes, source.bytes, "source and target have the same length");
+        // The copy is enqueued in this context.
+        let on = StreamIn { stream, context: self.tracker.context() };
         self.enqueue(stream, |target| {
-            let read = source.order.begin(
-                &source.range(),
-                Access::Read,
-                Lasts::Once,
-                (stream, context),
-            )?;
+            let bounds = source.bounds();
+            let read = source.tracker.begin_use(&bounds, Access::Read, UseKind::OneShot, on)?;
             if source.is_pageable() {
-                // The driver may read it before the stream comes to the copy.
+                // The driver may read pageable memory before the stream reaches the copy.
                 stream.synchronize()?;
             }
-            // SAFETY: both are as long, and what conflicts with the uses of either is ordered
-            // before this place on the stream. They do not overlap, since one is written by way of
-            // a value that excludes all others.
+            // SAFETY: 1. both ranges have the same length. 2. Conflicting uses of either are ordered
+            // before this point on the stream. 3. They do not overlap, since the target is borrowed
+            // exclusively.
             let copied =
                 unsafe { copy::device_to_device(target, source.pointer, source.bytes, stream) };
-            source.order.passed(read, stream);
+            source.tracker.end_use(read, stream);
             copied
         })
     }
@@ -198,26 +204,26 @@ impl<'a> Memory<'a> {
     pub(crate) fn fill(self, value: u8, stream: StreamRef<'_>) -> Result<(), Error> {
         self.enqueue(stream, |target| {
             // SAFETY: the memory has so many bytes, and conflicting uses are ordered before this
-            // place on the stream.
+            // point on the stream.
             unsafe { copy::fill(target, value, self.bytes, stream) }
         })
     }
 
-    /// Sets the bytes to repetitions of `pattern`, whose length divides theirs, in the order of
-    /// `stream`. No memory of the host is read by the device: the values travel with the calls.
+    /// Fills the range with repetitions of `pattern`, whose length divides that of the range, in the
+    /// order of `stream`. The device reads no host memory: the values are arguments of the calls.
     pub(crate) fn repeat(self, pattern: &[u8], stream: StreamRef<'_>) -> Result<(), Error> {
         debug_assert!(
             self.bytes.is_multiple_of(pattern.len()),
-            "the pattern fits a whole number of times"
+            "the length is a multiple of the pattern's"
         );
         self.enqueue(stream, |target| {
             // SAFETY: the memory has so many bytes, a multiple of the pattern's; conflicting uses
-            // are ordered before this place on the stream.
+            // are ordered before this point on the stream.
             unsafe { crate::pattern::repeat(target, pattern, self.bytes, stream) }
         })
     }
 
-    /// Enqueues work on `stream` that writes the memory.
+    /// Enqueues work on `stream` that writes the range.
     fn enqueue(
         self,
         stream: StreamRef<'_>,
@@ -226,26 +232,26 @@ impl<'a> Memory<'a> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let context = self.order.context();
+        let context = self.tracker.context();
+        let on = StreamIn { stream, context };
         let _entered = context.enter()?;
-        let write =
-            self.order.begin(&self.range(), Access::Write, Lasts::Once, (stream, context))?;
+        let write = self.tracker.begin_use(&self.bounds(), Access::Write, UseKind::OneShot, on)?;
         let enqueued = work(self.pointer);
-        self.order.passed(write, stream);
+        self.tracker.end_use(write, stream);
         enqueued
     }
 }
 
-/// Waits until a copy from or to borrowed host memory is done, whatever it takes: the borrow ends
-/// with the call. If the stream is being captured the copy is no work to wait for, but part of a
-/// graph, which the wait has spoilt.
+/// Waits until a copy from or to borrowed host memory is complete, since the borrow ends with the
+/// call. If the stream is being captured, the copy does not run: it is part of a graph, which the
+/// wait has invalidated.
 ///
-/// An error of the driver is never taken for the end of the copy, but for a sticky one: the context
-/// is lost then, and works on nothing any more.
+/// An error of the driver does not mean that the copy is complete. A sticky error does: the context
+/// is lost, and no work in it runs.
 fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Error> {
     let Err(refused) = stream.synchronize() else { return enqueued };
-    // While another thread captures a stream it may be that nobody waits for any, unless captures
-    // mean nothing to the waiting thread.
+    // While another thread captures a stream in global mode, this thread may wait for a stream only
+    // in relaxed mode.
     let _relaxed = RelaxedCapture::enter();
     let mut last = refused.code();
     loop {
@@ -254,8 +260,8 @@ fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Erro
                 Ok(is_captured) => !is_captured,
                 Err(error) => !is_lost(&error),
             },
-            // The legacy stream takes neither work nor waits until the capture is over; the copy
-            // came before it began.
+            // Until the capture ends, the legacy stream accepts neither work nor waits; the copy was
+            // enqueued before the capture began.
             Some(code) if code.is_capture() => enqueued.is_ok(),
             _ => match stream.is_idle() {
                 Ok(is_idle) => !is_idle,
@@ -274,7 +280,7 @@ fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Erro
     }
 }
 
-/// Whether no work runs any more: the context is lost, or there is no driver.
+/// Whether no work can run: the context is lost, or there is no driver.
 fn is_lost(error: &Error) -> bool {
     error.code().is_none_or(CuResult::is_sticky)
 }
@@ -325,40 +331,40 @@ fn written(range: &impl RangeBounds<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use rmm_core::sys::{CuCaptureMode, CuGraph};
-    use rmm_core::{Context, CudaStream, HasResource as _, StreamFlags, current_driver};
+    use rmm_core::{Context, CudaStream, StreamFlags, current_driver};
     use rmm_sim::{Kernel, Machine, Schedule};
 
     use super::*;
     use crate::PinnedVec;
 
     #[test]
-    fn what_is_out_of_range_is_told_as_it_is_written() {
-        fn told(range: impl RangeBounds<usize>) -> String {
+    fn errors_show_the_range_as_it_is_written() {
+        fn message(range: impl RangeBounds<usize>) -> String {
             resolve("it", None, &range, 4).expect_err("it is out of range").to_string()
         }
-        assert_eq!(told(4..=4), "out of range in it: element 4 of 4");
-        assert_eq!(told(2..9), "out of range in it: 2..9 of 4");
-        assert_eq!(told(..=usize::MAX), format!("out of range in it: ..={} of 4", usize::MAX));
-        assert_eq!(told(5..), "out of range in it: 5.. of 4");
-        assert_eq!(resolve("it", None, &(4..), 4).expect("nothing is something"), 4..4);
+        assert_eq!(message(4..=4), "out of range in it: element 4 of 4");
+        assert_eq!(message(2..9), "out of range in it: 2..9 of 4");
+        assert_eq!(message(..=usize::MAX), format!("out of range in it: ..={} of 4", usize::MAX));
+        assert_eq!(message(5..), "out of range in it: 5.. of 4");
+        assert_eq!(resolve("it", None, &(4..), 4).expect("an empty range at the end"), 4..4);
     }
 
     #[test]
-    fn work_that_runs_since_its_capture_has_ended_is_waited_for() {
+    fn work_enqueued_after_its_capture_ended_is_waited_for() {
         let machine = Machine::builder().memory(1 << 20).schedule(Schedule::Lazy).build();
         let _entered = machine.enter();
         let driver = current_driver().expect("a driver");
         let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
         let mut host = PinnedVec::from_slice(&[0u8; 4]).expect("a vector");
-        let order = Order::of_host_memory(Context::current().expect("a context"));
+        let tracker = UseTracker::for_host_memory(Context::current().expect("a context"));
         let pointer = DevicePtr(host.as_mut_slice().expect("no use").as_mut_ptr() as u64);
-        // SAFETY: the vector has 4 bytes and lives; only this order knows of uses.
-        let memory = unsafe { Memory::new(&order, host.memory_resource(), pointer, 4) };
+        // SAFETY: the vector has 4 bytes and lives; all uses are recorded in this tracker.
+        let view = unsafe { RangeView::new(&tracker, host.resource(), pointer, 4) };
         // SAFETY: the stream lives.
         let begun =
             unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::RELAXED) };
         assert_eq!(begun, CuResult::SUCCESS);
-        let enqueued = memory.enqueue(stream.as_ref(), |_| {
+        let enqueued = view.enqueue((&stream).into(), |_| {
             let mut graph = CuGraph::NULL;
             // SAFETY: the stream lives, and the result may be written.
             let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
@@ -369,8 +375,8 @@ mod tests {
             machine.launch(stream.as_raw(), slow).expect("it is enqueued");
             Ok(())
         });
-        enqueued.expect("it is noted");
-        order.wait_on_host(Access::Read).expect("the host waits");
-        assert!(stream.as_ref().is_idle().expect("an answer"), "the kernel is waited for");
+        enqueued.expect("it is recorded");
+        tracker.wait_on_host(Access::Read).expect("the host waits");
+        assert!(StreamRef::from(&stream).is_idle().expect("an answer"), "the kernel is waited for");
     }
 }
