@@ -1,69 +1,58 @@
-//! Batches go through upload, work and download on three streams. Nobody records an event: the
-//! containers order the streams.
+//! A pipeline over four streams with pinned staging memory: `cargo run -p rmm --example
+//! stream_pipeline`.
+//!
+//! Chunks of the input are uploaded, worked on and downloaded on one stream each, so that the
+//! copies of one overlap the work of another. The host waits only to reuse a staging vector, for
+//! the copy that used it last.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 mod device;
 
+use rmm::CudaStreamPool;
 use rmm::prelude::*;
 use rmm::stream::StreamFlags;
 
-const ELEMENTS: usize = 1 << 16;
+const CHUNK: usize = 1 << 16;
+const STREAMS: usize = 4;
 
-/// A place in the pipeline: memory on both sides, used for every other batch.
-struct Slot {
-    upload: PinnedVec<u32>,
-    elements: DeviceUVector<u32>,
-    download: PinnedVec<u32>,
-    batch: Option<u32>,
+/// Stands for a kernel, which would be launched with `x.as_ptr()` on `x.stream()`.
+fn work(x: &mut DeviceUVector<u32>) -> rmm::Result<()> {
+    x.set_element_async(0, u32::MAX)
 }
 
-/// Stands for a kernel: doubles the batch by copying, and marks its first element.
-fn work(elements: &mut DeviceUVector<u32>, stream: &CudaStream) -> Result<(), rmm::Error> {
-    let (mut left, right) = elements.as_slice_mut().split_at(ELEMENTS / 2)?;
-    left.copy_from_on(right.as_slice(), stream)?;
-    left.slice(..1)?.fill_on(u32::MAX, stream)
-}
-
-fn finish(slot: &mut Slot) -> Result<u32, rmm::Error> {
-    let Some(batch) = slot.batch.take() else { return Ok(0) };
-    // Waits for this batch's download, and for nothing that was enqueued after it.
-    let result = slot.download.as_slice()?;
-    assert_eq!(result[0], u32::MAX);
-    assert!(result[1..].iter().all(|element| *element == batch));
-    Ok(1)
-}
-
-fn main() -> Result<(), rmm::Error> {
+fn main() -> rmm::Result<()> {
     let _device = device::open();
-    let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0);
-    let (upload, compute, download) = (stream()?, stream()?, stream()?);
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
-    let slot = || {
-        Ok::<_, rmm::Error>(Slot {
-            upload: PinnedVec::zeroed(ELEMENTS)?,
-            elements: DeviceUVector::uninit_in(ELEMENTS, &compute, &pool)?,
-            download: PinnedVec::zeroed(ELEMENTS)?,
-            batch: None,
-        })
-    };
-    let mut slots: [Slot; 2] = [slot()?, slot()?];
+    let streams = CudaStreamPool::new(STREAMS, StreamFlags::NON_BLOCKING)?;
+    let mut uploads =
+        (0..STREAMS).map(|_| PinnedVec::zeroed(CHUNK)).collect::<rmm::Result<Vec<_>>>()?;
+    let mut downloads =
+        uploads.iter().map(PinnedVec::try_clone).collect::<rmm::Result<Vec<_>>>()?;
 
-    let mut finished = 0;
-    for batch in 0..10 {
-        let slot = &mut slots[usize::from(batch % 2 == 1)];
-        finished += finish(slot)?;
-        slot.upload.as_mut_slice()?.fill(batch);
-        slot.elements.as_slice_mut().copy_from_on(slot.upload.device_slice(), &upload)?;
-        work(&mut slot.elements, &compute)?;
-        slot.download.copy_from_device(slot.elements.as_slice(), &download)?;
-        slot.batch = Some(batch);
+    let input: Vec<u32> = (0u32..).take(10 * CHUNK).collect();
+    let mut output = Vec::with_capacity(input.len());
+    for (i, chunk) in input.chunks(CHUNK).enumerate() {
+        let (stream, upload, download) =
+            (streams.get_at(i), &mut uploads[i % STREAMS], &mut downloads[i % STREAMS]);
+        if i >= STREAMS {
+            output.extend_from_slice(download.as_slice()?); // waits for this stream's last download
+        }
+        upload.as_mut_slice()?.copy_from_slice(chunk); // waits for this stream's last upload
+        let mut x = upload.device_slice().to_vector_in(stream, &pool)?; // enqueues the upload
+        work(&mut x)?;
+        download.copy_from_device(x.as_slice(), stream)?; // enqueues the download
+    } // `x` is freed in the order of its stream: no wait
+    for i in input.len() / CHUNK..input.len() / CHUNK + STREAMS {
+        output.extend_from_slice(downloads[i % STREAMS].as_slice()?);
     }
-    for slot in &mut slots {
-        finished += finish(slot)?;
+
+    println!("{} elements, {:?}", output.len(), pool.statistics());
+    assert_eq!(output.len(), input.len());
+    for (result, chunk) in output.chunks(CHUNK).zip(input.chunks(CHUNK)) {
+        assert_eq!((result[0], &result[1..]), (u32::MAX, &chunk[1..]));
     }
-    println!("{finished} batches went through");
-    assert_eq!(finished, 10);
+    assert_eq!(pool.statistics().frees, 10);
     Ok(())
 }
 

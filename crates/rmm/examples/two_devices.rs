@@ -1,51 +1,59 @@
-//! A pool for each device, found by whoever works there, on any thread.
+//! Two devices with a pool each: `cargo run -p rmm --example two_devices`.
+//!
+//! A container is on the device of its stream, and takes that device's current resource, whichever
+//! device is current for the thread.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use rmm::Device;
-use rmm::mr::{per_device_resource, set_per_device_resource};
+use rmm::mr::{per_device_resource, reset_per_device_resource, set_per_device_resource};
 use rmm::prelude::*;
 
 type Pool = PoolMemoryResource<CudaMemoryResource>;
 
-/// Knows nothing of pools: it uses the resource of the device that is current.
-fn work(device: Device) -> Result<Vec<u32>, rmm::Error> {
-    let _current = device.make_current()?;
-    let stream = CudaStream::new()?;
-    let mut vector = DeviceUVector::from_slice(&[0u32; 1000], &stream)?;
-    vector.fill(7)?;
-    vector.to_vec()
-}
-
-fn main() -> Result<(), rmm::Error> {
-    // Two devices, which few machines have: always the software device.
+fn main() -> rmm::Result<()> {
+    // Few machines have two devices: always on the software device.
     println!("on two software devices");
     let machine = rmm_sim::Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _entered = machine.enter_all_threads();
 
-    let mut pools: Vec<Pool> = Vec::new();
+    let mut streams = Vec::new();
+    let mut pools = Vec::new();
     for device in Device::all()? {
         let _current = device.make_current()?;
         let pool = Pool::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
         set_per_device_resource(device, &pool)?;
         pools.push(pool);
+        streams.push(CudaStream::new()?);
     }
-    std::thread::scope(|scope| {
-        for device in Device::all()? {
-            let machine = &machine;
-            scope.spawn(move || {
-                let _entered = machine.enter();
-                assert_eq!(work(device).expect("there is memory"), [7; 1000]);
-            });
-        }
-        Ok::<(), rmm::Error>(())
+
+    // One thread per device. Device 0 is current on both.
+    let sums = std::thread::scope(|scope| {
+        let work = |ordinal, stream| -> rmm::Result<u32> {
+            let x = DeviceUVector::filled(7u32, 1000, stream)?;
+            assert_eq!(x.device()?.ordinal(), ordinal);
+            Ok(x.to_vec()?.iter().sum())
+        };
+        let spawn = |(ordinal, stream)| scope.spawn(move || work(ordinal, stream));
+        let threads: Vec<_> = streams.iter().enumerate().map(spawn).collect();
+        let sums = threads.into_iter().map(|thread| thread.join().expect("no thread panics"));
+        sums.collect::<rmm::Result<Vec<_>>>()
     })?;
+    assert_eq!(sums, [7000, 7000]);
+
+    // A copy from one device to the other waits for the work of both streams.
+    let x = DeviceUVector::from_slice(&[1, 2, 3], &streams[0])?;
+    let y = x.as_slice().to_vector(&streams[1])?;
+    assert_eq!((y.device()?.ordinal(), y.to_vec()?), (1, vec![1, 2, 3]));
+    drop((x, y));
+
     for (device, pool) in Device::all()?.zip(&pools) {
         println!("device {}: {:?}", device.ordinal(), pool.statistics());
-        assert_eq!(pool.statistics().allocations, 1);
+        assert_eq!((pool.statistics().allocations, pool.statistics().frees), (2, 2));
         assert!(per_device_resource(device)?.is_equal(pool));
-        rmm::mr::reset_per_device_resource(device)?;
+        reset_per_device_resource(device)?;
     }
+    machine.assert_no_violations();
     Ok(())
 }
 

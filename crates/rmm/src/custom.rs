@@ -1,7 +1,7 @@
 //! For authors of memory resources and adaptors: what an implementation needs beside [`Resource`]
 //! and [`SyncResource`].
 //!
-//! The example `resource_of_ones_own` writes an adaptor.
+//! The example `custom_resource` writes a resource.
 
 pub use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, Claims, ExtendableResource, HOST_ALLOCATION_ALIGNMENT,
