@@ -120,8 +120,8 @@ impl Drop for Block {
                     unsafe { ManuallyDrop::drop(&mut self.resource) };
                     return;
                 }
-                // If the driver has shut down there is nothing to wait for or to free. Otherwise the
-                // address and the stream's handle identify their context.
+                // If the driver has shut down there is nothing to wait for or to free. Otherwise
+                // the address and the stream's handle identify their context.
                 Some(Err(error)) => {
                     !is_gone(error) && !self.needs_context() && self.tracker.block_host()
                 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use allocator_api2::alloc::{AllocError, Allocator};
 use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource};
 
-/// An allocator for host collections over a host-accessible resource: pinned or managed memory for a
-/// vector that the host and devices read.
+/// An allocator for host collections over a host-accessible resource: pinned or managed memory for
+/// a vector that the host and devices read.
 ///
 /// It allocates with [`allocate_sync`](SyncResource::allocate_sync). All clones share one resource,
 /// which lives as long as the last of them. If the resource is out of memory, methods such as
@@ -109,7 +109,8 @@ unsafe impl<R: SyncResource + HasProperty<HostAccessible>> Allocator for HostAll
         let pointer = DevicePtr(pointer.as_ptr().expose_provenance() as u64);
         // SAFETY: by the caller's contract, 1. the memory came from `allocate` of this allocator or
         // a clone, and so from this resource; 2. the layout fits it, which means that it equals the
-        // requested one, since `allocate` returns exactly as many bytes; 3. it is not used any more.
+        // requested one, since `allocate` returns exactly as many bytes; 3. it is not used any
+        // more.
         unsafe { self.resource.deallocate_sync(pointer, layout) };
     }
 }

@@ -7,8 +7,8 @@ use rmm_core::{DevicePtr, Error, StreamRef, copy};
 /// the filled range each time.
 ///
 /// # Safety
-/// `target` points to `bytes` bytes of device memory, a multiple of the pattern's length. Other uses
-/// of them are ordered before this point on the stream, or after the calls.
+/// `target` points to `bytes` bytes of device memory, a multiple of the pattern's length. Other
+/// uses of them are ordered before this point on the stream, or after the calls.
 pub(crate) unsafe fn repeat(
     target: DevicePtr,
     pattern: &[u8],
@@ -33,8 +33,8 @@ pub(crate) unsafe fn repeat(
     while done < bytes {
         let more = done.min(bytes - done);
         let next = DevicePtr(target.0 + done as u64);
-        // SAFETY: the first `done` bytes are written before this point on the stream. The next `more`
-        // bytes, at most as many, follow them and lie within the memory.
+        // SAFETY: the first `done` bytes are written before this point on the stream. The next
+        // `more` bytes, at most as many, follow them and lie within the memory.
         unsafe { copy::device_to_device(next, target, more, stream) }?;
         done += more;
     }

@@ -134,8 +134,9 @@ impl<'a> RangeView<'a> {
         let _entered = context.enter()?;
         let on = StreamIn { stream, context };
         self.tracker.order_blocking_use(&self.bounds(), Access::Read, on)?;
-        // SAFETY: 1. the memory has the length of the target. 2. Conflicting uses are ordered before
-        // this point on the stream. 3. The target is borrowed until `finish` below has returned.
+        // SAFETY: 1. the memory has the length of the target. 2. Conflicting uses are ordered
+        // before this point on the stream. 3. The target is borrowed until `finish` below has
+        // returned.
         let enqueued = unsafe {
             copy::device_to_host(target.as_mut_ptr().cast(), self.pointer, target.len(), stream)
         };
@@ -152,8 +153,9 @@ impl<'a> RangeView<'a> {
         let _entered = context.enter()?;
         let on = StreamIn { stream, context };
         self.tracker.order_blocking_use(&self.bounds(), Access::Write, on)?;
-        // SAFETY: 1. the memory has the length of the source. 2. Conflicting uses are ordered before
-        // this point on the stream. 3. The source is borrowed until `finish` below has returned.
+        // SAFETY: 1. the memory has the length of the source. 2. Conflicting uses are ordered
+        // before this point on the stream. 3. The source is borrowed until `finish` below has
+        // returned.
         let enqueued = unsafe {
             copy::host_to_device(self.pointer, source.as_ptr().cast(), source.len(), stream)
         };
@@ -190,9 +192,9 @@ impl<'a> RangeView<'a> {
                 // The driver may read pageable memory before the stream reaches the copy.
                 stream.synchronize()?;
             }
-            // SAFETY: 1. both ranges have the same length. 2. Conflicting uses of either are ordered
-            // before this point on the stream. 3. They do not overlap, since the target is borrowed
-            // exclusively.
+            // SAFETY: 1. both ranges have the same length. 2. Conflicting uses of either are
+            // ordered before this point on the stream. 3. They do not overlap, since the target is
+            // borrowed exclusively.
             let copied =
                 unsafe { copy::device_to_device(target, source.pointer, source.bytes, stream) };
             source.tracker.end_use(read, stream);
@@ -209,8 +211,9 @@ impl<'a> RangeView<'a> {
         })
     }
 
-    /// Fills the range with repetitions of `pattern`, whose length divides that of the range, in the
-    /// order of `stream`. The device reads no host memory: the values are arguments of the calls.
+    /// Fills the range with repetitions of `pattern`, whose length divides that of the range, in
+    /// the order of `stream`. The device reads no host memory: the values are arguments of the
+    /// calls.
     pub(crate) fn repeat(self, pattern: &[u8], stream: StreamRef<'_>) -> Result<(), Error> {
         debug_assert!(
             self.bytes.is_multiple_of(pattern.len()),
@@ -260,8 +263,8 @@ fn finish(enqueued: Result<(), Error>, stream: StreamRef<'_>) -> Result<(), Erro
                 Ok(is_captured) => !is_captured,
                 Err(error) => !is_lost(&error),
             },
-            // Until the capture ends, the legacy stream accepts neither work nor waits; the copy was
-            // enqueued before the capture began.
+            // Until the capture ends, the legacy stream accepts neither work nor waits; the copy
+            // was enqueued before the capture began.
             Some(code) if code.is_capture() => enqueued.is_ok(),
             _ => match stream.is_idle() {
                 Ok(is_idle) => !is_idle,

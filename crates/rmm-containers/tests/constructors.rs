@@ -118,7 +118,7 @@ fn a_clone_keeps_stream_and_resource_unless_another_is_named() -> Result<(), Err
 }
 
 #[test]
-fn vectors_that_the_host_reads_have_the_same_constructors() -> Result<(), Error> {
+fn host_vectors_have_the_same_constructors() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
     let resource = PinnedHostMemoryResource::new();

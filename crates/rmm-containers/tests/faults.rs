@@ -1,5 +1,5 @@
-//! Each driver call of a program fails in turn: nothing races, nothing leaks, and what was there is
-//! still what it was.
+//! Each driver call of a program fails in turn: no accesses race, no memory leaks, and containers
+//! are unchanged.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
@@ -27,7 +27,8 @@ fn over_pool() -> AnyResource {
     AnyResource::new(pool.initial_size(1 << 20).build().expect("a pool"))
 }
 
-/// Runs a program with each of its calls failing, and then what has to hold whatever failed.
+/// Runs `program` once for each of its driver calls, which fails, and then `afterwards`, which must
+/// hold whichever failed.
 fn fail_each<T>(
     resource: fn() -> AnyResource,
     prepare: impl Fn(&Scene) -> T,
@@ -51,7 +52,7 @@ fn fail_each<T>(
 }
 
 #[test]
-fn a_buffer_that_can_not_be_made_leaks_nothing() {
+fn a_failed_constructor_leaks_nothing() {
     for resource in [over_driver, over_pool] {
         let failed = fail_each(
             resource,
@@ -59,7 +60,7 @@ fn a_buffer_that_can_not_be_made_leaks_nothing() {
             |scene, ()| {
                 let buffer = DeviceBuffer::from_slice_in(b"bytes", &scene.own, &scene.resource)?;
                 let cloned = buffer.try_clone_on(&scene.other)?;
-                // SAFETY: the buffer is on this stream, and as long.
+                // SAFETY: the buffer is on this stream and has 5 bytes.
                 let again = unsafe {
                     DeviceBuffer::from_device_ptr_in(
                         buffer.as_ptr(),
@@ -78,7 +79,7 @@ fn a_buffer_that_can_not_be_made_leaks_nothing() {
 }
 
 #[test]
-fn a_vector_that_can_not_change_is_as_it_was() {
+fn a_failed_change_leaves_the_vector_unchanged() {
     let numbers: Vec<u32> = (0..100).collect();
     for resource in [over_driver, over_pool] {
         fail_each(
@@ -107,7 +108,7 @@ fn a_vector_that_can_not_change_is_as_it_was() {
 }
 
 #[test]
-fn uses_on_other_streams_are_ordered_or_not_made() {
+fn uses_on_other_streams_are_ordered_or_refused() {
     for resource in [over_driver, over_pool] {
         fail_each(
             resource,
@@ -158,7 +159,7 @@ fn dropping_never_fails() {
 }
 
 #[test]
-fn memory_of_the_host_is_not_freed_under_a_copy() {
+fn host_memory_is_not_freed_under_a_copy() {
     fail_each(
         over_driver,
         |scene| {
@@ -179,7 +180,7 @@ fn memory_of_the_host_is_not_freed_under_a_copy() {
 }
 
 #[test]
-fn a_device_that_is_lost_ends_everything_without_a_hang() {
+fn a_lost_device_causes_errors_and_no_hang() {
     for call in 1..40 {
         let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).build();
         let _entered = machine.enter();

@@ -1,5 +1,5 @@
-//! Containers whose device is reset: they say so, free nothing of the next context, and new ones
-//! work.
+//! Containers whose device is reset return an error that says so, and free no memory of the next
+//! context. New containers work.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
@@ -10,14 +10,14 @@ use rmm_sys::CuResult;
 
 fn reset() {
     let device = Device::new(0).expect("a device").as_raw();
-    // SAFETY: what this test does afterwards is what the library promises to bear.
+    // SAFETY: the library supports a reset followed by what these tests do.
     let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(device) };
     assert_eq!(code, CuResult::SUCCESS);
 }
 
 const HOST: [u32; 1024] = [7; 1024];
 
-/// Returns what is left at the end.
+/// Uses containers before, during and after a reset, and returns the leaks.
 fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
     let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
@@ -37,7 +37,7 @@ fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
     assert!(vector.to_vec_on(&own).expect_err("the context is gone").is_context_lost());
     assert!(vector.resize(5000).expect_err("the context is gone").is_context_lost());
     let (new, stream) = (make(), CudaStream::new().expect("the device works"));
-    // At the addresses of the old ones, wherever that can be.
+    // At the addresses of the old ones, if the resource reuses addresses.
     let next = DeviceUVector::from_slice_in(&HOST, &stream, &new).expect("the device works");
     let next_pinned = PinnedVec::from_slice(&HOST).expect("the device works");
     drop((vector, buffer, pinned, resource, own, other));
@@ -49,7 +49,7 @@ fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
 }
 
 #[test]
-fn a_container_that_is_at_home_on_another_device_outlives_a_reset() {
+fn a_container_owned_by_another_devices_stream_outlives_a_reset() {
     let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (cuda, own) = (CudaMemoryResource::new(), CudaStream::new().expect("the device works"));
@@ -59,13 +59,13 @@ fn a_container_that_is_at_home_on_another_device_outlives_a_reset() {
         CudaStream::new().expect("the device works")
     };
     let mut vector = DeviceUVector::from_slice_in(&HOST, &own, &cuda).expect("the device works");
-    // This stream goes on after the reset, and tells nothing of the memory.
+    // This stream outlives the reset, and does not indicate that the memory is gone.
     vector.set_stream(&of_second).expect("the device works");
     reset();
     let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
     let stream = CudaStream::new().expect("the device works");
     let next = DeviceUVector::from_slice_in(&HOST, &stream, &cuda).expect("the device works");
-    assert_eq!(next.as_ptr(), vector.as_ptr(), "the driver hands the address out again");
+    assert_eq!(next.as_ptr(), vector.as_ptr(), "the driver reuses the address");
     drop(vector);
     assert_eq!(next.to_vec_on(&stream).expect("it is still there"), HOST);
     drop(next);
@@ -73,7 +73,7 @@ fn a_container_that_is_at_home_on_another_device_outlives_a_reset() {
 }
 
 #[test]
-fn a_container_whose_home_is_gone_is_not_freed_under_work_that_home_waited_for() {
+fn a_container_whose_owning_stream_ended_is_not_freed_early() {
     let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let first = Device::new(1).and_then(Device::make_current).expect("the device works");
@@ -90,7 +90,7 @@ fn a_container_whose_home_is_gone_is_not_freed_under_work_that_home_waited_for()
     vector.set_stream(&of_other).expect("it waits for the kernel");
     reset();
     drop(vector);
-    // The kernel may run still, for all that anybody has waited for.
+    // No wait has shown that the kernel is complete.
     assert_eq!(resource.statistics().blocks, 1);
     own.synchronize().expect("the device works");
     machine.assert_no_violations();
@@ -105,8 +105,8 @@ fn containers_of_plain_device_memory_outlive_a_reset() {
 #[test]
 fn containers_of_a_driver_pool_outlive_a_reset() {
     let left = outlive_a_reset(|| CudaAsyncMemoryResource::new().unwrap());
-    // The driver's pools outlive a reset. What is in one can be freed only in the order of a
-    // stream, and those are gone.
+    // The driver's pools outlive a reset. Their blocks can be freed in the order of a stream only,
+    // and the streams are gone.
     assert!(left.iter().all(|leak| leak.what.contains("Pool")), "{left:?}");
 }
 

@@ -33,7 +33,7 @@ fn a_container_is_made_like_another() -> Result<(), Error> {
 }
 
 #[test]
-fn a_wrong_alignment_asks_nothing_of_the_resource() -> Result<(), Error> {
+fn a_wrong_alignment_does_not_reach_the_resource() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
     let stream = CudaStream::new()?;

@@ -1,4 +1,5 @@
-//! References to resources, as RMM's functions take them: what is made from one outlives it.
+//! Resource references, as RMM's functions take them: containers and pools made from one outlive
+//! it.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector};

@@ -1,4 +1,4 @@
-//! Bugs that RMM's containers had, and hazards that they have: none of them here.
+//! Bugs of RMM's containers, and misuses that they allow: each is fixed or refused here.
 
 use std::alloc::Layout;
 
@@ -38,12 +38,12 @@ fn rmm_2450_a_copy_that_fails_leaks_nothing() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
-    // SAFETY: nothing is read at a null pointer: it is refused.
+    // SAFETY: a null pointer is refused before it is read.
     let refused = unsafe { DeviceBuffer::from_device_ptr_in(DevicePtr::NULL, 10, &stream, &pool) };
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
     let source = DeviceBuffer::uninit_in(10, &stream, &pool).unwrap();
     machine.fail(Fault::from_nth("cuMemcpyAsync", 1, CuResult::INVALID_VALUE));
-    // SAFETY: the source is as long, on the same stream.
+    // SAFETY: the source has 10 bytes and is on the same stream.
     let failed = unsafe { DeviceBuffer::from_device_ptr_in(source.as_ptr(), 10, &stream, &pool) };
     assert_eq!(failed.unwrap_err().code(), Some(CuResult::INVALID_VALUE));
     assert!(source.try_clone_on(&stream).is_err());
@@ -61,7 +61,7 @@ fn rmm_2451_a_size_that_overflows_is_refused() {
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
     let huge = usize::MAX / 2;
-    // One element too many to be counted in bytes, and one more: 8 bytes if the product wraps.
+    // The size in bytes would wrap to 8.
     let wraps = usize::MAX / 8 + 2;
     for len in [huge, wraps] {
         let error = DeviceUVector::<u64>::uninit_in(len, &stream, &pool).unwrap_err();
@@ -153,11 +153,11 @@ fn rmm_2527_scalars_are_made_of_temporaries() {
     assert_eq!(scalar.value_on(&stream).unwrap(), [0; 3]);
     let counts = machine.call_counts();
     let uploads = counts.iter().filter(|(name, _)| name.contains("HtoD"));
-    assert_eq!(uploads.count(), 0, "no memory of the host was read by the device");
+    assert_eq!(uploads.count(), 0, "the device reads no host memory");
 }
 
 #[test]
-fn rmm_2511_nothing_is_copied_without_a_call_on_every_default_stream() {
+fn rmm_2511_empty_copies_make_no_call_on_default_streams() {
     let machine = lazy();
     let _entered = machine.enter();
     let pool = pool();
@@ -169,14 +169,14 @@ fn rmm_2511_nothing_is_copied_without_a_call_on_every_default_stream() {
         empty.copy_to_slice_on(&mut [], stream).unwrap();
         empty.fill(1).unwrap();
         some.as_slice_mut().slice(3..).unwrap().copy_from_on(empty.as_slice(), stream).unwrap();
-        assert_eq!(machine.calls(), calls, "nothing has to be asked of the driver");
+        assert_eq!(machine.calls(), calls, "empty copies make no driver call");
         assert_eq!(empty.try_clone_on(stream).unwrap().len(), 0);
         assert_eq!(some.try_clone_on(stream).unwrap().to_vec_on(stream).unwrap(), [1, 2, 3]);
     }
 }
 
 #[test]
-fn rmm_2477_a_clone_comes_from_the_resource_that_it_names() {
+fn rmm_2477_a_clone_comes_from_the_named_resource() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, own, current) = (stream(), pool(), pool());
@@ -193,7 +193,7 @@ fn rmm_2477_a_clone_comes_from_the_resource_that_it_names() {
 }
 
 #[test]
-fn rmm_1655_memory_is_freed_after_the_work_of_every_stream_that_was_given_it() {
+fn rmm_1655_memory_is_freed_after_the_work_of_all_its_streams() {
     rmm_sim::check(|_| {
         let resource = CudaAsyncMemoryResource::new().unwrap();
         let (own, other, third) = (stream(), stream(), stream());
@@ -226,12 +226,12 @@ fn the_device_of_construction_is_restored_for_growth_and_free() {
 }
 
 #[test]
-fn h22_a_buffer_lives_on_where_it_was_moved_to() {
+fn moves_leave_no_moved_from_container() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
     let mut source = DeviceUVector::from_slice_in(&[1u16, 2, 3], &stream, &pool).unwrap();
-    // What is left behind by a move in RMM is a container here too, or nothing at all.
+    // What a move leaves behind in RMM is another valid container here.
     let empty = DeviceUVector::uninit_in(0, &stream, &pool).unwrap();
     let taken = std::mem::replace(&mut source, empty);
     source.resize(10).unwrap();
@@ -245,7 +245,7 @@ fn h22_a_buffer_lives_on_where_it_was_moved_to() {
 }
 
 #[test]
-fn h23_a_vector_of_the_host_counts_its_bytes() {
+fn a_host_vector_refuses_sizes_that_overflow() {
     let machine = lazy();
     let _entered = machine.enter();
     let mut pinned = PinnedVec::from_slice(&[1u64, 2]).unwrap();
@@ -256,7 +256,7 @@ fn h23_a_vector_of_the_host_counts_its_bytes() {
 }
 
 #[test]
-fn h24_a_wait_that_fails_is_an_error_and_the_copy_is_done() {
+fn a_failed_wait_is_an_error_and_the_copy_is_complete() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
@@ -264,14 +264,14 @@ fn h24_a_wait_that_fails_is_an_error_and_the_copy_is_done() {
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::LAUNCH_FAILED));
     let error = vector.set_element(0, 5).unwrap_err();
     assert_eq!(error.code(), Some(CuResult::LAUNCH_FAILED));
-    assert!(stream.as_ref().is_idle().unwrap(), "the value was borrowed, and is read");
+    assert!(stream.as_ref().is_idle().unwrap(), "the borrowed value has been read");
     machine.clear_faults();
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::LAUNCH_FAILED));
     assert_eq!(vector.element_on(0, &stream).unwrap_err().kind(), error.kind());
 }
 
 #[test]
-fn h10_an_alignment_that_the_resource_can_not_give_is_refused() {
+fn an_alignment_that_the_resource_does_not_support_is_refused() {
     let machine = lazy();
     let _entered = machine.enter();
     let stream = stream();
@@ -318,7 +318,7 @@ fn elements_out_of_range_are_errors() {
 }
 
 #[test]
-fn contents_are_not_shown() {
+fn debug_output_does_not_show_contents() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
@@ -339,7 +339,7 @@ fn contents_are_not_shown() {
 }
 
 #[test]
-fn a_pool_of_pinned_memory_serves_vectors_of_the_host() {
+fn a_pool_of_pinned_memory_serves_host_vectors() {
     let machine = lazy();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();

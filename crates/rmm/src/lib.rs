@@ -94,14 +94,17 @@
 //!
 //! # Resources
 //!
-//! | for | use |
-//! |---|---|
-//! | memory from the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`], [`VirtualMemoryResource`]; [`ManagedMemoryResource`], [`PinnedHostMemoryResource`], [`HostMemoryResource`] |
-//! | suballocators | [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream |
-//! | observing | [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`], [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for bytes by tag |
-//! | limits and fallbacks | [`LimitingResourceAdaptor`], [`FallbackMemoryResource`], [`FailureCallbackResourceAdaptor`] |
-//! | one type for all | [`AnyResource`] (owned), [`ResourceRef`] (borrowed) |
-//! | a resource from a line of text | [`ResourceSpec`] |
+//! - Memory from the driver: [`CudaMemoryResource`], [`CudaAsyncMemoryResource`],
+//!   [`VirtualMemoryResource`]; [`ManagedMemoryResource`], [`PinnedHostMemoryResource`] and
+//!   [`HostMemoryResource`].
+//! - Suballocators: [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and
+//!   [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream.
+//! - Adaptors that observe: [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`],
+//!   [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for bytes by tag.
+//! - Adaptors that limit or fall back: [`LimitingResourceAdaptor`], [`FallbackMemoryResource`],
+//!   [`FailureCallbackResourceAdaptor`].
+//! - Type-erased resources: [`AnyResource`] (owned) and [`ResourceRef`] (borrowed).
+//! - A resource from a line of text: [`ResourceSpec`].
 //!
 //! Resources are handles: clones share state. Adaptors wrap any resource, and a type-erased stack
 //! still finds each of its parts:
@@ -128,10 +131,10 @@
 //!
 //! **A custom resource** implements [`SyncResource`] and [`Resource`] (both `unsafe`: the contract
 //! is that of [stream order](Resource)), [`HasProperty`](property::HasProperty) for what its memory
-//! can be accessed from, and, to be kept by containers, `Clone` and `PartialEq`: clones are the same
-//! resource, and equal resources free each other's memory. Memory freed on a stream may be reused
-//! on that stream at once, since the work that used it is enqueued before. [`custom`] has the rest;
-//! the example `custom_resource` is one of 90 lines.
+//! can be accessed from, and, to be kept by containers, `Clone` and `PartialEq`: clones are the
+//! same resource, and equal resources free each other's memory. Memory freed on a stream may be
+//! reused on that stream at once, since the work that used it is enqueued before. [`custom`] has
+//! the rest; the example `custom_resource` is one of 90 lines.
 //!
 //! # Errors
 //!
@@ -141,8 +144,8 @@
 //!
 //! # Testing without a GPU
 //!
-//! The driver is loaded at run time; without one, the first use returns an [`Error`]. `rmm-sim` is a
-//! software device that takes its place. A test marked with `#[rmm_sim::test]` runs on it under
+//! The driver is loaded at run time; without one, the first use returns an [`Error`]. `rmm-sim` is
+//! a software device that takes its place. A test marked with `#[rmm_sim::test]` runs on it under
 //! several schedules, and fails if work uses memory without being ordered after earlier conflicting
 //! work:
 //!
@@ -162,16 +165,16 @@
 //!
 //! The root and the [`prelude`] hold what most programs name. The rest is in modules:
 //!
-//! | module | what |
-//! |---|---|
-//! | [`mr`] | all memory resources and adaptors, with their builders, policies and statistics |
-//! | [`containers`] | all containers |
-//! | [`stream`], [`device`] | stream flags and priorities, contexts, capture; device capabilities, free memory, prefetching |
-//! | [`property`], [`introspect`] | what memory can be accessed from; what a stack of resources consists of |
-//! | [`error`] | the details of out-of-memory errors |
-//! | [`custom`] | for authors of memory resources and adaptors |
-//! | [`proposal`] | the kinds, capabilities and views of the CUDA `<memory_resource>` proposal |
-//! | [`driver`] | the driver API |
+//! - [`mr`]: all memory resources and adaptors, with their builders, policies and statistics.
+//! - [`containers`]: all containers.
+//! - [`stream`]: stream flags and priorities, contexts, capture.
+//! - [`device`]: device capabilities, free memory, prefetching.
+//! - [`property`], [`introspect`]: what memory can be accessed from; the parts of a stack of
+//!   resources.
+//! - [`error`]: the details of out-of-memory errors.
+//! - [`custom`]: for authors of memory resources and adaptors.
+//! - [`proposal`]: the kinds, capabilities and views of the CUDA `<memory_resource>` proposal.
+//! - [`driver`]: the driver API.
 //!
 //! Items can be found by their names in RMM and CUDA: search for `device_uvector` or
 //! `cudaMallocAsync`.

@@ -1,4 +1,4 @@
-//! What the refused programs do, in the ways that are sound: compiled, not run.
+//! Sound counterparts of the refused programs: compiled, not run.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceScalar, DeviceUVector, HostVec, PinnedVec};

@@ -1,4 +1,4 @@
-//! A pool ends under the work of a device, since the vector that would wait for that work only borrows the pool and is forgotten.
+//! A borrowed pool is dropped under device work, since the vector that would wait is leaked.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::HostVec;

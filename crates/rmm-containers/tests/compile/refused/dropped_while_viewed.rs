@@ -1,4 +1,4 @@
-//! A container is freed while a slice of it is there to be used.
+//! A container is dropped while a slice of it is in use.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::{CudaStream, Error};

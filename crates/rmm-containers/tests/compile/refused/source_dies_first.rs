@@ -1,4 +1,4 @@
-//! RMM #2526: a local source of a copy that only enqueues.
+//! RMM #2526: a local variable is the source of an asynchronous copy.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::{CudaStream, Error};

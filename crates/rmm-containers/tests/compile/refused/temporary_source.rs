@@ -1,4 +1,4 @@
-//! RMM #2526: a stream comes to its source when the source is gone.
+//! RMM #2526: a temporary is the source of an asynchronous copy.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::{CudaStream, Error};
