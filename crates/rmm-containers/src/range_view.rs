@@ -83,7 +83,7 @@ impl<'a> RangeView<'a> {
         if len == other {
             return Ok(());
         }
-        let message = format!("a slice of {other} elements for {len}{}", in_(self.name()));
+        let message = format!("a slice of {other} elements for {len}{}", in_container(self.name()));
         Err(Error::out_of_range(origin, message))
     }
 
@@ -307,12 +307,15 @@ fn resolve(
     };
     match (start, end) {
         (Some(start), Some(end)) if start <= end && end <= len => Ok(start..end),
-        _ => Err(Error::out_of_range(origin, format!("{} of {len}{}", written(range), in_(name)))),
+        _ => Err(Error::out_of_range(
+            origin,
+            format!("{} of {len}{}", written(range), in_container(name)),
+        )),
     }
 }
 
 /// The container's name, as the end of a message.
-fn in_(name: Option<&str>) -> String {
+fn in_container(name: Option<&str>) -> String {
     name.map(|name| format!(" in `{name}`")).unwrap_or_default()
 }
 
