@@ -67,6 +67,9 @@ fn rmm_2451_a_size_that_overflows_is_refused() {
         let error = DeviceUVector::<u64>::uninit_in(len, &stream, &pool).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(PinnedVec::<u64>::zeroed(len).unwrap_err().is_invalid_argument());
+        let error = DeviceUVector::from_fn_in(|i| i as u64, len, &stream, &pool).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(PinnedVec::from_fn(|i| i as u64, len).unwrap_err().is_invalid_argument());
     }
     let mut vector = DeviceUVector::from_slice_in(&[1u64, 2], &stream, &pool).unwrap();
     assert!(vector.reserve(huge).unwrap_err().is_invalid_argument());

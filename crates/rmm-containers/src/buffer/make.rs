@@ -170,7 +170,10 @@ impl DeviceBuffer {
         stream: impl Into<StreamRef<'s>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
-        Self::from_slice_in(&(0..len).map(value).collect::<Vec<_>>(), stream, resource)
+        // First the device memory, whose size is checked.
+        let mut buffer = Self::uninit_in(len, stream, resource)?;
+        buffer.copy_from_slice(&(0..len).map(value).collect::<Vec<_>>())?;
+        Ok(buffer)
     }
 
     /// A buffer with a copy of the `len` bytes at `source`, made in the order of `stream` and not

@@ -187,6 +187,9 @@ impl<T: Pod> DeviceUVector<T> {
         stream: impl Into<StreamRef<'s>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
-        Self::from_slice_in(&(0..len).map(value).collect::<Vec<_>>(), stream, resource)
+        // First the device memory, whose size is checked.
+        let mut vector = Self::uninit_in(len, stream, resource)?;
+        vector.copy_from_slice(&(0..len).map(value).collect::<Vec<_>>())?;
+        Ok(vector)
     }
 }

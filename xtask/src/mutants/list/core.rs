@@ -59,7 +59,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "container-on-the-current-device",
         file: BUFFER,
         original: "        let context = stream.context()?;",
-        replacement: "        let context = Context::current()?;",
+        replacement: "        let context = rmm_core::Context::current()?;",
         breaks: "a container's context is not that of its stream",
     },
     Mutant {
