@@ -98,6 +98,22 @@ fn a_container_whose_owning_stream_ended_is_not_freed_early() {
 }
 
 #[test]
+fn an_idle_host_vector_of_a_reset_context_frees_no_memory() {
+    let machine = Machine::builder().memory(64 << 20).build();
+    let _entered = machine.enter();
+    // No work uses it, so that its drop has nothing to wait for.
+    let old = PinnedVec::from_slice(&HOST).expect("the device works");
+    reset();
+    let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
+    let next = PinnedVec::from_slice(&HOST).expect("the device works");
+    drop(old); // the reset freed its memory, whose address may be that of `next`
+    assert_eq!(next.as_slice().expect("the device works"), HOST);
+    drop(next);
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+    machine.assert_no_violations();
+}
+
+#[test]
 fn containers_of_plain_device_memory_outlive_a_reset() {
     assert!(outlive_a_reset(CudaMemoryResource::new).is_empty());
 }
