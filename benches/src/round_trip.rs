@@ -96,7 +96,7 @@ impl Route {
         let source = PinnedVec::from_slice(&(0..words).collect::<Vec<_>>())?;
         let mut target = PinnedVec::<u32>::zeroed(len)?;
         let vector = match allocation {
-            Allocation::Once => Some(DeviceUVector::uninit(len, &stream, &pool)?),
+            Allocation::Once => Some(DeviceUVector::uninit_in(len, &stream, &pool)?),
             Allocation::EachTrip => {
                 raw::keep_what_is_freed(driver)?;
                 None

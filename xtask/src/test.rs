@@ -26,7 +26,7 @@ const FACADE: &str = "rmm";
 /// Tests that compile programs which must not compile: a minute, and neither features nor schedules
 /// change what they see.
 pub(crate) const COMPILE_FAIL: [&str; 2] =
-    ["what_would_race_or_dangle_does_not_compile", "compiler_messages_name_what_is_missing"];
+    ["programs_that_would_race_or_dangle_do_not_compile", "compiler_messages_name_what_is_missing"];
 
 /// How much is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

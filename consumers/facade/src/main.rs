@@ -39,11 +39,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let streams = CudaStreamPool::new(4, StreamFlags::NON_BLOCKING)?;
     let (first, second) = (streams.get(), streams.get());
     let (start, end) = (TimedEvent::new()?, TimedEvent::new()?);
-    start.record(first)?;
+    start.record(&first)?;
     let numbers: Vec<u32> = (0..10_000).collect();
     let vector = DeviceUVector::<u32>::from_slice(&numbers, first)?;
-    assert_eq!(vector.to_vec(second)?, numbers);
-    end.record(second)?;
+    assert_eq!(vector.to_vec_on(second)?, numbers);
+    end.record(&second)?;
     start.synchronize()?;
     end.synchronize()?;
     end.elapsed_since(&start)?;
@@ -51,12 +51,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let particle = Particle { position: [0.0, 0.5, 1.0], charge: -1.0 };
     let particles = DeviceUVector::from_slice(&[particle; 3], first)?;
-    assert_eq!(particles.element(2, first)?, particle);
+    assert_eq!(particles.element_on(2, first)?, particle);
 
-    let refused = DeviceBuffer::uninit(1 << 30, first, &pool);
+    let refused = DeviceBuffer::uninit_in(1 << 30, first, &pool);
     assert!(refused.is_err_and(|error| error.is_out_of_memory()));
 
-    KEPT.set(Some(DeviceBuffer::from_slice(b"kept", second, &pool)?));
+    KEPT.set(Some(DeviceBuffer::from_slice_in(b"kept", second, &pool)?));
     writeln!(stdout(), "done")?;
     Ok(())
 }

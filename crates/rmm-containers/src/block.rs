@@ -1,4 +1,4 @@
-//! One allocation in device memory, and who uses it.
+//! One allocation of device memory, with its resource and its uses.
 
 use std::alloc::Layout;
 use std::mem::ManuallyDrop;
@@ -8,30 +8,35 @@ use rmm_core::{
     AnyResource, Context, CudaStream, DevicePtr, Error, Resource as _, StreamKind, StreamRef,
     process_is_exiting,
 };
+use rmm_resources::per_device_resource;
 
-use crate::order::Order;
+use crate::use_tracker::UseTracker;
 
-/// Memory from a resource, which goes back there when it is dropped: in the order of its home
-/// stream, which waits for the uses on all others. The context of its making is made current for
-/// that.
+/// The current resource of the stream's device.
+pub(crate) fn resource_for(stream: StreamRef<'_>) -> Result<AnyResource, Error> {
+    per_device_resource(stream.device()?)
+}
+
+/// Device memory from a resource. Dropping it frees the memory in the order of its owning stream,
+/// which first waits for the uses on all other streams, with the context that it was allocated in
+/// current.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// # Invariant
-    /// Memory of this layout from `resource`, usable in the order of the home stream of `order`;
-    /// null if it has no bytes.
+    /// Memory of this layout from `resource`, allocated in the order of the owning stream; null if
+    /// the size is 0.
     pointer: DevicePtr,
     layout: Layout,
-    /// Dropped when the memory is freed, and never if the memory is lost: the last handle to a
-    /// suballocator ends it, and its end would give the memory back under the work that still uses
-    /// it.
+    /// Dropped when the memory is freed, and leaked if the memory is leaked: dropping the last
+    /// handle to a suballocator returns all its memory, under work that still uses it.
     resource: ManuallyDrop<AnyResource>,
     /// # Invariant
-    /// It has a home.
-    order: Order,
+    /// It has an owner.
+    tracker: UseTracker,
 }
 
 impl Block {
-    /// Allocates on the stream; the context is current.
+    /// Allocates in the order of `stream`. The context is current.
     pub(crate) fn allocate(
         layout: Layout,
         stream: StreamRef<'_>,
@@ -40,7 +45,8 @@ impl Block {
     ) -> Result<Self, Error> {
         let pointer = resource.allocate(stream, layout)?;
         let resource = ManuallyDrop::new(resource);
-        Ok(Self { pointer, layout, resource, order: Order::at_home_on(stream, context) })
+        let tracker = UseTracker::bound_to(stream, context);
+        Ok(Self { pointer, layout, resource, tracker })
     }
 
     pub(crate) fn pointer(&self) -> DevicePtr {
@@ -55,45 +61,43 @@ impl Block {
         &self.resource
     }
 
-    pub(crate) fn order(&self) -> &Order {
-        &self.order
+    pub(crate) fn tracker(&self) -> &UseTracker {
+        &self.tracker
     }
 
-    pub(crate) fn order_mut(&mut self) -> &mut Order {
-        &mut self.order
+    pub(crate) fn tracker_mut(&mut self) -> &mut UseTracker {
+        &mut self.tracker
     }
 
-    /// The stream that the memory is freed on.
-    ///
-    /// # Panics
-    /// Never: there is one.
+    /// The owning stream, on which the memory is freed.
     pub(crate) fn stream(&self) -> &CudaStream {
-        self.order.home().expect("the order of a block has a home")
+        self.tracker.owner().expect("the tracker of a block has an owner")
     }
 
-    /// Frees the memory, for `Drop`, which orders its uses before.
+    /// Frees the memory, for `Drop`, which has ordered all uses before.
     fn free(&mut self) {
-        let stream = self.stream().as_stream_ref();
-        // SAFETY: the memory came from this resource with this layout. Its uses are ordered before
-        // this place on its home stream, or are over; `drop` alone calls this, once.
+        let stream = StreamRef::from(self.stream());
+        // SAFETY: 1. the memory came from this resource with this layout. 2. Its uses are ordered
+        // before this point on the owning stream, or are complete. 3. `drop` alone calls this,
+        // once.
         unsafe { self.resource.deallocate(stream, self.pointer, self.layout) };
     }
 
-    /// Whether the home stream exists, for all that the context of the memory does. One of another
-    /// device may have ended with its own context, and with it the waits for those who use the
-    /// memory: it is in order with nothing.
-    fn home_exists(&self) -> bool {
-        let elsewhere = self.stream().own_context().filter(|&its| its != self.order.context());
+    /// Whether the owning stream exists, given that the context of the memory does. A stream of
+    /// another device may have ended with its own context, and its waits with it: nothing is
+    /// ordered on it any more.
+    fn owner_exists(&self) -> bool {
+        let elsewhere = self.stream().own_context().filter(|&its| its != self.tracker.context());
         elsewhere.is_none_or(|context| context.check().is_ok())
     }
 
-    /// Whether the home stream means another one in another context.
+    /// Whether the owning stream's handle denotes another stream in another context.
     fn needs_context(&self) -> bool {
         matches!(self.stream().kind(), StreamKind::Legacy | StreamKind::PerThread)
     }
 }
 
-/// Whether there is no driver, or none any more.
+/// Whether there is no driver, or it has shut down.
 fn is_gone(error: &Error) -> bool {
     error.is_driver_unavailable() || error.code() == Some(CuResult::DEINITIALIZED)
 }
@@ -101,37 +105,35 @@ fn is_gone(error: &Error) -> bool {
 impl Drop for Block {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
-            // At the end of the process the system takes everything back, and the driver may be
-            // gone.
-            let entered = (!process_is_exiting()).then(|| self.order.context().enter());
+            // At process exit the system frees all memory, and the driver may have shut down.
+            let entered = (!process_is_exiting()).then(|| self.tracker.context().enter());
             let is_ordered = match &entered {
                 None => false,
-                // The context was reset, and all work with it. Base resources know that by the
-                // stream, if it was of that context too, and leave an address alone that may be
-                // another's by now; suballocators know by themselves.
+                // The context was reset, which ended all work in it. Base resources recognize that
+                // by the stream, if it belongs to that context too, and do not free an address that
+                // may belong to another allocation by now; suballocators recognize it themselves.
                 Some(Err(error)) if error.is_context_lost() && !is_gone(error) => {
-                    if self.stream().own_context() == Some(self.order.context()) {
+                    if self.stream().own_context() == Some(self.tracker.context()) {
                         self.free();
                     }
-                    // SAFETY: it is dropped here only, and not used any more.
+                    // SAFETY: dropped once on each path, and not used afterwards.
                     unsafe { ManuallyDrop::drop(&mut self.resource) };
                     return;
                 }
-                // If the driver is gone there is nothing to wait for or to free. Otherwise an
-                // address and a stream's handle say themselves where they belong.
+                // If the driver has shut down there is nothing to wait for or to free. Otherwise
+                // the address and the stream's handle identify their context.
                 Some(Err(error)) => {
-                    !is_gone(error) && !self.needs_context() && self.order.settle_on_host()
+                    !is_gone(error) && !self.needs_context() && self.tracker.block_host()
                 }
-                Some(Ok(_)) => self.home_exists() && self.order.settle_anyhow(),
+                Some(Ok(_)) => self.owner_exists() && self.tracker.join_or_block(),
             };
             if !is_ordered {
-                // The memory had better be lost than be given to somebody else, and its resource
-                // with it: see `resource`.
+                // Work may still use the memory: leak it, and its resource with it, see `resource`.
                 return;
             }
             self.free();
         }
-        // SAFETY: it is dropped here only, and not used any more.
+        // SAFETY: dropped once on each path, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.resource) };
     }
 }

@@ -1,27 +1,27 @@
-//! Bytes in device memory.
+//! Untyped device memory.
 
 mod contents;
+mod make;
 
 use std::alloc::Layout;
 use std::fmt;
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, DevicePtr, DeviceResource, Error,
-    HasAllocationAlignment, HasResource, StreamRef, allocation_alignment, copy,
+    AnyResource, Context, CudaStream, Device, DevicePtr, DeviceResource, Error, HasResource,
+    StreamRef, copy,
 };
-use rmm_resources::current_device_resource;
 
 use crate::block::Block;
 
-/// Bytes in device memory, on a stream.
+/// Bytes in device memory that belong to one stream.
 ///
-/// The memory comes from a resource, of which the buffer keeps a handle, and goes back to it in the
-/// order of the buffer's stream when the buffer is dropped. Other streams use it by calls that name
-/// them, and that order the two; see the [crate](crate#order).
+/// The memory comes from a resource, of which the buffer keeps a handle. Dropping the buffer frees
+/// the memory in the order of the buffer's stream. Work on other streams is ordered by the calls
+/// that name them; see the [crate](crate#stream-order).
 ///
-/// The context of its stream is made current for what the buffer does with its memory, and for the
-/// resource to allocate in. For a default stream that is the one that was current when the buffer
-/// was made.
+/// The buffer remembers the context that its stream belongs to (for a default stream, the context
+/// that was current when the buffer was made). Each call makes that context current and restores
+/// the former one.
 ///
 /// ```
 /// use rmm_containers::DeviceBuffer;
@@ -31,17 +31,20 @@ use crate::block::Block;
 /// # fn main() -> Result<(), rmm_core::Error> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
-/// let resource = CudaAsyncMemoryResource::new()?;
 /// let stream = CudaStream::new()?;
-/// let mut buffer = DeviceBuffer::from_slice(b"hello", &stream, &resource)?;
+/// let zeros = DeviceBuffer::zeroed(1024, &stream)?; // from the current resource
+/// assert_eq!(zeros.to_vec()?, [0; 1024]);
+///
+/// let resource = CudaAsyncMemoryResource::new()?;
+/// let mut buffer = DeviceBuffer::from_slice_in(b"hello", &stream, &resource)?;
 /// buffer.resize(8)?;
 /// assert_eq!(buffer.len(), 8);
-/// assert_eq!(buffer.to_vec(&stream)?[..5], *b"hello");
+/// assert_eq!(buffer.to_vec()?[..5], *b"hello");
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// There is no buffer whose memory was moved out:
+/// Moving the memory out consumes the buffer, so a moved-from buffer cannot be used:
 ///
 /// ```compile_fail,E0382
 /// # fn main() -> Result<(), rmm_core::Error> {
@@ -57,169 +60,72 @@ use crate::block::Block;
 pub struct DeviceBuffer {
     block: Block,
     /// # Invariant
-    /// Not above the size of the block's layout.
+    /// At most the size of the block's layout.
     len: usize,
 }
 
 impl DeviceBuffer {
-    /// A buffer without bytes, on the legacy default stream and from the [current device's
-    /// resource](current_device_resource), to grow.
-    ///
-    /// # Errors
-    /// If there is no driver or no device.
-    pub fn empty() -> Result<Self, Error> {
-        Self::uninit(0, StreamRef::legacy(), &current_device_resource()?)
-    }
-
-    /// A buffer of `len` bytes whose contents are arbitrary, aligned to 256 bytes.
-    ///
-    /// # Errors
-    /// The resource's error if it has no memory.
-    pub fn uninit<'a>(
-        len: usize,
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        Self::uninit_aligned(len, CUDA_ALLOCATION_ALIGNMENT, stream, resource)
-    }
-
-    /// A buffer of `len` bytes whose contents are arbitrary, aligned as `alignment` asks for: a
-    /// number of bytes, or another container.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no
-    /// power of two or the size is too large for any memory; the resource's error if it has no
-    /// memory, or cannot align so.
-    pub fn uninit_aligned<'a>(
-        len: usize,
-        alignment: impl HasAllocationAlignment,
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let layout = layout(len, allocation_alignment::<u8>(&alignment)?)?;
-        let (stream, resource) = (stream.into(), AnyResource::of(resource));
-        let context = stream.context()?;
-        let _context = context.enter()?;
-        let block = Block::allocate(layout, stream, resource, context)?;
-        Ok(Self { block, len })
-    }
-
-    /// A buffer with a copy of `bytes`, which is complete on return.
-    ///
-    /// # Errors
-    /// As [`uninit`](Self::uninit), and whatever the copy reports.
-    pub fn from_slice<'a>(
-        bytes: &[u8],
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let mut buffer = Self::uninit(bytes.len(), stream, resource)?;
-        buffer.copy_from_slice(bytes)?;
-        Ok(buffer)
-    }
-
-    /// A buffer with a copy of `len` bytes at an address that the driver knows, in the order of
-    /// `stream`: not complete on return. It is aligned to 256 bytes.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for a null pointer and
-    /// a length above zero; as [`uninit`](Self::uninit), and whatever the copy reports.
-    ///
-    /// # Safety
-    /// `source` is memory that the device can read, at least `len` bytes long, which is neither
-    /// written nor freed before the stream has passed the copy. If it is ordinary memory of the
-    /// host what writes it is complete at the call: the driver may read it at once.
-    pub unsafe fn from_device_ptr<'a>(
-        source: DevicePtr,
-        len: usize,
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let alignment = CUDA_ALLOCATION_ALIGNMENT;
-        // SAFETY: the caller's contract.
-        unsafe { Self::from_device_ptr_aligned(source, len, alignment, stream, resource) }
-    }
-
-    /// As [`from_device_ptr`](Self::from_device_ptr), with the copy aligned as `alignment` asks
-    /// for: a number of bytes, or another container.
+    /// Names the buffer. Its `Debug` output and its out-of-range errors show the name.
     ///
     /// ```
     /// use rmm_containers::DeviceBuffer;
     /// use rmm_core::CudaStream;
-    /// use rmm_resources::CudaMemoryResource;
     ///
-    /// # fn main() -> Result<(), rmm_core::Error> {
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
-    /// let (stream, resource) = (CudaStream::new()?, CudaMemoryResource::new());
-    /// let source = DeviceBuffer::from_slice(b"bytes", &stream, &resource)?;
-    /// // SAFETY: the source has 5 bytes, and is changed by nobody.
-    /// let copy = unsafe {
-    ///     DeviceBuffer::from_device_ptr_aligned(source.as_ptr(), 5, 64, &stream, &resource)
-    /// }?;
-    /// assert_eq!((copy.alignment(), copy.to_vec(&stream)?), (64, b"bytes".to_vec()));
-    /// # Ok(())
-    /// # }
+    /// let stream = CudaStream::new()?;
+    /// let weights = DeviceBuffer::zeroed(4, &stream)?.with_name("weights");
+    /// let error = weights.as_slice().slice(2..6).unwrap_err();
+    /// assert_eq!(error.to_string(), "out of range in DeviceSlice: 2..6 of 4 in `weights`");
+    /// # Ok::<(), rmm_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// As [`from_device_ptr`](Self::from_device_ptr) and [`uninit_aligned`](Self::uninit_aligned).
-    ///
-    /// # Safety
-    /// As for [`from_device_ptr`](Self::from_device_ptr).
-    pub unsafe fn from_device_ptr_aligned<'a>(
-        source: DevicePtr,
-        len: usize,
-        alignment: impl HasAllocationAlignment,
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        if source == DevicePtr::NULL && len > 0 {
-            let message = format!("{len} bytes at a null pointer");
-            return Err(Error::invalid_argument("DeviceBuffer", message));
-        }
-        let buffer = Self::uninit_aligned(len, alignment, stream, resource)?;
-        // SAFETY: the new memory is the stream's and as long; the source is, by the caller's
-        // contract, and does not overlap it, since the new memory was nobody's.
-        unsafe { copy::device_to_device(buffer.as_ptr(), source, len, buffer.stream()) }?;
-        Ok(buffer)
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.block.tracker_mut().set_name(Some(name.into()));
+        self
     }
 
-    /// Where the memory is; null if the capacity is 0.
+    /// The name, if the buffer [has one](Self::with_name).
+    pub fn name(&self) -> Option<&str> {
+        self.block.tracker().name()
+    }
+
+    /// The address of the memory; null if the capacity is 0.
     ///
-    /// Work that is enqueued on the [buffer's stream](Self::stream) with this address is in order
-    /// with what this type's calls enqueue. What other streams do by way of a slice or of
-    /// [`use_on`](Self::use_on) is settled later: [`use_on_mut`](Self::use_on_mut) gives the
-    /// address in order with that too, and for other streams.
+    /// Work that the program enqueues on the [buffer's stream](Self::stream) with this address is
+    /// ordered with the calls of this type. It is *not* ordered after work that other streams do on
+    /// slices of the buffer or through [`use_on`](Self::use_on):
+    /// [`wait_for_other_streams`](Self::wait_for_other_streams) orders it, and so does
+    /// [`use_on_mut`](Self::use_on_mut), which also gives the address for use on other streams.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
         self.block.pointer()
     }
 
-    /// Bytes in use.
+    /// Number of bytes in use.
     #[doc(alias = "size")]
     #[doc(alias = "ssize")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes allocated.
+    /// Number of bytes allocated.
     pub fn capacity(&self) -> usize {
         self.block.layout().size()
     }
 
-    /// The alignment that the memory was asked for with, in bytes.
+    /// The alignment that the memory was allocated with, in bytes.
     pub fn alignment(&self) -> usize {
         self.block.layout().align()
     }
 
-    /// The stream that the buffer is on. If it is the per-thread default stream, it means that of
-    /// the calling thread.
+    /// The stream that the buffer belongs to. If it is the per-thread default stream, it denotes
+    /// that of the calling thread.
     pub fn stream(&self) -> &CudaStream {
         self.block.stream()
     }
@@ -230,98 +136,121 @@ impl DeviceBuffer {
         self.block.resource()
     }
 
-    /// The context of the stream that the buffer was made on, which is current for what it does.
+    /// The context that the buffer was made in, which its calls make current.
     pub fn context(&self) -> Context {
-        self.block.order().context()
+        self.block.tracker().context()
     }
 
-    /// Moves the buffer to another stream: what is enqueued there from now on is ordered after what
-    /// was enqueued for the buffer so far, on whichever stream, and its memory will be freed there.
+    /// The device that the buffer was made on.
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
-    /// while either stream is being captured; then the buffer stays where it was.
+    /// An error with [`is_context_lost`](Error::is_context_lost) if the device was reset; whatever
+    /// the driver reports.
+    pub fn device(&self) -> Result<Device, Error> {
+        let _context = self.context().enter()?;
+        Device::current()
+    }
+
+    /// Moves the buffer to another stream. Work enqueued on the new stream from now on is ordered
+    /// after all work enqueued for the buffer so far, on any stream. The memory will be freed on
+    /// the new stream.
+    ///
+    /// # Errors
+    /// Whatever the driver reports; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
+    /// while either stream is being captured. The buffer then stays on its stream.
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
-        self.block.order_mut().move_home(stream.into())
+        self.block.tracker_mut().rebind(stream.into())
     }
 
-    /// Has the buffer's stream wait for all work that other streams do on the buffer, so that its
-    /// address may be used there with no more ado. Costs nothing if there is none.
+    /// Makes the buffer's stream wait for all work that other streams do on the buffer, so that the
+    /// program may use [`as_ptr`](Self::as_ptr) on it. Makes no driver call if there is no such
+    /// work. The host does not wait.
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
-    /// while a capture would make the wait part of a graph, though the work is not.
-    pub fn settle(&mut self) -> Result<(), Error> {
-        self.block.order_mut().settle()
+    /// Whatever the driver reports; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
+    /// if a capture would record the wait into a graph while the work itself runs outside it.
+    pub fn wait_for_other_streams(&mut self) -> Result<(), Error> {
+        self.block.tracker_mut().join_all()
     }
 
-    /// Makes room for `capacity` bytes in all. Existing contents are kept; the memory moves if it
-    /// grows.
+    /// Grows the capacity to at least `capacity` bytes. The contents are kept; the memory moves if
+    /// it grows.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if that is too much for
-    /// any memory; the resource's error. Then nothing has changed.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if `capacity` exceeds
+    /// `isize::MAX`; the resource's error. The buffer is then unchanged.
     pub fn reserve(&mut self, capacity: usize) -> Result<(), Error> {
         if capacity > self.capacity() { self.reallocate(capacity) } else { Ok(()) }
     }
 
-    /// Changes the number of bytes in use. Bytes beyond the former length are arbitrary. Never
-    /// moves when shrinking.
+    /// Sets the length. Bytes beyond the former length are uninitialized. The memory moves only if
+    /// the capacity has to grow.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve); then nothing has changed.
+    /// As [`reserve`](Self::reserve). The buffer is then unchanged.
     pub fn resize(&mut self, len: usize) -> Result<(), Error> {
         self.reserve(len)?;
         self.len = len;
         Ok(())
     }
 
-    /// Gives back the capacity beyond the length, by moving if there is any.
+    /// Frees the capacity beyond the length, by moving to new memory if there is any.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve); then nothing has changed.
+    /// As [`reserve`](Self::reserve). The buffer is then unchanged.
     pub fn shrink_to_fit(&mut self) -> Result<(), Error> {
         if self.capacity() > self.len { self.reallocate(self.len) } else { Ok(()) }
     }
 
-    /// Moves to memory of `capacity` bytes, not below the length, with the contents.
+    /// Moves the contents to new memory of `capacity` bytes, which is at least the length.
     fn reallocate(&mut self, capacity: usize) -> Result<(), Error> {
         let layout = layout(capacity, self.alignment())?;
         let context = self.context();
         let _context = context.enter()?;
         let (stream, resource) = (self.stream().clone(), self.resource().clone());
-        let new = Block::allocate(layout, stream.as_stream_ref(), resource, context)?;
-        self.settle()?;
+        let mut new = Block::allocate(layout, (&stream).into(), resource, context)?;
+        self.wait_for_other_streams()?;
         // SAFETY: both are device memory of at least `len` bytes that do not overlap; the new one
-        // belongs to this stream, and all uses of the old one are ordered before this place on it.
-        unsafe { copy::device_to_device(new.pointer(), self.as_ptr(), self.len, &stream) }?;
+        // belongs to this stream, and all uses of the old one are ordered before this point on it.
+        unsafe {
+            copy::device_to_device(new.pointer(), self.as_ptr(), self.len, &stream)
+        }?;
+        new.tracker_mut().set_name(self.block.tracker_mut().take_name());
         self.block = new;
         Ok(())
     }
 
-    /// A buffer on `stream` with the same contents and alignment, from the same resource. Its
-    /// capacity is its length. The copy is in the stream's order, and before what is enqueued on
-    /// this buffer's stream from now on.
+    /// Copies the contents to a new buffer on the same stream, from the same resource and with the
+    /// same alignment. The copy's capacity is its length.
     ///
     /// # Errors
-    /// The resource's error, or whatever the copy reports.
+    /// The resource's error; whatever the copy reports.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        self.try_clone_on(self.stream())
+    }
+
+    /// As [`try_clone`](Self::try_clone), on another stream. The copy runs in the order of that
+    /// stream, and before any work enqueued on this buffer's stream from now on.
+    ///
+    /// # Errors
+    /// As [`try_clone`](Self::try_clone).
     pub fn try_clone_on<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
         self.try_clone_in(stream, self.resource())
     }
 
-    /// As [`try_clone_on`](Self::try_clone_on), from another resource.
+    /// As [`try_clone_on`](Self::try_clone_on), from `resource`.
     ///
     /// # Errors
-    /// The resource's error, or whatever the copy reports.
+    /// As [`try_clone`](Self::try_clone).
     pub fn try_clone_in<'a>(
         &self,
         stream: impl Into<StreamRef<'a>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
         let _context = self.context().enter()?;
-        let mut cloned = Self::uninit_aligned(self.len, self.alignment(), stream, resource)?;
+        let mut cloned = Self::uninit_aligned_in(self.len, self.alignment(), stream, resource)?;
         cloned.copy_from(self.as_slice())?;
-        self.block.order().come_home(cloned.stream().as_stream_ref())?;
+        self.block.tracker().join_into_owner(cloned.stream().into())?;
         Ok(cloned)
     }
 }
@@ -341,22 +270,20 @@ impl HasResource for DeviceBuffer {
     }
 }
 
-impl HasAllocationAlignment for DeviceBuffer {
-    fn allocation_alignment(&self) -> usize {
-        self.alignment()
-    }
-}
-
-/// Addresses and sizes, never contents.
+/// Addresses and sizes, not the contents.
 impl fmt::Debug for DeviceBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceBuffer")
+        let mut fields = f.debug_struct("DeviceBuffer");
+        if let Some(name) = self.name() {
+            fields.field("name", &name);
+        }
+        fields
             .field("pointer", &self.as_ptr())
             .field("len", &self.len)
             .field("capacity", &self.capacity())
             .field("alignment", &self.alignment())
             .field("stream", self.stream())
-            .field("used_on", self.block.order())
+            .field("used_on", self.block.tracker())
             .field("resource", self.resource())
             .finish()
     }

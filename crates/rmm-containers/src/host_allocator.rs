@@ -1,4 +1,4 @@
-//! Host collections in the memory of a resource.
+//! An allocator for host collections over a memory resource.
 
 use std::alloc::Layout;
 use std::ptr::{self, NonNull};
@@ -7,19 +7,18 @@ use std::sync::Arc;
 use allocator_api2::alloc::{AllocError, Allocator};
 use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource};
 
-/// An allocator for collections of the host, over a resource whose memory the host may use: pinned
-/// or managed memory for a vector that both sides read.
+/// An allocator for host collections over a host-accessible resource: pinned or managed memory for
+/// a vector that the host and devices read.
 ///
-/// It allocates with [`allocate_sync`](SyncResource::allocate_sync). Clones are the same allocator,
-/// over one resource that lives as long as the last of them. A resource that is out of memory ends
-/// the program where the collection says so, as with any other allocator; `try_reserve` and its
-/// like report it.
+/// It allocates with [`allocate_sync`](SyncResource::allocate_sync). All clones share one resource,
+/// which lives as long as the last of them. If the resource is out of memory, methods such as
+/// `try_reserve` report it and all others abort, as with any allocator.
 ///
-/// Work on a device that uses the memory must be done before the collection touches, moves or frees
+/// Device work that uses the memory must be complete before the collection accesses, moves or frees
 /// it.
 ///
 #[cfg_attr(feature = "allocator-api2", doc = "```")]
-#[cfg_attr(not(feature = "allocator-api2"), doc = "```text")] // the name is private then
+#[cfg_attr(not(feature = "allocator-api2"), doc = "```text")] // private without the feature
 /// use std::alloc::{Layout, alloc, dealloc};
 ///
 /// use allocator_api2::vec::Vec;
@@ -27,8 +26,8 @@ use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource
 /// use rmm_core::{DevicePtr, Error, HasProperty, HostAccessible, SyncResource};
 ///
 /// #[derive(Debug)]
-/// struct Heap; // in its place: a resource of pinned or managed memory
-/// # // SAFETY: the system's allocator keeps the contract.
+/// struct Heap; // stands for a resource of pinned or managed memory
+/// # // SAFETY: the system allocator keeps the contract.
 /// # unsafe impl SyncResource for Heap {
 /// #     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
 /// #         // SAFETY: the layout is not empty, as `HostAllocator` says.
@@ -53,14 +52,13 @@ use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource
 #[doc(alias = "cuda::pmr_adaptor")]
 #[derive(Debug)]
 pub struct HostAllocator<R> {
-    /// Shared, so that a clone allocates from this very resource, whatever a clone of the resource
-    /// would be.
+    /// Shared rather than cloned: memory from one clone of the allocator is freed by another, and a
+    /// clone of `R` need not be the same resource.
     resource: Arc<R>,
 }
 
 impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
-    /// An allocator over `resource`, which may be a reference or a handle to one that others use
-    /// too.
+    /// An allocator over `resource`, which may be a reference or a shared handle.
     pub fn new(resource: R) -> Self {
         Self { resource: Arc::new(resource) }
     }
@@ -86,17 +84,17 @@ impl<R> Clone for HostAllocator<R> {
     }
 }
 
-// SAFETY: the resource hands out memory that stays valid until it is freed here, aligned as asked
-// for, and that the host may use, which is what it claims by `HostAccessible`. All clones share it,
-// and it does not move with them.
+// SAFETY: 1. the resource returns memory that stays valid until it is freed, with the requested
+// alignment; it is host-accessible, as the resource declares by `HostAccessible`. 2. All clones
+// share the resource, and moving one does not move memory.
 unsafe impl<R: SyncResource + HasProperty<HostAccessible>> Allocator for HostAllocator<R> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let pointer = if layout.size() == 0 {
-            // No resource gives an address for nothing, and the host's collections want one.
+            // Resources return null for empty layouts; the trait asks for a dangling pointer.
             NonNull::new(ptr::without_provenance_mut(layout.align()))
         } else {
             let pointer = self.resource.allocate_sync(layout).map_err(|_| AllocError)?;
-            // An address that the host may use is one of its own: it fits.
+            // A host-accessible address fits a `usize`.
             let address = usize::try_from(pointer.0).map_err(|_| AllocError)?;
             NonNull::new(ptr::with_exposed_provenance_mut(address))
         };
@@ -109,9 +107,10 @@ unsafe impl<R: SyncResource + HasProperty<HostAccessible>> Allocator for HostAll
             return;
         }
         let pointer = DevicePtr(pointer.as_ptr().expose_provenance() as u64);
-        // SAFETY: by the caller's contract the memory came from `allocate` of this allocator or a
-        // clone, and so from this resource. The layout fits it, which here means that it is the one
-        // it was asked for with, as `allocate` gives no byte more. It is not used any more.
+        // SAFETY: by the caller's contract, 1. the memory came from `allocate` of this allocator or
+        // a clone, and so from this resource; 2. the layout fits it, which means that it equals the
+        // requested one, since `allocate` returns exactly as many bytes; 3. it is not used any
+        // more.
         unsafe { self.resource.deallocate_sync(pointer, layout) };
     }
 }

@@ -1,4 +1,6 @@
-//! Elements in memory that the host and devices share.
+//! Vectors in memory that the host and devices share.
+
+mod make;
 
 use std::alloc::Layout;
 use std::any::type_name;
@@ -9,34 +11,35 @@ use allocator_api2::vec::Vec as AllocatedVec;
 use bytemuck::Pod;
 use rmm_core::{
     Context, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HasResource, HostAccessible,
-    Introspect as _, MemoryKind, StreamRef, SyncResource,
+    StreamRef, SyncResource,
 };
 use rmm_resources::{ManagedMemoryResource, PinnedHostMemoryResource};
 
 use crate::host_allocator::HostAllocator;
-use crate::memory::Memory;
-use crate::order::{Access, Order};
+use crate::range_view::RangeView;
+use crate::use_tracker::{Access, UseTracker};
 use crate::{DeviceSlice, DeviceSliceMut};
 
-/// Elements in pinned memory of the host: what copies to and from a device are fastest with.
+/// A vector in pinned (page-locked) host memory: the fastest source and target of copies.
 #[doc(alias = "pinned_host_vector")]
 pub type PinnedVec<T> = HostVec<T, PinnedHostMemoryResource>;
 
-/// Elements in managed memory, which moves between the host and the devices as they touch it.
+/// A vector in managed memory, which migrates between host and devices on access.
 #[doc(alias = "managed_vector")]
 pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 
-/// Elements of a plain type in memory that the host and devices share, in a vector of the host's.
+/// Elements of a plain-data type in memory that the host and devices share.
 ///
-/// Devices use it by [`device_slice`](Self::device_slice) and
-/// [`device_slice_mut`](Self::device_slice_mut), as any other memory: copies only enqueue, and the
-/// vector remembers what it has to wait for. The host uses it as a slice, by a call that waits
-/// first: for what writes it if the slice is to be read, for all that uses it if it is to be
-/// changed. So does dropping it; one that is never dropped stays allocated.
+/// Devices use the elements through [`device_slice`](Self::device_slice) and
+/// [`device_slice_mut`](Self::device_slice_mut), as those of any container: copies are enqueued and
+/// the vector records them. The host uses them through [`as_slice`](Self::as_slice), which first
+/// waits for work that writes them, and [`as_mut_slice`](Self::as_mut_slice), which first waits for
+/// all work on them. Dropping the vector waits for all work, too; a vector that is leaked stays
+/// allocated.
 ///
-/// The resource may be borrowed as long as only the host uses the elements. For device slices it
-/// must be owned (`R: 'static`): a handle to a pool, say. A vector that is forgotten waits for
-/// nothing, so a borrowed resource could end while devices still use its memory.
+/// The resource may be borrowed if only the host uses the elements. For device slices the vector
+/// must own it (`R: 'static`), as a handle to a pool for example: a leaked vector waits for
+/// nothing, so a borrowed resource could be dropped while devices still use its memory.
 ///
 /// ```
 /// use rmm_containers::{DeviceUVector, PinnedVec};
@@ -47,9 +50,9 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// # let _entered = machine.enter();
 /// let stream = CudaStream::new()?;
 /// let mut pinned = PinnedVec::from_slice(&[1, 2, 3])?;
-/// let mut vector = DeviceUVector::from_slice(&[0; 3], &stream)?;
+/// let mut vector = DeviceUVector::zeroed(3, &stream)?;
 /// vector.copy_from(pinned.device_slice())?; // only enqueues
-/// assert_eq!(pinned.as_slice()?, [1, 2, 3]); // waits for nothing: nobody writes
+/// assert_eq!(pinned.as_slice()?, [1, 2, 3]); // no work writes the elements: no wait
 /// pinned.as_mut_slice()?.fill(0); // waits for the copy
 /// pinned.copy_from_device(vector.as_slice(), &stream)?; // only enqueues
 /// assert_eq!(pinned.as_slice()?, [1, 2, 3]); // waits for the copy
@@ -57,14 +60,15 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// # }
 /// ```
 ///
-/// A copy on a stream that is being captured becomes part of a graph. While the capture goes on the
-/// vector refuses to be read, without spoiling it; afterwards it knows nothing of the graph, and is
-/// the host's. Whoever launches the graph answers for the memory being there and for the order of
-/// its copies with all other uses: by the launch being `unsafe`, or, where another library's is
-/// not, by what [`CudaStream::adopt`](rmm_core::CudaStream::adopt) asks for. What was noted by
-/// `use_on` is waited for as ever.
+/// A copy on a stream that is being captured becomes part of a graph. During the capture the vector
+/// refuses to be read, which leaves the capture intact; afterwards it knows nothing of the graph,
+/// and the host may use it at once. Launching the graph is a promise that the memory is still
+/// allocated and that the graph's copies are ordered with all other uses: because the launch is
+/// `unsafe` or, in libraries where it is not, because
+/// [`CudaStream::adopt`](rmm_core::CudaStream::adopt) asks for it. Uses that `use_on` recorded are
+/// waited for as usual.
 ///
-/// A slice that the host holds keeps devices from writing:
+/// Devices cannot write while the host holds a slice:
 ///
 /// ```compile_fail,E0502
 /// # fn main() -> Result<(), rmm_core::Error> {
@@ -82,29 +86,7 @@ where
     R: SyncResource + HasProperty<HostAccessible>,
 {
     elements: ManuallyDrop<AllocatedVec<T, HostAllocator<R>>>,
-    order: Order,
-}
-
-impl<T, R> HostVec<T, R>
-where
-    T: Pod,
-    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + Default,
-{
-    /// A vector of `len` elements, all bytes of which are zero.
-    ///
-    /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
-    pub fn zeroed(len: usize) -> Result<Self, Error> {
-        Self::zeroed_in(len, R::default())
-    }
-
-    /// A vector with a copy of `elements`.
-    ///
-    /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
-    pub fn from_slice(elements: &[T]) -> Result<Self, Error> {
-        Self::from_slice_in(elements, R::default())
-    }
+    tracker: UseTracker,
 }
 
 impl<T, R> HostVec<T, R>
@@ -114,60 +96,50 @@ where
 {
     const ORIGIN: &'static str = "HostVec";
 
-    /// A vector without elements, from `resource`: a resource, a handle to one, or a pool over one.
-    ///
-    /// # Errors
-    /// If there is no driver or no device;
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) for managed memory, if the
-    /// current device keeps the host from touching it while work runs
-    /// ([`concurrent_managed_access`](rmm_core::Capabilities::concurrent_managed_access)).
-    pub fn new_in(resource: R) -> Result<Self, Error> {
-        const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
-        let context = Context::current()?;
-        let is_managed = resource.try_property::<MemoryKind>() == Some(MemoryKind::Managed);
-        if is_managed && !Device::current()?.capabilities()?.concurrent_managed_access {
-            let message = "the host cannot touch managed memory while this device works";
-            return Err(Error::unsupported(Self::ORIGIN, message));
-        }
-        let elements = AllocatedVec::new_in(HostAllocator::new(resource));
-        let elements = ManuallyDrop::new(elements);
-        Ok(Self { elements, order: Order::of_host_memory(context) })
+    /// Names the vector. Its `Debug` output and its out-of-range errors show the name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.tracker.set_name(Some(name.into()));
+        self
     }
 
-    /// A vector of `len` elements from `resource`, all bytes of which are zero.
-    ///
-    /// # Errors
-    /// As [`new_in`](Self::new_in), and
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the resource has no such
-    /// memory.
-    pub fn zeroed_in(len: usize, resource: R) -> Result<Self, Error> {
-        let mut vector = Self::new_in(resource)?;
-        vector.resize(len, T::zeroed())?;
-        Ok(vector)
+    /// The name, if the vector [has one](Self::with_name).
+    pub fn name(&self) -> Option<&str> {
+        self.tracker.name()
     }
 
-    /// A vector from `resource` with a copy of `elements`.
-    ///
-    /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
-    pub fn from_slice_in(elements: &[T], resource: R) -> Result<Self, Error> {
-        let mut vector = Self::new_in(resource)?;
-        vector.extend_from_slice(elements)?;
-        Ok(vector)
+    /// The resource that the memory comes from.
+    #[doc(alias = "memory_resource")]
+    pub fn resource(&self) -> &R {
+        self.elements.allocator().resource()
     }
 
-    /// Changes the number of elements; new ones are `value`. Waits for all work that uses the
-    /// vector.
+    /// The context that the vector was made in.
+    pub fn context(&self) -> Context {
+        self.tracker.context()
+    }
+
+    /// The device that was current when the vector was made.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the resource has no such
-    /// memory, or if the wait fails; then nothing has changed.
+    /// An error with [`is_context_lost`](Error::is_context_lost) if the device was reset; whatever
+    /// the driver reports.
+    pub fn device(&self) -> Result<Device, Error> {
+        let _context = self.context().enter()?;
+        Device::current()
+    }
+
+    /// Sets the length; new elements are `value`. Waits for all work on the vector.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the resource cannot allocate
+    /// the memory; whatever the wait reports. The vector is then unchanged.
     pub fn resize(&mut self, len: usize, value: T) -> Result<(), Error> {
         self.grow(len.saturating_sub(self.len()))?.resize(len, value);
         Ok(())
     }
 
-    /// Appends a copy of `elements`. Waits for all work that uses the vector.
+    /// Appends a copy of `elements`. Waits for all work on the vector.
     ///
     /// # Errors
     /// As [`resize`](Self::resize).
@@ -176,14 +148,13 @@ where
         Ok(())
     }
 
-    /// The vector with room for `more` elements and no work that uses it.
+    /// The host's vector, with capacity for `more` elements, after a wait for all work on it.
     fn grow(&mut self, more: usize) -> Result<&mut AllocatedVec<T, HostAllocator<R>>, Error> {
         let len = self.len().checked_add(more).ok_or_else(|| too_many(more))?;
         let layout = Layout::array::<T>(len).map_err(|_| too_many(len))?;
-        self.order.wait_on_host(Access::Write)?;
+        self.tracker.wait_on_host(Access::Write)?;
         let reserved = self.elements.try_reserve_exact(more);
-        reserved
-            .map_err(|_| Error::out_of_memory(self.memory_resource().name()).with_layout(layout))?;
+        reserved.map_err(|_| Error::out_of_memory(self.resource().name()).with_layout(layout))?;
         Ok(&mut self.elements)
     }
 
@@ -192,12 +163,12 @@ where
         self.elements.len()
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// Elements that there is room for.
+    /// Number of elements that fit into the allocated memory.
     pub fn capacity(&self) -> usize {
         self.elements.capacity()
     }
@@ -205,11 +176,11 @@ where
     /// The elements, after a wait for all work that writes them.
     ///
     /// # Errors
-    /// If the wait fails, for example because that work has failed;
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a stream that uses them
-    /// is being captured.
+    /// Whatever the wait reports, such as the failure of that work;
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while a stream that uses the
+    /// elements is being captured.
     pub fn as_slice(&self) -> Result<&[T], Error> {
-        self.order.wait_on_host(Access::Read)?;
+        self.tracker.wait_on_host(Access::Read)?;
         Ok(&self.elements)
     }
 
@@ -218,76 +189,78 @@ where
     /// # Errors
     /// As [`as_slice`](Self::as_slice).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {
-        self.order.wait_on_host(Access::Write)?;
+        self.tracker.wait_on_host(Access::Write)?;
         Ok(&mut self.elements)
     }
 
     /// The host's vector with its allocator, after a wait for all work that uses it.
     ///
     /// # Errors
-    /// If the wait fails, for example because that work has failed.
+    /// As [`as_slice`](Self::as_slice).
     #[cfg(feature = "allocator-api2")]
     pub fn as_mut_vec(&mut self) -> Result<&mut AllocatedVec<T, HostAllocator<R>>, Error> {
-        self.order.wait_on_host(Access::Write)?;
+        self.tracker.wait_on_host(Access::Write)?;
         Ok(&mut self.elements)
     }
 }
 
-/// Work of devices, which a vector that is forgotten cannot wait for: so its resource, which the
-/// vector owns, must borrow nothing that could end before that work does.
+/// # Use by devices
+///
+/// A leaked vector does not wait for work of devices. So the resource that it owns must not borrow
+/// anything that may end before that work does.
 impl<T, R> HostVec<T, R>
 where
     T: Pod,
     R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
 {
-    fn memory(&self) -> Memory<'_> {
+    fn range(&self) -> RangeView<'_> {
         let pointer = if self.elements.capacity() == 0 {
             DevicePtr::NULL
         } else {
             DevicePtr(self.elements.as_ptr().expose_provenance() as u64)
         };
-        // SAFETY: there are so many bytes of memory that devices can use, and the order knows all
-        // uses. The vector frees them only after a wait for those uses. If the vector is forgotten
-        // they stay: it owns a handle to its resource, which borrows nothing (`R:
-        // 'static`), so that the resource outlives the vector whatever else is dropped. Views of them are made from a shared borrow to
-        // be read, from an exclusive one to be written.
+        // SAFETY: 1. There are so many bytes of device-accessible memory, and the order knows all
+        // uses. 2. The vector frees them only after a wait for those uses. If the vector is leaked
+        // they stay allocated: it owns a handle to its resource, which borrows nothing (`R:
+        // 'static`), so the resource outlives the vector whatever else is dropped. 3. Views for
+        // reading are made from a shared borrow, views for writing from an exclusive one.
         unsafe {
-            Memory::new(
-                &self.order,
-                self.memory_resource(),
+            RangeView::new(
+                &self.tracker,
+                self.resource(),
                 pointer,
                 size_of_val(self.elements.as_slice()),
             )
         }
     }
 
-    /// The elements, to be read by devices.
+    /// Borrows the elements for reading by devices.
     pub fn device_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::from_memory(self.memory())
+        DeviceSlice::from_range(self.range())
     }
 
-    /// The elements, to be changed by devices.
+    /// Borrows the elements for reading and writing by devices.
     pub fn device_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::from_memory(self.memory())
+        DeviceSliceMut::from_range(self.range())
     }
 
-    /// Overwrites the first elements with those of a container, in the order of `stream`: not
+    /// Overwrites the first elements with those of a container, in the order of `stream`; not
     /// complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the
-    /// vector's; whatever the driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is longer than the
+    /// vector; whatever the driver reports.
     pub fn copy_from_device<'s>(
         &mut self,
         source: DeviceSlice<'_, T>,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        self.device_slice_mut().slice(..source.len())?.copy_from(source, stream)
+        self.device_slice_mut().slice(..source.len())?.copy_from_on(source, stream)
     }
 }
 
 fn too_many(len: usize) -> Error {
-    Error::invalid_argument("HostVec", format!("{len} elements are too many for any memory"))
+    Error::invalid_argument("HostVec", format!("{len} elements are more than can be addressed"))
 }
 
 impl<T, R: SyncResource + HasProperty<HostAccessible>> HasResource for HostVec<T, R> {
@@ -298,26 +271,30 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> HasResource for HostVec<T
     }
 }
 
-/// Addresses and sizes, never contents.
+/// Addresses and sizes, not the contents.
 impl<T, R: SyncResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostVec")
+        let mut fields = f.debug_struct("HostVec");
+        if let Some(name) = self.tracker.name() {
+            fields.field("name", &name);
+        }
+        fields
             .field("element", &format_args!("{}", type_name::<T>()))
             .field("pointer", &self.elements.as_ptr())
             .field("len", &self.elements.len())
             .field("capacity", &self.elements.capacity())
-            .field("used_on", &self.order)
-            .field("resource", self.memory_resource())
+            .field("used_on", &self.tracker)
+            .field("resource", self.elements.allocator().resource())
             .finish()
     }
 }
 
 impl<T, R: SyncResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
     fn drop(&mut self) {
-        // An error does not say that work is over. Memory that a device may still use had better be
-        // lost, and with it the handle to its resource, whose end could give the memory back too.
-        if self.order.wait_on_host(Access::Write).is_ok() && !self.order.context_has_ended() {
-            // SAFETY: it is dropped here only, and not used any more.
+        // An error does not mean that the work is complete. Memory that a device may still use is
+        // leaked, and with it the handle to its resource, whose drop could free the memory too.
+        if self.tracker.wait_on_host(Access::Write).is_ok() && !self.tracker.context_has_ended() {
+            // SAFETY: dropped here only, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.elements) };
         }
     }

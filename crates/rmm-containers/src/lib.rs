@@ -1,48 +1,61 @@
-//! Containers in device memory.
+//! Containers for device memory, and for memory that the host and devices share.
 //!
 //! * [`DeviceBuffer`] holds bytes.
-//! * [`DeviceUVector`] holds elements of one type, not initialised unless asked for, and
-//!   [`DeviceScalar`] one of them.
-//! * [`DeviceSlice`] and [`DeviceSliceMut`] borrow elements of these, whole or in parts.
-//! * [`PinnedVec`] and [`ManagedVec`] hold elements in memory that the host reads too.
-//! * With the feature `allocator-api2`, `HostAllocator` puts the host's collections into the memory
-//!   of a resource.
+//! * [`DeviceUVector`] holds elements of one type, uninitialized unless a constructor says
+//!   otherwise; [`DeviceScalar`] holds one.
+//! * [`DeviceSlice`] and [`DeviceSliceMut`] borrow the elements of a container, or a range of them.
+//! * [`PinnedVec`] and [`ManagedVec`] hold elements that the host accesses as a slice.
+//! * With the feature `allocator-api2`, `HostAllocator` lets collections of the host allocate from
+//!   a resource.
 //! * With the feature `half`, the types of that crate are elements.
 //!
-//! What elements may be is said by [`bytemuck`]'s traits, and `bytemuck` and `half` can be used
-//! from here.
+//! Element types implement [`bytemuck::Pod`]. `bytemuck` and `half` are re-exported.
 //!
-//! # Order
+//! # Names of methods
 //!
-//! A container of device memory belongs to a stream: its memory is allocated, filled, moved and
-//! freed in that stream's order, and as long as no other is involved there is no event and no wait.
-//! Where a call names another stream,
+//! | | |
+//! |---|---|
+//! | `zeroed(n, stream)` | allocates from the current resource of the stream's device |
+//! | `zeroed_in(n, stream, resource)` | allocates from a named resource |
+//! | `to_vec()`, `fill(value)` | works on the container's own stream |
+//! | `to_vec_on(stream)` | works on a named stream |
+//! | `set_element_async(i, value)` | not complete on return, where RMM has the same name |
 //!
-//! 1. that stream waits for what was done to these elements before: on the container's stream, and
-//!    on others where one of the two writes;
-//! 2. the container notes that the stream uses them, before any work is enqueued;
-//! 3. whoever comes next and conflicts with it waits for that stream: another call, growing,
-//!    dropping.
+//! # Stream order
 //!
-//! Nothing depends on a value being dropped in time, and nothing waits for more than the streams in
-//! question. Memory of the host is given to a copy in one of three ways: borrowed by a call that
-//! returns when the copy is done, borrowed for good (`&'static`), or as a [`HostVec`], which
-//! remembers the copy and waits before it is changed or freed. The guide `docs/containers.md` of
-//! the repository tells more, by examples that run.
+//! Device memory is owned by one stream. It is allocated, filled, moved and freed in the order of
+//! that stream, and a program that uses no other stream pays for no event and no wait. A call that
+//! names another stream
+//!
+//! 1. makes that stream wait for earlier work on these elements: on the container's stream, and on
+//!    other streams if either of the two writes;
+//! 2. records in the container that the stream uses them, before any work is enqueued.
+//!
+//! Later conflicting calls, growing and dropping wait for the recorded use. No order depends on a
+//! destructor, and no wait covers more than the streams that conflict.
+//!
+//! Host memory is passed to a copy in one of three ways: borrowed by a call that returns when the
+//! copy is complete, as `&'static` memory, or as a [`HostVec`], which records the copy and waits
+//! before it is changed or freed. The guide `docs/containers.md` of the repository explains this
+//! with examples.
 
 mod block;
 mod buffer;
 #[cfg_attr(
     not(feature = "allocator-api2"),
-    expect(unreachable_pub, reason = "public with the feature: its traits are another crate's")
+    expect(
+        unreachable_pub,
+        reason = "public with the feature only: it implements a trait of another crate"
+    )
 )]
 mod host_allocator;
 mod host_vec;
-mod memory;
-mod order;
+
 mod pattern;
+mod range_view;
 mod scalar;
 mod slice;
+mod use_tracker;
 mod uvector;
 
 pub use buffer::DeviceBuffer;
@@ -53,8 +66,8 @@ pub use scalar::DeviceScalar;
 pub use slice::{DeviceSlice, DeviceSliceMut, OnStream};
 pub use uvector::DeviceUVector;
 
-/// Whose [`Pod`](bytemuck::Pod) says what an element may be.
+/// The crate whose trait [`Pod`](bytemuck::Pod) marks element types.
 pub use bytemuck;
-/// Whose floating-point numbers of 16 bits are elements.
+/// The crate of 16-bit floating-point types, which are element types.
 #[cfg(feature = "half")]
 pub use half;

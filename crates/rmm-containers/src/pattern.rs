@@ -1,14 +1,14 @@
-//! Writing values without memory of the host.
+//! Fills: values are passed to the driver as arguments, without a copy from host memory.
 
 use rmm_core::{DevicePtr, Error, StreamRef, copy};
 
-/// Sets `bytes` bytes to repetitions of `pattern`. One call of the driver where the pattern repeats
-/// within four bytes; otherwise one per four bytes of the pattern, and then copies of twice as much
-/// each.
+/// Sets `bytes` bytes to repetitions of `pattern`. One driver call if the pattern repeats within
+/// four bytes; otherwise one call per four bytes of the pattern, and then device copies that double
+/// the filled range each time.
 ///
 /// # Safety
-/// `target` is device memory of so many bytes, a multiple of the pattern's, whose other uses are
-/// ordered with this place on the stream.
+/// `target` points to `bytes` bytes of device memory, a multiple of the pattern's length. Other
+/// uses of them are ordered before this point on the stream, or after the calls.
 pub(crate) unsafe fn repeat(
     target: DevicePtr,
     pattern: &[u8],
@@ -24,24 +24,24 @@ pub(crate) unsafe fn repeat(
         && target.0.is_multiple_of(4)
         && bytes.is_multiple_of(4)
     {
-        // SAFETY: the caller's contract, and the address is aligned.
+        // SAFETY: the caller's contract; the address is aligned.
         return unsafe { copy::fill_words(target, word, bytes / 4, stream) };
     }
-    // SAFETY: the memory has a pattern's length at least.
+    // SAFETY: the memory has at least the length of the pattern.
     unsafe { write_once(target, pattern, stream) }?;
     let mut done = pattern.len();
     while done < bytes {
         let more = done.min(bytes - done);
         let next = DevicePtr(target.0 + done as u64);
-        // SAFETY: the first `done` bytes are written before this place on the stream, the next
-        // `more`, which are no more, follow them and lie within.
+        // SAFETY: the first `done` bytes are written before this point on the stream. The next
+        // `more` bytes, at most as many, follow them and lie within the memory.
         unsafe { copy::device_to_device(next, target, more, stream) }?;
         done += more;
     }
     Ok(())
 }
 
-/// The four bytes that a pattern of 1, 2 or 4 makes by repetition.
+/// The four bytes that a pattern of 2 or 4 bytes repeats to.
 fn as_word(pattern: &[u8]) -> Option<u32> {
     match *pattern {
         [a, b] => Some(u32::from_ne_bytes([a, b, a, b])),
@@ -50,7 +50,7 @@ fn as_word(pattern: &[u8]) -> Option<u32> {
     }
 }
 
-/// Writes the bytes, by calls that carry up to four of them each.
+/// Writes the bytes, up to four per call.
 ///
 /// # Safety
 /// As [`repeat`], for the pattern's length.

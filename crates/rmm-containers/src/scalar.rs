@@ -4,18 +4,17 @@ use std::fmt;
 
 use bytemuck::Pod;
 use rmm_core::{
-    AnyResource, CudaStream, DevicePtr, DeviceResource, Error, HasAllocationAlignment, HasResource,
-    StreamRef,
+    AnyResource, CudaStream, Device, DevicePtr, DeviceResource, Error, HasResource, StreamRef,
 };
-use rmm_resources::per_device_resource;
 
+use crate::block::resource_for;
 use crate::{DeviceSlice, DeviceSliceMut, DeviceUVector, OnStream};
 
-/// One element of a plain type in device memory: a [`DeviceUVector`] of length 1, for results and
-/// counters.
+/// One element of a plain-data type in device memory: a [`DeviceUVector`] of length 1, for results
+/// and counters.
 ///
-/// A value that is set travels with the call: nothing of the host has to outlive it, literals and
-/// temporaries included.
+/// A value that is set is passed to the driver as an argument, so it may be a literal or a
+/// temporary.
 ///
 /// ```
 /// use rmm_containers::DeviceScalar;
@@ -27,7 +26,7 @@ use crate::{DeviceSlice, DeviceSliceMut, DeviceUVector, OnStream};
 /// let stream = CudaStream::new()?;
 /// let mut sum = DeviceScalar::new(0.0f64, &stream)?;
 /// sum.set_value_async(1.5)?;
-/// assert_eq!(sum.value(&stream)?, 1.5);
+/// assert_eq!(sum.value()?, 1.5);
 /// # Ok(())
 /// # }
 /// ```
@@ -39,54 +38,103 @@ pub struct DeviceScalar<T> {
 }
 
 impl<T: Pod> DeviceScalar<T> {
-    /// A scalar whose value is arbitrary, from `resource`.
+    /// A scalar of this value, set in the order of `stream`, from the [current
+    /// resource](rmm_resources::per_device_resource) of the stream's device.
     ///
     /// # Errors
-    /// The resource's error if it has no memory.
-    pub fn uninit<'s>(
-        stream: impl Into<StreamRef<'s>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        Ok(Self { vector: DeviceUVector::uninit(1, stream, resource)? })
-    }
-
-    /// A scalar of this value, from the [resource of the stream's device](per_device_resource), in
-    /// the order of `stream`.
-    ///
-    /// # Errors
-    /// The resource's error if it has no memory; whatever the driver reports.
+    /// The resource's error if it cannot allocate the memory; whatever the driver reports.
     pub fn new<'s>(value: T, stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
         let stream = stream.into();
-        Self::new_in(value, stream, &per_device_resource(stream.device()?)?)
+        Self::new_in(value, stream, &resource_for(stream)?)
     }
 
-    /// A scalar of this value, from `resource`, in the order of `stream`.
+    /// As [`new`](Self::new), from `resource`.
     ///
     /// # Errors
-    /// The resource's error if it has no memory; whatever the driver reports.
+    /// As [`new`](Self::new).
     pub fn new_in<'s>(
         value: T,
         stream: impl Into<StreamRef<'s>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
-        let mut scalar = Self::uninit(stream, resource)?;
+        let mut scalar = Self::uninit_in(stream, resource)?;
         scalar.set_value_async(value)?;
         Ok(scalar)
     }
 
-    /// The value, copied to the host after all that was enqueued on `stream` and on the scalar's
-    /// own stream so far; complete on return.
+    /// A scalar whose value is uninitialized, from the [current
+    /// resource](rmm_resources::per_device_resource) of the stream's device.
     ///
     /// # Errors
-    /// Whatever the driver reports.
-    pub fn value<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
-        self.vector.front_element(stream)
+    /// The resource's error if it cannot allocate the memory.
+    pub fn uninit<'s>(stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
+        Ok(Self { vector: DeviceUVector::uninit(1, stream)? })
+    }
+
+    /// As [`uninit`](Self::uninit), from `resource`.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit).
+    pub fn uninit_in<'s>(
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        Ok(Self { vector: DeviceUVector::uninit_in(1, stream, resource)? })
+    }
+
+    /// A scalar all bytes of which are zero, set in the order of `stream`, from the [current
+    /// resource](rmm_resources::per_device_resource) of the stream's device.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn zeroed<'s>(stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
+        Self::new(T::zeroed(), stream)
+    }
+
+    /// As [`zeroed`](Self::zeroed), from `resource`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn zeroed_in<'s>(
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        Self::new_in(T::zeroed(), stream, resource)
+    }
+
+    /// Names the scalar, see [`DeviceBuffer::with_name`](crate::DeviceBuffer::with_name).
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.vector = self.vector.with_name(name);
+        self
+    }
+
+    /// The name, if the scalar [has one](Self::with_name).
+    pub fn name(&self) -> Option<&str> {
+        self.vector.name()
+    }
+
+    /// The value, copied to the host on the scalar's stream; complete on return.
+    ///
+    /// # Errors
+    /// Whatever the copy reports.
+    pub fn value(&self) -> Result<T, Error> {
+        self.vector.front_element()
+    }
+
+    /// As [`value`](Self::value), on `stream`: after all work enqueued on it, and on the scalar's
+    /// stream, so far.
+    ///
+    /// # Errors
+    /// Whatever the copy reports.
+    pub fn value_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
+        self.vector.front_element_on(stream)
     }
 
     /// Sets the value, in the order of the scalar's stream.
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn set_value_async(&mut self, value: T) -> Result<(), Error> {
         self.vector.set_element_async(0, value)
     }
@@ -94,47 +142,68 @@ impl<T: Pod> DeviceScalar<T> {
     /// Sets every byte of the value to zero, in the order of the scalar's stream.
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn set_value_to_zero_async(&mut self) -> Result<(), Error> {
         self.vector.set_element_to_zero_async(0)
     }
 
-    /// Where the value is, see [`DeviceBuffer::as_ptr`](crate::DeviceBuffer::as_ptr).
+    /// The address of the value, see [`DeviceBuffer::as_ptr`](crate::DeviceBuffer::as_ptr).
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
         self.vector.as_ptr()
     }
 
-    /// The stream that the scalar is on.
+    /// The resource that the memory came from.
+    #[doc(alias = "memory_resource")]
+    pub fn resource(&self) -> &AnyResource {
+        self.vector.resource()
+    }
+
+    /// The stream that the scalar belongs to.
     pub fn stream(&self) -> &CudaStream {
         self.vector.stream()
+    }
+
+    /// The device that the scalar was made on.
+    ///
+    /// # Errors
+    /// As [`DeviceBuffer::device`](crate::DeviceBuffer::device).
+    pub fn device(&self) -> Result<Device, Error> {
+        self.vector.device()
     }
 
     /// Moves the scalar to another stream, see
     /// [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
-    /// while either stream is being captured; then the scalar stays where it was.
+    /// As [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
     pub fn set_stream<'s>(&mut self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
         self.vector.set_stream(stream)
     }
 
-    /// The value as a slice of length 1, to be read.
+    /// Makes the scalar's stream wait for all work that other streams do on the scalar, see
+    /// [`DeviceBuffer::wait_for_other_streams`](crate::DeviceBuffer::wait_for_other_streams).
+    ///
+    /// # Errors
+    /// As [`DeviceBuffer::wait_for_other_streams`](crate::DeviceBuffer::wait_for_other_streams).
+    pub fn wait_for_other_streams(&mut self) -> Result<(), Error> {
+        self.vector.wait_for_other_streams()
+    }
+
+    /// Borrows the value, as a slice of length 1, for reading.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         self.vector.as_slice()
     }
 
-    /// The value as a slice of length 1, to be changed.
+    /// Borrows the value, as a slice of length 1, for reading and writing.
     pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         self.vector.as_slice_mut()
     }
 
-    /// Has the value read by work that the caller enqueues on `stream`, see
-    /// [`DeviceSlice::use_on`].
+    /// Gives the address to work that reads the value on `stream`, see [`DeviceSlice::use_on`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn use_on<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
@@ -142,11 +211,11 @@ impl<T: Pod> DeviceScalar<T> {
         self.vector.use_on(stream)
     }
 
-    /// Has the value read and written by work that the caller enqueues on `stream`, see
+    /// Gives the address to work that reads and writes the value on `stream`, see
     /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn use_on_mut<'s>(
         &mut self,
         stream: impl Into<StreamRef<'s>>,
@@ -154,13 +223,33 @@ impl<T: Pod> DeviceScalar<T> {
         self.vector.use_on_mut(stream)
     }
 
-    /// A scalar on `stream` of the same value, from the same resource, see
+    /// Copies the value to a new scalar on the same stream, from the same resource.
+    ///
+    /// # Errors
+    /// The resource's error; whatever the copy reports.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        Ok(Self { vector: self.vector.try_clone()? })
+    }
+
+    /// As [`try_clone`](Self::try_clone), on another stream, see
     /// [`DeviceBuffer::try_clone_on`](crate::DeviceBuffer::try_clone_on).
     ///
     /// # Errors
-    /// The resource's error, or whatever the copy reports.
+    /// As [`try_clone`](Self::try_clone).
     pub fn try_clone_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
         Ok(Self { vector: self.vector.try_clone_on(stream)? })
+    }
+
+    /// As [`try_clone_on`](Self::try_clone_on), from `resource`.
+    ///
+    /// # Errors
+    /// As [`try_clone`](Self::try_clone).
+    pub fn try_clone_in<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        Ok(Self { vector: self.vector.try_clone_in(stream, resource)? })
     }
 
     /// The vector of length 1.
@@ -178,13 +267,7 @@ impl<T> HasResource for DeviceScalar<T> {
     }
 }
 
-impl<T> HasAllocationAlignment for DeviceScalar<T> {
-    fn allocation_alignment(&self) -> usize {
-        self.vector.allocation_alignment()
-    }
-}
-
-/// Addresses and sizes, never contents.
+/// Addresses and sizes, not the contents.
 impl<T> fmt::Debug for DeviceScalar<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("DeviceScalar").field(&self.vector).finish()

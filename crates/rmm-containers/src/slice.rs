@@ -1,4 +1,4 @@
-//! Elements that are borrowed from a container.
+//! Views of elements in a container, for reading.
 
 mod exclusive;
 mod on_stream;
@@ -12,18 +12,19 @@ use bytemuck::Pod;
 use rmm_core::{DevicePtr, DeviceResource, Error, PrefetchTarget, StreamRef};
 
 use crate::DeviceUVector;
-use crate::memory::{Memory, check_lengths, resolve};
-use crate::order::Access;
+use crate::block::resource_for;
+use crate::range_view::RangeView;
+use crate::use_tracker::Access;
 
 pub use exclusive::DeviceSliceMut;
 pub use on_stream::OnStream;
 
-/// Elements in memory that devices can use, borrowed from a container to be read: a `&[T]` that the
-/// host cannot look into.
+/// Elements in device-accessible memory, borrowed from a container for reading: a `&[T]` that the
+/// host cannot dereference.
 ///
-/// Every call names the stream that it is for, and is ordered behind what was done to these
-/// elements on others; where that is the container's own stream, nothing has to be ordered. Copies
-/// of the value are as good as the original.
+/// Each call names a stream, which first waits for conflicting work that other streams do on these
+/// elements. On the container's own stream there is nothing to wait for unless other streams wrote
+/// the elements. The view is `Copy`.
 ///
 /// ```
 /// use rmm_containers::DeviceUVector;
@@ -35,15 +36,15 @@ pub use on_stream::OnStream;
 /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
 /// let vector = DeviceUVector::from_slice(&[1, 2, 3, 4], &stream)?;
 /// let (left, right) = vector.as_slice().split_at(1)?;
-/// assert_eq!(right.to_vec(&other)?, [2, 3, 4]);
+/// assert_eq!(right.to_vec_on(&other)?, [2, 3, 4]);
 /// assert_eq!(left.len(), 1);
-/// assert_eq!(vector.as_slice().slice(1..=2)?.to_vec(&stream)?, [2, 3]);
+/// assert_eq!(vector.as_slice().slice(1..=2)?.to_vec_on(&stream)?, [2, 3]);
 /// assert!(vector.as_slice().slice(3..5).unwrap_err().is_out_of_range());
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// It borrows the container, which can be neither changed nor dropped meanwhile:
+/// The container can be neither changed nor dropped while it is borrowed:
 ///
 /// ```compile_fail,E0505
 /// # fn main() -> Result<(), rmm_core::Error> {
@@ -51,14 +52,14 @@ pub use on_stream::OnStream;
 /// # let vector = rmm_containers::DeviceUVector::from_slice(&[1, 2], &stream)?;
 /// let view = vector.as_slice();
 /// drop(vector);
-/// view.to_vec(&stream)?;
+/// view.to_vec_on(&stream)?;
 /// # Ok(())
 /// # }
 /// ```
 #[doc(alias = "cuda::std::span")]
 #[doc(alias = "device_span")]
 pub struct DeviceSlice<'a, T> {
-    memory: Memory<'a>,
+    range: RangeView<'a>,
     elements: PhantomData<&'a [T]>,
 }
 
@@ -74,50 +75,48 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     const ORIGIN: &'static str = "DeviceSlice";
 
     /// # Invariant
-    /// To be kept by the caller: the memory holds elements of `T`, one after another, aligned for
+    /// The caller ensures that the memory holds elements of `T`, one after another, aligned for
     /// them.
-    pub(crate) fn from_memory(memory: Memory<'a>) -> Self {
+    pub(crate) fn from_range(range: RangeView<'a>) -> Self {
         const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
-        Self { memory, elements: PhantomData }
+        Self { range, elements: PhantomData }
     }
 
-    pub(crate) fn memory(self) -> Memory<'a> {
-        self.memory
+    pub(crate) fn range(self) -> RangeView<'a> {
+        self.range
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.memory.bytes() / size_of::<T>()
+        self.range.bytes() / size_of::<T>()
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where the elements are. Work that is enqueued by way of this address is known to nobody:
-    /// [`use_on`](Self::use_on) gives one for that.
+    /// The address of the first element. Work that the program enqueues with this address is not
+    /// ordered by the container; [`use_on`](Self::use_on) gives an address that is.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
-        self.memory.pointer()
+        self.range.pointer()
     }
 
-    /// The elements of a range.
+    /// The elements in `range`.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if it does not lie within, or
-    /// ends before it begins.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if the range ends beyond the
+    /// length, or before it begins.
     #[doc(alias = "subspan")]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, Error> {
-        let range = resolve(Self::ORIGIN, &range, self.len())?;
-        let bytes = range.start * size_of::<T>()..range.end * size_of::<T>();
-        Ok(Self::from_memory(self.memory.part(bytes)))
+        Ok(Self::from_range(self.range.elements::<T>(Self::ORIGIN, range)?))
     }
 
-    /// The elements before the one at `mid`, and the others.
+    /// The elements before index `mid`, and those from it on.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are fewer than `mid`.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `mid` exceeds the length.
     pub fn split_at(&self, mid: usize) -> Result<(Self, Self), Error> {
         Ok((self.slice(..mid)?, self.slice(mid..)?))
     }
@@ -125,65 +124,96 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// The same bytes as elements of another type.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if they do not make up
-    /// a whole number of elements, or the address is not aligned for them.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the number of bytes
+    /// is not a multiple of the size of `U`, or the address is not aligned for `U`.
     pub fn cast<U: Pod>(&self) -> Result<DeviceSlice<'a, U>, Error> {
-        check_cast::<U>(Self::ORIGIN, self.memory)?;
-        Ok(DeviceSlice::from_memory(self.memory))
+        check_cast::<U>(Self::ORIGIN, self.range)?;
+        Ok(DeviceSlice::from_range(self.range))
     }
 
-    /// Copies the elements to the host; complete on return.
+    /// Copies the elements to the host, on `stream`; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is not as long;
-    /// whatever the driver reports.
-    pub fn copy_to_slice<'s>(
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if the lengths differ; whatever
+    /// the driver reports.
+    pub fn copy_to_slice_on<'s>(
         &self,
         target: &mut [T],
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        check_lengths(Self::ORIGIN, target.len(), self.len())?;
-        self.memory.read(bytemuck::cast_slice_mut(target), stream.into())
+        self.range.check_len::<T>(Self::ORIGIN, target.len())?;
+        self.range.read(bytemuck::cast_slice_mut(target), stream.into())
     }
 
-    /// The elements, copied to the host; complete on return.
+    /// The elements, copied to the host on `stream`; complete on return.
     ///
     /// # Errors
     /// Whatever the driver reports.
-    pub fn to_vec<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Vec<T>, Error> {
+    pub fn to_vec_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Vec<T>, Error> {
         let mut elements = vec![T::zeroed(); self.len()];
-        self.copy_to_slice(&mut elements, stream)?;
+        self.copy_to_slice_on(&mut elements, stream)?;
         Ok(elements)
     }
 
-    /// The element at `index`, copied to the host; complete on return.
+    /// The element at `index`, copied to the host on `stream`; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the
-    /// driver reports.
-    pub fn element<'s>(&self, index: usize, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `index` is not less than the
+    /// length; whatever the driver reports.
+    pub fn element_on<'s>(
+        &self,
+        index: usize,
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<T, Error> {
         let mut element = [T::zeroed()];
-        self.slice(index..=index)?.copy_to_slice(&mut element, stream)?;
+        self.slice(index..=index)?.copy_to_slice_on(&mut element, stream)?;
         Ok(element[0])
     }
 
-    /// A vector on `stream` with a copy of the elements, from `resource`. Not complete on return:
-    /// it is in the stream's order.
+    /// Copies the elements to a new vector on `stream`, from the [current
+    /// resource](rmm_resources::per_device_resource) of the stream's device. The copy runs in the
+    /// order of the stream and is not complete on return: a slice of a
+    /// [`PinnedVec`](crate::PinnedVec) is uploaded without waiting.
+    ///
+    /// ```
+    /// use rmm_containers::PinnedVec;
+    /// use rmm_core::CudaStream;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let stream = CudaStream::new()?;
+    /// let staging = PinnedVec::from_slice(&[1, 2, 3, 4])?;
+    /// let vector = staging.device_slice().slice(1..)?.to_vector(&stream)?; // only enqueues
+    /// assert_eq!(vector.to_vec()?, [2, 3, 4]);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// The resource's error, or whatever the driver reports.
+    /// The resource's error; whatever the driver reports.
     pub fn to_vector<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<DeviceUVector<T>, Error> {
+        let stream = stream.into();
+        self.to_vector_in(stream, &resource_for(stream)?)
+    }
+
+    /// As [`to_vector`](Self::to_vector), from `resource`.
+    ///
+    /// # Errors
+    /// As [`to_vector`](Self::to_vector).
+    pub fn to_vector_in<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
         resource: &impl DeviceResource,
     ) -> Result<DeviceUVector<T>, Error> {
-        let mut vector = DeviceUVector::uninit(self.len(), stream, resource)?;
+        let mut vector = DeviceUVector::uninit_in(self.len(), stream, resource)?;
         vector.copy_from(*self)?;
         Ok(vector)
     }
 
-    /// Has the elements moved to where they are to be used, in the order of `stream`, if their
-    /// memory is managed: see [`prefetch`](rmm_core::prefetch).
+    /// Migrates the elements to `target` in the order of `stream`, if their memory is managed: see
+    /// [`prefetch`](rmm_core::prefetch).
     ///
     /// # Errors
     /// As [`prefetch`](rmm_core::prefetch).
@@ -193,48 +223,53 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         target: PrefetchTarget,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        self.memory.prefetch(target, stream.into())
+        self.range.prefetch(target, stream.into())
     }
 
-    /// Has the elements read by work that the caller enqueues on `stream`: that is ordered behind
-    /// what was done to them so far, and whoever changes or frees them later waits for it.
+    /// Gives the address to work that reads the elements on `stream`. The stream waits for earlier
+    /// conflicting work on the elements; a later call that writes, moves or frees them waits for
+    /// all work enqueued on `stream` by then.
     ///
-    /// Costs an event if it is not the container's own stream.
+    /// Costs one event if `stream` is not the container's own.
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn use_on<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<OnStream<'s, DeviceSlice<'a, T>>, Error> {
         let stream = stream.into();
-        self.memory.use_on(Access::Read, stream)?;
-        Ok(OnStream::new(*self, self.memory, stream))
+        self.range.use_on(Access::Read, stream)?;
+        Ok(OnStream::new(*self, self.range, stream))
     }
 }
 
 impl<T> fmt::Debug for DeviceSlice<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe::<T>("DeviceSlice", self.memory, f)
+        describe::<T>("DeviceSlice", self.range, f)
     }
 }
 
-/// Addresses and sizes, never contents.
-fn describe<T>(name: &str, memory: Memory<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.debug_struct(name)
-        .field("pointer", &memory.pointer())
-        .field("len", &(memory.bytes() / size_of::<T>().max(1)))
+/// Formats addresses and sizes, not the contents.
+fn describe<T>(type_: &str, range: RangeView<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut fields = f.debug_struct(type_);
+    if let Some(name) = range.name() {
+        fields.field("name", &name);
+    }
+    fields
+        .field("pointer", &range.pointer())
+        .field("len", &(range.bytes() / size_of::<T>().max(1)))
         .field("element", &format_args!("{}", type_name::<T>()))
         .finish()
 }
 
-/// Refuses memory that cannot be seen as elements of `U`.
-fn check_cast<U>(origin: &'static str, memory: Memory<'_>) -> Result<(), Error> {
+/// Refuses memory that cannot be viewed as elements of `U`.
+fn check_cast<U>(origin: &'static str, range: RangeView<'_>) -> Result<(), Error> {
     const { assert!(size_of::<U>() > 0, "elements without size cannot be counted") };
-    let (pointer, bytes, name) = (memory.pointer(), memory.bytes(), type_name::<U>());
+    let (pointer, bytes, element) = (range.pointer(), range.bytes(), type_name::<U>());
     if bytes.is_multiple_of(size_of::<U>()) && pointer.0.is_multiple_of(align_of::<U>() as u64) {
         return Ok(());
     }
-    let message = format!("{bytes} bytes at {pointer:?} are no `{name}`s");
+    let message = format!("{bytes} bytes at {pointer:?} are not elements of `{element}`");
     Err(Error::invalid_argument(origin, message))
 }

@@ -1,6 +1,7 @@
-//! Elements in device memory.
+//! Typed device memory.
 
 mod elements;
+mod make;
 
 use std::any::type_name;
 use std::fmt;
@@ -8,18 +9,18 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, CudaStream, DevicePtr, DeviceResource, Error,
-    HasAllocationAlignment, HasResource, StreamRef, allocation_alignment,
+    AnyResource, Context, CudaStream, Device, DevicePtr, DeviceResource, Error, HasResource,
+    StreamRef,
 };
-use rmm_resources::per_device_resource;
 
 use crate::DeviceBuffer;
 
-/// Elements of a plain type in device memory, on a stream: a typed [`DeviceBuffer`].
+/// Elements of a plain-data type in device memory that belong to one stream: a typed
+/// [`DeviceBuffer`].
 ///
-/// The type must be one that may be copied byte by byte and whose every bit pattern is a value
-/// ([`bytemuck::Pod`]), since a device writes what it likes: `u8` stands for `bool`, and with the
-/// feature `half` there are its types. Anything else does not compile:
+/// The element type must be [`bytemuck::Pod`]: it can be copied byte by byte and every bit pattern
+/// is a valid value, since a device may write any. Use `u8` for `bool`; with the feature `half`,
+/// the types of that crate are elements too. Other types do not compile:
 ///
 /// ```compile_fail,E0277
 /// # fn main() -> Result<(), rmm_core::Error> {
@@ -29,8 +30,8 @@ use crate::DeviceBuffer;
 /// # }
 /// ```
 ///
-/// Nor does an element without size. A struct of one's own is an element if it says so, by hand or
-/// with `bytemuck`'s feature `derive`:
+/// Nor do zero-sized types. Your own struct becomes an element type by implementing `Pod`, by hand
+/// or with `bytemuck`'s feature `derive`:
 ///
 /// ```
 /// use rmm_containers::bytemuck::{Pod, Zeroable};
@@ -44,7 +45,7 @@ use crate::DeviceBuffer;
 ///
 /// // SAFETY: zeros are a value of each field.
 /// unsafe impl Zeroable for Particle {}
-/// // SAFETY: any bits are a value of each field, and there is nothing between or behind them.
+/// // SAFETY: any bits are a value of each field, and there is no padding.
 /// unsafe impl Pod for Particle {}
 ///
 /// # let machine = rmm_sim::Machine::new();
@@ -52,11 +53,11 @@ use crate::DeviceBuffer;
 /// # let stream = rmm_core::CudaStream::new()?;
 /// let particle = Particle { position: [0.0, 0.5, 1.0], charge: -1.0 };
 /// let particles = rmm_containers::DeviceUVector::from_slice(&[particle], &stream)?;
-/// assert_eq!(particles.element(0, &stream)?, particle);
+/// assert_eq!(particles.element(0)?, particle);
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 ///
-/// Memory is aligned to 256 bytes, or to the type's alignment if that is more.
+/// The memory is aligned to 256 bytes, or to the alignment of the type if that is larger.
 ///
 /// ```
 /// use rmm_containers::DeviceUVector;
@@ -67,7 +68,10 @@ use crate::DeviceBuffer;
 /// # let _entered = machine.enter();
 /// let stream = CudaStream::new()?;
 /// let vector = DeviceUVector::from_slice(&[1.0f32, 2.0, 3.0], &stream)?;
-/// assert_eq!(vector.to_vec(&stream)?, [1.0, 2.0, 3.0]);
+/// assert_eq!(vector.to_vec()?, [1.0, 2.0, 3.0]);
+/// let halves = DeviceUVector::filled(0.5f32, 100, &stream)?;
+/// let squares = DeviceUVector::from_fn(|i| (i * i) as u64, 100, &stream)?;
+/// assert_eq!((halves.element(99)?, squares.element(99)?), (0.5, 9801));
 /// # Ok(())
 /// # }
 /// ```
@@ -75,87 +79,12 @@ use crate::DeviceBuffer;
 #[doc(alias = "device_vector")]
 pub struct DeviceUVector<T> {
     /// # Invariant
-    /// Its length is a multiple of the size of `T`, and its alignment no less than that of `T`.
+    /// Its length is a multiple of the size of `T`, and its alignment at least that of `T`.
     buffer: DeviceBuffer,
     elements: PhantomData<T>,
 }
 
 impl<T: Pod> DeviceUVector<T> {
-    /// A vector of `len` elements whose values are arbitrary, from `resource`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the bytes cannot be
-    /// counted; the resource's error if it has no memory.
-    pub fn uninit<'a>(
-        len: usize,
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let alignment = align_of::<T>().max(CUDA_ALLOCATION_ALIGNMENT);
-        Self::uninit_aligned(len, alignment, stream, resource)
-    }
-
-    /// A vector of `len` elements whose values are arbitrary, from `resource`, aligned as
-    /// `alignment` asks for: a number of bytes, or another container.
-    ///
-    /// ```
-    /// use rmm_containers::DeviceUVector;
-    /// use rmm_core::{CudaStream, HasResource};
-    /// use rmm_resources::CudaAsyncMemoryResource;
-    ///
-    /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
-    /// let (stream, resource) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
-    /// let first = DeviceUVector::<f32>::uninit_aligned(100, 64, &stream, &resource)?;
-    /// assert_eq!(first.alignment(), 64);
-    /// let like_it = DeviceUVector::<u8>::uninit_aligned(10, &first, &stream, first.memory_resource())?;
-    /// assert_eq!(like_it.alignment(), 64);
-    /// assert!(DeviceUVector::<f32>::uninit_aligned(100, 2, &stream, &resource).is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`uninit`](Self::uninit);
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) also if the alignment
-    /// is no power of two or less than the type's; the resource's error if it cannot align so.
-    pub fn uninit_aligned<'a>(
-        len: usize,
-        alignment: impl HasAllocationAlignment,
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let bytes = Self::bytes(len)?;
-        let alignment = allocation_alignment::<T>(&alignment)?;
-        let buffer = DeviceBuffer::uninit_aligned(bytes, alignment, stream, resource)?;
-        Ok(Self { buffer, elements: PhantomData })
-    }
-
-    /// A vector with a copy of `elements`, from the [resource of the stream's
-    /// device](per_device_resource). The copy is complete on return.
-    ///
-    /// # Errors
-    /// As [`uninit`](Self::uninit), and whatever the copy reports.
-    pub fn from_slice<'a>(elements: &[T], stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
-        let stream = stream.into();
-        Self::from_slice_in(elements, stream, &per_device_resource(stream.device()?)?)
-    }
-
-    /// A vector with a copy of `elements`, from `resource`. The copy is complete on return.
-    ///
-    /// # Errors
-    /// As [`uninit`](Self::uninit), and whatever the copy reports.
-    pub fn from_slice_in<'a>(
-        elements: &[T],
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let mut vector = Self::uninit(elements.len(), stream, resource)?;
-        vector.copy_from_slice(elements)?;
-        Ok(vector)
-    }
-
     fn bytes(len: usize) -> Result<usize, Error> {
         const {
             assert!(
@@ -172,19 +101,16 @@ impl<T: Pod> DeviceUVector<T> {
         })
     }
 
-    /// The bytes of a buffer as elements.
-    ///
-    /// # Errors
-    /// The buffer as it was, if its length is no multiple of the size of `T`, or its alignment is
-    /// less than that of `T`.
-    pub fn try_from_buffer(buffer: DeviceBuffer) -> Result<Self, DeviceBuffer> {
-        const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
-        let fits = buffer.len().is_multiple_of(size_of::<T>());
-        if fits && buffer.alignment() >= align_of::<T>() {
-            Ok(Self { buffer, elements: PhantomData })
-        } else {
-            Err(buffer)
-        }
+    /// Names the vector, see [`DeviceBuffer::with_name`].
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.buffer = self.buffer.with_name(name);
+        self
+    }
+
+    /// The name, if the vector [has one](Self::with_name).
+    pub fn name(&self) -> Option<&str> {
+        self.buffer.name()
     }
 
     /// Number of elements.
@@ -194,24 +120,24 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.len() / size_of::<T>()
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Elements that there is room for.
+    /// Number of elements that fit into the allocated memory.
     pub fn capacity(&self) -> usize {
         self.buffer.capacity() / size_of::<T>()
     }
 
-    /// Where the elements are; null if there is no room for any. See [`DeviceBuffer::as_ptr`] for
-    /// who may use it.
+    /// The address of the first element; null if the capacity is 0. See [`DeviceBuffer::as_ptr`]
+    /// for the work that may use it.
     #[doc(alias = "data")]
     pub fn as_ptr(&self) -> DevicePtr {
         self.buffer.as_ptr()
     }
 
-    /// The alignment that the memory was asked for with, in bytes.
+    /// The alignment that the memory was allocated with, in bytes.
     pub fn alignment(&self) -> usize {
         self.buffer.alignment()
     }
@@ -222,70 +148,89 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.resource()
     }
 
-    /// The stream that the vector is on.
+    /// The stream that the vector belongs to, see [`DeviceBuffer::stream`].
     pub fn stream(&self) -> &CudaStream {
         self.buffer.stream()
+    }
+
+    /// The context that the vector was made in.
+    pub fn context(&self) -> Context {
+        self.buffer.context()
+    }
+
+    /// The device that the vector was made on.
+    ///
+    /// # Errors
+    /// As [`DeviceBuffer::device`].
+    pub fn device(&self) -> Result<Device, Error> {
+        self.buffer.device()
     }
 
     /// Moves the vector to another stream, see [`DeviceBuffer::set_stream`].
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
-    /// while either stream is being captured; then the vector stays where it was.
+    /// As [`DeviceBuffer::set_stream`].
     pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
         self.buffer.set_stream(stream)
     }
 
-    /// Has the vector's stream wait for all work that other streams do on it, see
-    /// [`DeviceBuffer::settle`].
+    /// Makes the vector's stream wait for all work that other streams do on the vector, see
+    /// [`DeviceBuffer::wait_for_other_streams`].
     ///
     /// # Errors
-    /// If the driver refuses, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported)
-    /// while a capture would make the wait part of a graph, though the work is not.
-    pub fn settle(&mut self) -> Result<(), Error> {
-        self.buffer.settle()
+    /// As [`DeviceBuffer::wait_for_other_streams`].
+    pub fn wait_for_other_streams(&mut self) -> Result<(), Error> {
+        self.buffer.wait_for_other_streams()
     }
 
-    /// Makes room for `capacity` elements in all. Existing ones are kept; the memory moves if it
-    /// grows.
+    /// Grows the capacity to at least `capacity` elements. The contents are kept; the memory moves
+    /// if it grows.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit); then nothing has changed.
+    /// As [`uninit`](Self::uninit). The vector is then unchanged.
     pub fn reserve(&mut self, capacity: usize) -> Result<(), Error> {
         self.buffer.reserve(Self::bytes(capacity)?)
     }
 
-    /// Changes the number of elements. Those beyond the former length are arbitrary. Never moves
-    /// when shrinking.
+    /// Sets the length. Elements beyond the former length are uninitialized. The memory moves only
+    /// if the capacity has to grow.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit); then nothing has changed.
+    /// As [`uninit`](Self::uninit). The vector is then unchanged.
     pub fn resize(&mut self, len: usize) -> Result<(), Error> {
         self.buffer.resize(Self::bytes(len)?)
     }
 
-    /// Gives back the capacity beyond the length, by moving if there is any.
+    /// Frees the capacity beyond the length, by moving to new memory if there is any.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit); then nothing has changed.
+    /// As [`uninit`](Self::uninit). The vector is then unchanged.
     pub fn shrink_to_fit(&mut self) -> Result<(), Error> {
         self.buffer.shrink_to_fit()
     }
 
-    /// A vector on `stream` with the same elements and alignment, from the same resource, see
-    /// [`DeviceBuffer::try_clone_on`].
+    /// Copies the elements to a new vector on the same stream, from the same resource and with the
+    /// same alignment, see [`DeviceBuffer::try_clone`].
     ///
     /// # Errors
-    /// The resource's error, or whatever the copy reports.
+    /// The resource's error; whatever the copy reports.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        self.try_clone_on(self.stream())
+    }
+
+    /// As [`try_clone`](Self::try_clone), on another stream, see [`DeviceBuffer::try_clone_on`].
+    ///
+    /// # Errors
+    /// As [`try_clone`](Self::try_clone).
     pub fn try_clone_on<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
         let buffer = self.buffer.try_clone_on(stream)?;
         Ok(Self { buffer, elements: PhantomData })
     }
 
-    /// As [`try_clone_on`](Self::try_clone_on), from another resource.
+    /// As [`try_clone_on`](Self::try_clone_on), from `resource`.
     ///
     /// # Errors
-    /// The resource's error, or whatever the copy reports.
+    /// As [`try_clone`](Self::try_clone).
     pub fn try_clone_in<'a>(
         &self,
         stream: impl Into<StreamRef<'a>>,
@@ -293,6 +238,22 @@ impl<T: Pod> DeviceUVector<T> {
     ) -> Result<Self, Error> {
         let buffer = self.buffer.try_clone_in(stream, resource)?;
         Ok(Self { buffer, elements: PhantomData })
+    }
+
+    /// The elements of an untyped buffer.
+    ///
+    /// # Errors
+    /// Returns the buffer if its length is not a multiple of the size of `T`, or its alignment is
+    /// less than that of `T`.
+    #[expect(clippy::result_large_err, reason = "the error is the buffer, unchanged")]
+    pub fn try_from_buffer(buffer: DeviceBuffer) -> Result<Self, DeviceBuffer> {
+        const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
+        let fits = buffer.len().is_multiple_of(size_of::<T>());
+        if fits && buffer.alignment() >= align_of::<T>() {
+            Ok(Self { buffer, elements: PhantomData })
+        } else {
+            Err(buffer)
+        }
     }
 
     /// The untyped buffer.
@@ -310,13 +271,7 @@ impl<T> HasResource for DeviceUVector<T> {
     }
 }
 
-impl<T> HasAllocationAlignment for DeviceUVector<T> {
-    fn allocation_alignment(&self) -> usize {
-        self.buffer.alignment()
-    }
-}
-
-/// Addresses and sizes, never contents.
+/// Addresses and sizes, not the contents.
 impl<T> fmt::Debug for DeviceUVector<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceUVector")

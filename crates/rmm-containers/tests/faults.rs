@@ -1,5 +1,5 @@
-//! Each driver call of a program fails in turn: nothing races, nothing leaks, and what was there is
-//! still what it was.
+//! Each driver call of a program fails in turn: no accesses race, no memory leaks, and containers
+//! are unchanged.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
@@ -27,7 +27,8 @@ fn over_pool() -> AnyResource {
     AnyResource::new(pool.initial_size(1 << 20).build().expect("a pool"))
 }
 
-/// Runs a program with each of its calls failing, and then what has to hold whatever failed.
+/// Runs `program` once for each of its driver calls, which fails, and then `afterwards`, which must
+/// hold whichever failed.
 fn fail_each<T>(
     resource: fn() -> AnyResource,
     prepare: impl Fn(&Scene) -> T,
@@ -51,17 +52,22 @@ fn fail_each<T>(
 }
 
 #[test]
-fn a_buffer_that_can_not_be_made_leaks_nothing() {
+fn a_failed_constructor_leaks_nothing() {
     for resource in [over_driver, over_pool] {
         let failed = fail_each(
             resource,
             |_| (),
             |scene, ()| {
-                let buffer = DeviceBuffer::from_slice(b"bytes", &scene.own, &scene.resource)?;
+                let buffer = DeviceBuffer::from_slice_in(b"bytes", &scene.own, &scene.resource)?;
                 let cloned = buffer.try_clone_on(&scene.other)?;
-                // SAFETY: the buffer is on this stream, and as long.
+                // SAFETY: the buffer is on this stream and has 5 bytes.
                 let again = unsafe {
-                    DeviceBuffer::from_device_ptr(buffer.as_ptr(), 5, &scene.own, &scene.resource)
+                    DeviceBuffer::from_device_ptr_in(
+                        buffer.as_ptr(),
+                        5,
+                        &scene.own,
+                        &scene.resource,
+                    )
                 }?;
                 drop((cloned, again));
                 DeviceScalar::new_in(5u64, &scene.other, &scene.resource).map(drop)
@@ -73,7 +79,7 @@ fn a_buffer_that_can_not_be_made_leaks_nothing() {
 }
 
 #[test]
-fn a_vector_that_can_not_change_is_as_it_was() {
+fn a_failed_change_leaves_the_vector_unchanged() {
     let numbers: Vec<u32> = (0..100).collect();
     for resource in [over_driver, over_pool] {
         fail_each(
@@ -82,7 +88,7 @@ fn a_vector_that_can_not_change_is_as_it_was() {
                 let mut vector =
                     DeviceUVector::from_slice_in(&numbers, &scene.own, &scene.resource)
                         .expect("there is memory");
-                vector.as_slice_mut().slice(..1).unwrap().fill(0, &scene.other).unwrap();
+                vector.as_slice_mut().slice(..1).unwrap().fill_on(0, &scene.other).unwrap();
                 vector
             },
             |scene, vector| {
@@ -95,14 +101,14 @@ fn a_vector_that_can_not_change_is_as_it_was() {
             |scene, mut vector| {
                 assert!(vector.capacity() >= vector.len());
                 vector.resize(100).unwrap();
-                assert_eq!(vector.to_vec(&scene.own).unwrap(), numbers);
+                assert_eq!(vector.to_vec_on(&scene.own).unwrap(), numbers);
             },
         );
     }
 }
 
 #[test]
-fn uses_on_other_streams_are_ordered_or_not_made() {
+fn uses_on_other_streams_are_ordered_or_refused() {
     for resource in [over_driver, over_pool] {
         fail_each(
             resource,
@@ -112,16 +118,16 @@ fn uses_on_other_streams_are_ordered_or_not_made() {
             },
             |scene, vector| {
                 let (mut left, mut right) = vector.as_slice_mut().split_at(50)?;
-                left.fill(1, &scene.other)?;
-                right.fill(1, &scene.own)?;
-                right.copy_from(left.as_slice(), &scene.other)?;
+                left.fill_on(1, &scene.other)?;
+                right.fill_on(1, &scene.own)?;
+                right.copy_from_on(left.as_slice(), &scene.other)?;
                 drop(vector.use_on(&scene.other)?);
                 vector.fill(1)?;
-                vector.settle()?;
-                vector.to_vec(&scene.other).map(drop)
+                vector.wait_for_other_streams()?;
+                vector.to_vec_on(&scene.other).map(drop)
             },
             |scene, vector| {
-                let elements = vector.to_vec(&scene.own).unwrap();
+                let elements = vector.to_vec_on(&scene.own).unwrap();
                 assert!(elements.iter().all(|element| *element <= 1));
                 drop(vector);
             },
@@ -136,8 +142,8 @@ fn dropping_never_fails() {
             resource,
             |scene| {
                 let mut vector =
-                    DeviceUVector::<u32>::uninit(100, &scene.own, &scene.resource).unwrap();
-                vector.as_slice_mut().fill(1, &scene.other).unwrap();
+                    DeviceUVector::<u32>::uninit_in(100, &scene.own, &scene.resource).unwrap();
+                vector.as_slice_mut().fill_on(1, &scene.other).unwrap();
                 vec![vector]
             },
             |_, vectors| {
@@ -145,7 +151,7 @@ fn dropping_never_fails() {
                 Ok(())
             },
             |scene, _| {
-                let next = DeviceUVector::<u32>::uninit(100, &scene.own, &scene.resource);
+                let next = DeviceUVector::<u32>::uninit_in(100, &scene.own, &scene.resource);
                 next.unwrap().fill(2).unwrap();
             },
         );
@@ -153,7 +159,7 @@ fn dropping_never_fails() {
 }
 
 #[test]
-fn memory_of_the_host_is_not_freed_under_a_copy() {
+fn host_memory_is_not_freed_under_a_copy() {
     fail_each(
         over_driver,
         |scene| {
@@ -162,19 +168,19 @@ fn memory_of_the_host_is_not_freed_under_a_copy() {
         },
         |scene, vector| {
             let mut pinned = PinnedVec::from_slice(&[7; 100])?;
-            vector.as_slice_mut().copy_from(pinned.device_slice(), &scene.other)?;
+            vector.as_slice_mut().copy_from_on(pinned.device_slice(), &scene.other)?;
             pinned.copy_from_device(vector.as_slice(), &scene.own)?;
             assert_eq!(pinned.as_slice()?, [7; 100]);
             pinned.as_mut_slice()?.fill(7);
-            vector.as_slice_mut().copy_from(pinned.device_slice(), &scene.other)?;
+            vector.as_slice_mut().copy_from_on(pinned.device_slice(), &scene.other)?;
             pinned.extend_from_slice(&[1])
         },
-        |scene, vector| assert_eq!(vector.to_vec(&scene.own).unwrap(), [7; 100]),
+        |scene, vector| assert_eq!(vector.to_vec_on(&scene.own).unwrap(), [7; 100]),
     );
 }
 
 #[test]
-fn a_device_that_is_lost_ends_everything_without_a_hang() {
+fn a_lost_device_causes_errors_and_no_hang() {
     for call in 1..40 {
         let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).build();
         let _entered = machine.enter();
@@ -182,9 +188,9 @@ fn a_device_that_is_lost_ends_everything_without_a_hang() {
         machine.fail(Fault::device_lost(call));
         let (mut vectors, mut staging) = (None, None);
         let mut program = || -> Result<(), Error> {
-            let vector = DeviceUVector::<u32>::uninit(100, &own, &resource)?;
+            let vector = DeviceUVector::<u32>::uninit_in(100, &own, &resource)?;
             let vector = vectors.insert(vector);
-            vector.as_slice_mut().fill(1, &other)?;
+            vector.as_slice_mut().fill_on(1, &other)?;
             let pinned = staging.insert(PinnedVec::zeroed(100)?);
             pinned.copy_from_device(vector.as_slice(), &own)?;
             vector.resize(200)?;

@@ -1,4 +1,4 @@
-//! Collections of the host in the memory of a resource.
+//! Host collections in the memory of a resource.
 
 #![cfg(feature = "allocator-api2")]
 
@@ -12,7 +12,7 @@ use allocator_api2::vec::Vec;
 use rmm_containers::HostAllocator;
 use rmm_core::{DevicePtr, Error, HasProperty, HostAccessible, SyncResource};
 
-/// The system's memory, up to a limit, with a count of what is out.
+/// The system allocator, with a limit per allocation and counters.
 #[derive(Debug)]
 struct Heap {
     limit: usize,
@@ -34,11 +34,11 @@ impl Heap {
     }
 }
 
-// SAFETY: the system's allocator keeps the contract.
+// SAFETY: the system allocator keeps the contract.
 unsafe impl SyncResource for Heap {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        assert_ne!(layout.size(), 0, "nothing is asked of a resource for zero bytes");
+        assert_ne!(layout.size(), 0, "empty allocations do not reach the resource");
         if layout.size() > self.limit {
             return Err(Error::out_of_memory("heap").with_layout(layout));
         }
@@ -70,10 +70,10 @@ unsafe impl SyncResource for Heap {
 unsafe impl HasProperty<HostAccessible> for Heap {}
 
 #[test]
-fn a_vector_grows_shrinks_and_gives_all_back() {
+fn a_vector_grows_shrinks_and_frees_all_memory() {
     let heap = Heap::new(usize::MAX);
     let mut vector: Vec<u64, _> = Vec::new_in(HostAllocator::new(&heap));
-    assert_eq!(heap.calls(), 0, "an empty vector takes no memory");
+    assert_eq!(heap.calls(), 0, "an empty vector allocates nothing");
     vector.extend(0..1000);
     assert_eq!(vector.iter().sum::<u64>(), 999 * 1000 / 2);
     assert_eq!(heap.live(), vector.capacity() * 8);
@@ -89,16 +89,16 @@ fn a_vector_grows_shrinks_and_gives_all_back() {
 }
 
 #[test]
-fn nothing_is_an_aligned_address_and_no_call() {
+fn an_empty_allocation_is_aligned_and_makes_no_call() {
     let heap = Heap::new(usize::MAX);
     let allocator = HostAllocator::new(&heap);
     for alignment in [1, 8, 4096, 1 << 30] {
         let layout = Layout::from_size_align(0, alignment).unwrap();
-        let nothing = allocator.allocate(layout).unwrap();
-        assert_eq!(nothing.len(), 0);
-        assert!(nothing.cast::<u8>().addr().get().is_multiple_of(alignment));
+        let empty = allocator.allocate(layout).unwrap();
+        assert_eq!(empty.len(), 0);
+        assert!(empty.cast::<u8>().addr().get().is_multiple_of(alignment));
         // SAFETY: allocated above with this layout.
-        unsafe { allocator.deallocate(nothing.cast(), layout) };
+        unsafe { allocator.deallocate(empty.cast(), layout) };
     }
     let unit = Box::new_in((), allocator);
     assert_eq!(*unit, ());
@@ -107,13 +107,13 @@ fn nothing_is_an_aligned_address_and_no_call() {
 }
 
 #[test]
-fn memory_is_aligned_and_can_be_grown_from_and_shrunk_to_nothing() {
+fn memory_is_aligned_and_grows_from_and_shrinks_to_empty() {
     let heap = Heap::new(usize::MAX);
     let allocator = HostAllocator::new(&heap);
     let layout = |size| Layout::from_size_align(size, 1024).unwrap();
-    let nothing = allocator.allocate(layout(0)).unwrap().cast::<u8>();
-    // SAFETY: `nothing` was allocated above with the first layout, and the second is larger.
-    let some = unsafe { allocator.grow_zeroed(nothing, layout(0), layout(100)) }.unwrap();
+    let empty = allocator.allocate(layout(0)).unwrap().cast::<u8>();
+    // SAFETY: `empty` was allocated above with the first layout, and the second is larger.
+    let some = unsafe { allocator.grow_zeroed(empty, layout(0), layout(100)) }.unwrap();
     assert_eq!(some.len(), 100);
     let some: NonNull<u8> = some.cast();
     assert!(some.addr().get().is_multiple_of(1024));
@@ -121,19 +121,19 @@ fn memory_is_aligned_and_can_be_grown_from_and_shrunk_to_nothing() {
     let bytes = unsafe { std::slice::from_raw_parts(some.as_ptr(), 100) };
     assert!(bytes.iter().all(|byte| *byte == 0));
     // SAFETY: `some` was allocated above with the first layout, and the second is smaller.
-    let nothing = unsafe { allocator.shrink(some, layout(100), layout(0)) }.unwrap();
+    let empty = unsafe { allocator.shrink(some, layout(100), layout(0)) }.unwrap();
     assert_eq!(heap.live(), 0);
     // SAFETY: as above.
-    unsafe { allocator.deallocate(nothing.cast(), layout(0)) };
+    unsafe { allocator.deallocate(empty.cast(), layout(0)) };
 }
 
 #[test]
-fn that_memory_is_out_is_reported() {
+fn out_of_memory_is_reported() {
     let heap = Heap::new(64);
     let mut vector: Vec<u8, _> = Vec::new_in(HostAllocator::new(&heap));
     vector.try_reserve_exact(64).unwrap();
     assert!(vector.try_reserve_exact(65).is_err());
-    assert_eq!((vector.capacity(), heap.live()), (64, 64), "what was there stays");
+    assert_eq!((vector.capacity(), heap.live()), (64, 64), "a failed growth changes nothing");
 }
 
 #[test]

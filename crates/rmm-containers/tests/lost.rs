@@ -1,5 +1,5 @@
-//! Memory that is lost, since a container cannot tell when its uses end: nobody gets it back under
-//! work that still runs.
+//! Leaked memory: if a container cannot wait for the work that uses its memory, it leaks the
+//! memory, and keeps its resource alive.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -41,17 +41,17 @@ fn end_capture(stream: &CudaStream) {
     assert_eq!(unsafe { driver.cuGraphDestroy(graph) }, CuResult::SUCCESS);
 }
 
-/// A vector is used on a stream whose capture begins before the vector, and then the last other
-/// handle to its pool, are dropped.
-fn lose_a_vector<U>(upstream: U)
+/// Uses a vector on a stream and begins to capture the stream; then drops the vector and the last
+/// other handle to its pool.
+fn leak_a_vector<U>(upstream: U)
 where
     U: SyncResource + HasProperty<DeviceAccessible> + 'static,
 {
     let machine = lazy();
     let _entered = machine.enter();
-    let [home, other] = [stream(), stream()];
-    let pool = PoolMemoryResource::builder(CountedEnd(upstream)).build().expect("a pool");
-    let mut vector = DeviceUVector::<u8>::uninit(1 << 20, &home, &pool).expect("a vector");
+    let [own, other] = [stream(), stream()];
+    let pool = PoolMemoryResource::builder(CountedDrop(upstream)).build().expect("a pool");
+    let mut vector = DeviceUVector::<u8>::uninit_in(1 << 20, &own, &pool).expect("a vector");
     let used = vector.use_on_mut(&other).expect("an address");
     let (pointer, bytes) = (used.as_ptr(), used.bytes());
     let kernel = Kernel::new("slow", move |memory| {
@@ -62,29 +62,29 @@ where
     begin_capture(&other);
     drop(vector);
     drop(pool);
-    assert_eq!(ENDS.get(), 0, "the pool lasts for as long as memory of it is used");
+    assert_eq!(DROPS.get(), 0, "the pool outlives the use of its memory");
     end_capture(&other);
     other.synchronize().expect("the kernel runs");
     machine.assert_no_violations();
 }
 
 thread_local! {
-    /// How many upstreams have ended.
-    static ENDS: Cell<u32> = const { Cell::new(0) };
+    /// Number of upstreams that were dropped.
+    static DROPS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A resource whose end is counted.
+/// A resource whose drops are counted.
 #[derive(Debug)]
-struct CountedEnd<U>(U);
+struct CountedDrop<U>(U);
 
-impl<U> Drop for CountedEnd<U> {
+impl<U> Drop for CountedDrop<U> {
     fn drop(&mut self) {
-        ENDS.set(ENDS.get() + 1);
+        DROPS.set(DROPS.get() + 1);
     }
 }
 
-// SAFETY: every call goes to the resource inside, which keeps the contract.
-unsafe impl<U: SyncResource> SyncResource for CountedEnd<U> {
+// SAFETY: all calls are forwarded to the inner resource, which keeps the contract.
+unsafe impl<U: SyncResource> SyncResource for CountedDrop<U> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }
@@ -103,86 +103,86 @@ unsafe impl<U: SyncResource> SyncResource for CountedEnd<U> {
     }
 }
 
-// SAFETY: the memory is that of the resource inside.
-unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P> for CountedEnd<U> {}
+// SAFETY: the memory is that of the inner resource.
+unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P> for CountedDrop<U> {}
 
 #[test]
-fn a_lost_vector_keeps_its_pool() {
-    lose_a_vector(CudaMemoryResource::new());
-    lose_a_vector(VirtualMemoryResource::new().expect("a resource"));
+fn a_leaked_vector_keeps_its_pool() {
+    leak_a_vector(CudaMemoryResource::new());
+    leak_a_vector(VirtualMemoryResource::new().expect("a resource"));
 }
 
 #[test]
 fn a_freed_vector_lets_its_pool_end() {
     let machine = lazy();
     let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CountedEnd(CudaMemoryResource::new())).build().unwrap();
-    let vectors = [1 << 20, 0].map(|len| DeviceUVector::<u8>::uninit(len, &stream(), &pool));
+    let pool = PoolMemoryResource::builder(CountedDrop(CudaMemoryResource::new())).build().unwrap();
+    let vectors = [1 << 20, 0].map(|len| DeviceUVector::<u8>::uninit_in(len, &stream(), &pool));
     drop(pool);
-    assert_eq!(ENDS.get(), 0);
+    assert_eq!(DROPS.get(), 0);
     drop(vectors);
-    assert_eq!(ENDS.get(), 1);
+    assert_eq!(DROPS.get(), 1);
     assert_eq!(machine.leaks().len(), 0);
 }
 
 #[test]
-fn a_forgotten_vector_of_the_host_keeps_its_pool() {
+fn a_leaked_host_vector_keeps_its_pool() {
     let machine = lazy();
     let _entered = machine.enter();
     let stream = stream();
-    let pool = PoolMemoryResource::builder(CountedEnd(PinnedHostMemoryResource::new()));
+    let pool = PoolMemoryResource::builder(CountedDrop(PinnedHostMemoryResource::new()));
     let pool = pool.build().expect("a pool");
     let mut vector = HostVec::<u32, _>::zeroed_in(1 << 10, pool).expect("a vector");
-    vector.device_slice_mut().fill(7, &stream).expect("it is enqueued");
-    let _forgotten = ManuallyDrop::new(vector);
+    vector.device_slice_mut().fill_on(7, &stream).expect("it is enqueued");
+    let _leaked = ManuallyDrop::new(vector);
     stream.synchronize().expect("the device writes");
-    assert_eq!(ENDS.get(), 0);
+    assert_eq!(DROPS.get(), 0);
     machine.assert_no_violations();
 }
 
 #[test]
-fn a_copy_is_done_when_its_call_returns_whatever_the_driver_answers() {
+fn a_blocking_copy_is_complete_on_return_despite_driver_errors() {
     for code in [CuResult::UNKNOWN, CuResult::INVALID_VALUE, CuResult::STREAM_CAPTURE_INVALIDATED] {
         let machine = lazy();
         let _entered = machine.enter();
         let stream = stream();
         let vector = DeviceUVector::from_slice(&[7u8; 1 << 10], &stream).expect("a vector");
-        // The driver copies to pinned memory when the stream comes to it.
+        // A copy to pinned memory runs when the stream reaches it.
         let mut pinned = PinnedVec::zeroed(1 << 10).expect("a vector");
         let target = pinned.as_mut_slice().expect("no use");
         for call in ["cuStreamSynchronize", "cuStreamQuery"] {
             machine.fail(Fault::nth(call, 1, code));
         }
-        let _refused_or_not = vector.copy_to_slice(target, &stream);
+        let _refused_or_not = vector.copy_to_slice_on(target, &stream);
         machine.clear_faults();
         assert!(stream.is_idle().expect("an answer"), "{code}: the copy may still run");
     }
 }
 
-/// Blocks that a pool has handed out and not got back.
-fn blocks_out<U: SyncResource>(pool: &PoolMemoryResource<U>) -> u64 {
+/// Number of allocated blocks of a pool.
+fn live_blocks<U: SyncResource>(pool: &PoolMemoryResource<U>) -> u64 {
     let statistics = pool.statistics();
     statistics.allocations - statistics.frees
 }
 
 #[test]
-fn a_vector_of_the_host_that_can_not_be_waited_for_is_lost() {
+fn a_host_vector_whose_wait_fails_is_leaked() {
     let machine = lazy();
     let _entered = machine.enter();
     let stream = stream();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
     let mut vector = HostVec::<u32, _>::zeroed_in(1 << 10, pool.clone()).expect("a vector");
-    vector.device_slice_mut().fill(7, &stream).expect("it is enqueued");
+    vector.device_slice_mut().fill_on(7, &stream).expect("it is enqueued");
     for call in ["cuEventSynchronize", "cuStreamSynchronize"] {
         machine.fail(Fault::from_nth(call, 1, CuResult::UNKNOWN));
     }
     drop(vector);
     machine.clear_faults();
-    assert_eq!(blocks_out(&pool), 1, "the device may still write");
+    assert_eq!(live_blocks(&pool), 1, "the device may still write");
 }
 
 #[test]
-fn memory_of_another_thread_s_stream_that_can_not_be_waited_for_is_lost() {
+fn memory_of_another_threads_unwaitable_stream_is_leaked() {
     let machine = lazy();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
@@ -190,28 +190,28 @@ fn memory_of_another_thread_s_stream_that_can_not_be_waited_for_is_lost() {
         let made = scope.spawn(|| {
             let _entered = machine.enter();
             let own = StreamRef::per_thread();
-            let mut vector = DeviceUVector::<u32>::uninit(4, own, &pool).expect("a vector");
+            let mut vector = DeviceUVector::<u32>::uninit_in(4, own, &pool).expect("a vector");
             vector.fill(7).expect("it is enqueued");
             vector
         });
-        made.join().expect("it does not panic")
+        made.join().expect("the thread does not panic")
     });
     machine.fail(Fault::from_nth("cuEventRecord", 1, CuResult::UNKNOWN));
     drop(vector);
     machine.clear_faults();
-    assert_eq!(blocks_out(&pool), 1, "the other thread's stream may still write");
+    assert_eq!(live_blocks(&pool), 1, "the other thread's stream may still write");
 }
 
 #[test]
-fn memory_of_a_default_stream_that_can_not_be_named_is_lost() {
+fn memory_of_an_unreachable_default_stream_is_leaked() {
     let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-    let mut vector = DeviceUVector::<u32>::uninit(4, StreamRef::legacy(), &pool).unwrap();
+    let mut vector = DeviceUVector::<u32>::uninit_in(4, StreamRef::legacy(), &pool).unwrap();
     vector.fill(7).expect("it is enqueued");
     let _second_is_current = Device::new(1).and_then(Device::make_current).unwrap();
     machine.fail(Fault::nth("cuCtxPushCurrent_v2", 1, CuResult::UNKNOWN));
     drop(vector);
     machine.clear_faults();
-    assert_eq!(blocks_out(&pool), 1, "here the default stream is another device's");
+    assert_eq!(live_blocks(&pool), 1, "on this thread, the handle denotes another device's stream");
 }

@@ -1,5 +1,5 @@
-//! Containers whose device is reset: they say so, free nothing of the next context, and new ones
-//! work.
+//! Containers whose device is reset return an error that says so, and free no memory of the next
+//! context. New containers work.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
@@ -10,14 +10,14 @@ use rmm_sys::CuResult;
 
 fn reset() {
     let device = Device::new(0).expect("a device").as_raw();
-    // SAFETY: what this test does afterwards is what the library promises to bear.
+    // SAFETY: the library supports a reset followed by what these tests do.
     let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(device) };
     assert_eq!(code, CuResult::SUCCESS);
 }
 
 const HOST: [u32; 1024] = [7; 1024];
 
-/// Returns what is left at the end.
+/// Uses containers before, during and after a reset, and returns the leaks.
 fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
     let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
@@ -28,20 +28,20 @@ fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
     );
     let mut vector =
         DeviceUVector::from_slice_in(&HOST, &own, &resource).expect("the device works");
-    let buffer = DeviceBuffer::uninit(4096, &own, &resource).expect("the device works");
+    let buffer = DeviceBuffer::uninit_in(4096, &own, &resource).expect("the device works");
     let mut pinned = PinnedVec::<u32>::zeroed(1024).expect("the device works");
-    pinned.device_slice_mut().copy_from(vector.as_slice(), &other).expect("the device works");
+    pinned.device_slice_mut().copy_from_on(vector.as_slice(), &other).expect("the device works");
     reset();
-    assert!(vector.to_vec(&own).expect_err("the context is gone").is_context_lost());
+    assert!(vector.to_vec_on(&own).expect_err("the context is gone").is_context_lost());
     let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
-    assert!(vector.to_vec(&own).expect_err("the context is gone").is_context_lost());
+    assert!(vector.to_vec_on(&own).expect_err("the context is gone").is_context_lost());
     assert!(vector.resize(5000).expect_err("the context is gone").is_context_lost());
     let (new, stream) = (make(), CudaStream::new().expect("the device works"));
-    // At the addresses of the old ones, wherever that can be.
+    // At the addresses of the old ones, if the resource reuses addresses.
     let next = DeviceUVector::from_slice_in(&HOST, &stream, &new).expect("the device works");
     let next_pinned = PinnedVec::from_slice(&HOST).expect("the device works");
     drop((vector, buffer, pinned, resource, own, other));
-    assert_eq!(next.to_vec(&stream).expect("the device works"), HOST);
+    assert_eq!(next.to_vec_on(&stream).expect("the device works"), HOST);
     assert_eq!(next_pinned.as_slice().expect("the device works"), HOST);
     drop((next, next_pinned, new, stream));
     machine.assert_no_violations();
@@ -49,7 +49,7 @@ fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
 }
 
 #[test]
-fn a_container_that_is_at_home_on_another_device_outlives_a_reset() {
+fn a_container_owned_by_another_devices_stream_outlives_a_reset() {
     let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (cuda, own) = (CudaMemoryResource::new(), CudaStream::new().expect("the device works"));
@@ -59,27 +59,27 @@ fn a_container_that_is_at_home_on_another_device_outlives_a_reset() {
         CudaStream::new().expect("the device works")
     };
     let mut vector = DeviceUVector::from_slice_in(&HOST, &own, &cuda).expect("the device works");
-    // This stream goes on after the reset, and tells nothing of the memory.
+    // This stream outlives the reset, and does not indicate that the memory is gone.
     vector.set_stream(&of_second).expect("the device works");
     reset();
     let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
     let stream = CudaStream::new().expect("the device works");
     let next = DeviceUVector::from_slice_in(&HOST, &stream, &cuda).expect("the device works");
-    assert_eq!(next.as_ptr(), vector.as_ptr(), "the driver hands the address out again");
+    assert_eq!(next.as_ptr(), vector.as_ptr(), "the driver reuses the address");
     drop(vector);
-    assert_eq!(next.to_vec(&stream).expect("it is still there"), HOST);
+    assert_eq!(next.to_vec_on(&stream).expect("it is still there"), HOST);
     drop(next);
     machine.assert_no_violations();
 }
 
 #[test]
-fn a_container_whose_home_is_gone_is_not_freed_under_work_that_home_waited_for() {
+fn a_container_whose_owning_stream_ended_is_not_freed_early() {
     let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let first = Device::new(1).and_then(Device::make_current).expect("the device works");
     let own = CudaStream::new().expect("the device works");
     let resource = VirtualMemoryResource::new().expect("the device works");
-    let mut vector = DeviceUVector::<u32>::uninit(1024, &own, &resource).expect("it works");
+    let mut vector = DeviceUVector::<u32>::uninit_in(1024, &own, &resource).expect("it works");
     let used = vector.use_on_mut(&own).expect("the device works");
     let slow = Kernel::new("slow", |_| ()).writes(used.as_ptr(), used.bytes());
     machine.launch(own.as_raw(), slow).expect("it is enqueued");
@@ -90,11 +90,27 @@ fn a_container_whose_home_is_gone_is_not_freed_under_work_that_home_waited_for()
     vector.set_stream(&of_other).expect("it waits for the kernel");
     reset();
     drop(vector);
-    // The kernel may run still, for all that anybody has waited for.
+    // No wait has shown that the kernel is complete.
     assert_eq!(resource.statistics().blocks, 1);
     own.synchronize().expect("the device works");
     machine.assert_no_violations();
     drop(first);
+}
+
+#[test]
+fn an_idle_host_vector_of_a_reset_context_frees_no_memory() {
+    let machine = Machine::builder().memory(64 << 20).build();
+    let _entered = machine.enter();
+    // No work uses it, so that its drop has nothing to wait for.
+    let old = PinnedVec::from_slice(&HOST).expect("the device works");
+    reset();
+    let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
+    let next = PinnedVec::from_slice(&HOST).expect("the device works");
+    drop(old); // the reset freed its memory, whose address may be that of `next`
+    assert_eq!(next.as_slice().expect("the device works"), HOST);
+    drop(next);
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+    machine.assert_no_violations();
 }
 
 #[test]
@@ -105,8 +121,8 @@ fn containers_of_plain_device_memory_outlive_a_reset() {
 #[test]
 fn containers_of_a_driver_pool_outlive_a_reset() {
     let left = outlive_a_reset(|| CudaAsyncMemoryResource::new().unwrap());
-    // The driver's pools outlive a reset. What is in one can be freed only in the order of a
-    // stream, and those are gone.
+    // The driver's pools outlive a reset. Their blocks can be freed in the order of a stream only,
+    // and the streams are gone.
     assert!(left.iter().all(|leak| leak.what.contains("Pool")), "{left:?}");
 }
 

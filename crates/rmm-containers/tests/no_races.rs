@@ -1,6 +1,6 @@
-//! Whatever safe code does with containers, on however many streams and threads: nothing races, and
-//! every read sees what was written before it. Random programs are compared with vectors of the
-//! host, and judged by the software device.
+//! Random safe programs on several streams and threads: no two accesses race, and each read sees
+//! the writes before it. The results are compared with host vectors; the software device checks the
+//! order.
 
 use std::mem;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use rmm_sim::{Kernel, Machine, Schedule};
 const VECTORS: usize = 3;
 const STREAMS: usize = 5;
 
-/// Part of a vector, by fractions of its length.
+/// A part of a vector, in fractions of its length.
 type Part = (u8, u8);
 
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ enum Step {
     Fill { vector: usize, part: Part, value: u32, stream: usize },
     Copy { from: usize, to: usize, part: Part, stream: usize },
     Halves { vector: usize, at: u8, streams: [usize; 2] },
-    Kernel { vector: usize, part: Part, value: u32, stream: usize, forgotten: bool },
-    ReadingKernel { vector: usize, part: Part, stream: usize, forgotten: bool },
+    Kernel { vector: usize, part: Part, value: u32, stream: usize, leaked: bool },
+    ReadingKernel { vector: usize, part: Part, stream: usize, leaked: bool },
     Nested { vector: usize, outer: usize, inner: usize },
     Write { vector: usize, part: Part, value: u32, stream: usize },
     Read { vector: usize, part: Part, stream: usize },
@@ -40,21 +40,21 @@ enum Step {
     HostWrite { value: u32 },
 }
 
-struct World {
+struct Harness {
     machine: Machine,
     streams: Vec<CudaStream>,
     vectors: Vec<(DeviceUVector<u32>, Vec<u32>)>,
     pinned: (PinnedVec<u32>, Vec<u32>),
 }
 
-fn place(len: usize, (start, end): Part) -> Range<usize> {
+fn range_of(len: usize, (start, end): Part) -> Range<usize> {
     let at = |fraction: u8| usize::from(fraction) * len / 255;
     at(start.min(end))..at(start.max(end))
 }
 
-/// As [`place`], but never empty: a kernel that uses no bytes uses none of the container's.
-fn some_place(len: usize, part: Part) -> Range<usize> {
-    let Range { start, end } = place(len, part);
+/// As [`range_of`], and never empty: a kernel cannot declare an empty range.
+fn non_empty_range_of(len: usize, part: Part) -> Range<usize> {
+    let Range { start, end } = range_of(len, part);
     if start < end { start..end } else { 0..len }
 }
 
@@ -64,7 +64,7 @@ fn write(pointer: DevicePtr, count: usize, value: u32) -> Kernel {
         .writes(pointer, 4 * count)
 }
 
-impl World {
+impl Harness {
     fn new(machine: &Machine, resource: &AnyResource) -> Result<Self, Error> {
         let free = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0);
         let streams = vec![
@@ -86,8 +86,7 @@ impl World {
         })
     }
 
-    /// Enqueues a kernel on memory that a container gave out, which is what takes unsafe code on a
-    /// device.
+    /// Launches a kernel on memory of a container. On a GPU, this is `unsafe`.
     fn launch(&self, stream: StreamRef<'_>, kernel: Kernel) {
         self.machine.launch(stream.as_raw(), kernel).expect("the stream and the memory exist");
     }
@@ -97,26 +96,26 @@ impl World {
         match *step {
             Step::Fill { vector, part, value, stream } => {
                 let (elements, expected) = &mut self.vectors[vector];
-                let range = place(expected.len(), part);
-                elements.as_slice_mut().slice(range.clone())?.fill(value, &streams[stream])?;
+                let range = range_of(expected.len(), part);
+                elements.as_slice_mut().slice(range.clone())?.fill_on(value, &streams[stream])?;
                 expected[range].fill(value);
             }
             Step::Copy { from, to, part, stream } if from != to => {
                 let [source, target] = self.vectors.get_disjoint_mut([from, to])?;
-                let range = place(source.1.len().min(target.1.len()), part);
+                let range = range_of(source.1.len().min(target.1.len()), part);
                 target
                     .0
                     .as_slice_mut()
                     .slice(range.clone())?
-                    .copy_from(source.0.as_slice().slice(range.clone())?, &streams[stream])?;
+                    .copy_from_on(source.0.as_slice().slice(range.clone())?, &streams[stream])?;
                 target.1[range.clone()].copy_from_slice(&source.1[range]);
             }
             Step::Copy { from, .. } => {
-                // Within one vector.
+                // A copy within one vector.
                 let (elements, expected) = &mut self.vectors[from];
                 let half = expected.len() / 2;
                 let (mut left, right) = elements.as_slice_mut().split_at(half)?;
-                left.copy_from(right.as_slice().slice(..half)?, &streams[0])?;
+                left.copy_from_on(right.as_slice().slice(..half)?, &streams[0])?;
                 expected.copy_within(half..2 * half, 0);
             }
             Step::Halves { vector, at, streams: [left, right] } => {
@@ -124,8 +123,8 @@ impl World {
                 let at = usize::from(at) * expected.len() / 255;
                 let (mut first, mut second) = elements.as_slice_mut().split_at(at)?;
                 let fill = |half: &mut DeviceSliceMut<'_, u32>, stream: usize| {
-                    half.fill(7, &streams[stream])?;
-                    half.fill(8, &streams[stream])
+                    half.fill_on(7, &streams[stream])?;
+                    half.fill_on(8, &streams[stream])
                 };
                 fill(&mut first, left)?;
                 fill(&mut second, right)?;
@@ -134,23 +133,24 @@ impl World {
             Step::Nested { vector, outer, inner } => {
                 let (elements, expected) = &mut self.vectors[vector];
                 let mut slice = elements.as_slice_mut();
-                slice.fill(1, &streams[outer])?;
-                slice.reborrow().fill(2, &streams[inner])?;
-                slice.fill(3, &streams[outer])?;
+                slice.fill_on(1, &streams[outer])?;
+                slice.reborrow().fill_on(2, &streams[inner])?;
+                slice.fill_on(3, &streams[outer])?;
                 expected.fill(3);
             }
             Step::Write { vector, part, value, stream } => {
                 let (elements, expected) = &mut self.vectors[vector];
-                let range = place(expected.len(), part);
+                let range = range_of(expected.len(), part);
                 let values = vec![value; range.len()];
                 let mut slice = elements.as_slice_mut().slice(range.clone())?;
-                slice.copy_from_slice(&values, &streams[stream])?;
+                slice.copy_from_slice_on(&values, &streams[stream])?;
                 expected[range].fill(value);
             }
             Step::Read { vector, part, stream } => {
                 let (elements, expected) = &self.vectors[vector];
-                let range = place(expected.len(), part);
-                let found = elements.as_slice().slice(range.clone())?.to_vec(&streams[stream])?;
+                let range = range_of(expected.len(), part);
+                let found =
+                    elements.as_slice().slice(range.clone())?.to_vec_on(&streams[stream])?;
                 assert_eq!(found, expected[range]);
             }
             Step::SetElement { vector, at, value } => {
@@ -166,7 +166,7 @@ impl World {
                 let (elements, expected) = &mut self.vectors[vector];
                 let kept = expected.len().min(len);
                 elements.resize(len)?;
-                elements.as_slice_mut().slice(kept..)?.fill(5, &streams[0])?;
+                elements.as_slice_mut().slice(kept..)?.fill_on(5, &streams[0])?;
                 expected.resize(len, 5);
                 expected[kept..].fill(5);
             }
@@ -180,39 +180,39 @@ impl World {
         Ok(())
     }
 
-    /// Steps of kernels and of the host.
+    /// Takes a step of a kernel or of the host.
     fn take_outside(
         &mut self,
         step: &Step,
         streams: &[CudaStream],
     ) -> Result<(), Box<dyn std::error::Error>> {
         match *step {
-            Step::Kernel { vector, part, value, stream, forgotten } => {
+            Step::Kernel { vector, part, value, stream, leaked } => {
                 let (elements, expected) = &mut self.vectors[vector];
-                let range = some_place(expected.len(), part);
+                let range = non_empty_range_of(expected.len(), part);
                 let slice = elements.as_slice_mut().slice(range.clone())?;
                 let used = slice.into_use_on(&streams[stream])?;
                 let kernel = write(used.as_ptr(), range.len(), value);
                 self.machine.launch(used.stream().as_raw(), kernel)?;
                 expected[range].fill(value);
-                if forgotten {
+                if leaked {
                     let _never_dropped = mem::ManuallyDrop::new(used);
                 }
             }
-            Step::ReadingKernel { vector, part, stream, forgotten } => {
+            Step::ReadingKernel { vector, part, stream, leaked } => {
                 let (elements, expected) = &self.vectors[vector];
-                let range = some_place(expected.len(), part);
+                let range = non_empty_range_of(expected.len(), part);
                 let used = elements.as_slice().slice(range)?.use_on(&streams[stream])?;
                 let kernel = Kernel::new("read", |_| ()).reads(used.as_ptr(), used.bytes());
                 self.launch(used.stream(), kernel);
-                if forgotten {
+                if leaked {
                     let _never_dropped = mem::ManuallyDrop::new(used);
                 }
             }
             Step::Upload { vector, stream } => {
                 let (elements, expected) = &mut self.vectors[vector];
                 let source = self.pinned.0.device_slice().slice(..expected.len())?;
-                elements.as_slice_mut().copy_from(source, &streams[stream])?;
+                elements.as_slice_mut().copy_from_on(source, &streams[stream])?;
                 let len = expected.len();
                 expected.copy_from_slice(&self.pinned.1[..len]);
             }
@@ -238,10 +238,10 @@ impl World {
         Ok(())
     }
 
-    /// Everything is as expected.
+    /// Asserts that all vectors hold the expected elements.
     fn check(&self) -> Result<(), Error> {
         for (elements, expected) in &self.vectors {
-            assert_eq!(elements.to_vec(&self.streams[1])?, *expected);
+            assert_eq!(elements.to_vec_on(&self.streams[1])?, *expected);
         }
         assert_eq!(self.pinned.0.as_slice()?, self.pinned.1);
         Ok(())
@@ -261,13 +261,13 @@ fn steps() -> impl Strategy<Value = Vec<(Step, bool)>> {
         2 => (vector.clone(), any::<u8>(), stream.clone(), stream.clone())
             .prop_map(|(vector, at, a, b)| Step::Halves { vector, at, streams: [a, b] }),
         3 => (vector.clone(), part, value, stream.clone(), any::<bool>()).prop_map(
-            |(vector, part, value, stream, forgotten)| {
-                Step::Kernel { vector, part, value, stream, forgotten }
+            |(vector, part, value, stream, leaked)| {
+                Step::Kernel { vector, part, value, stream, leaked }
             }
         ),
         3 => (vector.clone(), part, stream.clone(), any::<bool>()).prop_map(
-            |(vector, part, stream, forgotten)| {
-                Step::ReadingKernel { vector, part, stream, forgotten }
+            |(vector, part, stream, leaked)| {
+                Step::ReadingKernel { vector, part, stream, leaked }
             }
         ),
         2 => (vector.clone(), stream.clone(), stream.clone())
@@ -291,7 +291,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, bool)>> {
         1 => Just(Step::HostRead),
         1 => value.prop_map(|value| Step::HostWrite { value }),
     ];
-    // Some steps are taken by another thread, whose default stream is another one.
+    // Some steps run on another thread, which has its own default stream.
     prop::collection::vec((step, prop::bool::weighted(0.2)), 1..40)
 }
 
@@ -300,33 +300,30 @@ fn run(schedule: Schedule, over_pool: bool, steps: &[(Step, bool)]) -> TestCaseR
     let entered = machine.enter();
     let resource = if over_pool {
         AnyResource::new(
-            PoolMemoryResource::builder(CudaMemoryResource::new())
-                .build()
-                .expect("nothing fails here"),
+            PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("no call fails"),
         )
     } else {
-        AnyResource::new(CudaAsyncMemoryResource::new().expect("nothing fails here"))
+        AnyResource::new(CudaAsyncMemoryResource::new().expect("no call fails"))
     };
-    let mut world = World::new(&machine, &resource).expect("nothing fails here");
+    let mut harness = Harness::new(&machine, &resource).expect("no call fails");
     for (step, on_another_thread) in steps {
         if *on_another_thread {
             std::thread::scope(|scope| {
                 let other = scope.spawn(|| {
                     let _entered = machine.enter();
-                    Context::current()
-                        .expect("one is made current, for kernels on default streams");
-                    world.take(step).expect("nothing fails here");
+                    Context::current().expect("a context, for kernels on default streams");
+                    harness.take(step).expect("no call fails");
                 });
-                other.join().expect("the step is taken");
+                other.join().expect("the thread does not panic");
             });
         } else {
-            world.take(step).expect("nothing fails here");
+            harness.take(step).expect("no call fails");
         }
         let violations = machine.violations();
         prop_assert!(violations.is_empty(), "{step:?}: {}", violations[0]);
     }
-    world.check().expect("nothing fails here");
-    drop((world, resource, entered));
+    harness.check().expect("no call fails");
+    drop((harness, resource, entered));
     machine.run_all();
     let violations = machine.violations();
     prop_assert!(violations.is_empty(), "at the end: {}", violations[0]);
@@ -343,7 +340,7 @@ proptest! {
     }
 
     #[test]
-    fn safe_programs_are_in_order_when_nothing_runs_early(over_pool: bool, steps in steps()) {
+    fn safe_programs_are_in_order_under_the_lazy_schedule(over_pool: bool, steps in steps()) {
         run(Schedule::Lazy, over_pool, &steps)?;
     }
 }

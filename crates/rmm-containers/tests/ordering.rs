@@ -1,5 +1,5 @@
-//! Containers on several streams, threads and devices: safe code cannot make one owner's work meet
-//! another's.
+//! Containers on several streams, threads and devices: work of one container is ordered before the
+//! next use of its memory.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector};
@@ -10,7 +10,7 @@ use rmm_sys::CuResult;
 
 type Pool = PoolMemoryResource<CudaMemoryResource>;
 
-/// Nothing runs before somebody waits for it.
+/// Under the lazy schedule, work runs only when it is waited for.
 fn machine(devices: usize) -> Machine {
     Machine::builder().devices(devices).memory(64 << 20).schedule(Schedule::Lazy).build()
 }
@@ -30,11 +30,11 @@ fn first_byte(machine: &Machine, pointer: DevicePtr) -> u8 {
 }
 
 #[test]
-fn a_buffer_on_the_per_thread_stream_may_go_to_another_thread_and_come_back() {
+fn a_buffer_on_the_per_thread_stream_moves_between_threads() {
     let machine = machine(1);
     let _entered = machine.enter();
     let pool = pool();
-    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     let buffer = std::thread::scope(|scope| {
         let filled = scope.spawn(|| {
             let _entered = machine.enter();
@@ -45,20 +45,20 @@ fn a_buffer_on_the_per_thread_stream_may_go_to_another_thread_and_come_back() {
     });
     let pointer = buffer.as_ptr();
     drop(buffer);
-    let mut next = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let mut next = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     assert_eq!(next.as_ptr(), pointer);
     next.fill(9).unwrap();
     CudaStream::per_thread().synchronize().unwrap();
     machine.run_all();
-    assert_eq!(first_byte(&machine, pointer), 9, "the other thread's fill came after");
+    assert_eq!(first_byte(&machine, pointer), 9, "the other thread's fill ran last");
 }
 
 #[test]
-fn a_clone_made_by_another_thread_reads_before_the_source_is_freed() {
+fn a_clone_by_another_thread_reads_before_the_source_is_freed() {
     let machine = machine(1);
     let _entered = machine.enter();
     let pool = pool();
-    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     buffer.fill(7).unwrap();
     let other = stream();
     let copy = std::thread::scope(|scope| {
@@ -70,21 +70,21 @@ fn a_clone_made_by_another_thread_reads_before_the_source_is_freed() {
     });
     let pointer = buffer.as_ptr();
     drop(buffer);
-    let mut next = DeviceBuffer::uninit(1000, StreamRef::per_thread(), &pool).unwrap();
+    let mut next = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     assert_eq!(next.as_ptr(), pointer);
     next.fill(9).unwrap();
     CudaStream::per_thread().synchronize().unwrap();
     machine.run_all();
-    assert_eq!(first_byte(&machine, copy.as_ptr()), 7, "the clone read what the next owner wrote");
+    assert_eq!(first_byte(&machine, copy.as_ptr()), 7, "the clone read what the next buffer wrote");
 }
 
 #[test]
-fn a_clone_on_another_stream_reads_before_the_source_is_written_again() {
+fn a_clone_on_another_stream_reads_before_later_writes() {
     let machine = machine(1);
     let _entered = machine.enter();
     let pool = pool();
     let (own, other) = (stream(), stream());
-    let mut buffer = DeviceBuffer::uninit(1000, &own, &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, &own, &pool).unwrap();
     buffer.fill(7).unwrap();
     let copy = buffer.try_clone_on(&other).unwrap();
     buffer.fill(9).unwrap();
@@ -95,12 +95,12 @@ fn a_clone_on_another_stream_reads_before_the_source_is_written_again() {
 }
 
 #[test]
-fn another_stream_is_ordered_whatever_device_is_current() {
+fn set_stream_orders_streams_whichever_device_is_current() {
     let machine = machine(2);
     let _entered = machine.enter();
     let pool = pool();
     let other = stream();
-    let mut buffer = DeviceBuffer::uninit(1000, StreamRef::legacy(), &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::legacy(), &pool).unwrap();
     buffer.fill(7).unwrap();
     {
         let _second = Device::new(1).unwrap().make_current().unwrap();
@@ -109,21 +109,17 @@ fn another_stream_is_ordered_whatever_device_is_current() {
     buffer.fill(9).unwrap();
     other.synchronize().unwrap();
     machine.run_all();
-    assert_eq!(
-        first_byte(&machine, buffer.as_ptr()),
-        9,
-        "the fill on the former stream came after"
-    );
+    assert_eq!(first_byte(&machine, buffer.as_ptr()), 9, "the fill on the former stream ran last");
 }
 
 #[test]
-fn the_last_owner_of_a_pool_may_go_while_another_device_is_current() {
+fn the_last_handle_of_a_pool_may_drop_on_another_device() {
     let machine = machine(2);
     let _entered = machine.enter();
     let pool =
         PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
     let stream = stream();
-    let mut buffer = DeviceBuffer::uninit(1000, &stream, &pool).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(1000, &stream, &pool).unwrap();
     drop(pool);
     buffer.fill(3).unwrap();
     {
@@ -136,37 +132,37 @@ fn the_last_owner_of_a_pool_may_go_while_another_device_is_current() {
 }
 
 #[test]
-fn growing_keeps_the_contents_and_the_old_memory_until_it_is_read() {
+fn growing_keeps_the_contents_and_frees_after_the_copy() {
     let machine = machine(1);
     let _entered = machine.enter();
     let pool = pool();
     let stream = stream();
-    let mut buffer = DeviceBuffer::from_slice(b"contents", &stream, &pool).unwrap();
+    let mut buffer = DeviceBuffer::from_slice_in(b"contents", &stream, &pool).unwrap();
     let before = buffer.as_ptr();
     buffer.reserve(4000).unwrap();
     assert_ne!(buffer.as_ptr(), before);
-    // The old memory is free for the next owner, whose fill comes after the copy.
-    let mut next = DeviceBuffer::uninit(8, &stream, &pool).unwrap();
+    // The next buffer reuses the old memory. Its fill is ordered after the copy.
+    let mut next = DeviceBuffer::uninit_in(8, &stream, &pool).unwrap();
     assert_eq!(next.as_ptr(), before);
     next.fill(0).unwrap();
-    assert_eq!(buffer.to_vec(&stream).unwrap(), b"contents");
+    assert_eq!(buffer.to_vec_on(&stream).unwrap(), b"contents");
     buffer.resize(3).unwrap();
     buffer.shrink_to_fit().unwrap();
     assert_eq!((buffer.len(), buffer.capacity()), (3, 3));
-    assert_eq!(buffer.to_vec(&stream).unwrap(), b"con");
+    assert_eq!(buffer.to_vec_on(&stream).unwrap(), b"con");
 }
 
 #[test]
-fn a_copy_that_can_not_be_waited_for_is_waited_for_otherwise() {
+fn a_copy_whose_wait_fails_is_polled_until_complete() {
     let machine = machine(1);
     let _entered = machine.enter();
     let stream = stream();
-    let mut buffer = DeviceBuffer::uninit(8, &stream, &pool()).unwrap();
+    let mut buffer = DeviceBuffer::uninit_in(8, &stream, &pool()).unwrap();
     buffer.fill(5).unwrap();
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::UNKNOWN));
-    let error = buffer.copy_to_slice(&mut [0; 8], &stream).unwrap_err();
+    let error = buffer.copy_to_slice_on(&mut [0; 8], &stream).unwrap_err();
     assert_eq!(error.code(), Some(CuResult::UNKNOWN));
-    assert!(stream.is_idle().unwrap(), "the borrow has ended, and the copy has not");
+    assert!(stream.is_idle().unwrap(), "the borrow ended before the copy");
 }
 
 #[test]
@@ -182,10 +178,10 @@ fn elements_are_aligned_as_their_type_asks() {
     let machine = machine(1);
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
-    let _before = DeviceBuffer::uninit(1, &stream, &pool).unwrap();
+    let _before = DeviceBuffer::uninit_in(1, &stream, &pool).unwrap();
     let pages = DeviceUVector::from_slice_in(&[Page([7; 1024])], &stream, &pool).unwrap();
     assert_eq!(pages.as_ptr().0 % 1024, 0);
-    assert_eq!(pages.to_vec(&stream).unwrap()[0].0, [7; 1024]);
+    assert_eq!(pages.to_vec_on(&stream).unwrap()[0].0, [7; 1024]);
 }
 
 #[test]
@@ -193,15 +189,15 @@ fn sizes_and_ranges_are_checked() {
     let machine = machine(1);
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
-    let too_many = DeviceUVector::<u64>::uninit(usize::MAX / 4, &stream, &pool).unwrap_err();
+    let too_many = DeviceUVector::<u64>::uninit_in(usize::MAX / 4, &stream, &pool).unwrap_err();
     assert_eq!(too_many.kind(), ErrorKind::InvalidArgument);
-    let crooked = DeviceBuffer::uninit_aligned(8, 3, &stream, &pool).unwrap_err();
-    assert_eq!(crooked.kind(), ErrorKind::InvalidArgument);
+    let unaligned = DeviceBuffer::uninit_aligned_in(8, 3, &stream, &pool).unwrap_err();
+    assert_eq!(unaligned.kind(), ErrorKind::InvalidArgument);
     let mut vector = DeviceUVector::from_slice_in(&[1u32, 2], &stream, &pool).unwrap();
     assert_eq!(vector.copy_from_slice(&[1, 2, 3]).unwrap_err().kind(), ErrorKind::OutOfRange);
     vector.resize(0).unwrap();
     assert!(vector.is_empty());
-    let empty = DeviceUVector::<u32>::uninit(0, &stream, &pool).unwrap();
+    let empty = DeviceUVector::<u32>::uninit_in(0, &stream, &pool).unwrap();
     assert_eq!(empty.as_ptr(), DevicePtr::NULL);
-    assert_eq!(empty.to_vec(&stream).unwrap(), []);
+    assert_eq!(empty.to_vec_on(&stream).unwrap(), []);
 }

@@ -1,5 +1,5 @@
-//! Programs that leave with pools and buffers in places that live to the end: each way out is
-//! clean, and nothing calls the driver once it may be gone.
+//! Process exit with pools and buffers in statics and thread-locals: each way out is clean, and no
+//! call reaches the driver after it may have shut down.
 //!
 //! RMM #2366, #2202: the pool in the registry was destroyed after the driver, and the process
 //! crashed.
@@ -19,18 +19,18 @@ use rmm_core::{
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, set_current_device_resource};
 use rmm_sim::Machine;
 
-/// How this program, started by itself, is to leave: see [`WAYS`].
+/// How the program, started by its own test, exits: see [`WAYS`].
 const HOW: &str = "RMM_TEST_LEAVE_BY";
-/// Whether the driver goes before.
+/// Whether the driver shuts down first.
 const DRIVER_GOES_FIRST: &str = "RMM_TEST_DRIVER_GOES_FIRST";
-/// The ways out, and the status that each gives.
+/// The ways out, and the exit status of each.
 const WAYS: [(&str, i32); 3] = [("return", 0), ("exit", 7), ("panic", 101)];
-/// The status of a program in which something is wrong at the very end.
+/// The exit status if a check at the very end fails.
 const WRONG: i32 = 42;
 
 type Pool = PoolMemoryResource<CudaMemoryResource>;
 
-/// What is dropped last of all. The pool comes last, as it would in a program.
+/// Values that are dropped at the very end, the pool last.
 #[expect(dead_code, reason = "they are there to be dropped")]
 struct Kept {
     buffer: DeviceBuffer,
@@ -39,9 +39,9 @@ struct Kept {
     event: CudaEvent,
     stream: CudaStream,
     streams: CudaStreamPool,
-    /// The registry has it too.
+    /// Also the current resource.
     pool: Pool,
-    /// Nobody else has it.
+    /// No other handle exists.
     own_pool: Pool,
 }
 
@@ -52,13 +52,14 @@ thread_local! {
     static OF_THREAD: RefCell<Vec<DeviceBuffer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Registered before the library has made anything, so it runs after the library has noticed the
-/// end: where a driver that was loaded early is unloaded, and where C++ destroys its statics.
+/// Registered before the library's own exit handler, so it runs after it: when a driver that was
+/// loaded early is unloaded, and C++ destroys its statics.
 extern "C" fn at_the_very_end() {
     let Some(machine) = MACHINE.get() else { return };
     let calls = machine.calls();
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner).take();
-    // What the thread kept was given back when it ended, as long as there was a driver.
+    // The thread-locals were dropped when the thread ended, and freed their memory if the driver
+    // had not shut down.
     let live = kept.as_ref().map(|kept| kept.pool.statistics());
     let live = live.map(|statistics| statistics.allocations - statistics.frees);
     let expected = if std::env::var_os(DRIVER_GOES_FIRST).is_some() { 3 } else { 2 };
@@ -66,14 +67,14 @@ extern "C" fn at_the_very_end() {
     let called = machine.calls() - calls;
     if !process_is_exiting() || called != 0 || live != Some(expected) {
         let exiting = process_is_exiting();
-        // If this cannot be said either, the status says it.
+        // The exit status reports it, too.
         let _unsaid = writeln!(stderr(), "exiting: {exiting}, {called} calls, {live:?} live");
         // SAFETY: ends the process at once.
         unsafe { libc::_exit(WRONG) };
     }
 }
 
-fn fill_every_place() -> Result<(), rmm_core::Error> {
+fn fill_all_places() -> Result<(), rmm_core::Error> {
     let pool = Pool::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
     set_current_device_resource(&pool)?;
     let from_driver = CudaAsyncMemoryResource::new()?;
@@ -81,17 +82,17 @@ fn fill_every_place() -> Result<(), rmm_core::Error> {
     let stream = CudaStream::new()?;
     let event = CudaEvent::new()?;
     event.record(&stream)?;
-    let mut buffer = DeviceBuffer::uninit(1000, &stream, &pool)?;
+    let mut buffer = DeviceBuffer::uninit_in(1000, &stream, &pool)?;
     buffer.fill(1)?;
     let of_thread = [
-        DeviceBuffer::from_slice(b"thread", streams.get(), &pool)?,
-        DeviceBuffer::from_slice(b"driver", streams.get(), &from_driver)?,
+        DeviceBuffer::from_slice_in(b"thread", streams.get(), &pool)?,
+        DeviceBuffer::from_slice_in(b"driver", streams.get(), &from_driver)?,
     ];
     OF_THREAD.with_borrow_mut(|kept| kept.extend(of_thread));
     let kept = Kept {
         buffer,
         vector: DeviceUVector::from_slice(&[1, 2, 3], &stream)?,
-        driver_buffer: DeviceBuffer::uninit(1000, &stream, &from_driver)?,
+        driver_buffer: DeviceBuffer::uninit_in(1000, &stream, &from_driver)?,
         event,
         stream,
         streams,
@@ -102,7 +103,7 @@ fn fill_every_place() -> Result<(), rmm_core::Error> {
     Ok(())
 }
 
-/// What the started program does; without the variable there is nothing to do.
+/// The started program. Without the variable it is an empty test.
 #[test]
 fn leave() {
     let Ok(how) = std::env::var(HOW) else { return };
@@ -110,9 +111,9 @@ fn leave() {
     assert_eq!(unsafe { libc::atexit(at_the_very_end) }, 0);
     let machine = MACHINE.get_or_init(Machine::new);
     let _entered = machine.enter();
-    fill_every_place().expect("every place is filled");
+    fill_all_places().expect("the places are filled");
     let _guard: ContextGuard = Context::current().and_then(Context::enter).expect("a context");
-    let _local = DeviceBuffer::uninit(
+    let _local = DeviceBuffer::uninit_in(
         1000,
         &CudaStream::new().expect("a stream"),
         &CudaMemoryResource::new(),
@@ -147,7 +148,7 @@ fn every_way_out_is_clean() {
 }
 
 #[test]
-fn a_driver_that_went_first_changes_nothing() {
+fn every_way_out_is_clean_after_the_driver_shut_down() {
     for (how, status) in WAYS {
         let output = leaves(how, true);
         let said = String::from_utf8_lossy(&output.stderr);

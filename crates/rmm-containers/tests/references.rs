@@ -1,4 +1,5 @@
-//! References to resources, as RMM's functions take them: what is made from one outlives it.
+//! Resource references, as RMM's functions take them: containers and pools made from one outlive
+//! it.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector};
@@ -16,7 +17,7 @@ fn device_buffer(
     stream: StreamRef<'_>,
     resource: DeviceAsyncResourceRef<'_>,
 ) -> Result<DeviceBuffer, Error> {
-    DeviceBuffer::uninit(bytes, stream, &resource.try_to_owned()?)
+    DeviceBuffer::uninit_in(bytes, stream, &resource.try_to_owned()?)
 }
 
 /// `rmm::mr::set_current_device_resource(mr)`
@@ -44,7 +45,7 @@ fn a_buffer_outlives_the_reference_that_it_was_made_from() {
     };
     assert_eq!((buffer.len(), buffer.resource()), (10, &any));
     let copy = DeviceUVector::from_slice_in(&[1u8, 2, 3], &stream, buffer.resource()).unwrap();
-    assert_eq!(copy.to_vec(&stream).unwrap(), [1, 2, 3]);
+    assert_eq!(copy.to_vec_on(&stream).unwrap(), [1, 2, 3]);
     drop((buffer, copy, any));
     drop(stream);
     assert_eq!(machine.leaks().len(), 0);

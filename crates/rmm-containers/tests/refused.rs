@@ -1,12 +1,12 @@
-//! What would race, or dangle, does not compile, and the compiler says why.
+//! Programs that would race or dangle do not compile, with an error that says why.
 
 use std::process::Command;
 
-/// Messages are worded by the compiler, so they are compared for one version of it.
+/// The messages are the compiler's, so they are compared for one version of it.
 const TOOLCHAIN: &str = "rustc 1.95.";
 
 #[test]
-fn what_would_race_or_dangle_does_not_compile() {
+fn programs_that_would_race_or_dangle_do_not_compile() {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output().expect("the compiler is there");
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
@@ -15,7 +15,7 @@ fn what_would_race_or_dangle_does_not_compile() {
         return;
     }
     let cases = trybuild::TestCases::new();
-    // Where a message is meant to change, `TRYBUILD=overwrite` writes the new one.
+    // `TRYBUILD=overwrite` accepts new messages.
     cases.pass("tests/compile/allowed.rs");
     cases.compile_fail("tests/compile/refused/*.rs");
 }

@@ -1,4 +1,4 @@
-//! Bugs that RMM's containers had, and hazards that they have: none of them here.
+//! Bugs of RMM's containers, and misuses that they allow: each is fixed or refused here.
 
 use std::alloc::Layout;
 
@@ -38,20 +38,20 @@ fn rmm_2450_a_copy_that_fails_leaks_nothing() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
-    // SAFETY: nothing is read at a null pointer: it is refused.
-    let refused = unsafe { DeviceBuffer::from_device_ptr(DevicePtr::NULL, 10, &stream, &pool) };
+    // SAFETY: a null pointer is refused before it is read.
+    let refused = unsafe { DeviceBuffer::from_device_ptr_in(DevicePtr::NULL, 10, &stream, &pool) };
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
-    let source = DeviceBuffer::uninit(10, &stream, &pool).unwrap();
+    let source = DeviceBuffer::uninit_in(10, &stream, &pool).unwrap();
     machine.fail(Fault::from_nth("cuMemcpyAsync", 1, CuResult::INVALID_VALUE));
-    // SAFETY: the source is as long, on the same stream.
-    let failed = unsafe { DeviceBuffer::from_device_ptr(source.as_ptr(), 10, &stream, &pool) };
+    // SAFETY: the source has 10 bytes and is on the same stream.
+    let failed = unsafe { DeviceBuffer::from_device_ptr_in(source.as_ptr(), 10, &stream, &pool) };
     assert_eq!(failed.unwrap_err().code(), Some(CuResult::INVALID_VALUE));
     assert!(source.try_clone_on(&stream).is_err());
-    assert!(DeviceBuffer::from_slice(b"bytes", &stream, &pool).is_err());
+    assert!(DeviceBuffer::from_slice_in(b"bytes", &stream, &pool).is_err());
     assert!(DeviceUVector::from_slice_in(&[1, 2], &stream, &pool).is_err());
     assert_eq!(live(&pool), 1, "the source");
     // SAFETY: nothing is read.
-    let empty = unsafe { DeviceBuffer::from_device_ptr(DevicePtr::NULL, 0, &stream, &pool) };
+    let empty = unsafe { DeviceBuffer::from_device_ptr_in(DevicePtr::NULL, 0, &stream, &pool) };
     assert!(empty.unwrap().is_empty());
 }
 
@@ -61,12 +61,15 @@ fn rmm_2451_a_size_that_overflows_is_refused() {
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
     let huge = usize::MAX / 2;
-    // One element too many to be counted in bytes, and one more: 8 bytes if the product wraps.
+    // The size in bytes would wrap to 8.
     let wraps = usize::MAX / 8 + 2;
     for len in [huge, wraps] {
-        let error = DeviceUVector::<u64>::uninit(len, &stream, &pool).unwrap_err();
+        let error = DeviceUVector::<u64>::uninit_in(len, &stream, &pool).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(PinnedVec::<u64>::zeroed(len).unwrap_err().is_invalid_argument());
+        let error = DeviceUVector::from_fn_in(|i| i as u64, len, &stream, &pool).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(PinnedVec::from_fn(|i| i as u64, len).unwrap_err().is_invalid_argument());
     }
     let mut vector = DeviceUVector::from_slice_in(&[1u64, 2], &stream, &pool).unwrap();
     assert!(vector.reserve(huge).unwrap_err().is_invalid_argument());
@@ -75,8 +78,8 @@ fn rmm_2451_a_size_that_overflows_is_refused() {
     assert!(vector.resize(wraps).unwrap_err().is_invalid_argument());
     assert!(vector.reserve(wraps).unwrap_err().is_invalid_argument());
     assert_eq!((vector.len(), vector.capacity()), (2, 2));
-    assert_eq!(vector.to_vec(&stream).unwrap(), [1, 2]);
-    let mut bytes = DeviceBuffer::uninit(1, &stream, &pool).unwrap();
+    assert_eq!(vector.to_vec_on(&stream).unwrap(), [1, 2]);
+    let mut bytes = DeviceBuffer::uninit_in(1, &stream, &pool).unwrap();
     assert!(bytes.resize(usize::MAX).unwrap_err().is_invalid_argument());
     assert!(bytes.as_slice().slice(..=usize::MAX).unwrap_err().is_out_of_range());
 }
@@ -89,7 +92,7 @@ fn rmm_2337_an_empty_buffer_is_aligned_and_grows() {
     assert_eq!((buffer.alignment(), buffer.len(), buffer.as_ptr()), (256, 0, DevicePtr::NULL));
     buffer.resize(100).unwrap();
     buffer.fill(3).unwrap();
-    assert_eq!(buffer.to_vec(StreamRef::legacy()).unwrap(), [3; 100]);
+    assert_eq!(buffer.to_vec_on(StreamRef::legacy()).unwrap(), [3; 100]);
     assert_eq!(buffer.as_ptr().0 % 256, 0);
 }
 
@@ -103,15 +106,15 @@ fn rmm_2302_values_keep_their_bits() {
     vector.set_element_async(0, -0.0).unwrap();
     vector.set_element(1, -0.0).unwrap();
     vector.set_element_async(2, quiet).unwrap();
-    let bits: Vec<u64> = vector.to_vec(&stream).unwrap().iter().map(|x| x.to_bits()).collect();
+    let bits: Vec<u64> = vector.to_vec_on(&stream).unwrap().iter().map(|x| x.to_bits()).collect();
     assert_eq!(bits, [(-0.0f64).to_bits(), (-0.0f64).to_bits(), quiet.to_bits()]);
     vector.fill(-0.0).unwrap();
     vector.set_element_to_zero_async(1).unwrap();
     let signs: Vec<bool> =
-        vector.to_vec(&stream).unwrap().iter().map(|x| x.is_sign_negative()).collect();
+        vector.to_vec_on(&stream).unwrap().iter().map(|x| x.is_sign_negative()).collect();
     assert_eq!(signs, [true, false, true]);
     let scalar = DeviceScalar::new_in(-0.0f32, &stream, &pool).unwrap();
-    assert!(scalar.value(&stream).unwrap().is_sign_negative());
+    assert!(scalar.value_on(&stream).unwrap().is_sign_negative());
 }
 
 #[test]
@@ -122,7 +125,7 @@ fn rmm_2243_slices_of_bytes_do_not_narrow() {
     let flags = [0u8, 1, 1, 0, 1];
     let mut vector = DeviceUVector::from_slice_in(&flags, &stream, &pool).unwrap();
     assert_eq!((vector.as_slice().len(), vector.as_slice_mut().len()), (5, 5));
-    assert_eq!(vector.as_slice().slice(1..4).unwrap().to_vec(&stream).unwrap(), [1, 1, 0]);
+    assert_eq!(vector.as_slice().slice(1..4).unwrap().to_vec_on(&stream).unwrap(), [1, 1, 0]);
 }
 
 #[test]
@@ -130,12 +133,12 @@ fn rmm_2526_a_stalled_stream_reads_its_source_before_it_is_gone() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
-    let mut vector = DeviceUVector::<u64>::uninit(4, &stream, &pool).unwrap();
+    let mut vector = DeviceUVector::<u64>::uninit_in(4, &stream, &pool).unwrap();
     let source = PinnedVec::from_slice(&[1, 2, 3, 4]).unwrap();
     vector.copy_from(source.device_slice()).unwrap();
     assert!(!stream.is_idle().unwrap(), "the copy is only enqueued");
     drop(source); // waits
-    assert_eq!(vector.to_vec(&stream).unwrap(), [1, 2, 3, 4]);
+    assert_eq!(vector.to_vec_on(&stream).unwrap(), [1, 2, 3, 4]);
     machine.assert_no_violations();
 }
 
@@ -146,42 +149,42 @@ fn rmm_2527_scalars_are_made_of_temporaries() {
     let (stream, pool) = (stream(), pool());
     let wide = [0x0102_0304_0506_0708u64, 9, 10];
     let mut scalar = DeviceScalar::new_in(wide.map(|word| word + 1), &stream, &pool).unwrap();
-    assert_eq!(scalar.value(&stream).unwrap(), [0x0102_0304_0506_0709u64, 10, 11]);
+    assert_eq!(scalar.value_on(&stream).unwrap(), [0x0102_0304_0506_0709u64, 10, 11]);
     scalar.set_value_async([1, 2, 3]).unwrap();
-    assert_eq!(scalar.value(&stream).unwrap(), [1, 2, 3]);
+    assert_eq!(scalar.value_on(&stream).unwrap(), [1, 2, 3]);
     scalar.set_value_to_zero_async().unwrap();
-    assert_eq!(scalar.value(&stream).unwrap(), [0; 3]);
+    assert_eq!(scalar.value_on(&stream).unwrap(), [0; 3]);
     let counts = machine.call_counts();
     let uploads = counts.iter().filter(|(name, _)| name.contains("HtoD"));
-    assert_eq!(uploads.count(), 0, "no memory of the host was read by the device");
+    assert_eq!(uploads.count(), 0, "the device reads no host memory");
 }
 
 #[test]
-fn rmm_2511_nothing_is_copied_without_a_call_on_every_default_stream() {
+fn rmm_2511_empty_copies_make_no_call_on_default_streams() {
     let machine = lazy();
     let _entered = machine.enter();
     let pool = pool();
     for stream in [StreamRef::legacy(), StreamRef::per_thread()] {
-        let mut empty = DeviceUVector::<u32>::uninit(0, stream, &pool).unwrap();
+        let mut empty = DeviceUVector::<u32>::uninit_in(0, stream, &pool).unwrap();
         let mut some = DeviceUVector::from_slice_in(&[1, 2, 3], stream, &pool).unwrap();
         let calls = machine.calls();
         empty.copy_from_slice(&[]).unwrap();
-        empty.copy_to_slice(&mut [], stream).unwrap();
+        empty.copy_to_slice_on(&mut [], stream).unwrap();
         empty.fill(1).unwrap();
-        some.as_slice_mut().slice(3..).unwrap().copy_from(empty.as_slice(), stream).unwrap();
-        assert_eq!(machine.calls(), calls, "nothing has to be asked of the driver");
+        some.as_slice_mut().slice(3..).unwrap().copy_from_on(empty.as_slice(), stream).unwrap();
+        assert_eq!(machine.calls(), calls, "empty copies make no driver call");
         assert_eq!(empty.try_clone_on(stream).unwrap().len(), 0);
-        assert_eq!(some.try_clone_on(stream).unwrap().to_vec(stream).unwrap(), [1, 2, 3]);
+        assert_eq!(some.try_clone_on(stream).unwrap().to_vec_on(stream).unwrap(), [1, 2, 3]);
     }
 }
 
 #[test]
-fn rmm_2477_a_clone_comes_from_the_resource_that_it_names() {
+fn rmm_2477_a_clone_comes_from_the_named_resource() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, own, current) = (stream(), pool(), pool());
     set_current_device_resource(&current).unwrap();
-    let buffer = DeviceBuffer::from_slice(b"bytes", &stream, &own).unwrap();
+    let buffer = DeviceBuffer::from_slice_in(b"bytes", &stream, &own).unwrap();
     let cloned = buffer.try_clone_on(&stream).unwrap();
     assert!(cloned.resource().is_equal(&own));
     assert_eq!((live(&own), live(&current)), (2, 0));
@@ -193,15 +196,15 @@ fn rmm_2477_a_clone_comes_from_the_resource_that_it_names() {
 }
 
 #[test]
-fn rmm_1655_memory_is_freed_after_the_work_of_every_stream_that_was_given_it() {
+fn rmm_1655_memory_is_freed_after_the_work_of_all_its_streams() {
     rmm_sim::check(|_| {
         let resource = CudaAsyncMemoryResource::new().unwrap();
         let (own, other, third) = (stream(), stream(), stream());
-        let mut vector = DeviceUVector::<u32>::uninit(1000, &own, &resource).unwrap();
-        vector.as_slice_mut().fill(1, &other).unwrap();
+        let mut vector = DeviceUVector::<u32>::uninit_in(1000, &own, &resource).unwrap();
+        vector.as_slice_mut().fill_on(1, &other).unwrap();
         drop(vector.use_on(&third).unwrap());
         drop(vector);
-        let mut next = DeviceUVector::<u32>::uninit(1000, &own, &resource).unwrap();
+        let mut next = DeviceUVector::<u32>::uninit_in(1000, &own, &resource).unwrap();
         next.fill(2).unwrap();
     });
 }
@@ -211,12 +214,12 @@ fn the_device_of_construction_is_restored_for_growth_and_free() {
     let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (own, resource) = (stream(), CudaMemoryResource::new());
-    let mut buffer = DeviceBuffer::from_slice(b"first", &own, &resource).unwrap();
+    let mut buffer = DeviceBuffer::from_slice_in(b"first", &own, &resource).unwrap();
     {
         let _second = Device::new(1).unwrap().make_current().unwrap();
         buffer.resize(1 << 20).unwrap();
         assert_eq!(machine.memory_in_use(1), 0, "it grew on its own device");
-        assert_eq!(buffer.to_vec(&own).unwrap()[..5], *b"first");
+        assert_eq!(buffer.to_vec_on(&own).unwrap()[..5], *b"first");
         drop(buffer.try_clone_on(&own).unwrap());
         assert_eq!(machine.memory_in_use(1), 0);
         drop(buffer);
@@ -226,13 +229,13 @@ fn the_device_of_construction_is_restored_for_growth_and_free() {
 }
 
 #[test]
-fn h22_a_buffer_lives_on_where_it_was_moved_to() {
+fn moves_leave_no_moved_from_container() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
     let mut source = DeviceUVector::from_slice_in(&[1u16, 2, 3], &stream, &pool).unwrap();
-    // What is left behind by a move in RMM is a container here too, or nothing at all.
-    let empty = DeviceUVector::uninit(0, &stream, &pool).unwrap();
+    // What a move leaves behind in RMM is another valid container here.
+    let empty = DeviceUVector::uninit_in(0, &stream, &pool).unwrap();
     let taken = std::mem::replace(&mut source, empty);
     source.resize(10).unwrap();
     source.fill(7).unwrap();
@@ -241,11 +244,11 @@ fn h22_a_buffer_lives_on_where_it_was_moved_to() {
     assert_eq!((buffer.len(), live(&pool)), (6, 2));
     let buffer = DeviceUVector::<u32>::try_from_buffer(buffer).unwrap_err();
     let again = DeviceUVector::<u16>::try_from_buffer(buffer).unwrap();
-    assert_eq!(again.to_vec(&stream).unwrap(), [1, 2, 3]);
+    assert_eq!(again.to_vec_on(&stream).unwrap(), [1, 2, 3]);
 }
 
 #[test]
-fn h23_a_vector_of_the_host_counts_its_bytes() {
+fn a_host_vector_refuses_sizes_that_overflow() {
     let machine = lazy();
     let _entered = machine.enter();
     let mut pinned = PinnedVec::from_slice(&[1u64, 2]).unwrap();
@@ -256,7 +259,7 @@ fn h23_a_vector_of_the_host_counts_its_bytes() {
 }
 
 #[test]
-fn h24_a_wait_that_fails_is_an_error_and_the_copy_is_done() {
+fn a_failed_wait_is_an_error_and_the_copy_is_complete() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
@@ -264,21 +267,21 @@ fn h24_a_wait_that_fails_is_an_error_and_the_copy_is_done() {
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::LAUNCH_FAILED));
     let error = vector.set_element(0, 5).unwrap_err();
     assert_eq!(error.code(), Some(CuResult::LAUNCH_FAILED));
-    assert!(stream.is_idle().unwrap(), "the value was borrowed, and is read");
+    assert!(stream.is_idle().unwrap(), "the borrowed value has been read");
     machine.clear_faults();
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::LAUNCH_FAILED));
-    assert_eq!(vector.element(0, &stream).unwrap_err().kind(), error.kind());
+    assert_eq!(vector.element_on(0, &stream).unwrap_err().kind(), error.kind());
 }
 
 #[test]
-fn h10_an_alignment_that_the_resource_can_not_give_is_refused() {
+fn an_alignment_that_the_resource_does_not_support_is_refused() {
     let machine = lazy();
     let _entered = machine.enter();
     let stream = stream();
     let plain = CudaMemoryResource::new();
-    let refused = DeviceBuffer::uninit_aligned(10, 512, &stream, &plain).unwrap_err();
+    let refused = DeviceBuffer::uninit_aligned_in(10, 512, &stream, &plain).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-    let mut aligned = DeviceBuffer::uninit_aligned(10, 4096, &stream, &pool()).unwrap();
+    let mut aligned = DeviceBuffer::uninit_aligned_in(10, 4096, &stream, &pool()).unwrap();
     for bytes in [100, 10_000] {
         aligned.resize(bytes).unwrap();
         assert_eq!((aligned.alignment(), aligned.as_ptr().0 % 4096), (4096, 0));
@@ -293,24 +296,24 @@ fn elements_out_of_range_are_errors() {
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
     let mut vector = DeviceUVector::from_slice_in(&[1, 2, 3], &stream, &pool).unwrap();
-    assert_eq!(vector.front_element(&stream).unwrap(), 1);
-    assert_eq!(vector.back_element(&stream).unwrap(), 3);
+    assert_eq!(vector.front_element_on(&stream).unwrap(), 1);
+    assert_eq!(vector.back_element_on(&stream).unwrap(), 3);
     assert_eq!(vector.element_ptr(2).unwrap().0, vector.as_ptr().0 + 8);
     for wrong in [3, usize::MAX] {
-        assert!(vector.element(wrong, &stream).unwrap_err().is_out_of_range());
+        assert!(vector.element_on(wrong, &stream).unwrap_err().is_out_of_range());
         assert!(vector.element_ptr(wrong).unwrap_err().is_out_of_range());
         assert!(vector.set_element(wrong, 0).unwrap_err().is_out_of_range());
         assert!(vector.set_element_async(wrong, 0).unwrap_err().is_out_of_range());
         assert!(vector.set_element_to_zero_async(wrong).unwrap_err().is_out_of_range());
     }
-    let empty = DeviceUVector::<u8>::uninit(0, &stream, &pool).unwrap();
-    assert!(empty.front_element(&stream).unwrap_err().is_out_of_range());
-    assert!(empty.back_element(&stream).unwrap_err().is_out_of_range());
+    let empty = DeviceUVector::<u8>::uninit_in(0, &stream, &pool).unwrap();
+    assert!(empty.front_element_on(&stream).unwrap_err().is_out_of_range());
+    assert!(empty.back_element_on(&stream).unwrap_err().is_out_of_range());
     assert!(vector.copy_from_slice(&[0; 4]).unwrap_err().is_out_of_range());
-    assert!(vector.copy_to_slice(&mut [0; 4], &stream).unwrap_err().is_out_of_range());
+    assert!(vector.copy_to_slice_on(&mut [0; 4], &stream).unwrap_err().is_out_of_range());
     assert!(vector.as_slice().split_at(4).unwrap_err().is_out_of_range());
     let mut slice = vector.as_slice_mut();
-    assert!(slice.copy_from_slice(&[0; 2], &stream).unwrap_err().is_out_of_range());
+    assert!(slice.copy_from_slice_on(&[0; 2], &stream).unwrap_err().is_out_of_range());
     assert!(vector.as_slice().cast::<u64>().unwrap_err().is_invalid_argument());
     assert_eq!(vector.as_slice().cast::<u8>().unwrap().len(), 12);
     let odd = vector.as_slice().cast::<u8>().unwrap().slice(1..5).unwrap();
@@ -318,14 +321,14 @@ fn elements_out_of_range_are_errors() {
 }
 
 #[test]
-fn contents_are_not_shown() {
+fn debug_output_does_not_show_contents() {
     let machine = lazy();
     let _entered = machine.enter();
     let (stream, pool) = (stream(), pool());
     let mut vector = DeviceUVector::from_slice_in(&[77_777_777u32; 2], &stream, &pool).unwrap();
     let pinned = PinnedVec::from_slice(&[77_777_777u32; 2]).unwrap();
     let scalar = DeviceScalar::new_in(77_777_777u32, &stream, &pool).unwrap();
-    vector.as_slice_mut().copy_from(pinned.device_slice(), &stream).unwrap();
+    vector.as_slice_mut().copy_from_on(pinned.device_slice(), &stream).unwrap();
     let shown = [
         format!("{vector:?} {scalar:?} {pinned:?}"),
         format!("{:?}", vector.as_slice()),
@@ -339,7 +342,7 @@ fn contents_are_not_shown() {
 }
 
 #[test]
-fn a_pool_of_pinned_memory_serves_vectors_of_the_host() {
+fn a_pool_of_pinned_memory_serves_host_vectors() {
     let machine = lazy();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();

@@ -1,5 +1,4 @@
-//! Machines of two devices: a container is of the device that its stream is of, whichever is
-//! current.
+//! Two devices: a container is on the device of its stream, whichever device is current.
 
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
 use rmm_core::{
@@ -17,7 +16,7 @@ fn two_devices() -> Machine {
     Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build()
 }
 
-/// The number of the device that memory is on.
+/// The ordinal of the device that the memory is on.
 fn device_of(pointer: DevicePtr) -> i32 {
     let driver = current_driver().expect("the software driver");
     let (mut ordinal, attribute) = (-1_i32, CuPointerAttribute::DEVICE_ORDINAL);
@@ -29,7 +28,7 @@ fn device_of(pointer: DevicePtr) -> i32 {
 }
 
 #[test]
-fn containers_are_of_the_device_of_their_stream() {
+fn containers_are_on_the_device_of_their_stream() {
     let machine = two_devices();
     let _entered = machine.enter();
     let second = Device::new(1).unwrap();
@@ -44,12 +43,12 @@ fn containers_are_of_the_device_of_their_stream() {
     let vector = DeviceUVector::from_slice(&[1u32, 2, 3], &stream).unwrap();
     assert!(vector.resource().is_equal(&pool));
     assert_eq!(device_of(vector.as_ptr()), 1);
-    assert_eq!(vector.to_vec(&stream).unwrap(), [1, 2, 3]);
+    assert_eq!(vector.to_vec_on(&stream).unwrap(), [1, 2, 3]);
     let scalar = DeviceScalar::new(1.5f32, &stream).unwrap();
     assert_eq!(device_of(scalar.as_ptr()), 1);
-    let buffer = DeviceBuffer::uninit(100, &stream, &CudaMemoryResource::new()).unwrap();
+    let buffer = DeviceBuffer::uninit_in(100, &stream, &CudaMemoryResource::new()).unwrap();
     assert_eq!((device_of(buffer.as_ptr()), buffer.context()), (1, context));
-    assert_eq!(Device::current().unwrap().ordinal(), 0, "it is current still");
+    assert_eq!(Device::current().unwrap().ordinal(), 0, "the current device is unchanged");
     drop((vector, scalar, buffer));
     stream.synchronize().unwrap();
     machine.assert_no_violations();
@@ -57,7 +56,7 @@ fn containers_are_of_the_device_of_their_stream() {
 }
 
 #[test]
-fn a_container_of_another_device_s_resource_is_refused() {
+fn a_resource_of_another_device_is_refused() {
     let machine = two_devices();
     let _entered = machine.enter();
     let of_first = CudaAsyncMemoryResource::new().unwrap();
@@ -70,18 +69,18 @@ fn a_container_of_another_device_s_resource_is_refused() {
 }
 
 #[test]
-fn a_copy_from_another_device_is_behind_that_device_s_default_stream() {
+fn a_copy_from_another_device_waits_for_its_default_stream() {
     let machine = two_devices();
     let _entered = machine.enter();
     let default = StreamRef::legacy();
     let resource = CudaAsyncMemoryResource::new().unwrap();
-    let mut first = DeviceUVector::<u32>::uninit(4, default, &resource).unwrap();
+    let mut first = DeviceUVector::<u32>::uninit_in(4, default, &resource).unwrap();
     let _second_is_current = Device::new(1).unwrap().make_current().unwrap();
     let resource = CudaAsyncMemoryResource::new().unwrap();
-    let mut second = DeviceUVector::<u32>::uninit(4, default, &resource).unwrap();
-    first.fill(1).unwrap(); // the device does it some time
-    second.as_slice_mut().copy_from(first.as_slice(), default).unwrap();
-    assert_eq!(second.to_vec(default).unwrap(), [1; 4]);
+    let mut second = DeviceUVector::<u32>::uninit_in(4, default, &resource).unwrap();
+    first.fill(1).unwrap(); // enqueued only
+    second.as_slice_mut().copy_from_on(first.as_slice(), default).unwrap();
+    assert_eq!(second.to_vec_on(default).unwrap(), [1; 4]);
     machine.run_all();
     machine.assert_no_violations();
 }
@@ -98,8 +97,8 @@ fn streams_of_two_devices_take_turns_with_one_vector() {
             DeviceUVector::from_slice(&[u32::try_from(number).unwrap()], &stream).unwrap()
         })
         .collect();
-    // Each copy makes the mark of the one before the last spare. An event marks streams of its own
-    // device only.
+    // Each copy makes the end marker of an earlier one spare. An event can be recorded on streams
+    // of its own device only.
     for round in 0..6 {
         let vector = &vectors[round / 2 % 2];
         pinned.copy_from_device(vector.as_slice(), vector.stream()).unwrap();

@@ -1,6 +1,6 @@
-//! Whose memory it is: `cargo run -p rmm --example attribution_by_tag`.
+//! Bytes by tag: `cargo run -p rmm --example attribution_by_tag`.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 mod device;
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     let tagged = TaggedResourceAdaptor::new(pool);
     let stream = CudaStream::new()?;
-    let floats = |count| DeviceUVector::<f32>::uninit(count, &stream, &tagged);
+    let floats = |count| DeviceUVector::<f32>::uninit_in(count, &stream, &tagged);
 
     let (weights, batch) = (Tag::named("weights"), Tag::named("batch"));
     let model = {
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for usage in tagged.usage() {
         writeln!(
             std::io::stdout(),
-            "{:8} {:>8} bytes now, {:>8} at the most",
+            "{:8} {:>8} bytes live, {:>8} at peak",
             usage.tag,
             usage.live_bytes,
             usage.peak_bytes
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (of_weights, of_batch) = (tagged.usage_of(weights), tagged.usage_of(batch));
     assert_eq!((of_weights.live_bytes, of_weights.live_blocks), (5 << 20, 2));
     assert_eq!((of_batch.live_bytes, of_batch.peak_bytes), (0, (2 << 20) + (4 << 10)));
-    drop(model); // outside of the scope, and still counted for it
+    drop(model); // outside the scope; a block keeps its tag
     assert_eq!(tagged.usage_of(weights).live_bytes, 0);
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Finds who forgot to free a block: `cargo run -p rmm --example find_a_leak`.
+//! Finds the call site of blocks that were not freed: `cargo run -p rmm --example find_a_leak`.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 mod device;
 
@@ -11,26 +11,26 @@ use std::io::Write as _;
 use rmm::prelude::*;
 use rmm::{DevicePtr, TrackingResourceAdaptor};
 
-/// Gives everything back.
+/// Frees its block.
 fn a_careful_function(resource: &impl Resource, stream: &CudaStream) -> Result<(), rmm::Error> {
     let layout = Layout::new::<[f32; 1000]>();
-    let block = resource.allocate(stream, layout)?;
-    // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-    unsafe { resource.deallocate(stream, block, layout) };
+    let block = resource.allocate(&stream, layout)?;
+    // SAFETY: allocated above with this layout; it is used on this stream only.
+    unsafe { resource.deallocate(&stream, block, layout) };
     Ok(())
 }
 
-/// Forgets two of three blocks.
+/// Frees one of three blocks.
 #[inline(never)]
-fn a_forgetful_function(
+fn a_leaky_function(
     resource: &impl Resource,
     stream: &CudaStream,
 ) -> Result<[DevicePtr; 2], rmm::Error> {
     let layout = Layout::new::<[f32; 5000]>();
-    let allocate = || resource.allocate(stream, layout);
+    let allocate = || resource.allocate(&stream, layout);
     let [first, second, third] = [allocate()?, allocate()?, allocate()?];
-    // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-    unsafe { resource.deallocate(stream, first, layout) };
+    // SAFETY: allocated above with this layout; it is used on this stream only.
+    unsafe { resource.deallocate(&stream, first, layout) };
     Ok([second, third])
 }
 
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tracked = TrackingResourceAdaptor::builder(pool).capture_stacks(true).build();
     let stream = CudaStream::new()?;
     a_careful_function(&tracked, &stream)?;
-    let forgotten = a_forgetful_function(&tracked, &stream)?;
+    let leaked = a_leaky_function(&tracked, &stream)?;
 
     let report = tracked.report();
     writeln!(std::io::stdout(), "{report}")?;
@@ -49,11 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(report.blocks().len(), 2);
     assert_eq!(report.bytes(), 2 * 5000 * 4);
     let sites = report.call_sites();
-    assert_eq!(sites.len(), 1, "one place is to blame");
+    assert_eq!(sites.len(), 1, "one call site leaks");
     assert_eq!(sites[0].blocks, 2);
-    for block in forgotten {
+    for block in leaked {
         let layout = Layout::new::<[f32; 5000]>();
-        // SAFETY: allocated with this layout; its only stream is the one it is freed on.
+        // SAFETY: allocated with this layout; it is used on this stream only.
         unsafe { tracked.deallocate(&stream, block, layout) };
     }
     assert!(tracked.outstanding().is_empty());

@@ -1,7 +1,7 @@
-//! A budget of device memory, with managed memory behind it:
+//! A budget of device memory, and managed memory beyond it:
 //! `cargo run -p rmm --example limits_with_fallback`.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 mod device;
 
@@ -25,18 +25,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let vectors = (0..6).map(|_| vector()).collect::<Result<Vec<_>, _>>()?;
     writeln!(std::io::stdout(), "{}", resource.describe())?;
 
-    // Four of a MiB each are within the budget, two are behind it; all are used alike.
+    // Of six vectors of 1 MiB, four are within the budget and two in managed memory.
     assert_eq!(budget.allocated_bytes(), 4 << 20);
     assert_eq!((resource.fallback_bytes(), resource.fallbacks()), (2 << 20, 2));
     for vector in &vectors {
-        assert_eq!(vector.to_vec(&stream)?, ones);
+        assert_eq!(vector.to_vec()?, ones);
     }
     drop(vectors);
     assert_eq!((budget.allocated_bytes(), resource.fallback_bytes()), (0, 0));
 
-    // Without the fallback the error says what the limit is, and how much of it is in use.
-    let _held = DeviceUVector::<f32>::uninit(1 << 19, &stream, &budget)?;
-    let refused = DeviceUVector::<f32>::uninit(1 << 20, &stream, &budget);
+    // Without the fallback, the error states the limit and how much of it is in use.
+    let _held = DeviceUVector::<f32>::uninit_in(1 << 19, &stream, &budget)?;
+    let refused = DeviceUVector::<f32>::uninit_in(1 << 20, &stream, &budget);
     let error = refused.err().ok_or("it is beyond the limit")?;
     assert!(error.is_out_of_memory());
     assert!(error.to_string().contains("the limit of 4.0 MiB"), "{error}");

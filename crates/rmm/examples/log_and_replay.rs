@@ -1,11 +1,10 @@
-//! Logs what a program allocates, then tries other resources on the log:
+//! Logs the allocations of a program and replays them on other resources:
 //! `cargo run -p rmm --example log_and_replay`.
 //!
-//! The program runs once. From its log, which RMM's tools read as well, `rmm replay` makes the same
-//! calls again, as often and on whatever resource one likes; this example does so through the
-//! library behind it.
+//! The program runs once. `rmm replay` repeats the calls of its log, which has RMM's format, on any
+//! resource; this example does so through the library of that program.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
 use std::io::Write as _;
@@ -18,7 +17,7 @@ use rmm_cli::replay::{self, Options};
 use rmm_cli::results::TraceResult;
 use rmm_cli::{table, trace};
 
-/// What is to be known better: vectors that grow, on two streams.
+/// The program: vectors that grow, on two streams.
 fn a_program() -> Result<(), rmm::Error> {
     let streams = [CudaStream::new()?, CudaStream::new()?];
     for round in 1..=20 {
@@ -27,7 +26,7 @@ fn a_program() -> Result<(), rmm::Error> {
         for vector in vectors {
             let mut vector = vector?;
             vector.resize(1000 * round)?;
-            assert_eq!(vector.element(0, &streams[0])?, 7);
+            assert_eq!(vector.element(0)?, 7);
         }
     }
     Ok(())
@@ -37,12 +36,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = OpenDevice::open(DeviceChoice::Auto)?;
     println!("on: {}", device.name);
     if device.notice.is_some() {
-        println!("(the times below say nothing about a GPU's)");
+        println!("(the times below are not those of a GPU)");
     }
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("log.csv");
 
-    // Whatever lies below it, and whoever allocates: a line for each call.
+    // One line per call, from all threads.
     let logged = LoggingResourceAdaptor::create(CudaMemoryResource::new(), &path)?;
     rmm::set_current_device_resource(&logged)?;
     a_program()?;
@@ -61,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         assert_eq!((replayed.failures, replayed.leaked_blocks), (0, 0));
         assert_eq!(replayed.peak_live_bytes, trace.peak_live_aligned);
     }
-    assert!(pool.driver_calls < cuda.driver_calls, "what pools are for");
+    assert!(pool.driver_calls < cuda.driver_calls, "a pool saves driver calls");
     let result = TraceResult { resources: vec![pool, cuda], ..replay::trace_result(&trace) };
     writeln!(std::io::stdout(), "{}", table::render(&result))?;
     Ok(())

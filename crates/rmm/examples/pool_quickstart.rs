@@ -1,6 +1,6 @@
-//! A pool over the device's memory, made the one that is used where none is named.
+//! A pool over device memory as the current resource: `cargo run -p rmm --example pool_quickstart`.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 mod device;
 
@@ -13,26 +13,22 @@ fn main() -> Result<(), rmm::Error> {
         .maximum_size(256 << 20)
         .build()?;
     let former = rmm::set_current_device_resource(&pool)?;
-    println!(
-        "memory now comes from\n{}\nand no longer from\n{}",
-        pool.describe(),
-        former.describe()
-    );
+    println!("the current resource is\n{}\nand was\n{}", pool.describe(), former.describe());
 
     let stream = CudaStream::new()?;
     for round in 0..100u32 {
-        // From the pool: after the first round no call of the driver.
+        // From the pool: after the first round, allocation makes no driver call.
         let mut vector = DeviceUVector::from_slice(&vec![round; 10_000], &stream)?;
         vector.set_element_async(0, round + 1)?;
-        assert_eq!(vector.element(0, &stream)?, round + 1);
-        assert_eq!(vector.back_element(&stream)?, round);
+        assert_eq!(vector.element(0)?, round + 1);
+        assert_eq!(vector.back_element()?, round);
     }
     let statistics = pool.statistics();
     println!("{statistics:?}");
     assert_eq!((statistics.allocations, statistics.frees), (100, 100));
 
-    // What a pool refuses it explains.
-    let error = DeviceBuffer::uninit(1 << 30, &stream, &pool).expect_err("the pool has a limit");
+    // An out-of-memory error explains itself.
+    let error = DeviceBuffer::uninit_in(1 << 30, &stream, &pool).expect_err("the pool has a limit");
     println!("{error}");
     assert!(error.is_out_of_memory());
     rmm::reset_current_device_resource()?;

@@ -1,6 +1,6 @@
-//! Containers: typed and untyped memory on a device, and memory that the host and devices share.
+//! Containers: untyped and typed device memory, and memory that the host and devices share.
 //!
-//! The guide is `docs/containers.md`.
+//! The guide `docs/containers.md` explains how they order work on several streams.
 
 #[cfg(feature = "allocator-api2")]
 pub use rmm_containers::HostAllocator;

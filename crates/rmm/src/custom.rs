@@ -1,7 +1,7 @@
 //! For authors of memory resources and adaptors: what an implementation needs beside [`Resource`]
 //! and [`SyncResource`].
 //!
-//! [`adaptor!`](adaptor) writes an adaptor from one method; the example `resource_of_ones_own` uses
+//! [`adaptor!`](adaptor) writes an adaptor from one method; the example `custom_resource` uses
 //! it.
 
 pub use rmm_core::{

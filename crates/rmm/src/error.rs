@@ -1,4 +1,4 @@
-//! Errors, and the details of those that report memory as exhausted.
+//! Errors, and the details of out-of-memory errors.
 
 pub use rmm_core::{Error, ErrorKind, OomReason, PendingBytes, PoolUsage};
 pub use rmm_spec::SpecError;

@@ -1,14 +1,13 @@
-//! GPU memory management: memory resources, stream-ordered pools, and containers in device memory.
+//! GPU memory management: memory resources, stream-ordered pools, and containers for device memory.
 //!
-//! This is [RAPIDS RMM](https://github.com/rapidsai/rmm) for Rust, and the crate that most programs
-//! depend on. It adds nothing of its own: the parts are `rmm-core` (concepts), `rmm-resources`
-//! (memory from the driver), `rmm-adaptors` (pools and adaptors), `rmm-spec` (stacks of them from
-//! text) and `rmm-containers`.
+//! This is [RAPIDS RMM](https://github.com/rapidsai/rmm) for Rust. Programs depend on this crate,
+//! which re-exports its parts: `rmm-core` (concepts), `rmm-resources` (memory from the driver),
+//! `rmm-adaptors` (pools and adaptors), `rmm-containers`, and `rmm-spec` (resources from text).
 //!
 //! ```
 //! use rmm::prelude::*;
 //!
-//! # fn main() -> Result<(), rmm::Error> {
+//! # fn main() -> rmm::Result<()> {
 //! # let machine = rmm_sim::Machine::new();
 //! # let _entered = machine.enter();
 //! # let (host, n) = (vec![1.0f32; 1000], 500);
@@ -19,9 +18,9 @@
 //! rmm::set_current_device_resource(&pool)?; // returns the previous one, owned
 //!
 //! let stream = CudaStream::new()?;
-//! let v = DeviceUVector::<f32>::from_slice(&host, &stream)?; // from the current resource, on `stream`
-//! let w = DeviceUVector::<f32>::uninit(n, &stream, &pool)?; // or from a named one
-//! let back: Vec<f32> = v.to_vec(&stream)?;
+//! let v = DeviceUVector::from_slice(&host, &stream)?; // from the current resource, on `stream`
+//! let w = DeviceUVector::<f32>::zeroed_in(n, &stream, &pool)?; // or from a named one
+//! let back: Vec<f32> = v.to_vec()?;
 //! # assert_eq!(back, host);
 //! # assert_eq!(w.len(), n);
 //! # assert_eq!(pool.statistics().allocations, 2);
@@ -29,37 +28,155 @@
 //! # }
 //! ```
 //!
-//! # Where to look
+//! # Containers
 //!
-//! | for | see |
-//! |---|---|
-//! | memory resources over the driver | [`CudaMemoryResource`], [`CudaAsyncMemoryResource`], [`VirtualMemoryResource`], and those for managed, pinned and host memory |
-//! | suballocators | [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream |
-//! | adaptors that observe | [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`], [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for attribution |
-//! | adaptors that limit or fall back | [`LimitingResourceAdaptor`], [`FallbackMemoryResource`], [`FailureCallbackResourceAdaptor`] |
-//! | a stack of resources from text | [`ResourceSpec`] |
-//! | type-erased resources | [`AnyResource`], [`ResourceRef`] |
-//! | the current resource of each device | [`current_device_resource`], [`set_current_device_resource`] |
-//! | containers in device memory | [`DeviceBuffer`], [`DeviceUVector`], [`DeviceScalar`]; [`DeviceSlice`], [`DeviceSliceMut`] for parts of them on several streams |
-//! | memory shared by host and devices | [`PinnedVec`], [`ManagedVec`] |
-//! | element types of your own | [`bytemuck`], whose `Pod` marks them |
-//! | streams and events | [`CudaStream`], [`StreamRef`], [`CudaEvent`], [`CudaStreamPool`] |
-//! | errors | [`Error`], [`ErrorKind`] |
+//! [`DeviceBuffer`] holds bytes, [`DeviceUVector`] elements of a [`Pod`](bytemuck::Pod) type, and
+//! [`DeviceScalar`] one element. [`PinnedVec`] and [`ManagedVec`] hold elements that the host
+//! accesses, too. All have the same constructors: `uninit`, `zeroed`, `filled`, `from_slice`,
+//! `from_fn`. Without suffix they allocate from the current resource of the stream's device; with
+//! `_in`, from the resource that is named last. Arguments come in the order what, how many, stream,
+//! resource.
 //!
-//! The root holds what most programs name. The rest is in modules:
+//! A container belongs to a stream. Methods work on that stream; those that end in `_on` work on
+//! the stream that is named, after waiting for conflicting work on others. So programs need no
+//! events, and safe code cannot race. For kernels, [`use_on`](DeviceUVector::use_on) and
+//! [`use_on_mut`](DeviceUVector::use_on_mut) give the address for work on a stream, in the same
+//! order:
 //!
-//! | module | what |
-//! |---|---|
-//! | [`mr`] | all memory resources and adaptors, with their builders, policies and statistics |
-//! | [`containers`] | all containers |
-//! | [`stream`], [`device`] | stream flags and priorities, contexts, capture; device capabilities, free memory, prefetching |
-//! | [`property`], [`introspect`] | what memory can be accessed from; what a stack of resources consists of |
-//! | [`error`] | what an out-of-memory error knows |
-//! | [`custom`] | writing a memory resource or an adaptor |
-//! | [`proposal`] | the CUDA `<memory_resource>` proposal's kinds, capabilities and views |
-//! | [`driver`] | the driver API beside this library |
+//! ```
+//! use rmm::prelude::*;
 //!
-//! Every item can be found by the name that it has in RMM or CUDA: search for `device_uvector` or
+//! # let machine = rmm_sim::Machine::new();
+//! # let _entered = machine.enter();
+//! # let launch = |pointer: rmm::DevicePtr, bytes, stream: StreamRef<'_>| {
+//! #     let kernel = rmm_sim::Kernel::new("saxpy", |_| ()).writes(pointer, bytes);
+//! #     machine.launch(stream.as_raw(), kernel).expect("the memory belongs to the device");
+//! # };
+//! let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
+//! let mut y = DeviceUVector::filled(1.0f32, 1000, &stream)?;
+//! let used = y.use_on_mut(&other)?; // `other` waits for `stream`
+//! launch(used.as_ptr(), used.bytes(), used.stream()); // your kernel: cudarc, or the driver API
+//! assert_eq!(y.to_vec()?.len(), 1000); // `stream` waits for the kernel
+//! # machine.assert_no_violations();
+//! # Ok::<(), rmm::Error>(())
+//! ```
+//!
+//! **Several streams and staging.** A [`CudaStreamPool`] hands out streams in turn. Copies from and
+//! to a [`PinnedVec`] are enqueued without waiting; the host waits when it accesses the vector
+//! again:
+//!
+//! ```
+//! use rmm::CudaStreamPool;
+//! use rmm::prelude::*;
+//! use rmm::stream::StreamFlags;
+//!
+//! # let machine = rmm_sim::Machine::new();
+//! # let _entered = machine.enter();
+//! let streams = CudaStreamPool::new(4, StreamFlags::NON_BLOCKING)?;
+//! let mut staging = PinnedVec::filled(1.0f32, 1 << 16)?;
+//! let x = staging.device_slice().to_vector(streams.get())?; // enqueues an upload
+//! staging.as_mut_slice()?.fill(2.0); // waits for the upload
+//! staging.copy_from_device(x.as_slice(), streams.get())?; // enqueues a download
+//! assert_eq!(staging.as_slice()?[0], 1.0); // waits for the download
+//! # Ok::<(), rmm::Error>(())
+//! ```
+//!
+//! **Threads.** Containers, streams and resources are `Send` and `Sync`: share a buffer as
+//! `Arc<DeviceBuffer>`, and read it on each thread's stream with `as_slice().to_vec_on(&stream)`.
+//! [`Arc::get_mut`](std::sync::Arc::get_mut) and `try_clone_on` make it copy-on-write, and
+//! [`cast`](DeviceSlice::cast) views bytes as elements.
+//!
+//! **Devices.** A container is on the device of its stream, and takes that device's current
+//! resource, whichever device is current. [`Device::all`](Device::all) lists the devices,
+//! [`make_current`](Device::make_current) makes one current until its guard is dropped,
+//! [`mr::set_per_device_resource`] sets a device's current resource, and a copy between devices is
+//! `x.as_slice().to_vector(&stream_of_the_other)`.
+//!
+//! # Resources
+//!
+//! - Memory from the driver: [`CudaMemoryResource`], [`CudaAsyncMemoryResource`],
+//!   [`VirtualMemoryResource`]; [`ManagedMemoryResource`], [`PinnedHostMemoryResource`] and
+//!   [`HostMemoryResource`].
+//! - Suballocators: [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and
+//!   [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream.
+//! - Adaptors that observe: [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`],
+//!   [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for bytes by tag.
+//! - Adaptors that limit or fall back: [`LimitingResourceAdaptor`], [`FallbackMemoryResource`],
+//!   [`FailureCallbackResourceAdaptor`].
+//! - Type-erased resources: [`AnyResource`] (owned) and [`ResourceRef`] (borrowed).
+//! - A resource from a line of text: [`ResourceSpec`].
+//!
+//! Resources are handles: clones share state. Adaptors wrap any resource, and a type-erased stack
+//! still finds each of its parts:
+//!
+//! ```
+//! use rmm::prelude::*;
+//! use rmm::{LimitingResourceAdaptor, StatisticsResourceAdaptor};
+//!
+//! # let machine = rmm_sim::Machine::new();
+//! # let _entered = machine.enter();
+//! let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+//! let log = std::env::temp_dir().join(format!("rmm-{}.csv", std::process::id()));
+//! let mr = LoggingResourceAdaptor::create(pool, &log)?;
+//! let mr = LimitingResourceAdaptor::new(mr, 1 << 20); // at most 1 MiB at a time
+//! let mr = StatisticsResourceAdaptor::new(mr);
+//! let buffer = DeviceBuffer::zeroed_in(1000, &CudaStream::new()?, &mr)?;
+//! assert_eq!(mr.counters().bytes.value, 1000);
+//! let any: AnyResource = AnyResource::new(mr);
+//! assert!(any.find::<PoolMemoryResource<CudaMemoryResource>>().is_some());
+//! # drop(buffer);
+//! # std::fs::remove_file(log)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **A custom resource** implements [`SyncResource`] and [`Resource`] (both `unsafe`: the contract
+//! is that of [stream order](Resource)), [`HasProperty`](property::HasProperty) for what its memory
+//! can be accessed from, and, to be kept by containers, `Clone` and `PartialEq`: clones are the
+//! same resource, and equal resources free each other's memory. Memory freed on a stream may be
+//! reused on that stream at once, since the work that used it is enqueued before. [`custom`] has
+//! the rest; the example `custom_resource` is one of 90 lines.
+//!
+//! # Errors
+//!
+//! All functions return [`Error`], whose [`kind`](Error::kind) programs match, or ask
+//! [`is_out_of_memory`](Error::is_out_of_memory). Its message says what was requested, what was
+//! free, and what would help. [`error`] has the details.
+//!
+//! # Testing without a GPU
+//!
+//! The driver is loaded at run time; without one, the first use returns an [`Error`]. `rmm-sim` is
+//! a software device that takes its place. A test marked with `#[rmm_sim::test]` runs on it under
+//! several schedules, and fails if work uses memory without being ordered after earlier conflicting
+//! work:
+//!
+//! ```
+//! use rmm::prelude::*;
+//!
+//! #[rmm_sim::test] // in a program: `rmm-sim` as a dev-dependency
+//! fn the_copy_is_in_order(gpu: &rmm_sim::Machine) -> rmm::Result<()> {
+//!     let (first, second) = (CudaStream::new()?, CudaStream::new()?);
+//!     let x = DeviceUVector::filled(7, 100, &first)?;
+//!     assert_eq!(x.to_vec_on(&second)?, [7; 100]);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Modules
+//!
+//! The root and the [`prelude`] hold what most programs name. The rest is in modules:
+//!
+//! - [`mr`]: all memory resources and adaptors, with their builders, policies and statistics.
+//! - [`containers`]: all containers.
+//! - [`stream`]: stream flags and priorities, contexts, capture.
+//! - [`device`]: device capabilities, free memory, prefetching.
+//! - [`property`], [`introspect`]: what memory can be accessed from; the parts of a stack of
+//!   resources.
+//! - [`error`]: the details of out-of-memory errors.
+//! - [`custom`]: for authors of memory resources and adaptors.
+//! - [`proposal`]: the kinds, capabilities and views of the CUDA `<memory_resource>` proposal.
+//! - [`driver`]: the driver API.
+//!
+//! Items can be found by their names in RMM and CUDA: search for `device_uvector` or
 //! `cudaMallocAsync`.
 //!
 //! # Features
@@ -68,27 +185,21 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `tracing` | `TracingResourceAdaptor`, and events and spans where pools grow and wait |
-//! | `allocator-api2` | `HostAllocator`: collections of the host in the memory of a resource |
-//! | `half` | `f16` and `bf16` of that crate, which is then `rmm::half`, as elements of containers |
-//!
-//! # Without a GPU
-//!
-//! No driver is needed to build or to start a program; its absence is an [`Error`] when memory is
-//! first asked for. Without a GPU, the software device of `rmm-sim` takes the driver's place: every
-//! example of these crates runs on it.
+//! | `tracing` | `TracingResourceAdaptor`, and events and spans when pools grow and wait |
+//! | `allocator-api2` | `HostAllocator`: host collections in the memory of a resource |
+//! | `half` | `f16` and `bf16` of that crate, re-exported as `rmm::half`, as element types |
 
-/// The guide to checking the order of work on memory: its examples run as tests of this crate.
+/// The guide to checking stream order: its examples run as tests of this crate.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/checking-stream-order.md")]
 mod checking_stream_order {}
 
-/// The guide to containers and the order of what streams do to them.
+/// The guide to containers.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/containers.md")]
 mod containers_guide {}
 
-/// What those who come from RMM find where, likewise.
+/// The migration guide for users of RMM.
 #[cfg(doctest)]
 mod migrating_from_rmm {
     #[doc = include_str!("../../../docs/migrating-from-rmm.md")]
@@ -109,7 +220,7 @@ mod migrating_from_rmm {
     mod python {}
 }
 
-/// The guide to watching memory with `tracing`, likewise.
+/// The guide to `tracing`.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tracing.md")]
 mod tracing {}
@@ -155,8 +266,8 @@ pub use mr::{
 #[doc(inline)]
 pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 
-/// What most programs use: the resources, streams and containers, and the traits whose methods are
-/// called on them.
+/// Resources, streams and containers that most programs use, and the traits that their methods
+/// belong to.
 ///
 /// ```
 /// use rmm::prelude::*;

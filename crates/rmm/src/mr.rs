@@ -1,8 +1,7 @@
-//! Memory resources: those of the driver, suballocators, adaptors, their builders and statistics,
-//! type-erased resources, and the current resource of each device.
+//! Memory resources: driver resources, suballocators and adaptors with their builders and
+//! statistics, type-erased resources, and the current resource of each device.
 //!
-//! Named after RMM's namespace `rmm::mr`. The resources that most programs name are in the root
-//! too.
+//! Named after RMM's namespace `rmm::mr`. The root re-exports the most common ones.
 
 #[cfg(feature = "tracing")]
 pub use rmm_adaptors::TracingResourceAdaptor;

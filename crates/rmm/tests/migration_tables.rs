@@ -1,11 +1,10 @@
-//! The pages for those who come from RMM: what their tables name stands in their code, which is
-//! compiled.
+//! The migration pages: each name in a table also occurs in the page's code, which is compiled.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words that are no names of this library's.
+/// Words in the tables that are not names of this library.
 const NOT_OURS: [&str; 7] = ["impl", "bytemuck", "Pod", "u8", "usize", "is_power_of_two", "Arc"];
 
 fn pages() -> Vec<PathBuf> {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Items in the root, modules not counted.
+/// Upper bound on items in the root, not counting modules.
 const MOST_IN_ROOT: usize = 60;
 
-/// What sister crates and macros need of the parts, and programs do not name.
+/// Items that are public for sister crates and macros only.
 const PLUMBING: [&str; 7] =
     ["Contains", "Erasable", "Members", "PropertySet", "PropertySink", "SatisfiedBy", "ask_again"];
 

@@ -34,25 +34,25 @@ fn filled(value: u32) -> Vec<u8> {
 pub fn buffers_hold_their_bytes<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
     let (resource, stream) = (subject.resource(), subject.stream());
     let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(10_001).collect();
-    let mut buffer = DeviceBuffer::from_slice(&bytes, stream, resource)?;
+    let mut buffer = DeviceBuffer::from_slice_in(&bytes, stream, resource)?;
     ensure(*buffer.resource() == AnyResource::of(resource), || "another resource".into())?;
     ensure(buffer.resource().find::<R>() == Some(resource), || {
         "the resource's type is lost".into()
     })?;
-    ensure(buffer.to_vec(stream)? == bytes, || "bytes were lost on the way".into())?;
+    ensure(buffer.to_vec_on(stream)? == bytes, || "bytes were lost on the way".into())?;
     buffer.resize(300_000)?;
-    ensure(buffer.to_vec(stream)?[..10_001] == bytes, || "bytes were lost by growing".into())?;
+    ensure(buffer.to_vec_on(stream)?[..10_001] == bytes, || "bytes were lost by growing".into())?;
     buffer.resize(5000)?;
     ensure(buffer.capacity() == 300_000, || "the buffer moved by shrinking".into())?;
     buffer.shrink_to_fit()?;
     ensure(buffer.capacity() == 5000, || "capacity is left".into())?;
-    ensure(buffer.to_vec(stream)? == bytes[..5000], || "bytes were lost by shrinking".into())?;
+    ensure(buffer.to_vec_on(stream)? == bytes[..5000], || "bytes were lost by shrinking".into())?;
     buffer.fill(0x7f)?;
-    ensure(buffer.to_vec(stream)? == [0x7f; 5000], || "a fill missed bytes".into())?;
-    let aligned = DeviceBuffer::uninit_aligned(10, 16, stream, resource)?;
+    ensure(buffer.to_vec_on(stream)? == [0x7f; 5000], || "a fill missed bytes".into())?;
+    let aligned = DeviceBuffer::uninit_aligned_in(10, 16, stream, resource)?;
     ensure(aligned.as_ptr().0 % 16 == 0, || "a buffer is not aligned".into())?;
-    let empty = DeviceBuffer::uninit(0, stream, resource)?;
-    ensure(empty.to_vec(stream)?.is_empty(), || "an empty buffer holds something".into())
+    let empty = DeviceBuffer::uninit_in(0, stream, resource)?;
+    ensure(empty.to_vec_on(stream)?.is_empty(), || "an empty buffer holds something".into())
 }
 
 /// Work enqueued for a buffer comes first, whichever stream it is copied to, moved to or read on,
@@ -63,27 +63,27 @@ pub fn buffers_hold_their_bytes<R: DeviceResource>(subject: &Subject<'_, R>) -> 
 pub fn buffers_move_between_streams<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
     let errors = subject.counter()?;
     let (resource, stream, other) = (subject.resource(), subject.stream(), subject.other_stream()?);
-    let mut buffer = DeviceBuffer::uninit(BYTES, stream, resource)?;
+    let mut buffer = DeviceBuffer::uninit_in(BYTES, stream, resource)?;
 
     fill(subject, &buffer, 1, SLOW)?;
     let copied = buffer.try_clone_on(&other)?;
     fill(subject, &buffer, 2, 0)?; // must not reach the copy
-    ensure(copied.to_vec(&other)? == filled(1), || "a clone is not as its original was".into())?;
+    ensure(copied.to_vec_on(&other)? == filled(1), || "a clone is not as its original was".into())?;
     drop(copied);
 
     fill(subject, &buffer, 3, SLOW)?;
     buffer.set_stream(&other)?;
-    ensure(buffer.to_vec(&other)? == filled(3), || "set_stream did not order the two".into())?;
+    ensure(buffer.to_vec_on(&other)? == filled(3), || "set_stream did not order the two".into())?;
 
     fill(subject, &buffer, 4, SLOW)?;
-    ensure(buffer.to_vec(stream)? == filled(4), || "reading elsewhere came too early".into())?;
+    ensure(buffer.to_vec_on(stream)? == filled(4), || "reading elsewhere came too early".into())?;
 
     buffer.set_stream(stream)?;
     fill(subject, &buffer, 5, SLOW)?;
     buffer.resize(BYTES + 1)?;
-    ensure(buffer.to_vec(&other)?[..BYTES] == filled(5), || "growing came too early".into())?;
+    ensure(buffer.to_vec_on(&other)?[..BYTES] == filled(5), || "growing came too early".into())?;
 
-    let third = DeviceBuffer::uninit(BYTES, stream, resource)?;
+    let third = DeviceBuffer::uninit_in(BYTES, stream, resource)?;
     fill(subject, &third, 6, SLOW)?;
     (0..super::TRAIL).try_for_each(|_| fill(subject, &third, 6, 0))?;
     let pointer = third.as_ptr();
@@ -110,12 +110,12 @@ pub fn vectors_hold_their_elements<R: DeviceResource>(subject: &Subject<'_, R>) 
     let (resource, stream, other) = (subject.resource(), subject.stream(), subject.other_stream()?);
     let elements: Vec<f64> = (0..3000).map(f64::from).collect();
     let mut vector = DeviceUVector::from_slice_in(&elements, stream, resource)?;
-    ensure(vector.to_vec(stream)? == elements, || "elements were lost".into())?;
-    ensure(vector.to_vec(&other)? == elements, || "elements were lost elsewhere".into())?;
+    ensure(vector.to_vec_on(stream)? == elements, || "elements were lost".into())?;
+    ensure(vector.to_vec_on(&other)? == elements, || "elements were lost elsewhere".into())?;
     vector.resize(6000)?;
-    ensure(vector.to_vec(stream)?[..3000] == elements, || "lost by growing".into())?;
+    ensure(vector.to_vec_on(stream)?[..3000] == elements, || "lost by growing".into())?;
     vector.copy_from_slice(&[0.5])?;
     vector.resize(2)?;
-    ensure(vector.to_vec(stream)? == [0.5, 1.0], || "lost by shrinking".into())?;
+    ensure(vector.to_vec_on(stream)? == [0.5, 1.0], || "lost by shrinking".into())?;
     ensure(vector.into_buffer().len() == 16, || "the buffer is not as long".into())
 }

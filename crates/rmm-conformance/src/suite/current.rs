@@ -44,5 +44,5 @@ pub fn current_resource_serves_containers<R: DeviceResource>(subject: &Subject<'
     ensure(replaced == resource, || "the resource from before was not returned".into())?;
     ensure(current_device_resource()? == restore.0, || "the resource was not replaced".into())?;
     // What was allocated before keeps its resource.
-    ensure(buffer.to_vec(subject.stream())?.len() == 12, || "the buffer is lost".into())
+    ensure(buffer.to_vec_on(subject.stream())?.len() == 12, || "the buffer is lost".into())
 }

@@ -40,7 +40,7 @@ pub fn halves_are_written_by_two_streams<R: DeviceResource>(subject: &Subject<'_
     let errors = subject.counter()?;
     let (resource, stream) = (subject.resource(), subject.stream());
     let (first, second) = (subject.other_stream()?, subject.other_stream()?);
-    let mut vector = DeviceUVector::<u32>::uninit(WORDS, stream, resource)?;
+    let mut vector = DeviceUVector::<u32>::uninit_in(WORDS, stream, resource)?;
     for round in 0..2 {
         vector.fill(0)?;
         let (left, right) = vector.as_slice_mut().split_at(WORDS / 4)?;
@@ -50,7 +50,7 @@ pub fn halves_are_written_by_two_streams<R: DeviceResource>(subject: &Subject<'_
         fill(subject, &right, round + 7, 0)?;
         // The address is good for all that is enqueued while it lives.
         (0..TRAIL).try_for_each(|_| fill(subject, &left, round, 0))?;
-        let elements = vector.to_vec(stream)?;
+        let elements = vector.to_vec_on(stream)?;
         ensure(elements[..WORDS / 4] == filled(WORDS / 4, round), || {
             "the first half was read too early".into()
         })?;
@@ -78,23 +78,23 @@ pub fn pinned_vectors_wait_for_their_copies<R: DeviceResource>(
 ) -> Outcome {
     let (resource, stream, other) = (subject.resource(), subject.stream(), subject.other_stream()?);
     let numbers = filled(WORDS, 5);
-    let mut vector = DeviceUVector::<u32>::uninit(WORDS, stream, resource)?;
+    let mut vector = DeviceUVector::<u32>::uninit_in(WORDS, stream, resource)?;
     fill(subject, &vector.use_on_mut(stream)?, 0, SLOW)?;
     let mut staging = PinnedVec::from_slice(&numbers)?;
     vector.copy_from(staging.device_slice())?;
     ensure(staging.as_slice()? == numbers, || "the source has changed".into())?;
     staging.as_mut_slice()?.fill(0);
-    ensure(vector.to_vec(stream)? == numbers, || "the host wrote under a copy".into())?;
+    ensure(vector.to_vec_on(stream)? == numbers, || "the host wrote under a copy".into())?;
 
     fill(subject, &vector.use_on_mut(stream)?, 9, SLOW)?;
     staging.copy_from_device(vector.as_slice(), &other)?;
     ensure(staging.as_slice()? == filled(WORDS, 9), || "the host read too early".into())?;
 
     fill(subject, &vector.use_on_mut(&other)?, 0, SLOW)?;
-    vector.as_slice_mut().copy_from(staging.device_slice(), &other)?;
+    vector.as_slice_mut().copy_from_on(staging.device_slice(), &other)?;
     drop(staging);
     drop(PinnedVec::from_slice(&filled(WORDS, 77))?); // may lie where the former one did
-    ensure(vector.to_vec(stream)? == filled(WORDS, 9), || "freed under a copy".into())
+    ensure(vector.to_vec_on(stream)? == filled(WORDS, 9), || "freed under a copy".into())
 }
 
 /// Values that are set in stream order come with the call, bit by bit, whatever their size and
@@ -105,18 +105,18 @@ pub fn pinned_vectors_wait_for_their_copies<R: DeviceResource>(
 pub fn values_travel_with_the_call<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
     let (resource, stream) = (subject.resource(), subject.stream());
     let mut scalar = DeviceScalar::new_in(-0.0f64, stream, resource)?;
-    ensure(scalar.value(stream)?.is_sign_negative(), || "the sign is lost".into())?;
+    ensure(scalar.value_on(stream)?.is_sign_negative(), || "the sign is lost".into())?;
     scalar.set_value_to_zero_async()?;
-    ensure(scalar.value(stream)?.is_sign_positive(), || "a sign came back".into())?;
+    ensure(scalar.value_on(stream)?.is_sign_positive(), || "a sign came back".into())?;
 
     let elements: Vec<[u16; 3]> = (0..999).map(|i| [i, i + 1, i + 2]).collect();
     let mut vector = DeviceUVector::from_slice_in(&elements, stream, resource)?;
     vector.set_element_async(1, [7, 8, 9])?;
-    vector.as_slice_mut().slice(500..)?.fill([4, 5, 6], stream)?;
-    ensure(vector.element(0, stream)? == elements[0], || "a neighbour was written".into())?;
-    ensure(vector.element(1, stream)? == [7, 8, 9], || "the element is another".into())?;
-    ensure(vector.element(2, stream)? == elements[2], || "a neighbour was written".into())?;
-    let found = vector.to_vec(stream)?;
+    vector.as_slice_mut().slice(500..)?.fill_on([4, 5, 6], stream)?;
+    ensure(vector.element_on(0, stream)? == elements[0], || "a neighbour was written".into())?;
+    ensure(vector.element_on(1, stream)? == [7, 8, 9], || "the element is another".into())?;
+    ensure(vector.element_on(2, stream)? == elements[2], || "a neighbour was written".into())?;
+    let found = vector.to_vec_on(stream)?;
     ensure(found[2..500] == elements[2..500], || "elements before were written".into())?;
     ensure(found[500..] == [[4, 5, 6]; 499], || "elements were left out".into())
 }

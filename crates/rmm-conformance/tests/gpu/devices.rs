@@ -114,7 +114,7 @@ fn a_buffer_works_and_ends_on_the_device_that_it_was_made_on() {
         let witness = Witness::default();
         let mut buffer = on(other, || {
             let own = stream()?;
-            Ok(DeviceBuffer::from_slice(&[5; 1000], &own, &witness)?)
+            Ok(DeviceBuffer::from_slice_in(&[5; 1000], &own, &witness)?)
         })?;
         is_current(home)?;
         lies_on(buffer.as_ptr(), other)?;
@@ -122,7 +122,9 @@ fn a_buffer_works_and_ends_on_the_device_that_it_was_made_on() {
         lies_on(buffer.as_ptr(), other)?;
         let own = buffer.stream().clone();
         let copied = buffer.try_clone_on(&own)?;
-        ensure(copied.to_vec(&own)?[..1000] == [5; 1000], || "other bytes came back".to_owned())?;
+        ensure(copied.to_vec_on(&own)?[..1000] == [5; 1000], || {
+            "other bytes came back".to_owned()
+        })?;
         drop((buffer, copied));
         is_current(home)?;
         let (seen, expected) = (witness.seen(), vec![other.ordinal(); 6]);

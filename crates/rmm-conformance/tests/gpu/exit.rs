@@ -30,7 +30,7 @@ fn hold_memory() -> Result<(), Error> {
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     set_current_device_resource(&pool)?;
     let stream = CudaStream::new()?;
-    let mut buffer = DeviceBuffer::uninit(1 << 20, &stream, &pool)?;
+    let mut buffer = DeviceBuffer::uninit_in(1 << 20, &stream, &pool)?;
     buffer.fill(1)?;
     let other = buffer.try_clone_on(&stream)?;
     let _first = KEPT.set(buffer);

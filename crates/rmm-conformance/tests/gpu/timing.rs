@@ -14,7 +14,7 @@ fn events_tell_the_time_between_them() {
     in_every_place(|| {
         let resource = CudaAsyncMemoryResource::new()?;
         let stream = CudaStream::new()?;
-        let mut buffer = DeviceBuffer::uninit(64 << 20, &stream, &resource)?;
+        let mut buffer = DeviceBuffer::uninit_in(64 << 20, &stream, &resource)?;
         let (start, end) = (TimedEvent::new()?, TimedEvent::new()?);
         start.record(&stream)?;
         buffer.fill(1)?;

@@ -1,36 +1,35 @@
-//! What is in a buffer.
+//! Reading and writing the bytes of a [`DeviceBuffer`].
 
 use rmm_core::{Error, StreamRef};
 
 use super::DeviceBuffer;
-use crate::memory::{Memory, resolve};
+use crate::range_view::RangeView;
 use crate::{DeviceSlice, DeviceSliceMut, OnStream};
 
 impl DeviceBuffer {
     const ORIGIN: &'static str = "DeviceBuffer";
 
-    fn memory(&self) -> Memory<'_> {
-        // SAFETY: the block has so many bytes, and its order knows all uses. It lives as long as it
-        // is borrowed, and views of it are made from a shared borrow to be read, from an exclusive
-        // one to be written.
-        unsafe { Memory::new(self.block.order(), self.resource(), self.as_ptr(), self.len) }
+    pub(crate) fn range(&self) -> RangeView<'_> {
+        // SAFETY: 1. the block has `len` bytes, and its order knows all uses. 2. The block lives as
+        // long as it is borrowed. 3. Views for reading are made from a shared borrow, views for
+        // writing from an exclusive one.
+        unsafe { RangeView::new(self.block.tracker(), self.resource(), self.as_ptr(), self.len) }
     }
 
-    /// The bytes, to be read.
+    /// Borrows the bytes for reading.
     pub fn as_slice(&self) -> DeviceSlice<'_, u8> {
-        DeviceSlice::from_memory(self.memory())
+        DeviceSlice::from_range(self.range())
     }
 
-    /// The bytes, to be changed.
+    /// Borrows the bytes for reading and writing.
     pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, u8> {
-        DeviceSliceMut::from_memory(self.memory())
+        DeviceSliceMut::from_range(self.range())
     }
 
-    /// Has the bytes read by work that the caller enqueues on `stream`, see
-    /// [`DeviceSlice::use_on`].
+    /// Gives the address to work that reads the bytes on `stream`, see [`DeviceSlice::use_on`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn use_on<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
@@ -38,11 +37,11 @@ impl DeviceBuffer {
         self.as_slice().use_on(stream)
     }
 
-    /// Has the bytes read and written by work that the caller enqueues on `stream`, see
+    /// Gives the address to work that reads and writes the bytes on `stream`, see
     /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn use_on_mut<'s>(
         &mut self,
         stream: impl Into<StreamRef<'s>>,
@@ -50,55 +49,72 @@ impl DeviceBuffer {
         self.as_slice_mut().into_use_on(stream)
     }
 
-    /// Overwrites the first bytes with `bytes`, on the buffer's own stream; complete on return.
-    ///
-    /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more bytes than the
-    /// buffer's length; whatever the copy reports.
-    pub fn copy_from_slice(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let range = resolve(Self::ORIGIN, &(..bytes.len()), self.len)?;
-        self.memory().part(range).write(bytes, self.stream().as_stream_ref())
-    }
-
-    /// Overwrites the first bytes with those of another container, in the order of the buffer's own
-    /// stream.
-    ///
-    /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more bytes than the
-    /// buffer's length; whatever the copy reports.
-    pub fn copy_from(&mut self, source: DeviceSlice<'_, u8>) -> Result<(), Error> {
-        let range = resolve(Self::ORIGIN, &(..source.len()), self.len)?;
-        self.memory().part(range).copy_from(source.memory(), self.stream().as_stream_ref())
-    }
-
-    /// Copies the first bytes to the host, after all that was enqueued on `stream` and on the
-    /// buffer's own stream so far; complete on return.
+    /// Overwrites the first bytes with `bytes`, on the buffer's stream; complete on return.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `bytes` is longer than the
     /// buffer; whatever the copy reports.
-    pub fn copy_to_slice<'a>(
-        &self,
-        bytes: &mut [u8],
-        stream: impl Into<StreamRef<'a>>,
-    ) -> Result<(), Error> {
-        let range = resolve(Self::ORIGIN, &(..bytes.len()), self.len)?;
-        self.memory().part(range).read(bytes, stream.into())
+    pub fn copy_from_slice(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let target = self.range().elements::<u8>(Self::ORIGIN, ..bytes.len())?;
+        target.write(bytes, self.stream().into())
     }
 
-    /// The contents, copied to the host as [`copy_to_slice`](Self::copy_to_slice).
+    /// Overwrites the first bytes with those of another container, in the order of the buffer's
+    /// stream.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is longer than the
+    /// buffer; whatever the copy reports.
+    pub fn copy_from(&mut self, source: DeviceSlice<'_, u8>) -> Result<(), Error> {
+        let target = self.range().elements::<u8>(Self::ORIGIN, ..source.len())?;
+        target.copy_from(source.range(), self.stream().into())
+    }
+
+    /// Copies the first bytes to the host, on the buffer's stream; complete on return.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is longer than the
+    /// buffer; whatever the copy reports.
+    pub fn copy_to_slice(&self, target: &mut [u8]) -> Result<(), Error> {
+        self.copy_to_slice_on(target, self.stream())
+    }
+
+    /// As [`copy_to_slice`](Self::copy_to_slice), on `stream`: after all work enqueued on it, and
+    /// on the buffer's stream, so far.
+    ///
+    /// # Errors
+    /// As [`copy_to_slice`](Self::copy_to_slice).
+    pub fn copy_to_slice_on<'s>(
+        &self,
+        target: &mut [u8],
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<(), Error> {
+        let source = self.range().elements::<u8>(Self::ORIGIN, ..target.len())?;
+        source.read(target, stream.into())
+    }
+
+    /// The contents, copied to the host on the buffer's stream; complete on return.
     ///
     /// # Errors
     /// Whatever the copy reports.
-    pub fn to_vec<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Vec<u8>, Error> {
-        self.as_slice().to_vec(stream)
+    pub fn to_vec(&self) -> Result<Vec<u8>, Error> {
+        self.to_vec_on(self.stream())
+    }
+
+    /// As [`to_vec`](Self::to_vec), on `stream`: after all work enqueued on it, and on the buffer's
+    /// stream, so far.
+    ///
+    /// # Errors
+    /// Whatever the copy reports.
+    pub fn to_vec_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Vec<u8>, Error> {
+        self.as_slice().to_vec_on(stream)
     }
 
     /// Sets all bytes to `value`, in the order of the buffer's stream.
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn fill(&mut self, value: u8) -> Result<(), Error> {
-        self.memory().fill(value, self.stream().as_stream_ref())
+        self.range().fill(value, self.stream().into())
     }
 }

@@ -1,4 +1,4 @@
-//! Elements that are borrowed to be changed.
+//! Views of elements in a container, for reading and writing.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,13 +8,13 @@ use bytemuck::Pod;
 use rmm_core::{DevicePtr, Error, StreamRef};
 
 use super::{DeviceSlice, OnStream, check_cast, describe};
-use crate::memory::{Memory, check_lengths, resolve};
-use crate::order::Access;
+use crate::range_view::RangeView;
+use crate::use_tracker::Access;
 
-/// Elements in memory that devices can use, borrowed from a container to be changed: a `&mut [T]`
-/// that the host cannot look into.
+/// Elements in device-accessible memory, borrowed from a container for reading and writing: a
+/// `&mut [T]` that the host cannot dereference.
 ///
-/// Split, it lets several streams write one container, without waiting for each other:
+/// Split views let several streams write one container without waiting for each other:
 ///
 /// ```
 /// use rmm_containers::DeviceUVector;
@@ -26,14 +26,14 @@ use crate::order::Access;
 /// let (own, first, second) = (CudaStream::new()?, CudaStream::new()?, CudaStream::new()?);
 /// let mut vector = DeviceUVector::from_slice(&[0; 6], &own)?;
 /// let (mut left, mut right) = vector.as_slice_mut().split_at(2)?;
-/// left.fill(1, &first)?;
-/// right.fill(2, &second)?; // does not wait for `first`
-/// assert_eq!(vector.to_vec(&own)?, [1, 1, 2, 2, 2, 2]); // waits for both
+/// left.fill_on(1, &first)?;
+/// right.fill_on(2, &second)?; // does not wait for `first`
+/// assert_eq!(vector.to_vec()?, [1, 1, 2, 2, 2, 2]); // `own` waits for both
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// The halves cannot meet, nor can the container be used beside them:
+/// Overlapping views do not compile, and neither does using the container beside a view:
 ///
 /// ```compile_fail,E0499
 /// # fn main() -> Result<(), rmm_core::Error> {
@@ -41,13 +41,13 @@ use crate::order::Access;
 /// # let mut vector = rmm_containers::DeviceUVector::from_slice(&[1, 2], &stream)?;
 /// let mut one = vector.as_slice_mut();
 /// let mut two = vector.as_slice_mut();
-/// one.fill(1, &stream)?;
-/// two.fill(2, &stream)?;
+/// one.fill_on(1, &stream)?;
+/// two.fill_on(2, &stream)?;
 /// # Ok(())
 /// # }
 /// ```
 pub struct DeviceSliceMut<'a, T> {
-    memory: Memory<'a>,
+    range: RangeView<'a>,
     elements: PhantomData<&'a mut [T]>,
 }
 
@@ -55,62 +55,59 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     const ORIGIN: &'static str = "DeviceSliceMut";
 
     /// # Invariant
-    /// To be kept by the caller: the memory holds elements of `T`, one after another, aligned for
-    /// them, and nobody else uses it for as long as `'a`.
-    pub(crate) fn from_memory(memory: Memory<'a>) -> Self {
+    /// The caller ensures that the memory holds elements of `T`, one after another, aligned for
+    /// them, and that no other view of them is used during `'a`.
+    pub(crate) fn from_range(range: RangeView<'a>) -> Self {
         const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
-        Self { memory, elements: PhantomData }
+        Self { range, elements: PhantomData }
     }
 
-    pub(crate) fn into_memory(self) -> Memory<'a> {
-        self.memory
+    pub(crate) fn into_range(self) -> RangeView<'a> {
+        self.range
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.memory.bytes() / size_of::<T>()
+        self.range.bytes() / size_of::<T>()
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where the elements are, as [`DeviceSlice::as_ptr`].
+    /// The address of the first element, see [`DeviceSlice::as_ptr`].
     pub fn as_ptr(&self) -> DevicePtr {
-        self.memory.pointer()
+        self.range.pointer()
     }
 
-    /// The elements, to be read.
+    /// Borrows the elements for reading.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::from_memory(self.memory)
+        DeviceSlice::from_range(self.range)
     }
 
-    /// The same elements, for a shorter time.
+    /// Borrows the same elements for a shorter time.
     pub fn reborrow(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::from_memory(self.memory)
+        DeviceSliceMut::from_range(self.range)
     }
 
-    /// The elements of a range.
+    /// The elements in `range`.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if it does not lie within, or
-    /// ends before it begins.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if the range ends beyond the
+    /// length, or before it begins.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self, Error> {
-        let range = resolve(Self::ORIGIN, &range, self.len())?;
-        let bytes = range.start * size_of::<T>()..range.end * size_of::<T>();
-        Ok(Self::from_memory(self.memory.part(bytes)))
+        Ok(Self::from_range(self.range.elements::<T>(Self::ORIGIN, range)?))
     }
 
-    /// The elements before the one at `mid`, and the others.
+    /// The elements before index `mid`, and those from it on.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are fewer than `mid`.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `mid` exceeds the length.
     pub fn split_at(self, mid: usize) -> Result<(Self, Self), Error> {
-        let range = resolve(Self::ORIGIN, &(..mid), self.len())?;
-        let (mid, end) = (range.end * size_of::<T>(), self.memory.bytes());
-        let (left, right) = (self.memory.part(0..mid), self.memory.part(mid..end));
-        Ok((Self::from_memory(left), Self::from_memory(right)))
+        let left = self.range.elements::<T>(Self::ORIGIN, ..mid)?;
+        let right = self.range.elements::<T>(Self::ORIGIN, mid..)?;
+        Ok((Self::from_range(left), Self::from_range(right)))
     }
 
     /// The same bytes as elements of another type.
@@ -118,91 +115,91 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Errors
     /// As [`DeviceSlice::cast`].
     pub fn cast<U: Pod>(self) -> Result<DeviceSliceMut<'a, U>, Error> {
-        check_cast::<U>(Self::ORIGIN, self.memory)?;
-        Ok(DeviceSliceMut::from_memory(self.memory))
+        check_cast::<U>(Self::ORIGIN, self.range)?;
+        Ok(DeviceSliceMut::from_range(self.range))
     }
 
-    /// Copies the elements from the host; complete on return.
+    /// Copies the elements from the host, on `stream`; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is not as long;
-    /// whatever the driver reports.
-    pub fn copy_from_slice<'s>(
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if the lengths differ; whatever
+    /// the driver reports.
+    pub fn copy_from_slice_on<'s>(
         &mut self,
         source: &[T],
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        check_lengths(Self::ORIGIN, self.len(), source.len())?;
-        self.memory.write(bytemuck::cast_slice(source), stream.into())
+        self.range.check_len::<T>(Self::ORIGIN, source.len())?;
+        self.range.write(bytemuck::cast_slice(source), stream.into())
     }
 
-    /// Copies the elements from the host in the order of `stream`, which may be after the call: the
-    /// source is there for good.
+    /// Copies the elements from static host memory, in the order of `stream`; not complete on
+    /// return.
     ///
-    /// What is not there for good cannot be named here, since the stream may come to it when it is
-    /// gone:
+    /// A source with a shorter lifetime does not compile, since the stream may reach the copy after
+    /// the source is gone:
     ///
     /// ```compile_fail,E0597
     /// # fn main() -> Result<(), rmm_core::Error> {
     /// # let stream = rmm_core::CudaStream::new()?;
     /// # let mut vector = rmm_containers::DeviceUVector::from_slice(&[1, 2], &stream)?;
     /// let local = [3, 4];
-    /// vector.as_slice_mut().copy_from_static(&local, &stream)?;
+    /// vector.as_slice_mut().copy_from_static_on(&local, &stream)?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`copy_from_slice`](Self::copy_from_slice).
-    pub fn copy_from_static<'s>(
+    /// As [`copy_from_slice_on`](Self::copy_from_slice_on).
+    pub fn copy_from_static_on<'s>(
         &mut self,
         source: &'static [T],
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        check_lengths(Self::ORIGIN, self.len(), source.len())?;
-        self.memory.write_static(bytemuck::cast_slice(source), stream.into())
+        self.range.check_len::<T>(Self::ORIGIN, source.len())?;
+        self.range.write_static(bytemuck::cast_slice(source), stream.into())
     }
 
-    /// Copies the elements from other memory that the device can use, another container's or a
-    /// [`HostVec`](crate::HostVec)'s, in the order of `stream`, and in that of what was done to
-    /// either on other streams.
+    /// Copies the elements from another container or from a [`HostVec`](crate::HostVec), in the
+    /// order of `stream`, which first waits for conflicting work that other streams do on either.
+    /// Not complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is not as long;
-    /// whatever the driver reports.
-    pub fn copy_from<'s>(
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if the lengths differ; whatever
+    /// the driver reports.
+    pub fn copy_from_on<'s>(
         &mut self,
         source: DeviceSlice<'_, T>,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        check_lengths(Self::ORIGIN, self.len(), source.len())?;
-        self.memory.copy_from(source.memory(), stream.into())
+        self.range.check_len::<T>(Self::ORIGIN, source.len())?;
+        self.range.copy_from(source.range(), stream.into())
     }
 
-    /// Sets every element to `value`, bit by bit, in the order of `stream`. The value travels with
-    /// the call.
+    /// Sets every element to `value`, bit by bit, in the order of `stream`. The value is passed to
+    /// the driver as an argument, so it may be a temporary.
     ///
-    /// One call of the driver for elements of up to 4 bytes, a few more for larger ones.
+    /// One driver call for elements of up to 4 bytes, a few more for larger ones.
     ///
     /// # Errors
-    /// If the driver refuses.
-    pub fn fill<'s>(&mut self, value: T, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
-        self.memory.repeat(bytemuck::bytes_of(&value), stream.into())
+    /// Whatever the driver reports.
+    pub fn fill_on<'s>(&mut self, value: T, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
+        self.range.repeat(bytemuck::bytes_of(&value), stream.into())
     }
 
     /// Sets every byte to zero, in the order of `stream`.
     ///
     /// # Errors
-    /// If the driver refuses.
-    pub fn fill_zero<'s>(&mut self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
-        self.memory.fill(0, stream.into())
+    /// Whatever the driver reports.
+    pub fn fill_zero_on<'s>(&mut self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
+        self.range.fill(0, stream.into())
     }
 
-    /// Has the elements read and written by work that the caller enqueues on `stream`, as
+    /// Gives the address to work that reads and writes the elements on `stream`, see
     /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn use_on<'s>(
         &mut self,
         stream: impl Into<StreamRef<'s>>,
@@ -210,22 +207,22 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self.reborrow().into_use_on(stream)
     }
 
-    /// As [`use_on`](Self::use_on), for as long as the elements are borrowed.
+    /// As [`use_on`](Self::use_on), for the lifetime of the view.
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn into_use_on<'s>(
         self,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<OnStream<'s, Self>, Error> {
-        let (memory, stream) = (self.memory, stream.into());
-        memory.use_on(Access::Write, stream)?;
-        Ok(OnStream::new(self, memory, stream))
+        let (range, stream) = (self.range, stream.into());
+        range.use_on(Access::Write, stream)?;
+        Ok(OnStream::new(self, range, stream))
     }
 }
 
 impl<T> fmt::Debug for DeviceSliceMut<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe::<T>("DeviceSliceMut", self.memory, f)
+        describe::<T>("DeviceSliceMut", self.range, f)
     }
 }

@@ -1,21 +1,23 @@
-//! Elements that work on a stream uses.
+//! The address of a view, for work on one stream.
 
 use std::fmt;
 
 use rmm_core::{DevicePtr, StreamRef};
 
-use crate::memory::Memory;
+use crate::range_view::RangeView;
 
-/// Elements that work on one stream may use: what kernels are given.
+/// The address of elements, for work that the program enqueues on one stream: what to pass to a
+/// kernel.
 ///
-/// Work that is enqueued on [`stream`](Self::stream) with [`as_ptr`](Self::as_ptr) while this lives
-/// is ordered behind what was done to the elements before, and those who use, move or free them
-/// later wait for it. That is noted in the container already: nothing depends on when, or whether,
-/// this is dropped. It cannot be sent to another thread, where the stream may mean another one.
+/// Work enqueued on [`stream`](Self::stream) with [`as_ptr`](Self::as_ptr) while this value lives
+/// is ordered after earlier conflicting work on the elements, and later calls that use, move or
+/// free them wait for it. The container has recorded the use already, so it does not matter when
+/// this value is dropped, or whether it is. It is not `Send`: on another thread, a per-thread
+/// default stream is another stream.
 ///
-/// One that is made while the stream is being captured is ordered behind others in the graph. Work
-/// that is enqueued with it after the capture is waited for as any other, but is behind nothing
-/// that was done outside the graph: ask for another one then.
+/// One that is made while the stream is being captured is ordered within the graph only. Work that
+/// is enqueued with it after the capture is still waited for, but is ordered after nothing outside
+/// the graph: call `use_on` again after the capture.
 ///
 /// ```
 /// use rmm_containers::DeviceUVector;
@@ -34,7 +36,7 @@ use crate::memory::Memory;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "the memory is used by what is enqueued with its address"]
+#[must_use = "the container has recorded a use on the stream; pass the address to work there"]
 pub struct OnStream<'s, V> {
     view: V,
     pointer: DevicePtr,
@@ -43,26 +45,26 @@ pub struct OnStream<'s, V> {
 }
 
 impl<'s, V> OnStream<'s, V> {
-    pub(crate) fn new(view: V, memory: Memory<'_>, stream: StreamRef<'s>) -> Self {
-        Self { view, pointer: memory.pointer(), bytes: memory.bytes(), stream }
+    pub(crate) fn new(view: V, range: RangeView<'_>, stream: StreamRef<'s>) -> Self {
+        Self { view, pointer: range.pointer(), bytes: range.bytes(), stream }
     }
 
-    /// Where the elements are; null if there is no memory.
+    /// The address of the first element; null if there is no memory.
     pub fn as_ptr(&self) -> DevicePtr {
         self.pointer
     }
 
-    /// How many bytes they take.
+    /// The size of the elements, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The stream. A default stream is that of the container's device.
+    /// The stream. A default stream denotes that of the container's device.
     pub fn stream(&self) -> StreamRef<'s> {
         self.stream
     }
 
-    /// The view, for use on other streams again.
+    /// The view, for use on another stream.
     pub fn into_view(self) -> V {
         self.view
     }

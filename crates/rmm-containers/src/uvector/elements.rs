@@ -1,30 +1,28 @@
-//! What is in a vector.
+//! Reading and writing the elements of a [`DeviceUVector`].
 
 use bytemuck::Pod;
 use rmm_core::{DevicePtr, Error, StreamRef};
 
 use super::DeviceUVector;
-use crate::memory::resolve;
 use crate::{DeviceSlice, DeviceSliceMut, OnStream};
 
 impl<T: Pod> DeviceUVector<T> {
     const ORIGIN: &'static str = "DeviceUVector";
 
-    /// The elements, to be read.
+    /// Borrows the elements for reading.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::from_memory(self.buffer.as_slice().memory())
+        DeviceSlice::from_range(self.buffer.as_slice().range())
     }
 
-    /// The elements, to be changed.
+    /// Borrows the elements for reading and writing.
     pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::from_memory(self.buffer.as_slice_mut().into_memory())
+        DeviceSliceMut::from_range(self.buffer.as_slice_mut().into_range())
     }
 
-    /// Has the elements read by work that the caller enqueues on `stream`, see
-    /// [`DeviceSlice::use_on`].
+    /// Gives the address to work that reads the elements on `stream`, see [`DeviceSlice::use_on`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn use_on<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
@@ -32,11 +30,11 @@ impl<T: Pod> DeviceUVector<T> {
         self.as_slice().use_on(stream)
     }
 
-    /// Has the elements read and written by work that the caller enqueues on `stream`, see
+    /// Gives the address to work that reads and writes the elements on `stream`, see
     /// [`DeviceSlice::use_on`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn use_on_mut<'s>(
         &mut self,
         stream: impl Into<StreamRef<'s>>,
@@ -44,43 +42,72 @@ impl<T: Pod> DeviceUVector<T> {
         self.as_slice_mut().into_use_on(stream)
     }
 
-    /// Where the element at `index` is, see [`as_ptr`](Self::as_ptr).
+    /// The address of the element at `index`, for the work that may use [`as_ptr`](Self::as_ptr).
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `index` is not less than the
+    /// length.
     pub fn element_ptr(&self, index: usize) -> Result<DevicePtr, Error> {
         Ok(self.as_slice().slice(index..=index)?.as_ptr())
     }
 
-    /// The element at `index`, copied to the host after all that was enqueued on `stream` and on
-    /// the vector's own stream so far; complete on return.
+    /// The element at `index`, copied to the host on the vector's stream; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the
-    /// driver reports.
-    pub fn element<'s>(&self, index: usize, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
-        self.as_slice().element(index, stream)
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `index` is not less than the
+    /// length; whatever the copy reports.
+    pub fn element(&self, index: usize) -> Result<T, Error> {
+        self.element_on(index, self.stream())
     }
 
-    /// The first element, as [`element`](Self::element).
-    ///
-    /// # Errors
-    /// As [`element`](Self::element).
-    pub fn front_element<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
-        self.element(0, stream)
-    }
-
-    /// The last element, as [`element`](Self::element).
+    /// As [`element`](Self::element), on `stream`: after all work enqueued on it, and on the
+    /// vector's stream, so far.
     ///
     /// # Errors
     /// As [`element`](Self::element).
-    pub fn back_element<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
-        let none = || Error::out_of_range(Self::ORIGIN, "the last element of none");
-        self.element(self.len().checked_sub(1).ok_or_else(none)?, stream)
+    pub fn element_on<'s>(
+        &self,
+        index: usize,
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<T, Error> {
+        self.as_slice().element_on(index, stream)
     }
 
-    /// Sets the element at `index`, in the order of the vector's stream: not complete on return.
-    /// The value travels with the call, bit by bit, so nothing has to outlive it.
+    /// The first element, see [`element`](Self::element).
+    ///
+    /// # Errors
+    /// As [`element`](Self::element).
+    pub fn front_element(&self) -> Result<T, Error> {
+        self.element(0)
+    }
+
+    /// The first element, see [`element_on`](Self::element_on).
+    ///
+    /// # Errors
+    /// As [`element`](Self::element).
+    pub fn front_element_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
+        self.element_on(0, stream)
+    }
+
+    /// The last element, see [`element`](Self::element).
+    ///
+    /// # Errors
+    /// As [`element`](Self::element).
+    pub fn back_element(&self) -> Result<T, Error> {
+        self.back_element_on(self.stream())
+    }
+
+    /// The last element, see [`element_on`](Self::element_on).
+    ///
+    /// # Errors
+    /// As [`element`](Self::element).
+    pub fn back_element_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
+        let empty = || Error::out_of_range(Self::ORIGIN, "the last element of an empty vector");
+        self.element_on(self.len().checked_sub(1).ok_or_else(empty)?, stream)
+    }
+
+    /// Sets the element at `index`, in the order of the vector's stream; not complete on return.
+    /// The value is passed to the driver as an argument, bit by bit, so it may be a temporary.
     ///
     /// ```
     /// use rmm_containers::DeviceUVector;
@@ -92,24 +119,24 @@ impl<T: Pod> DeviceUVector<T> {
     /// let stream = CudaStream::new()?;
     /// let mut vector = DeviceUVector::from_slice(&[1.0f64, 2.0], &stream)?;
     /// vector.set_element_async(1, -0.0)?;
-    /// assert!(vector.element(1, &stream)?.is_sign_negative());
+    /// assert!(vector.element(1)?.is_sign_negative());
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there is none; whatever the
-    /// driver reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `index` is not less than the
+    /// length; whatever the driver reports.
     pub fn set_element_async(&mut self, index: usize, value: T) -> Result<(), Error> {
-        self.on_own(index, |element, stream| element.fill(value, stream))
+        self.on_own_stream(index, |element, stream| element.fill_on(value, stream))
     }
 
     /// Sets the element at `index`; complete on return.
     ///
     /// # Errors
-    /// As [`set_element_async`](Self::set_element_async), and if the wait reports a failure.
+    /// As [`set_element_async`](Self::set_element_async); whatever the wait reports.
     pub fn set_element(&mut self, index: usize, value: T) -> Result<(), Error> {
-        self.on_own(index, |element, stream| element.copy_from_slice(&[value], stream))
+        self.on_own_stream(index, |element, stream| element.copy_from_slice_on(&[value], stream))
     }
 
     /// Sets every byte of the element at `index` to zero, in the order of the vector's stream.
@@ -117,69 +144,85 @@ impl<T: Pod> DeviceUVector<T> {
     /// # Errors
     /// As [`set_element_async`](Self::set_element_async).
     pub fn set_element_to_zero_async(&mut self, index: usize) -> Result<(), Error> {
-        self.on_own(index, |element, stream| element.fill_zero(stream))
+        self.on_own_stream(index, |element, stream| element.fill_zero_on(stream))
     }
 
-    fn on_own(
+    fn on_own_stream(
         &mut self,
         index: usize,
         work: impl FnOnce(&mut DeviceSliceMut<'_, T>, StreamRef<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let stream = self.stream().clone();
-        work(&mut self.as_slice_mut().slice(index..=index)?, stream.as_stream_ref())
+        work(&mut self.as_slice_mut().slice(index..=index)?, (&stream).into())
     }
 
     /// Sets every element to `value`, in the order of the vector's stream, see
-    /// [`DeviceSliceMut::fill`].
+    /// [`DeviceSliceMut::fill_on`].
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// Whatever the driver reports.
     pub fn fill(&mut self, value: T) -> Result<(), Error> {
         let stream = self.stream().clone();
-        self.as_slice_mut().fill(value, &stream)
+        self.as_slice_mut().fill_on(value, &stream)
     }
 
-    /// Overwrites the first elements, on the vector's own stream; complete on return.
+    /// Overwrites the first elements with `elements`, on the vector's stream; complete on return.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the
-    /// vector's length; whatever the copy reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `elements` is longer than the
+    /// vector; whatever the copy reports.
     pub fn copy_from_slice(&mut self, elements: &[T]) -> Result<(), Error> {
-        resolve(Self::ORIGIN, &(..elements.len()), self.len())?;
-        self.buffer.copy_from_slice(bytemuck::cast_slice(elements))
+        let target = self.buffer.range().elements::<T>(Self::ORIGIN, ..elements.len())?;
+        target.write(bytemuck::cast_slice(elements), self.stream().into())
     }
 
     /// Overwrites the first elements with those of another container, in the order of the vector's
-    /// own stream.
+    /// stream.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if there are more than the
-    /// vector's length; whatever the copy reports.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `source` is longer than the
+    /// vector; whatever the copy reports.
     pub fn copy_from(&mut self, source: DeviceSlice<'_, T>) -> Result<(), Error> {
         let stream = self.stream().clone();
-        self.as_slice_mut().slice(..source.len())?.copy_from(source, &stream)
+        self.as_slice_mut().slice(..source.len())?.copy_from_on(source, &stream)
     }
 
-    /// Copies the first elements to the host, after all that was enqueued on `stream` and on the
-    /// vector's own stream so far; complete on return.
+    /// Copies the first elements to the host, on the vector's stream; complete on return.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is longer than the
     /// vector; whatever the copy reports.
-    pub fn copy_to_slice<'s>(
+    pub fn copy_to_slice(&self, target: &mut [T]) -> Result<(), Error> {
+        self.copy_to_slice_on(target, self.stream())
+    }
+
+    /// As [`copy_to_slice`](Self::copy_to_slice), on `stream`: after all work enqueued on it, and
+    /// on the vector's stream, so far.
+    ///
+    /// # Errors
+    /// As [`copy_to_slice`](Self::copy_to_slice).
+    pub fn copy_to_slice_on<'s>(
         &self,
         target: &mut [T],
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        self.as_slice().slice(..target.len())?.copy_to_slice(target, stream)
+        self.as_slice().slice(..target.len())?.copy_to_slice_on(target, stream)
     }
 
-    /// The elements, copied to the host after all that was enqueued on `stream` and on the vector's
-    /// own stream so far.
+    /// The elements, copied to the host on the vector's stream; complete on return.
     ///
     /// # Errors
     /// Whatever the copy reports.
-    pub fn to_vec<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Vec<T>, Error> {
-        self.as_slice().to_vec(stream)
+    pub fn to_vec(&self) -> Result<Vec<T>, Error> {
+        self.to_vec_on(self.stream())
+    }
+
+    /// As [`to_vec`](Self::to_vec), on `stream`: after all work enqueued on it, and on the vector's
+    /// stream, so far.
+    ///
+    /// # Errors
+    /// Whatever the copy reports.
+    pub fn to_vec_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Vec<T>, Error> {
+        self.as_slice().to_vec_on(stream)
     }
 }

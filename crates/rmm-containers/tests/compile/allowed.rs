@@ -1,4 +1,4 @@
-//! What the refused programs do, in the ways that are sound: compiled, not run.
+//! Sound counterparts of the refused programs: compiled, not run.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceScalar, DeviceUVector, HostVec, PinnedVec};
@@ -8,7 +8,7 @@ use rmm_resources::PinnedHostMemoryResource;
 static TABLE: [u32; 4] = [1, 2, 3, 4];
 
 fn sources(stream: &CudaStream, vector: &mut DeviceUVector<u32>) -> Result<(), Error> {
-    vector.as_slice_mut().copy_from_static(&TABLE, stream)?;
+    vector.as_slice_mut().copy_from_static_on(&TABLE, stream)?;
     vector.copy_from_slice(&[1, 2, 3, 4])?;
     let pinned = PinnedVec::from_slice(&[1, 2, 3, 4])?;
     vector.copy_from(pinned.device_slice())?;
@@ -21,8 +21,8 @@ fn halves(vector: &mut DeviceUVector<u32>, streams: [CudaStream; 2]) -> Result<(
     let (left, right) = vector.as_slice_mut().split_at(2)?;
     std::thread::scope(|scope| {
         let [first, second] = &streams;
-        let one = scope.spawn(move || { left }.fill(1, first));
-        let two = scope.spawn(move || { right }.fill(2, second));
+        let one = scope.spawn(move || { left }.fill_on(1, first));
+        let two = scope.spawn(move || { right }.fill_on(2, second));
         [one, two].into_iter().try_for_each(|half| half.join().expect("it does not panic"))
     })
 }
@@ -38,7 +38,7 @@ fn owned_and_borrowed_resources(stream: &CudaStream) -> Result<(), Error> {
     let mut of_host = HostVec::<u32, _>::zeroed_in(4, &pool)?;
     of_host.as_mut_slice()?.fill(7); // no device uses it
     let mut of_both = HostVec::<u32, _>::zeroed_in(4, pool.clone())?;
-    of_both.device_slice_mut().fill(7, stream)?;
+    of_both.device_slice_mut().fill_on(7, stream)?;
     std::mem::forget(of_both); // keeps the pool
     Ok(())
 }

@@ -4,43 +4,43 @@ use super::Mutant;
 
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
-const MEMORY: &str = "crates/rmm-containers/src/memory.rs";
-const ORDER: &str = "crates/rmm-containers/src/order.rs";
-const USES: &str = "crates/rmm-containers/src/order/uses.rs";
+const RANGE_VIEW: &str = "crates/rmm-containers/src/range_view.rs";
+const USES: &str = "crates/rmm-containers/src/use_tracker/pending.rs";
+const USE_TRACKER: &str = "crates/rmm-containers/src/use_tracker.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "spare-event-of-another-device",
-        file: ORDER,
+        file: USE_TRACKER,
         original: "if event.context() == context && event.record(stream).is_ok() =>",
         replacement: "if event.record(stream).is_ok() =>",
         breaks: "an event marks a stream of another device than its own",
     },
     Mutant {
         name: "container-home-not-awaited",
-        file: ORDER,
-        original: "            stream.wait(&home.end()?)?;",
-        replacement: "            let _ = home;",
+        file: USE_TRACKER,
+        original: "            stream.wait(&owner.record_end()?)?;",
+        replacement: "            let _ = owner;",
         breaks: "a stream that is given a container does not wait for the container's own",
     },
     Mutant {
         name: "container-use-not-awaited",
-        file: ORDER,
+        file: USE_TRACKER,
         original: "                    stream.wait(event)?;\n",
         replacement: "                    let _ = event;\n",
         breaks: "a stream does not wait for those that used a container before",
     },
     Mutant {
         name: "container-use-not-noted",
-        file: ORDER,
-        original: "            Ok(uses.note(place, range, access, lasts, Mark::EndOfStream))",
-        replacement: "            let _ = (place, lasts);\n            Ok(None)",
+        file: USE_TRACKER,
+        original: "            Ok(uses.record(stream, range, access, kind, end))",
+        replacement: "            let _ = (stream, kind, end);\n            Ok(None)",
         breaks: "a container does not know who uses it",
     },
     Mutant {
         name: "container-frees-in-use",
         file: BLOCK,
-        original: "                Some(Ok(_)) => self.home_exists() && self.order.settle_anyhow(),",
+        original: "                Some(Ok(_)) => self.owner_exists() && self.tracker.join_or_block(),",
         replacement: "                Some(Ok(_)) => true,",
         breaks: "a container is freed while other streams use it",
     },
@@ -61,42 +61,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "container-forgets-pending",
         file: USES,
-        original: "(other.is_over || other.lasts == Lasts::On && lasts == Lasts::On)",
-        replacement: "(other.lasts == Lasts::Once || lasts == Lasts::On)",
+        original: "(other.has_ended || other.kind == UseKind::Open && kind == UseKind::Open)",
+        replacement: "(other.kind == UseKind::OneShot || kind == UseKind::Open)",
         breaks: "one thread's use makes a container forget what another is about to enqueue",
     },
     Mutant {
         name: "container-reads-pageable-early",
-        file: MEMORY,
+        file: RANGE_VIEW,
         original: "            if source.is_pageable() {",
         replacement: "            if false {",
         breaks: "ordinary memory of the host is copied from before the work that writes it",
     },
     Mutant {
         name: "container-works-where-the-thread-is",
-        file: MEMORY,
+        file: RANGE_VIEW,
         original: "        let _entered = context.enter()?;\n        let write =",
         replacement: "        let write =",
         breaks: "a container's work goes to the default stream of another device",
     },
     Mutant {
         name: "container-leaves-the-thread-elsewhere",
-        file: MEMORY,
+        file: RANGE_VIEW,
         original: "        let _entered = context.enter()?;\n        let write =",
         replacement: "        std::mem::forget(context.enter()?);\n        let write =",
         breaks: "a thread is on another device after a call",
     },
     Mutant {
         name: "container-forgets-in-a-capture",
-        file: ORDER,
-        original: "                if !is_captured {\n                    uses.settle(&range, access);",
-        replacement: "                if !is_captured || is_home {\n                    uses.settle(&range, access);",
+        file: USE_TRACKER,
+        original: "                if !is_captured {\n                    uses.forget_conflicting(&range, access);",
+        replacement: "                if !is_captured || is_owner {\n                    uses.forget_conflicting(&range, access);",
         breaks: "work that really runs is forgotten because a graph waits for it",
     },
     Mutant {
         name: "container-s-lasting-use-is-the-graph-s",
-        file: ORDER,
-        original: "self.lasts == Lasts::On || !self.stream.is_captured()",
+        file: USE_TRACKER,
+        original: "self.kind == UseKind::Open || !self.stream.is_captured()",
         replacement: "!self.stream.is_captured()",
         breaks: "a use that goes on after a capture is nobody's to wait for",
     },
@@ -109,7 +109,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "container-copy-done-by-error",
-        file: MEMORY,
+        file: RANGE_VIEW,
         original: "                Ok(is_idle) => !is_idle,\n                Err(error) => !is_lost(&error),",
         replacement: "                Ok(is_idle) => !is_idle,\n                Err(_) => false,",
         breaks: "a copy from or to borrowed memory of the host is taken for done because the driver answers with an error",

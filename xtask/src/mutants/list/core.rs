@@ -3,7 +3,7 @@
 use super::Mutant;
 
 const ANY: &str = "crates/rmm-core/src/erased/any.rs";
-const BUFFER: &str = "crates/rmm-containers/src/buffer.rs";
+const BUFFER: &str = "crates/rmm-containers/src/buffer/make.rs";
 const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
 const CAPTURE: &str = "crates/rmm-core/src/capture.rs";
 const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
@@ -59,7 +59,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "container-on-the-current-device",
         file: BUFFER,
         original: "        let context = stream.context()?;",
-        replacement: "        let context = Context::current()?;",
+        replacement: "        let context = rmm_core::Context::current()?;",
         breaks: "a container's context is not that of its stream",
     },
     Mutant {

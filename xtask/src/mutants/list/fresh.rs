@@ -17,15 +17,16 @@ const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 const LIVE: &str = "crates/rmm-adaptors/src/pool/live.rs";
-const MEMORY: &str = "crates/rmm-containers/src/memory.rs";
 const NODES: &str = "crates/rmm-adaptors/src/pool/heap/nodes.rs";
 const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
-const PLACE: &str = "crates/rmm-containers/src/order/place.rs";
+const RANGE_VIEW: &str = "crates/rmm-containers/src/range_view.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
 const SLICE: &str = "crates/rmm-containers/src/slice.rs";
+const SNAPSHOT: &str = "crates/rmm-containers/src/use_tracker/snapshot.rs";
 const SPLIT: &str = "crates/rmm-adaptors/src/pool/heap/split.rs";
-const USES: &str = "crates/rmm-containers/src/order/uses.rs";
-const USE_ORDER: &str = "crates/rmm-containers/src/order.rs";
+const USES: &str = "crates/rmm-containers/src/use_tracker/pending.rs";
+const USE_TRACKER: &str = "crates/rmm-containers/src/use_tracker.rs";
+const USE_WAITS: &str = "crates/rmm-containers/src/use_tracker/waits.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -373,84 +374,84 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "container-lasting-use-not-awaited",
-        file: USE_ORDER,
-        original: "stream.wait(&place.end()?)?;",
+        file: USE_TRACKER,
+        original: "stream.wait(&other.record_end()?)?;",
         replacement: "",
         breaks: "a use that goes on is not waited for",
     },
     Mutant {
         name: "container-default-streams-are-one",
-        file: PLACE,
+        file: SNAPSHOT,
         original: "self.id == id && (self.stream.own_context().is_some() || self.context == context)",
         replacement: "self.id == id",
         breaks: "the default streams of two devices count as one, and do not wait for each other",
     },
     Mutant {
         name: "container-use-in-a-graph-not-awaited",
-        file: USE_ORDER,
-        original: "!earlier.is_real() && !place.is_being_captured()",
-        replacement: "!earlier.is_real()",
+        file: USE_TRACKER,
+        original: "!earlier.runs() && !other.is_being_captured()",
+        replacement: "!earlier.runs()",
         breaks: "two streams of one capture use memory at the same time in the graph",
     },
     Mutant {
         name: "container-copy-forgets-in-a-capture",
-        file: USE_ORDER,
-        original: "&& !waits_in_graph\n                && !is_capturing(stream)?",
+        file: USE_TRACKER,
+        original: "&& !waits_in_graph\n                && !is_capturing(on.stream)?",
         replacement: "&& true",
         breaks: "work that really runs is forgotten because a copy waits for it in a graph",
     },
     Mutant {
         name: "container-takes-graph-work-for-real",
-        file: USE_ORDER,
-        original: "waits_in_graph || is_capturing(stream)?",
+        file: USE_TRACKER,
+        original: "waits_in_graph || is_capturing(on.stream)?",
         replacement: "waits_in_graph",
         breaks: "a use in a graph counts as work that runs, so that whoever comes after the capture waits for it in vain",
     },
     Mutant {
         name: "container-comes-home-without-waiting",
-        file: USE_ORDER,
+        file: USE_WAITS,
         original: "                stream.synchronize()?;",
         replacement: "                ",
         breaks: "work at home begins while another stream's goes on",
     },
     Mutant {
         name: "container-home-may-be-at-work",
-        file: USE_ORDER,
-        original: "home_is_done && self.wait_on_host(Access::Write).is_ok()",
+        file: USE_WAITS,
+        original: "owner_is_done && self.wait_on_host(Access::Write).is_ok()",
         replacement: "self.wait_on_host(Access::Write).is_ok()",
         breaks: "memory is freed though a wait for its home stream has failed",
     },
     Mutant {
         name: "container-uses-may-be-at-work",
-        file: USE_ORDER,
-        original: "home_is_done && self.wait_on_host(Access::Write).is_ok()",
-        replacement: "home_is_done",
+        file: USE_WAITS,
+        original: "owner_is_done && self.wait_on_host(Access::Write).is_ok()",
+        replacement: "owner_is_done",
         breaks: "memory is freed under the work of streams that home could not wait for",
     },
     Mutant {
         name: "container-host-misses-lasting-uses",
-        file: USE_ORDER,
-        original: "Mark::EndOfStream => earlier.stream.synchronize()?",
-        replacement: "Mark::EndOfStream => ()",
+        file: USE_WAITS,
+        original: "EndMarker::EndOfStream => earlier.stream.synchronize()?",
+        replacement: "EndMarker::EndOfStream => ()",
         breaks: "the host uses memory under work that goes on",
     },
     Mutant {
         name: "container-host-spoils-captures",
-        file: USE_ORDER,
+        file: USE_WAITS,
         original: "if earlier.is_being_captured()? {",
         replacement: "if false {",
         breaks: "the host waits for a stream that is captured, which spoils the capture",
     },
     Mutant {
         name: "container-end-of-a-stream-elsewhere",
-        file: PLACE,
-        original: "pub(crate) fn end(&self) -> Result<CudaEvent, Error> {\n        let _context = self.context.enter()?;",
-        replacement: "pub(crate) fn end(&self) -> Result<CudaEvent, Error> {\n        ",
+        file: SNAPSHOT,
+        original: "pub(crate) fn record_end(&self) -> Result<CudaEvent, Error> {\n        let _context = self.context.enter()?;",
+        replacement: "pub(crate) fn record_end(&self) -> Result<CudaEvent, Error> {\n        ",
         breaks: "who waits for a default stream waits for that of another device",
     },
     Mutant {
         name: "container-default-stream-of-this-thread",
-        file: PLACE,
+        file: SNAPSHOT,
         original: "self.reachable().unwrap_or(StreamRef::legacy()).record_event()",
         replacement: "self.stream.record_event()",
         breaks: "who waits for another thread's default stream waits for its own",
@@ -465,14 +466,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "container-merging-forgets-pending",
         file: USES,
-        original: "!older.is_pending()",
+        original: "!older.awaits_end()",
         replacement: "true",
         breaks: "work that another thread is about to enqueue is forgotten",
     },
     Mutant {
         name: "container-merging-ends-lasting-uses",
         file: USES,
-        original: "&& newer.lasts == older.lasts",
+        original: "&& newer.kind == older.kind",
         replacement: "&& true",
         breaks: "a use that goes on is merged with one that is over, and not waited for",
     },
@@ -486,41 +487,41 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "container-frees-on-a-default-stream-elsewhere",
         file: BLOCK,
-        original: "!is_gone(error) && !self.needs_context() && self.order.settle_on_host()",
-        replacement: "!is_gone(error) && self.order.settle_on_host()",
+        original: "!is_gone(error) && !self.needs_context() && self.tracker.block_host()",
+        replacement: "!is_gone(error) && self.tracker.block_host()",
         breaks: "memory goes back on the default stream of another device",
     },
     Mutant {
         name: "host-vector-read-without-waiting",
         file: HOST_VEC,
-        original: "self.order.wait_on_host(Access::Read)?;",
+        original: "self.tracker.wait_on_host(Access::Read)?;",
         replacement: "",
         breaks: "the host reads what a device still writes",
     },
     Mutant {
         name: "host-vector-grows-under-work",
         file: HOST_VEC,
-        original: "self.order.wait_on_host(Access::Write)?;\n        let reserved",
+        original: "self.tracker.wait_on_host(Access::Write)?;\n        let reserved",
         replacement: "\n        let reserved",
         breaks: "the memory of a vector that grows is freed under work",
     },
     Mutant {
         name: "host-vector-changed-beside-readers",
         file: HOST_VEC,
-        original: "pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {\n        self.order.wait_on_host(Access::Write",
-        replacement: "pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {\n        self.order.wait_on_host(Access::Read",
+        original: "pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {\n        self.tracker.wait_on_host(Access::Write",
+        replacement: "pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {\n        self.tracker.wait_on_host(Access::Read",
         breaks: "the host changes what a device still reads",
     },
     Mutant {
         name: "host-vector-freed-after-a-failed-wait",
         file: HOST_VEC,
-        original: "self.order.wait_on_host(Access::Write).is_ok()",
-        replacement: "self.order.wait_on_host(Access::Write).is_ok() || true",
+        original: "self.tracker.wait_on_host(Access::Write).is_ok()",
+        replacement: "self.tracker.wait_on_host(Access::Write).is_ok() || true",
         breaks: "memory of the host is freed under work that could not be waited for",
     },
     Mutant {
         name: "part-of-a-part-is-elsewhere",
-        file: MEMORY,
+        file: RANGE_VIEW,
         original: "self.offset + start",
         replacement: "start",
         breaks: "parts of parts that overlap do not wait for each other",

@@ -19,22 +19,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "home-that-is-gone-is-in-order",
         file: BLOCK,
-        original: "Some(Ok(_)) => self.home_exists() && self.order.settle_anyhow(),",
-        replacement: "Some(Ok(_)) => self.order.settle_anyhow(),",
+        original: "Some(Ok(_)) => self.owner_exists() && self.tracker.join_or_block(),",
+        replacement: "Some(Ok(_)) => self.tracker.join_or_block(),",
         breaks: "memory is freed under work that a stream waited for which has ended with its device",
     },
     Mutant {
         name: "home-elsewhere-tells-of-a-dead-context",
         file: BLOCK,
-        original: "if self.stream().own_context() == Some(self.order.context()) {",
+        original: "if self.stream().own_context() == Some(self.tracker.context()) {",
         replacement: "if !self.needs_context() {",
         breaks: "memory of the next context is freed by an old container at home on another device",
     },
     Mutant {
         name: "vector-of-a-dead-context-is-freed",
         file: HOST_VEC,
-        original: "if self.order.wait_on_host(Access::Write).is_ok() && !self.order.context_has_ended() {",
-        replacement: "if self.order.wait_on_host(Access::Write).is_ok() {",
+        original: "if self.tracker.wait_on_host(Access::Write).is_ok() && !self.tracker.context_has_ended() {",
+        replacement: "if self.tracker.wait_on_host(Access::Write).is_ok() {",
         breaks: "the end of an old pinned vector frees one of the next context",
     },
     Mutant {

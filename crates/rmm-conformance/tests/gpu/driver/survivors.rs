@@ -44,13 +44,13 @@ impl<R: DeviceResource + Clone + 'static> Made<R> {
     fn new(resource: R) -> Result<Self, Error> {
         let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
         let vector = DeviceUVector::from_slice_in(&host_words(), &stream, &resource)?;
-        let buffer = DeviceBuffer::uninit(3 * MIB / 2, &other, &resource)?;
+        let buffer = DeviceBuffer::uninit_in(3 * MIB / 2, &other, &resource)?;
         let mut pinned = PinnedVec::zeroed(1024)?;
-        pinned.device_slice_mut().copy_from(vector.as_slice(), &other)?;
+        pinned.device_slice_mut().copy_from_on(vector.as_slice(), &other)?;
         // In caches and lists, of both streams.
         for stream in [&stream, &other, &stream] {
-            drop(DeviceBuffer::uninit(4096, stream, &resource)?);
-            drop(DeviceBuffer::uninit(MIB, stream, &resource)?);
+            drop(DeviceBuffer::uninit_in(4096, stream, &resource)?);
+            drop(DeviceBuffer::uninit_in(MIB, stream, &resource)?);
         }
         let event = other.record_event()?;
         Ok(Self { resource, vector, buffer, pinned, event, stream, other })
@@ -58,9 +58,9 @@ impl<R: DeviceResource + Clone + 'static> Made<R> {
 
     /// Nothing but an error that says so comes of them.
     fn say_that_it_is_lost(&mut self) -> Outcome {
-        lost("allocation", DeviceBuffer::uninit(4096, &self.stream, &self.resource))?;
-        lost("allocation", DeviceBuffer::uninit(MIB, &self.other, &self.resource))?;
-        lost("copy", self.vector.to_vec(&self.stream))?;
+        lost("allocation", DeviceBuffer::uninit_in(4096, &self.stream, &self.resource))?;
+        lost("allocation", DeviceBuffer::uninit_in(MIB, &self.other, &self.resource))?;
+        lost("copy", self.vector.to_vec_on(&self.stream))?;
         lost("growth", self.buffer.resize(4 * MIB))?;
         lost("wait for a stream", self.stream.synchronize())?;
         lost("question to an event", self.event.is_complete())?;
@@ -81,7 +81,7 @@ fn outlives_a_reset<R: DeviceResource + Clone + 'static>(
     old.say_that_it_is_lost()?;
     let new = Made::new(make()?)?;
     drop(old);
-    ensure(new.vector.to_vec(&new.stream)? == host_words(), || "other words came back".into())?;
+    ensure(new.vector.to_vec_on(&new.stream)? == host_words(), || "other words came back".into())?;
     ensure(new.pinned.as_slice()? == host_words(), || "other words came back".into())
 }
 

@@ -87,7 +87,7 @@ fn busy(
     stream: StreamRef<'_>,
     bytes: usize,
 ) -> Result<DeviceBuffer, Error> {
-    let mut buffer = DeviceBuffer::uninit(bytes, stream, resource)?;
+    let mut buffer = DeviceBuffer::uninit_in(bytes, stream, resource)?;
     buffer.fill(1)?;
     Ok(buffer)
 }

@@ -1,4 +1,4 @@
-//! What is ordered for this thread's default stream is not for another thread's.
+//! The address for a stream is sent to another thread, where a default stream is another one.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::{Error, StreamRef};

@@ -1,4 +1,4 @@
-//! A pool ends under the work of a device, since the vector that would wait for that work only borrows the pool and is forgotten.
+//! A borrowed pool is dropped under device work, since the vector that would wait is leaked.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::HostVec;
@@ -8,7 +8,7 @@ use rmm_resources::PinnedHostMemoryResource;
 fn forgotten(stream: &CudaStream) -> Result<(), Error> {
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build()?;
     let mut vector = HostVec::<u32, _>::zeroed_in(1024, &pool)?;
-    vector.device_slice_mut().fill(7, stream)?;
+    vector.device_slice_mut().fill_on(7, stream)?;
     std::mem::forget(vector);
     drop(pool);
     Ok(())

@@ -1,4 +1,4 @@
-//! A slice that excludes all others is used twice.
+//! An exclusive slice is used twice.
 
 use rmm_containers::{DeviceSliceMut, DeviceUVector};
 

@@ -1,4 +1,4 @@
-//! A container moves while a kernel is being given its address.
+//! A container grows, and moves, while its address is passed to a kernel.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::{CudaStream, Error};

@@ -1,4 +1,4 @@
-//! A vector that devices use, in memory that they cannot.
+//! A vector for devices, in memory that devices cannot access.
 
 use rmm_containers::HostVec;
 use rmm_resources::HostMemoryResource;

@@ -1,4 +1,4 @@
-//! The host changes pinned memory while a device is told to read it.
+//! The host writes pinned memory that a device is told to read.
 
 use rmm_containers::{DeviceUVector, PinnedVec};
 use rmm_core::Error;

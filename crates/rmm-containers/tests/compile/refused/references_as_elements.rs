@@ -1,4 +1,4 @@
-//! Elements that may not be copied byte by byte.
+//! Elements that are not plain data.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::{CudaStream, Error};

@@ -1,4 +1,4 @@
-//! Memory of the host that nobody keeps cannot be the source of a copy that only enqueues.
+//! A borrowed host slice is the source of an asynchronous copy.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::Error;

@@ -1,10 +1,10 @@
-//! RMM #2526: a stream comes to its source when the source is gone.
+//! RMM #2526: a temporary is the source of an asynchronous copy.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::{CudaStream, Error};
 
 fn upload(vector: &mut DeviceUVector<u32>, stream: &CudaStream, seed: u32) -> Result<(), Error> {
-    vector.as_slice_mut().copy_from_static(&[seed, seed + 1], stream)
+    vector.as_slice_mut().copy_from_static_on(&[seed, seed + 1], stream)
 }
 
 fn main() {

@@ -1,4 +1,4 @@
-//! H22: a vector whose memory was moved out.
+//! A vector is used after its memory was moved out.
 
 use rmm_containers::{DeviceBuffer, DeviceUVector};
 

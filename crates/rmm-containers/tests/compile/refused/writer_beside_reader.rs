@@ -1,4 +1,4 @@
-//! One stream writes what another one reads.
+//! One stream writes elements while another reads them.
 
 use rmm_containers::DeviceUVector;
 use rmm_core::{CudaStream, Error};

@@ -1,11 +1,12 @@
-//! A stream that memory was used on, as it can be reached later.
+//! A stream as it was when memory was used on it.
 #![forbid(unsafe_code)]
 
 use rmm_core::sys::CuResult;
 use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamId, StreamRef};
 
-/// Whether waits for the stream, or on it, would become part of a graph or spoil one: it is being
-/// captured, or blocks with one that is. To ask spoils nothing.
+/// Whether a wait for the stream, or on it, would become part of a graph or invalidate one: the
+/// stream is being captured, or synchronizes implicitly with one that is. The query leaves captures
+/// intact.
 pub(crate) fn is_capturing(stream: StreamRef<'_>) -> Result<bool, Error> {
     match stream.is_capturing() {
         Err(error) if error.code() == Some(CuResult::STREAM_CAPTURE_IMPLICIT) => Ok(true),
@@ -13,31 +14,31 @@ pub(crate) fn is_capturing(stream: StreamRef<'_>) -> Result<bool, Error> {
     }
 }
 
-/// A stream at the moment of its use: default streams mean others in other contexts, and the
-/// per-thread one on other threads.
+/// A stream at the time of a use. The handle of a default stream denotes another stream in another
+/// context and, for the per-thread one, on another thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StreamSnapshot {
     stream: CudaStream,
-    /// Who the stream was then.
+    /// The stream that the handle denoted.
     id: StreamId,
-    /// The context that was current then.
+    /// The context that was current.
     context: Context,
-    /// Whether the stream was being captured then.
+    /// Whether the stream was being captured.
     is_captured: bool,
 }
 
-impl PartialEq for Place {
+impl PartialEq for StreamSnapshot {
     fn eq(&self, other: &Self) -> bool {
         self.is(other.id, other.context) && self.is_captured == other.is_captured
     }
 }
 
-impl Place {
+impl StreamSnapshot {
     pub(crate) fn new(stream: StreamRef<'_>, context: Context) -> Self {
         Self { stream: stream.to_owned(), id: stream.id(), context, is_captured: false }
     }
 
-    /// As [`new`](Self::new), for a use, which becomes part of a graph if the stream is being
+    /// As [`new`](Self::new), for a use, which is recorded into a graph if the stream is being
     /// captured.
     pub(crate) fn of_use(stream: StreamRef<'_>, context: Context, is_captured: bool) -> Self {
         Self { is_captured, ..Self::new(stream, context) }
@@ -47,8 +48,8 @@ impl Place {
         self.id == id && (self.stream.own_context().is_some() || self.context == context)
     }
 
-    /// Whether it is this stream, of this context if it is a default stream.
-    pub(crate) fn is_stream(&self, stream: StreamRef<'_>, context: Context) -> bool {
+    /// Whether this is `stream`; a default stream is meant in `context`.
+    pub(crate) fn denotes(&self, stream: StreamRef<'_>, context: Context) -> bool {
         self.is(stream.id(), context)
     }
 
@@ -56,55 +57,55 @@ impl Place {
         &self.stream
     }
 
-    /// The stream, unless it is the default stream of another thread, which cannot be named from
-    /// this one.
+    /// The stream, unless it is the per-thread default stream of another thread, which has no
+    /// handle on this one.
     pub(crate) fn reachable(&self) -> Option<StreamRef<'_>> {
-        let stream = self.stream.as_stream_ref();
+        let stream = StreamRef::from(&self.stream);
         (stream.id() == self.id).then_some(stream)
     }
 
-    /// An event behind all that was enqueued on the stream so far.
-    pub(crate) fn end(&self) -> Result<CudaEvent, Error> {
+    /// Records an event after all work enqueued on the stream so far.
+    pub(crate) fn record_end(&self) -> Result<CudaEvent, Error> {
         let _context = self.context.enter()?;
-        // Whatever is put on the legacy stream is behind the default streams of all threads: it
+        // An event on the legacy stream is ordered after the default streams of all threads: it
         // "synchronizes with all other streams in the same CUcontext except for non-blocking
         // streams" (CUDA driver API, "Stream synchronization behavior"), and the per-thread default
-        // stream "will synchronize with the legacy stream". This relies on that to hold for work
-        // that is pending on the stream of a thread that has ended, of which the documentation says
-        // nothing. The probe `the_legacy_stream_waits_for_the_stream_of_a_thread_that_has_ended` of
-        // `rmm-conformance` asks the driver. The event does not delay the host.
+        // stream "will synchronize with the legacy stream". The documentation does not say whether
+        // this holds for pending work of a thread that has ended; the probe
+        // `the_legacy_stream_waits_for_the_stream_of_a_thread_that_has_ended` of `rmm-conformance`
+        // asks the driver. The event does not block the host.
         self.reachable().unwrap_or(StreamRef::legacy()).record_event()
     }
 
-    /// Whether the use became part of a graph instead of running.
+    /// Whether the use was recorded into a graph instead of running.
     pub(crate) fn is_captured(&self) -> bool {
         self.is_captured
     }
 
-    /// The use runs after all: the capture had ended before.
-    pub(crate) fn set_real(&mut self) {
+    /// The capture had ended before the work was enqueued: the work runs.
+    pub(crate) fn mark_not_captured(&mut self) {
         self.is_captured = false;
     }
 
-    /// As [`is_capturing`], for this stream now, whatever it was at the moment of its use.
+    /// As the function [`is_capturing`], for the state of this stream now.
     pub(crate) fn is_capturing(&self) -> Result<bool, Error> {
         let _context = self.context.enter()?;
-        // The legacy stream blocks with the default streams of all threads.
+        // The legacy stream synchronizes with the default streams of all threads.
         is_capturing(self.reachable().unwrap_or(StreamRef::legacy()))
     }
 
-    /// Whether the use became part of a graph, and the stream is still being captured as far as can
-    /// be told.
+    /// Whether the use was recorded into a graph and the stream is still being captured, or the
+    /// driver cannot say.
     pub(crate) fn is_being_captured(&self) -> bool {
         self.is_captured && self.is_capturing().unwrap_or(true)
     }
 
-    /// Waits on the host until all that was enqueued on the stream so far is done.
+    /// Waits on the host for all work enqueued on the stream so far.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         let _context = self.context.enter()?;
         match self.reachable() {
             Some(stream) => stream.synchronize(),
-            None => self.end()?.synchronize(),
+            None => self.record_end()?.synchronize(),
         }
     }
 }

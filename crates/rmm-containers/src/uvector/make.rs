@@ -1,0 +1,195 @@
+//! The constructors of [`DeviceUVector`].
+
+use std::any::type_name;
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DeviceResource, Error, StreamRef};
+
+use super::DeviceUVector;
+use crate::DeviceBuffer;
+use crate::block::resource_for;
+
+/// # Constructors
+///
+/// Those without suffix take the [current resource](rmm_resources::per_device_resource) of the
+/// stream's device; those that end in `_in` take the resource that is named. Arguments come in the
+/// order what, how many, stream, resource.
+impl<T: Pod> DeviceUVector<T> {
+    /// A vector of `len` uninitialized elements.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size in bytes
+    /// exceeds `isize::MAX`; the resource's error if it cannot allocate the memory.
+    pub fn uninit<'s>(len: usize, stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
+        let stream = stream.into();
+        Self::uninit_in(len, stream, &resource_for(stream)?)
+    }
+
+    /// As [`uninit`](Self::uninit), from `resource`.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit).
+    pub fn uninit_in<'s>(
+        len: usize,
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let alignment = align_of::<T>().max(CUDA_ALLOCATION_ALIGNMENT);
+        Self::uninit_aligned_in(len, alignment, stream, resource)
+    }
+
+    /// A vector of `len` uninitialized elements, the first of which is aligned to `alignment`
+    /// bytes.
+    ///
+    /// ```
+    /// use rmm_containers::DeviceUVector;
+    /// use rmm_core::CudaStream;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let stream = CudaStream::new()?;
+    /// let vector = DeviceUVector::<f32>::uninit_aligned(100, 64, &stream)?;
+    /// assert_eq!(vector.alignment(), 64);
+    /// assert!(DeviceUVector::<f32>::uninit_aligned(100, 2, &stream).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit);
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) also if the alignment
+    /// is not a power of two or less than that of `T`; the resource's error if it cannot honour the
+    /// alignment.
+    pub fn uninit_aligned<'s>(
+        len: usize,
+        alignment: usize,
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<Self, Error> {
+        let stream = stream.into();
+        Self::uninit_aligned_in(len, alignment, stream, &resource_for(stream)?)
+    }
+
+    /// As [`uninit_aligned`](Self::uninit_aligned), from `resource`.
+    ///
+    /// # Errors
+    /// As [`uninit_aligned`](Self::uninit_aligned).
+    pub fn uninit_aligned_in<'s>(
+        len: usize,
+        alignment: usize,
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let bytes = Self::bytes(len)?;
+        if alignment < align_of::<T>() {
+            let (own, element) = (align_of::<T>(), type_name::<T>());
+            let message =
+                format!("an alignment of {alignment} bytes, less than the {own} of `{element}`");
+            return Err(Error::invalid_argument("DeviceUVector", message));
+        }
+        let buffer = DeviceBuffer::uninit_aligned_in(bytes, alignment, stream, resource)?;
+        Ok(Self { buffer, elements: PhantomData })
+    }
+
+    /// A vector of `len` elements all bytes of which are zero, set in the order of `stream`.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit); whatever the driver reports.
+    pub fn zeroed<'s>(len: usize, stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
+        Self::filled(T::zeroed(), len, stream)
+    }
+
+    /// As [`zeroed`](Self::zeroed), from `resource`.
+    ///
+    /// # Errors
+    /// As [`zeroed`](Self::zeroed).
+    pub fn zeroed_in<'s>(
+        len: usize,
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        Self::filled_in(T::zeroed(), len, stream, resource)
+    }
+
+    /// A vector of `len` elements that all are `value`, set in the order of `stream`.
+    ///
+    /// # Errors
+    /// As [`zeroed`](Self::zeroed).
+    pub fn filled<'s>(
+        value: T,
+        len: usize,
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<Self, Error> {
+        let stream = stream.into();
+        Self::filled_in(value, len, stream, &resource_for(stream)?)
+    }
+
+    /// As [`filled`](Self::filled), from `resource`.
+    ///
+    /// # Errors
+    /// As [`zeroed`](Self::zeroed).
+    pub fn filled_in<'s>(
+        value: T,
+        len: usize,
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let mut vector = Self::uninit_in(len, stream, resource)?;
+        vector.fill(value)?;
+        Ok(vector)
+    }
+
+    /// A vector with a copy of `elements`. The copy is complete on return.
+    ///
+    /// # Errors
+    /// As [`uninit`](Self::uninit); whatever the copy reports.
+    pub fn from_slice<'s>(elements: &[T], stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
+        let stream = stream.into();
+        Self::from_slice_in(elements, stream, &resource_for(stream)?)
+    }
+
+    /// As [`from_slice`](Self::from_slice), from `resource`.
+    ///
+    /// # Errors
+    /// As [`from_slice`](Self::from_slice).
+    pub fn from_slice_in<'s>(
+        elements: &[T],
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        let mut vector = Self::uninit_in(elements.len(), stream, resource)?;
+        vector.copy_from_slice(elements)?;
+        Ok(vector)
+    }
+
+    /// A vector of `len` elements, the one at index `i` being `value(i)`. The copy from the host is
+    /// complete on return.
+    ///
+    /// # Errors
+    /// As [`from_slice`](Self::from_slice).
+    pub fn from_fn<'s>(
+        value: impl FnMut(usize) -> T,
+        len: usize,
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<Self, Error> {
+        let stream = stream.into();
+        Self::from_fn_in(value, len, stream, &resource_for(stream)?)
+    }
+
+    /// As [`from_fn`](Self::from_fn), from `resource`.
+    ///
+    /// # Errors
+    /// As [`from_slice`](Self::from_slice).
+    pub fn from_fn_in<'s>(
+        value: impl FnMut(usize) -> T,
+        len: usize,
+        stream: impl Into<StreamRef<'s>>,
+        resource: &impl DeviceResource,
+    ) -> Result<Self, Error> {
+        // First the device memory, whose size is checked.
+        let mut vector = Self::uninit_in(len, stream, resource)?;
+        vector.copy_from_slice(&(0..len).map(value).collect::<Vec<_>>())?;
+        Ok(vector)
+    }
+}
