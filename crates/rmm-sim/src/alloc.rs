@@ -4,8 +4,8 @@
 use rmm_sys::CuResult;
 
 use crate::device::ALIGNMENT;
-use crate::event::{Point, Points};
 use crate::memory::{Allocation, Kind};
+use crate::points::{Point, Points};
 use crate::pool::Medium;
 use crate::session::Session;
 use crate::state::State;

@@ -8,24 +8,14 @@
 
 mod admission;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult};
 
 use crate::check::{Violation, ViolationKind};
-use crate::graph::{Graph, Graphs};
+use crate::graph::{Captured, Ends, Graph, Graphs};
 use crate::state::State;
 use crate::stream::{Order, Work};
-
-/// The nodes that a stream's next node comes after, by their places in the graph.
-pub(crate) type Ends = BTreeSet<usize>;
-
-/// The part of a capture that an event was recorded behind.
-#[derive(Clone, Debug)]
-pub(crate) struct Captured {
-    capture: u64,
-    ends: Ends,
-}
 
 /// A capture under way.
 #[derive(Debug)]

@@ -24,13 +24,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::event::Points;
+use crate::points::Points;
 use handed::Handed;
 use shadow::Shadow;
 
 pub(crate) use hooks::ANNOTATIONS;
 pub(crate) use violation::Access;
-pub use violation::{Access as ViolationAccess, MissingOrder, Operation, Violation, ViolationKind};
+pub use violation::{Access as ViolationAccess, MissingOrder, Violation, ViolationKind};
 
 /// Violations beyond which no more are kept: one mistake in a loop is told often enough.
 const KEPT: usize = 1000;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::costs::Costs;
-use crate::event::{Point, Points};
+use crate::points::{Point, Points};
 use crate::stream::{Order, Work};
 
 /// How the host has waited for devices, by simulated time.

@@ -10,9 +10,9 @@
 use rmm_sys::{CuResult, CuStream};
 
 use crate::current::Hint;
-use crate::event::Points;
 use crate::handle::{self, Kind as Handle};
 use crate::memory::{Allocation, Kind};
+use crate::points::Points;
 use crate::pool::{Medium, Pool};
 use crate::session::Session;
 use crate::state::State;

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
-use crate::event::Points;
 use crate::mapping::Mapping;
+use crate::points::Points;
 use crate::ranges::Ranges;
 
 /// The unit in which device memory is taken.

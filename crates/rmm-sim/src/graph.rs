@@ -1,14 +1,23 @@
 //! Graphs: work that was captured, to be put on streams as often as the program likes.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rmm_sys::CuResult;
 
-use crate::capture::Ends;
-use crate::event::Points;
 use crate::handle::Slots;
+use crate::points::Points;
 use crate::stream::Work;
+
+/// The nodes that a stream's next node comes after, by their places in the graph.
+pub(crate) type Ends = BTreeSet<usize>;
+
+/// The part of a capture that an event was recorded behind.
+#[derive(Clone, Debug)]
+pub(crate) struct Captured {
+    pub(crate) capture: u64,
+    pub(crate) ends: Ends,
+}
 
 /// A piece of work and the nodes that it comes after.
 #[derive(Debug)]

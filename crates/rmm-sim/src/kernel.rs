@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rmm_sys::{CuDevicePtr, CuResult};
 
-use crate::check::Operation;
 use crate::machine::Machine;
 use crate::memory::{Place, Side};
+use crate::operation::Operation;
 
 type Once = dyn FnOnce(&mut KernelMemory) + Send;
 type Often = dyn FnMut(&mut KernelMemory) + Send;

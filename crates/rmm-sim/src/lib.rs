@@ -81,6 +81,9 @@ mod leak;
 mod machine;
 mod mapping;
 mod memory;
+mod operation;
+mod piece;
+mod points;
 mod pool;
 mod prefetch;
 mod ranges;
@@ -96,7 +99,7 @@ mod virtual_memory;
 #[doc(hidden)]
 pub use attribute::TestOutcome;
 pub use builder::MachineBuilder;
-pub use check::{MissingOrder, Operation, Violation, ViolationAccess, ViolationKind};
+pub use check::{MissingOrder, Violation, ViolationAccess, ViolationKind};
 pub use checker::{Checker, check};
 pub use clock::Stalls;
 pub use costs::Costs;
@@ -106,6 +109,7 @@ pub use fault::Fault;
 pub use install::{InstallError, driver, install};
 pub use kernel::{Kernel, KernelMemory};
 pub use machine::{Entered, EnteredByAll, Machine};
+pub use operation::Operation;
 pub use schedule::Schedule;
 pub use trace::{Leak, LeakKind, TraceEntry};
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 use rmm_sys::{CuDevicePtr, CuResult};
 
 use crate::builder::MachineBuilder;
-use crate::check::{Operation, Violation};
+use crate::check::Violation;
 use crate::clock::Stalls;
 use crate::current;
 use crate::fault::Fault;
 use crate::memory::Side;
+use crate::operation::Operation;
 use crate::schedule::{Choices, Schedule, Script};
 use crate::session::Session;
 use crate::state::State;

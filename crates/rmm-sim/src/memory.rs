@@ -6,12 +6,13 @@ use std::ops::Range;
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
-use crate::check::{Operation, Violation, ViolationKind};
+use crate::check::{Violation, ViolationKind};
 use crate::current;
 use crate::mapping;
+use crate::operation::Operation;
+use crate::piece::Piece;
 use crate::pool::Medium;
 use crate::state::State;
-use crate::virtual_memory::Piece;
 
 /// What an allocation is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,7 +183,17 @@ impl State {
     /// What an address lies in.
     pub(crate) fn allocation_at(&self, address: usize) -> Option<Allocation> {
         let allocation = self.allocations.containing(address);
-        allocation.or_else(|| self.virtual_memory.allocation_at(address))
+        allocation.or_else(|| self.mapped_allocation_at(address))
+    }
+
+    /// What a mapped address is a part of: all of its reservation, as the driver reports it.
+    fn mapped_allocation_at(&self, address: usize) -> Option<Allocation> {
+        let (_, mapped) = self.virtual_memory.mapping_at(address)?;
+        let reserved = self.virtual_memory.reservation_of(address)?;
+        let (start, bytes) = (reserved.start, reserved.len());
+        // Work that names it now may use the mappings that exist now, and none made later.
+        let id = self.virtual_memory.last_mapping();
+        Some(Allocation { id, start, bytes, kind: Kind::Mapped, device: mapped.device })
     }
 
     /// The range as a place that work may use.

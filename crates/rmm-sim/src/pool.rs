@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use rmm_sys::{CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPoolAttribute};
 
 use crate::device::UNIT;
-use crate::event::Point;
+use crate::points::Point;
 
 const SEGMENT: usize = 32 << 20;
 

@@ -2,11 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::check::{Operation, Violation, ViolationKind};
+use crate::check::{Violation, ViolationKind};
 use crate::current;
-use crate::event::{Point, Points};
 use crate::kernel::KernelMemory;
 use crate::memory::Place;
+use crate::operation::Operation;
+use crate::points::{Point, Points};
 use crate::schedule::{Choices, Schedule};
 use crate::session::Session;
 use crate::state::State;

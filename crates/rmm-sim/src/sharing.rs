@@ -7,8 +7,9 @@
 
 use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult};
 
-use crate::check::{Operation, Violation, ViolationKind};
+use crate::check::{Violation, ViolationKind};
 use crate::memory::{Allocation, Kind, Place};
+use crate::operation::Operation;
 use crate::pool::Pool;
 use crate::session::Session;
 use crate::state::State;

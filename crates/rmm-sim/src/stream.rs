@@ -5,9 +5,9 @@ use std::ffi::c_void;
 
 use rmm_sys::CuResult;
 
-use crate::event::{Point, Points};
 use crate::kernel::Body;
 use crate::memory::Place;
+use crate::points::{Point, Points};
 use crate::state::State;
 
 /// The parameter of a host function: opaque here, and only ever handed back.

@@ -20,10 +20,10 @@ use rmm_sys::{CuMemAccessFlags, CuResult};
 use crate::device::UNIT;
 use crate::handle::Slots;
 use crate::mapping::Mapping;
-use crate::memory::{Allocation, Kind};
+use crate::piece::Piece;
 use crate::ranges::Ranges;
 
-pub(crate) use mapped::{Mapped, Physical, Piece, permits};
+pub(crate) use mapped::{Mapped, Physical, permits};
 
 /// What sizes and addresses are multiples of.
 pub(crate) const GRANULARITY: usize = UNIT;
@@ -197,14 +197,9 @@ impl VirtualMemory {
         (address - start < mapped.bytes).then_some((start, mapped))
     }
 
-    /// What a mapped address is a part of: all of its reservation, as the driver tells it.
-    pub(crate) fn allocation_at(&self, address: usize) -> Option<Allocation> {
-        let (_, mapped) = self.mapping_at(address)?;
-        let reserved = self.reservation_of(address)?;
-        let (start, bytes) = (reserved.start, reserved.len());
-        // Work that names it now may use the mappings that there are now, and none that come later.
-        let id = self.last_mapping;
-        Some(Allocation { id, start, bytes, kind: Kind::Mapped, device: mapped.device })
+    /// The id of the last mapping that was made.
+    pub(crate) fn last_mapping(&self) -> u64 {
+        self.last_mapping
     }
 
     /// Whether all of a range is mapped, and has been since there were `id` mappings.

@@ -5,9 +5,9 @@ use std::ffi::c_ulonglong;
 use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult, CuStream};
 
 use crate::call::driver_calls;
-use crate::event::Points;
 use crate::graph::Executable;
 use crate::handle::{self, Kind};
+use crate::points::Points;
 use crate::stream::Work;
 
 driver_calls! {

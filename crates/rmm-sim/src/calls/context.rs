@@ -6,7 +6,7 @@ use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult};
 
 use crate::call::driver_calls;
 use crate::current;
-use crate::event::Points;
+use crate::points::Points;
 use crate::stream::Work;
 
 driver_calls! {

@@ -7,8 +7,9 @@ use rmm_sys::{
 };
 
 use crate::call::driver_calls;
-use crate::event::{Event, Point, Points};
+use crate::event::Event;
 use crate::handle::{self, Kind};
+use crate::points::{Point, Points};
 use crate::session::Session;
 use crate::stream::Work;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use rmm_sys::{CuCaptureMode, CuEvent, CuResult};
 
-use super::{Capture, Ends};
-use crate::event::{Point, Points};
-use crate::graph::Graph;
+use super::Capture;
+use crate::graph::{Ends, Graph};
+use crate::points::{Point, Points};
 use crate::session::Session;
 use crate::stream::{Order, Work};
 

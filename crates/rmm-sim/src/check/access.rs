@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::handed::Broken;
-use super::violation::{Access, Operation, Violation, ViolationKind};
-use crate::event::Point;
+use super::violation::{Access, Violation, ViolationKind};
 use crate::memory::{Allocation, Place};
+use crate::operation::Operation;
+use crate::piece::Piece;
+use crate::points::Point;
 use crate::state::State;
 use crate::stream::Work;
-use crate::virtual_memory::Piece;
 
 /// A use of memory by work: where, and what it does there.
 pub(crate) type Use = (Place, Operation);

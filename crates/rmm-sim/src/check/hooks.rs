@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use rmm_sys::{Annotations, Handing};
 
-use super::violation::{Access, Operation, ViolationKind};
+use super::violation::{Access, ViolationKind};
 use crate::call::address;
 use crate::current::{self, Hint};
+use crate::operation::Operation;
 use crate::session::Session;
 use crate::state::State;
 

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use rmm_sys::{CuMemAccessFlags, CuResult};
 
-use super::violation::{Access, Operation, Violation, ViolationKind};
-use crate::event::Point;
+use super::violation::{Access, Violation, ViolationKind};
 use crate::memory::{Kind, Place};
+use crate::operation::Operation;
+use crate::piece::Piece;
+use crate::points::Point;
 use crate::state::State;
 use crate::stream::Work;
-use crate::virtual_memory::{Piece, permits};
+use crate::virtual_memory::permits;
 
 impl State {
     /// The pieces of memory that a range of addresses stands for.

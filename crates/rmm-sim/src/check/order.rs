@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::violation::{Access, MissingOrder};
-use crate::event::{Point, Points};
+use crate::points::{Point, Points};
 use crate::state::State;
 use crate::stream::Order;
 

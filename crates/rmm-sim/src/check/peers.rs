@@ -6,8 +6,9 @@
 
 use rmm_sys::CuMemAccessFlags;
 
-use super::violation::{Operation, Violation, ViolationKind};
+use super::violation::{Violation, ViolationKind};
 use crate::memory::{Allocation, Kind, Place};
+use crate::operation::Operation;
 use crate::pool::Medium;
 use crate::state::State;
 use crate::stream::Work;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::violation::{Access, Operation};
+use super::violation::Access;
+use crate::operation::Operation;
 
 /// Bytes with one history.
 #[derive(Clone, Debug)]

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::call_site;
-use crate::event::Point;
+use crate::operation::Operation;
+use crate::points::Point;
 
 /// Which rule was broken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -87,22 +88,6 @@ impl fmt::Display for ViolationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// What an access does to memory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Operation {
-    /// Reads it.
-    Read,
-    /// Writes it, and may read it.
-    Write,
-    /// Reads and writes it atomically, in any order with others that do.
-    Update,
-    /// Makes it somebody's: an allocation.
-    HandOut,
-    /// Ends its use: a free.
-    TakeBack,
 }
 
 /// One of the two parties of a violation.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use rmm_sys::CuMemAccessFlags;
 
-use crate::check::Operation;
+use crate::operation::Operation;
 
 /// Physical memory.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Mapped {
     pub(crate) bytes: usize,
     /// The key of the physical memory.
     pub(crate) physical: u64,
-    pub(super) device: usize,
+    pub(crate) device: usize,
     /// Where the physical memory lies.
     pub(super) backing: usize,
     /// What each device may do; nothing unless it is told here.
@@ -56,27 +56,5 @@ pub(crate) fn permits(access: CuMemAccessFlags, operation: Operation) -> bool {
         Operation::Write | Operation::Update | Operation::HandOut | Operation::TakeBack => {
             access == CuMemAccessFlags::READ_WRITE
         }
-    }
-}
-
-/// A part of a range that lies in one piece.
-#[derive(Clone, Debug)]
-pub(crate) struct Piece {
-    /// Its start, as the program names it.
-    pub(crate) address: usize,
-    /// Where it lies: elsewhere if it is mapped, else at the same addresses.
-    pub(crate) backing: Range<usize>,
-}
-
-impl Piece {
-    /// Memory that is known by the address at which it lies.
-    pub(crate) fn unmapped(range: &Range<usize>) -> Self {
-        Self { address: range.start, backing: range.clone() }
-    }
-
-    /// A part of the backing as the program names it.
-    pub(crate) fn name_of(&self, part: &Range<usize>) -> Range<usize> {
-        let start = self.address + (part.start - self.backing.start);
-        start..start + part.len()
     }
 }
