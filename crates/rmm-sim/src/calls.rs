@@ -1,6 +1,9 @@
 //! The driver's functions, by theme. Each has the name and the signature of the symbol that it
 //! stands for.
 
+pub(crate) mod annotations;
+mod arguments;
+mod call;
 mod capture;
 mod context;
 mod copy;

@@ -53,65 +53,28 @@
 
 #![cfg(unix)]
 
-mod alloc;
-mod attribute;
-mod builder;
-mod bytes;
-mod call;
+mod api;
 mod calls;
-mod capture;
-mod check;
-mod checker;
-mod clock;
-mod context;
-mod costs;
-mod current;
-mod device;
-mod event;
-mod explore;
-mod fail_each;
-mod fault;
-mod graph;
-mod handle;
-mod host;
-mod install;
-mod kernel;
-mod launch;
-mod leak;
-mod machine;
-mod mapping;
-mod memory;
-mod operation;
-mod piece;
-mod points;
-mod pool;
-mod prefetch;
-mod ranges;
-mod run;
-mod schedule;
-mod session;
-mod sharing;
-mod state;
-mod stream;
-mod trace;
-mod virtual_memory;
+mod engine;
+mod model;
 
 #[doc(hidden)]
-pub use attribute::TestOutcome;
-pub use builder::MachineBuilder;
-pub use check::{MissingOrder, Violation, ViolationAccess, ViolationKind};
-pub use checker::{Checker, check};
-pub use clock::Stalls;
-pub use costs::Costs;
-pub use explore::{Exploration, explore};
-pub use fail_each::fail_each_call;
-pub use fault::Fault;
-pub use install::{InstallError, driver, install};
-pub use kernel::{Kernel, KernelMemory};
-pub use machine::{Entered, EnteredByAll, Machine};
-pub use operation::Operation;
-pub use schedule::Schedule;
-pub use trace::{Leak, LeakKind, TraceEntry};
+pub use api::attribute::TestOutcome;
+pub use api::checker::{Checker, check};
+pub use api::entry::{Entered, EnteredByAll};
+pub use api::explore::{Exploration, explore};
+pub use api::fail_each::fail_each_call;
+pub use api::install::{InstallError, driver, install};
+pub use engine::builder::MachineBuilder;
+pub use engine::machine::Machine;
+pub use model::clock::Stalls;
+pub use model::costs::Costs;
+pub use model::fault::Fault;
+pub use model::kernel::{Kernel, KernelMemory};
+pub use model::operation::Operation;
+pub use model::schedule::Schedule;
+pub use model::trace::{Leak, LeakKind, TraceEntry};
+pub use model::violation::{Access as ViolationAccess, MissingOrder, Violation, ViolationKind};
 
 /// Makes a function a test that [`check`] runs: on a fresh machine under each of several schedules.
 /// It takes the machine or nothing, and returns nothing or a `Result`, of which an error fails the

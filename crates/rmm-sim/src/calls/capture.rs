@@ -4,11 +4,30 @@ use std::ffi::c_ulonglong;
 
 use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult, CuStream};
 
-use crate::call::driver_calls;
-use crate::graph::Executable;
-use crate::handle::{self, Kind};
-use crate::points::Points;
-use crate::stream::Work;
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::graph::Executable;
+use crate::model::handle::{self, Kind};
+use crate::model::points::{Point, Points};
+use crate::model::work::Work;
+
+impl Session<'_> {
+    /// Puts the work of a graph at the end of a stream, piece by piece: one order of the many that
+    /// the graph allows.
+    fn launch_graph(
+        &mut self,
+        works: Vec<Work>,
+        id: u64,
+        after: &Points,
+    ) -> Result<Point, CuResult> {
+        // What comes before the first piece comes before all.
+        let mut last = self.enqueue_after(id, Work::Mark("graph"), after)?;
+        for work in works {
+            last = self.enqueue(id, work)?;
+        }
+        Ok(last)
+    }
+}
 
 driver_calls! {
     fn cuStreamBeginCapture_v2(stream: CuStream, mode: CuCaptureMode) by [stream] |session| {

@@ -4,10 +4,10 @@ use std::ffi::{c_int, c_uint, c_ulonglong};
 
 use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult};
 
-use crate::call::driver_calls;
-use crate::current;
-use crate::points::Points;
-use crate::stream::Work;
+use crate::calls::call::driver_calls;
+use crate::engine::current;
+use crate::model::points::Points;
+use crate::model::work::Work;
 
 driver_calls! {
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) by [] |session| {
@@ -121,7 +121,7 @@ driver_calls! {
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) by [] |session| {
         session.context()?;
         least.put(0)?;
-        greatest.put(crate::stream::GREATEST_PRIORITY)
+        greatest.put(crate::model::streams::GREATEST_PRIORITY)
     }
 
     fn cuCtxRecordEvent(context: CuContext, event: CuEvent) by [context, event] |session| {

@@ -8,10 +8,11 @@ use std::ffi::{c_uchar, c_uint, c_void};
 
 use rmm_sys::{CuDevicePtr, CuResult, CuStream};
 
-use crate::call::{address, driver_calls};
-use crate::memory::{Place, Side};
-use crate::session::Session;
-use crate::stream::Work;
+use crate::calls::arguments::address;
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::memory::{Place, Side};
+use crate::model::work::Work;
 
 /// A side of a copy: an address and what it may be.
 type End = (usize, Side);

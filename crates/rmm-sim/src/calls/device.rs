@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use rmm_sys::{CuDevice, CuDeviceAttribute, CuResult, CuUuid};
 
-use crate::call::driver_calls;
-use crate::current;
+use crate::calls::call::driver_calls;
+use crate::engine::current;
 
 driver_calls! {
     fn cuInit(flags: c_uint) by [] |session| {

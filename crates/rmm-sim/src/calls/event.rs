@@ -6,12 +6,12 @@ use rmm_sys::{
     CuEvent, CuResult, CuStream, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_INTERPROCESS,
 };
 
-use crate::call::driver_calls;
-use crate::event::Event;
-use crate::handle::{self, Kind};
-use crate::points::{Point, Points};
-use crate::session::Session;
-use crate::stream::Work;
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::event::Event;
+use crate::model::handle::{self, Kind};
+use crate::model::points::{Point, Points};
+use crate::model::work::Work;
 
 impl Session<'_> {
     /// What waiting for an event means, and its device.

@@ -8,12 +8,13 @@ use rmm_sys::{
     CuStream, MEM_ATTACH_GLOBAL, MEM_ATTACH_HOST,
 };
 
-use crate::call::{address, driver_calls, pointer};
-use crate::current;
-use crate::memory::{Allocation, Kind, Side};
-use crate::session::Session;
-use crate::state::State;
-use crate::stream::Work;
+use crate::calls::arguments::{address, pointer};
+use crate::calls::call::driver_calls;
+use crate::engine::machine;
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::model::memory::{Allocation, Kind, Side};
+use crate::model::work::Work;
 
 impl Session<'_> {
     /// # Errors
@@ -110,7 +111,7 @@ driver_calls! {
             return Err(CuResult::INVALID_VALUE);
         }
         // Pinned memory of the driver's own, too (seen on an H200).
-        if current::is_simulated(start) {
+        if machine::is_simulated(start) {
             return Err(CuResult::INVALID_VALUE);
         }
         if session.allocations.overlaps(start, bytes) {

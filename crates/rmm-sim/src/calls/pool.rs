@@ -6,10 +6,11 @@ use rmm_sys::{
     MEM_POOL_CREATE_USAGE_HW_DECOMPRESS,
 };
 
-use crate::call::{address, driver_calls, pointer};
-use crate::handle::{self, Kind};
-use crate::pool::{Medium, Pool, Sharing};
-use crate::session::Session;
+use crate::calls::arguments::{address, pointer};
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::handle::{self, Kind};
+use crate::model::pool::{Medium, Pool, Sharing};
 
 impl Session<'_> {
     /// The device and the medium of the pools at a location.

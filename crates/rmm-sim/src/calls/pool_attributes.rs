@@ -7,8 +7,8 @@ use rmm_sys::{
     CuMemPoolAttribute, CuResult,
 };
 
-use crate::call::driver_calls;
-use crate::pool::Pool;
+use crate::calls::call::driver_calls;
+use crate::model::pool::Pool;
 
 /// The first driver that tells what a pool was made with.
 const FACTS_SINCE: i32 = 13020;

@@ -9,12 +9,13 @@ use std::os::unix::fs::FileExt as _;
 
 use rmm_sys::{CuDevicePtr, CuMemHandleType, CuMemPool, CuMemPoolPtrExportData, CuResult};
 
-use crate::call::{address, driver_calls, pointer};
-use crate::handle::{self, Kind};
-use crate::memory;
-use crate::pool::{Medium, Pool, Sharing};
-use crate::session::Session;
-use crate::sharing::{NAME, Name};
+use crate::calls::arguments::{address, pointer};
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::handle::{self, Kind};
+use crate::model::memory;
+use crate::model::pool::{Medium, Pool, Sharing};
+use crate::model::pool_name::{NAME, Name};
 
 impl Session<'_> {
     /// # Errors

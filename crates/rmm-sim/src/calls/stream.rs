@@ -7,10 +7,12 @@ use rmm_sys::{
     STREAM_NON_BLOCKING,
 };
 
-use crate::call::{address, driver_calls};
-use crate::handle::{self, Kind};
-use crate::memory::Side;
-use crate::stream::{GREATEST_PRIORITY, HostData, Order, Work};
+use crate::calls::arguments::address;
+use crate::calls::call::driver_calls;
+use crate::model::handle::{self, Kind};
+use crate::model::memory::Side;
+use crate::model::streams::{GREATEST_PRIORITY, Order};
+use crate::model::work::{HostData, Work};
 
 /// `CU_EVENT_WAIT_EXTERNAL`: the wait becomes a node of the graph that is being captured.
 const EXTERNAL: c_uint = 1;

@@ -8,7 +8,7 @@ use rmm_sys::{
     CuIpcMemHandle, CuMemHandle, CuMemHandleType, CuModule, CuResult, CuStream,
 };
 
-use crate::call::call;
+use crate::calls::call::call;
 
 macro_rules! unsupported {
     ($(fn $name:ident($($type:ty),*);)*) => {$(

@@ -9,12 +9,12 @@ use rmm_sys::{
     CuMemLocationType, CuResult,
 };
 
-use crate::call::{address, driver_calls, pointer};
-use crate::current;
-use crate::handle::{self, Kind};
-use crate::session::Session;
-use crate::state::State;
-use crate::virtual_memory::{GRANULARITY, Physical};
+use crate::calls::arguments::{address, pointer};
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::model::handle::{self, Kind};
+use crate::model::virtual_memory::{GRANULARITY, Physical};
 
 fn is_granular(bytes: usize) -> bool {
     bytes > 0 && bytes.is_multiple_of(GRANULARITY)
@@ -81,50 +81,9 @@ impl State {
     fn physical_handle(&self, slot: usize) -> CuMemHandle {
         CuMemHandle(handle::encode(self.machine, Kind::Physical, slot).addr() as c_ulonglong)
     }
-
-    /// Unmaps and releases all physical memory of a device, whatever references there are.
-    pub(crate) fn end_virtual_memory(&mut self, device: usize, by: &'static str) {
-        let physical = &self.virtual_memory.physical;
-        let is_of_device =
-            |key: u64| physical.get(&key).is_some_and(|physical| physical.device == device);
-        let mappings = self.virtual_memory.mappings();
-        let mapped: Vec<Range<usize>> = mappings
-            .filter(|(_, mapped)| is_of_device(mapped.physical))
-            .map(|(start, mapped)| start..start + mapped.bytes)
-            .collect();
-        let keys: Vec<u64> = physical.keys().copied().filter(|&key| is_of_device(key)).collect();
-        for range in mapped {
-            self.check_ended(&range, by);
-            self.virtual_memory.unmap(range.start);
-        }
-        for key in keys {
-            self.return_physical(key);
-        }
-    }
-
-    /// Gives physical memory that nobody holds or maps back to its device.
-    fn return_physical(&mut self, key: u64) {
-        let physical = self.virtual_memory.physical.remove(&key);
-        let physical = physical.expect("physical memory goes back once");
-        if let Some(slot) = self.virtual_memory.slots.slot_of(key) {
-            self.virtual_memory.slots.remove(slot);
-        }
-        self.forget_uses(&physical.backing());
-        self.devices[physical.device].give(physical.start, physical.bytes);
-    }
 }
 
 impl Session<'_> {
-    /// Makes sure that there are addresses to name memory by once more.
-    pub(crate) fn open_addresses(&mut self) -> Result<(), CuResult> {
-        let totals = self.devices.iter().map(|device| device.total);
-        let memory = totals.fold(0, usize::saturating_add);
-        if let Some(range) = self.virtual_memory.open(memory)? {
-            current::register_range(self.state_machine(), range);
-        }
-        Ok(())
-    }
-
     fn create_physical(&mut self, device: usize, bytes: usize) -> Result<CuMemHandle, CuResult> {
         let start = self.take_from_device(device, bytes)?;
         self.check_allocated(start, bytes, None);

@@ -2,16 +2,17 @@
 
 use super::Mutant;
 
-const BYTES: &str = "crates/rmm-sim/src/bytes.rs";
-const CHECKER: &str = "crates/rmm-sim/src/checker.rs";
-const CURRENT: &str = "crates/rmm-sim/src/current.rs";
-const PREFETCH: &str = "crates/rmm-sim/src/prefetch.rs";
-const CONTEXT: &str = "crates/rmm-sim/src/context.rs";
+const BYTES: &str = "crates/rmm-sim/src/api/bytes.rs";
+const CHECKER: &str = "crates/rmm-sim/src/api/checker.rs";
+const FAILURE: &str = "crates/rmm-sim/src/engine/failure.rs";
+const PREFETCH: &str = "crates/rmm-sim/src/model/prefetch.rs";
+const STRAYS: &str = "crates/rmm-sim/src/engine/strays.rs";
+const CONTEXT: &str = "crates/rmm-sim/src/engine/context.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-failure-not-sticky",
-        file: CONTEXT,
+        file: FAILURE,
         original: "        self.devices[device].failed = Some(code);\n",
         replacement: "        let _ = code;\n",
         breaks: "a context goes on after a kernel of it has failed",
@@ -39,9 +40,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "device-strays-not-told",
-        file: CURRENT,
-        original: "            calls.push((thread(), call));\n",
-        replacement: "            let _ = (call, calls);\n",
+        file: STRAYS,
+        original: "        strays.calls.push(Stray { thread: thread::number(), call });\n",
+        replacement: "        let _ = (call, &mut strays.calls);\n",
         breaks: "a check passes although a thread's calls went to a machine that nobody checks",
     },
     Mutant {

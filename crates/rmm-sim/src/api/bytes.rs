@@ -1,0 +1,100 @@
+//! What memory holds, read and written by tests at once, whatever is queued.
+
+use rmm_sys::{CuDevicePtr, CuResult};
+
+use crate::engine::machine::Machine;
+use crate::engine::state::State;
+use crate::model::memory::{Kind, Place, Side};
+use crate::model::operation::Operation;
+
+impl Machine {
+    /// Reads bytes of device memory at `pointer` as they are now, whatever is queued and whoever
+    /// may access them.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if the range does not lie within one live allocation, or in mappings without
+    /// a gap, and for memory that the host can use, which the program may be writing now: see
+    /// [`read_shared`](Self::read_shared).
+    pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
+        let state = self.lock();
+        let place = allocated(&state, pointer, target.len())?;
+        if !place.on_device_only() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        state.load(&place, target);
+        Ok(())
+    }
+
+    /// Reads bytes that the host can use too, of pinned or managed memory, as they are now.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if the range does not lie within one live allocation. Memory that the
+    /// program registered is its own, and nothing says that it is still there.
+    ///
+    /// # Safety
+    /// Until this returns the program does not write these bytes, and holds no `&mut` to them.
+    pub unsafe fn read_shared(
+        &self,
+        pointer: CuDevicePtr,
+        target: &mut [u8],
+    ) -> Result<(), CuResult> {
+        let state = self.lock();
+        let place = allocated(&state, pointer, target.len())?;
+        state.load(&place, target);
+        Ok(())
+    }
+
+    /// Writes bytes of device memory at `pointer` now, whatever is queued.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn write(&self, pointer: CuDevicePtr, source: &[u8]) -> Result<(), CuResult> {
+        let mut state = self.lock();
+        let place = allocated(&state, pointer, source.len())?;
+        if !place.on_device_only() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        state.store(&place, source);
+        Ok(())
+    }
+
+    /// Tells the checks that the program reads memory that it shares with devices (pinned or
+    /// managed): its own accesses are not seen otherwise. Work that writes it has to be known
+    /// complete.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if the range does not lie within one live allocation.
+    pub fn host_reads(&self, pointer: CuDevicePtr, bytes: usize) -> Result<(), CuResult> {
+        self.host_uses(pointer, bytes, Operation::Read)
+    }
+
+    /// Tells the checks that the program writes memory that it shares with devices. Work that uses
+    /// it has to be known complete.
+    ///
+    /// # Errors
+    /// As [`host_reads`](Self::host_reads).
+    pub fn host_writes(&self, pointer: CuDevicePtr, bytes: usize) -> Result<(), CuResult> {
+        self.host_uses(pointer, bytes, Operation::Write)
+    }
+
+    fn host_uses(
+        &self,
+        pointer: CuDevicePtr,
+        bytes: usize,
+        operation: Operation,
+    ) -> Result<(), CuResult> {
+        let mut state = self.lock();
+        let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
+        let place = state.place(address, bytes, Side::Host)?;
+        state.check_host_use(&place, operation);
+        Ok(())
+    }
+}
+
+/// A range in an allocation that this machine made.
+fn allocated(state: &State, pointer: CuDevicePtr, bytes: usize) -> Result<Place, CuResult> {
+    let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
+    let place = state.place(address, bytes, Side::Device)?;
+    let own = place.allocation.is_some_and(|allocation| allocation.kind != Kind::Registered);
+    if own { Ok(place) } else { Err(CuResult::INVALID_VALUE) }
+}

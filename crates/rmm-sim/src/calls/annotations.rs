@@ -1,0 +1,111 @@
+//! What allocators tell of the ranges that they hand out.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rmm_sys::{Annotations, Handing};
+
+use crate::calls::arguments::address;
+use crate::engine::context::ends_contexts;
+use crate::engine::current;
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::engine::thread;
+use crate::model::checks;
+use crate::model::handle::Hint;
+use crate::model::operation::Operation;
+use crate::model::violation::{Access, ViolationKind};
+
+/// What the software driver's table listens with.
+pub(crate) static ANNOTATIONS: Annotations = Annotations {
+    handed_out: |handing| hear(handing, true),
+    taken_back: |handing| hear(handing, false),
+};
+
+fn hear(handing: Handing, out: bool) {
+    if !checks::anybody_listens() || thread::in_callback() {
+        return;
+    }
+    let start = address(handing.pointer);
+    let stream = handing.stream.map(|stream| Hint::Handle(stream.addr()));
+    let hints = [Hint::Address(start), stream.unwrap_or(Hint::Address(start))];
+    let machine = current::machine_for("an annotation", &hints);
+    let mut session = Session::open(&machine);
+    if !session.checks.is_on() {
+        return;
+    }
+    let near = session.allocation_at(start).map(|allocation| allocation.device);
+    let stream = match handing.stream {
+        // A stream that is gone orders nothing; the calls that it is used in tell of it.
+        Some(stream) => match session.stream_near(stream, near) {
+            Ok(id) => Some(id),
+            Err(_) => return,
+        },
+        None => None,
+    };
+    let range = start..start + handing.bytes;
+    if out {
+        session.handed_out(handing, &range, stream);
+    } else {
+        session.taken_back(handing, &range, stream);
+    }
+}
+
+impl State {
+    /// A range goes to somebody else, who has to come after all that was done there.
+    fn check_handing(&mut self, kind: ViolationKind, range: &Range<usize>, access: &Access) {
+        for piece in self.pieces(range) {
+            self.check_order(kind, &piece, access);
+        }
+    }
+
+    /// What is done to a range from now on has to come after this.
+    fn note_handing(&mut self, range: &Range<usize>, access: &Arc<Access>) {
+        for piece in self.pieces(range) {
+            self.checks.shadow.write(&piece.backing, Arc::clone(access));
+        }
+        self.note_mapped_use(range, access);
+    }
+
+    fn handed_out(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
+        let root = self.root_of(range.start);
+        let access = self.access_after(Operation::HandOut, handing.name, stream);
+        let twice = self.checks.handed.hand_out(root, handing.owner, range, Arc::clone(&access));
+        if let Err(broken) = twice {
+            self.report_broken(broken, range, &access);
+        }
+        self.check_handing(ViolationKind::HandedOutInUse, range, &access);
+        self.note_handing(range, &access);
+    }
+
+    /// Whether memory went with its context, and nobody has had it since: who holds a part of it
+    /// may still give that back.
+    fn went_with_its_context(&self, address: usize) -> bool {
+        let by_context = |access: &Arc<Access>| ends_contexts(access.what);
+        self.allocation_at(address).is_none()
+            && self.checks.freed_by(address).is_some_and(by_context)
+    }
+
+    fn taken_back(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
+        if self.went_with_its_context(range.start) {
+            return;
+        }
+        let root = self.root_of(range.start);
+        let access = self.access_after(Operation::TakeBack, handing.name, stream);
+        let taken = self.checks.handed.take_back(root, handing.owner, range, Arc::clone(&access));
+        if let Err(broken) = taken {
+            self.report_broken(broken, range, &access);
+        }
+        self.check_handing(ViolationKind::ReturnedInUse, range, &access);
+        if self.allocation_at(range.start).is_some() {
+            self.note_handing(range, &access);
+        } else if root == range.start && !self.virtual_memory.holds(root) {
+            // Ordinary memory of the host: it is the system's again, and nobody tells who has it
+            // next.
+            self.checks.shadow.clear(range);
+            // Its parts, if any are left, were told of above.
+            self.checks.handed.end(root).unwrap_or_default();
+        }
+    }
+}

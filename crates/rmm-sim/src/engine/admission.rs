@@ -1,0 +1,39 @@
+//! How a driver call begins and ends: what may refuse it, and what runs meanwhile.
+#![forbid(unsafe_code)]
+
+use rmm_sys::CuResult;
+
+use crate::engine::current;
+use crate::engine::session::Session;
+use crate::model::schedule::Schedule;
+
+impl Session<'_> {
+    /// Enters a driver call: counts it, and refuses it if a fault or the machine says so. Work may
+    /// run before it.
+    pub(crate) fn enter_call(&mut self, name: &'static str) -> Result<(), CuResult> {
+        self.begin_call(name);
+        if self.dead {
+            return Err(CuResult::DEINITIALIZED);
+        }
+        self.faults.check(name)?;
+        if !current::is_initialised() && !matches!(name, "cuInit" | "cuDriverGetVersion") {
+            return Err(CuResult::NOT_INITIALIZED);
+        }
+        if self.lacking.contains(name) {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        self.admit_to_captures(name)?;
+        self.run_some();
+        Ok(())
+    }
+
+    /// Finishes a driver call; returns its code.
+    pub(crate) fn finish_call(&mut self, outcome: Result<(), CuResult>) -> CuResult {
+        if self.schedule == Schedule::Eager {
+            self.run_pending(None);
+        }
+        let code = outcome.err().unwrap_or(CuResult::SUCCESS);
+        self.end_call(code);
+        code
+    }
+}

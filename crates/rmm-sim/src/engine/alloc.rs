@@ -1,0 +1,284 @@
+//! Allocating and freeing: what ties allocations, devices, pools and streams together.
+#![forbid(unsafe_code)]
+
+use rmm_sys::CuResult;
+
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::model::device::ALIGNMENT;
+use crate::model::memory::{Allocation, Kind};
+use crate::model::points::{Point, Points};
+use crate::model::pool::Medium;
+use crate::model::work::Work;
+
+impl State {
+    /// Does what a synchronisation does for the pools of a device: memory whose frees are complete
+    /// is anyone's, and what is wholly free goes back to the device down to each pool's release
+    /// threshold.
+    pub(crate) fn settle_pools(&mut self, device: usize) {
+        let pools: Vec<u64> = self.pools_of(device);
+        for pool in pools {
+            let keep = self
+                .pools
+                .get(&pool)
+                .map_or(0, |pool| if pool.destroyed { 0 } else { pool.threshold });
+            self.trim_pool(pool, keep);
+        }
+    }
+
+    /// Gives the device what its pools do not need, whatever their thresholds.
+    fn drain_pools(&mut self, device: usize) {
+        for pool in self.pools_of(device) {
+            self.trim_pool(pool, 0);
+        }
+    }
+
+    fn pools_of(&self, device: usize) -> Vec<u64> {
+        self.pools.iter().filter(|(_, pool)| pool.device == device).map(|(&key, _)| key).collect()
+    }
+
+    /// Gives back what is wholly free, as long as `keep` bytes stay. A destroyed pool without
+    /// allocations goes.
+    pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
+        let Self { pools, streams, devices, host, .. } = self;
+        let Some(pool) = pools.get_mut(&key) else { return };
+        pool.tidy(|point| streams.is_complete(point));
+        for (start, len) in pool.shrink(keep) {
+            match pool.medium {
+                Medium::Device => devices[pool.device].give(start, len),
+                Medium::Managed | Medium::Host => host.give(start, len),
+            }
+        }
+        if pool.destroyed && pool.used() == 0 && pool.reserved() == 0 {
+            pools.remove(&key);
+        }
+    }
+
+    /// Takes a block that the stream may have now.
+    fn take_ordered(&mut self, key: u64, len: usize, stream: u64) -> Option<usize> {
+        let Self { pools, streams, .. } = self;
+        let pool = pools.get_mut(&key)?;
+        let reuse = pool.reuse;
+        let frontier = &streams.get(stream)?.frontier;
+        let usable = |freed: Option<Point>| {
+            freed.is_none_or(|point| {
+                point.stream == stream
+                    || streams.get(point.stream).is_none()
+                    || (reuse.follow_events && frontier.covers(point))
+                    || (reuse.opportunistic && streams.is_complete(point))
+            })
+        };
+        pool.take(len, usable).map(|(start, _)| start)
+    }
+
+    /// Adds a segment to a pool that `len` bytes fit in.
+    fn grow_pool(&mut self, key: u64, len: usize) -> bool {
+        let Self { pools, devices, host, .. } = self;
+        let Some(pool) = pools.get_mut(&key) else { return false };
+        let mut take = |size| match pool.medium {
+            Medium::Device => devices[pool.device].take(size),
+            Medium::Managed | Medium::Host => host.take(size).ok(),
+        };
+        let sizes = pool.growth(len).unwrap_or_default();
+        let taken =
+            sizes.into_iter().filter(|&size| size > 0).find_map(|size| Some((take(size)?, size)));
+        let Some((start, size)) = taken else { return false };
+        pool.grow(start, size);
+        true
+    }
+
+    /// Takes a block that other streams may still use, by making the stream wait for them.
+    fn take_waiting(&mut self, key: u64, len: usize, stream: u64) -> Option<usize> {
+        let pool = self.pools.get_mut(&key).filter(|pool| pool.reuse.internal_dependencies)?;
+        let (start, points) = pool.take(len, |_| true)?;
+        let after: Points = points.into_iter().collect();
+        // The stream exists, so the wait can be enqueued.
+        self.enqueue_after(stream, Work::Mark("wait for freed memory"), &after).ok()?;
+        Some(start)
+    }
+}
+
+impl Session<'_> {
+    /// Allocates memory of a device.
+    pub(crate) fn allocate(&mut self, device: usize, bytes: usize) -> Result<usize, CuResult> {
+        if bytes == 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let start = self.take_from_device(device, bytes)?;
+        self.allocations.insert(start, bytes, Kind::Device, device);
+        self.check_allocated(start, bytes, None);
+        self.note(start);
+        Ok(start)
+    }
+
+    /// Takes memory of a device, which then is nobody's yet.
+    pub(crate) fn take_from_device(
+        &mut self,
+        device: usize,
+        bytes: usize,
+    ) -> Result<usize, CuResult> {
+        self.check_allocation_fault(bytes)?;
+        let mut start = self.devices[device].take(bytes);
+        if start.is_none() {
+            // As the driver does, memory that pools only hold in reserve serves others before it is
+            // refused.
+            self.drain(Some(device));
+            self.drain_pools(device);
+            start = self.devices[device].take(bytes);
+        }
+        start.ok_or(CuResult::OUT_OF_MEMORY)
+    }
+
+    /// Allocates pinned or managed memory.
+    pub(crate) fn allocate_host(
+        &mut self,
+        device: usize,
+        bytes: usize,
+        kind: Kind,
+    ) -> Result<usize, CuResult> {
+        if bytes == 0 {
+            // Seen on an H200: no bytes of pinned memory are given; that they are nowhere is a
+            // guess.
+            return if kind == Kind::Pinned { Ok(0) } else { Err(CuResult::INVALID_VALUE) };
+        }
+        self.check_allocation_fault(bytes)?;
+        let start = self.host.take(bytes)?;
+        self.prefetches.forget(&(start..start + bytes));
+        self.allocations.insert(start, bytes, kind, device);
+        self.check_allocated(start, bytes, None);
+        self.note(start);
+        Ok(start)
+    }
+
+    /// Allocates from a pool, in the order of a stream, which may be of another device: the pool
+    /// says where the memory is, the stream only when it may be used.
+    pub(crate) fn allocate_from(
+        &mut self,
+        key: u64,
+        bytes: usize,
+        stream: u64,
+    ) -> Result<usize, CuResult> {
+        let pool = self.pools.get(&key).ok_or(CuResult::INVALID_VALUE)?;
+        let (device, medium) = (pool.device, pool.medium);
+        if pool.imported_from().is_some() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        if bytes == 0 {
+            // Seen on an H200.
+            return Ok(0);
+        }
+        self.check_allocation_fault(bytes)?;
+        let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
+        // First, so that the stream is behind all that its next item would be behind anyway.
+        self.enqueue(stream, Work::Mark("allocation"))?;
+        let mut start = self.take_ordered(key, len, stream);
+        if start.is_none() && self.grow_pool(key, len) {
+            start = self.take_ordered(key, len, stream);
+        }
+        if start.is_none() {
+            start = self.take_waiting(key, len, stream);
+        }
+        if start.is_none() {
+            // The last resort is to wait, whichever device's streams the memory was freed on, and
+            // to take what pools hold in reserve.
+            self.drain(None);
+            self.drain_pools(device);
+            let fits = self.grow_pool(key, len);
+            start = if fits { self.take_ordered(key, len, stream) } else { None };
+        }
+        let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
+        if let Some(pool) = self.pools.get_mut(&key) {
+            pool.count_out(bytes);
+        }
+        if medium == Medium::Managed {
+            self.prefetches.forget(&(start..start + bytes));
+        }
+        self.allocations.insert(start, bytes, Kind::Pool(key, medium), device);
+        let end = self.streams.end_of(stream);
+        self.check_allocated(start, bytes, Some(end));
+        self.note(start);
+        Ok(start)
+    }
+
+    /// Frees pool memory in the order of a stream.
+    pub(crate) fn free_in_order(&mut self, start: usize, stream: u64) -> Result<(), CuResult> {
+        let allocation = self.allocations.at(start);
+        if let Some(imported) = allocation.filter(Allocation::is_imported) {
+            return self.release_import(&imported, stream);
+        }
+        let from_pool = allocation.and_then(|allocation| match allocation.kind {
+            Kind::Pool(key, _) => Some((allocation, key)),
+            _ => None,
+        });
+        let Some((allocation, key)) = from_pool else {
+            self.check_bad_free("cuMemFreeAsync", start);
+            return Err(CuResult::INVALID_VALUE);
+        };
+        self.note(start);
+        let point = self.enqueue(stream, Work::Release { allocation: allocation.id })?;
+        self.check_freed(&allocation, Some(point));
+        self.end_imports(&allocation);
+        self.allocations.forget(&allocation);
+        self.give_to_pool(key, &allocation, Some(point));
+        Ok(())
+    }
+
+    /// Frees memory of one of these kinds: that of pools at once, other memory when all work that
+    /// may use it is done.
+    pub(crate) fn free(
+        &mut self,
+        start: usize,
+        accepts: impl Fn(Kind) -> bool,
+    ) -> Result<(), CuResult> {
+        let find = |session: &Self| {
+            session.allocations.at(start).filter(|allocation| accepts(allocation.kind))
+        };
+        let Some(allocation) = find(self) else {
+            self.check_bad_free("a free", start);
+            return Err(CuResult::INVALID_VALUE);
+        };
+        self.note(start);
+        // Freeing device memory waits for the device, as programs rely on. Of the host's memory
+        // nobody documents it, and of a pool's it is documented that it does not.
+        let is_of_pool = matches!(allocation.kind, Kind::Pool(..) | Kind::Imported { .. });
+        let waits = !allocation.is_pinned() && !is_of_pool;
+        let device = allocation.device;
+        let known = if waits { self.knowledge_of_device(device) } else { Points::default() };
+        let waited_for = allocation.on_device_only().then_some(device);
+        if waits {
+            self.drain(waited_for);
+            self.failure_of(device)?;
+            self.host_learns_device(device, &known);
+        } else if !is_of_pool {
+            self.run_pending(waited_for);
+        }
+        // Another thread may have freed it meanwhile.
+        let still = find(self).filter(|still| still.id == allocation.id);
+        let allocation = still.ok_or(CuResult::INVALID_VALUE)?;
+        self.check_freed(&allocation, None);
+        self.end_imports(&allocation);
+        self.allocations.forget(&allocation);
+        self.allocations.bury(allocation.id);
+        match allocation.kind {
+            Kind::Device => self.devices[allocation.device].give(start, allocation.bytes),
+            Kind::Pool(key, _) => self.give_to_pool(key, &allocation, None),
+            Kind::Managed | Kind::Pinned => self.host.give(start, allocation.bytes),
+            Kind::Imported { .. } => self.virtual_memory.give_addresses(start, allocation.bytes),
+            Kind::Registered | Kind::Mapped => {}
+        }
+        Ok(())
+    }
+
+    fn give_to_pool(&mut self, key: u64, allocation: &Allocation, freed: Option<Point>) {
+        let len = allocation.bytes.next_multiple_of(ALIGNMENT);
+        let pool = self.pools.get_mut(&key);
+        let pool = pool.expect("a pool is there as long as memory of it is handed out");
+        pool.give(allocation.start, len, freed);
+        if freed.is_some() {
+            pool.count_in(allocation.bytes);
+        }
+        if pool.destroyed {
+            self.trim_pool(key, 0);
+        }
+    }
+}

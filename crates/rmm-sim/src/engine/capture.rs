@@ -1,0 +1,181 @@
+//! Stream capture: work that becomes part of a graph instead of running, and the calls that must
+//! not be made meanwhile.
+//!
+//! The rules are those of `cuda.h` and the programming guide; where these leave something open
+//! (which calls are "potentially unsafe", which errors spoil a capture), those that an H200 with a
+//! driver of CUDA 13.0 was seen to follow.
+#![forbid(unsafe_code)]
+
+use rmm_sys::{CuCaptureStatus, CuResult};
+
+use crate::engine::state::State;
+use crate::model::graph::{Captured, Ends};
+use crate::model::streams::Order;
+use crate::model::violation::{Violation, ViolationKind};
+use crate::model::work::Work;
+
+impl State {
+    /// Spoils captures that the current call conflicts with; returns the call's code.
+    pub(crate) fn spoil(
+        &mut self,
+        captures: impl IntoIterator<Item = u64>,
+        code: CuResult,
+    ) -> CuResult {
+        for id in captures {
+            let Some(capture) = self.captures.under_way.get_mut(&id) else { continue };
+            if std::mem::replace(&mut capture.is_valid, false) && self.checks.is_on() {
+                let name = code.name().unwrap_or_default();
+                let (call, origin) = (self.captures.call, capture.origin);
+                let detail =
+                    format!("{call} ended the capture that was begun on stream {origin} ({name})");
+                self.checks
+                    .report(Violation::new(ViolationKind::CaptureUnsafe).with_detail(detail));
+            }
+        }
+        code
+    }
+
+    /// The captures in which streams of a device take part that `matches` picks.
+    fn captures_on(&self, device: usize, matches: impl Fn(Order) -> bool) -> Vec<u64> {
+        let takes_part = |id: &u64| {
+            let stream = self.streams.get(*id);
+            stream.is_some_and(|stream| stream.device == device && matches(stream.order))
+        };
+        let captures = self.captures.under_way.iter();
+        captures
+            .filter(|(_, capture)| capture.ends.keys().any(takes_part))
+            .map(|(&id, _)| id)
+            .collect()
+    }
+
+    /// For the legacy stream, the captures that its use would depend on.
+    fn captures_before_legacy(&self, id: u64) -> Vec<u64> {
+        match self.streams.get(id) {
+            Some(stream) if stream.order == Order::Legacy => {
+                self.captures_on(stream.device, |order| order == Order::Blocking)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Lets a stream be used: not the legacy one while a stream that blocks with it is being
+    /// captured.
+    ///
+    /// # Errors
+    /// `STREAM_CAPTURE_IMPLICIT`.
+    pub(crate) fn check_legacy(&mut self, id: u64) -> Result<(), CuResult> {
+        if self.captures.under_way.is_empty() {
+            return Ok(());
+        }
+        match self.captures_before_legacy(id) {
+            captures if captures.is_empty() => Ok(()),
+            captures => Err(self.spoil(captures, CuResult::STREAM_CAPTURE_IMPLICIT)),
+        }
+    }
+
+    /// Lets a whole context be waited for or marked: not while one of its streams is being
+    /// captured.
+    ///
+    /// # Errors
+    /// `STREAM_CAPTURE_UNSUPPORTED`.
+    pub(crate) fn check_context(&mut self, device: usize) -> Result<(), CuResult> {
+        match self.captures_on(device, |_| true) {
+            captures if captures.is_empty() => Ok(()),
+            captures => Err(self.spoil(captures, CuResult::STREAM_CAPTURE_UNSUPPORTED)),
+        }
+    }
+
+    /// What a stream says of itself.
+    ///
+    /// # Errors
+    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while one that blocks with it is being
+    /// captured.
+    pub(crate) fn capture_status(&self, id: u64) -> Result<CuCaptureStatus, CuResult> {
+        if self.captures_before_legacy(id).is_empty() {
+            Ok(self.captures.status_of(id))
+        } else {
+            Err(CuResult::STREAM_CAPTURE_IMPLICIT)
+        }
+    }
+
+    /// Takes work that is given to a stream into the graph, if the stream is being captured; gives
+    /// it back if not.
+    ///
+    /// # Errors
+    /// `STREAM_CAPTURE_INVALIDATED` if the capture is spoilt, `NOT_SUPPORTED` for work that cannot
+    /// be repeated.
+    pub(crate) fn capture_work(&mut self, id: u64, work: Work) -> Result<Option<Work>, CuResult> {
+        if self.captures.under_way.is_empty() {
+            return Ok(Some(work));
+        }
+        let of = self.captures.of(id);
+        let Some(capture) = of.and_then(|of| self.captures.under_way.get_mut(&of)) else {
+            return Ok(Some(work));
+        };
+        if !capture.is_valid {
+            return Err(CuResult::STREAM_CAPTURE_INVALIDATED);
+        }
+        let ends = capture.ends.entry(id).or_default();
+        let node = capture.graph.add(work, ends)?;
+        *ends = Ends::from([node]);
+        Ok(None)
+    }
+
+    /// What an event that is recorded on a stream now stands for, if the stream is being captured.
+    ///
+    /// # Errors
+    /// `STREAM_CAPTURE_INVALIDATED` if the capture is spoilt.
+    pub(crate) fn capture_mark(&self, id: u64) -> Result<Option<Captured>, CuResult> {
+        let Some(of) = self.captures.of(id) else { return Ok(None) };
+        let Some(capture) = self.captures.under_way.get(&of) else { return Ok(None) };
+        if !capture.is_valid {
+            return Err(CuResult::STREAM_CAPTURE_INVALIDATED);
+        }
+        let ends = capture.ends.get(&id).cloned().unwrap_or_default();
+        Ok(Some(Captured { capture: of, ends }))
+    }
+
+    /// A wait of a stream for an event where one of them belongs to a capture; says whether that
+    /// was so. A stream that waits for a captured event takes part in the capture from then on.
+    ///
+    /// # Errors
+    /// Those of CUDA for waits across the border of a capture, which spoil it.
+    pub(crate) fn capture_wait(&mut self, id: u64, event: u64) -> Result<bool, CuResult> {
+        let event = self.events.get(&event).ok_or(CuResult::INVALID_HANDLE)?;
+        let (captured, is_marked) = (event.captured.clone(), event.time.is_some());
+        let mine = self.captures.of(id);
+        let Some(captured) = captured else {
+            return match mine {
+                // Work outside would have to come before the graph.
+                Some(mine) if is_marked => {
+                    Err(self.spoil([mine], CuResult::STREAM_CAPTURE_ISOLATION))
+                }
+                Some(_) => Ok(true),
+                None => Ok(false),
+            };
+        };
+        let theirs = self.captures.of_event(&captured)?;
+        if self.streams.get(id).is_some_and(|stream| stream.order == Order::Legacy) {
+            return Err(self.spoil([theirs], CuResult::STREAM_CAPTURE_IMPLICIT));
+        }
+        if let Some(mine) = mine.filter(|&mine| mine != theirs) {
+            return Err(self.spoil([mine, theirs], CuResult::STREAM_CAPTURE_MERGE));
+        }
+        let capture = self.captures.under_way.get_mut(&theirs).ok_or(CuResult::INVALID_VALUE)?;
+        if !capture.is_valid {
+            return Err(CuResult::STREAM_CAPTURE_INVALIDATED);
+        }
+        capture.ends.entry(id).or_default().extend(captured.ends);
+        Ok(true)
+    }
+
+    /// A stream goes: a capture that was begun on it goes with it.
+    pub(crate) fn capture_loses(&mut self, id: u64) {
+        self.captures.under_way.retain(|_, capture| capture.origin != id);
+        if let Some(of) = self.captures.of(id)
+            && let Some(capture) = self.captures.under_way.get_mut(&of)
+        {
+            capture.ends.remove(&id);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Which calls captures let in, and the calls that begin and end one.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use rmm_sys::{CuCaptureMode, CuEvent, CuResult};
+
+use crate::engine::session::Session;
+use crate::model::captures::Capture;
+use crate::model::graph::{Ends, Graph};
+use crate::model::streams::Order;
+
+/// Calls that are forbidden to a thread as [`Session::unsafe_call`] says, whatever their arguments.
+/// Those that first look at their arguments ask there themselves.
+const UNSAFE: &[&str] = &[
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemAllocManaged",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
+    "cuMemPoolTrimTo",
+    "cuMemPoolGetAttribute",
+    "cuMemPoolSetAttribute",
+];
+
+impl Session<'_> {
+    /// Lets a call in that captures forbid whatever its arguments are.
+    ///
+    /// # Errors
+    /// As [`unsafe_call`](Self::unsafe_call).
+    pub(crate) fn admit_to_captures(&mut self, name: &'static str) -> Result<(), CuResult> {
+        self.captures.call = name;
+        if UNSAFE.contains(&name) { self.unsafe_call() } else { Ok(()) }
+    }
+
+    /// Lets the current call do what is "potentially unsafe" while streams are captured: it acts or
+    /// waits beyond any stream.
+    ///
+    /// # Errors
+    /// `STREAM_CAPTURE_UNSUPPORTED` if the thread's mode and those of the captures forbid it; these
+    /// are then spoilt.
+    pub(crate) fn unsafe_call(&mut self) -> Result<(), CuResult> {
+        if self.captures.under_way.is_empty() {
+            return Ok(());
+        }
+        let thread = self.thread();
+        let mode = self.captures.modes.get(&thread).copied().unwrap_or(CuCaptureMode::GLOBAL);
+        let forbids = |capture: &Capture| match mode {
+            CuCaptureMode::RELAXED => false,
+            _ if capture.thread == thread => capture.mode != CuCaptureMode::RELAXED,
+            CuCaptureMode::GLOBAL => capture.mode == CuCaptureMode::GLOBAL,
+            _ => false,
+        };
+        let captures = self.captures.under_way.iter();
+        let captures: Vec<u64> =
+            captures.filter(|(_, capture)| forbids(capture)).map(|(&id, _)| id).collect();
+        if captures.is_empty() {
+            Ok(())
+        } else {
+            Err(self.spoil(captures, CuResult::STREAM_CAPTURE_UNSUPPORTED))
+        }
+    }
+
+    /// Lets the current call ask or wait for a stream.
+    ///
+    /// # Errors
+    /// `STREAM_CAPTURE_UNSUPPORTED` if it is being captured, and as
+    /// [`unsafe_call`](Self::unsafe_call) and `check_legacy`.
+    pub(crate) fn await_stream(&mut self, id: u64) -> Result<(), CuResult> {
+        self.check_legacy(id)?;
+        match self.captures.of(id) {
+            Some(of) => Err(self.spoil([of], CuResult::STREAM_CAPTURE_UNSUPPORTED)),
+            None => self.unsafe_call(),
+        }
+    }
+
+    /// Lets the current call ask or wait for an event.
+    ///
+    /// # Errors
+    /// `CAPTURED_EVENT` if it was last recorded in a capture, `INVALID_VALUE` if that has ended,
+    /// and as [`unsafe_call`](Self::unsafe_call).
+    pub(crate) fn await_event(&mut self, event: CuEvent) -> Result<(), CuResult> {
+        let key = self.event(event)?;
+        let captured = self.events.get(&key).and_then(|event| event.captured.clone());
+        match captured {
+            Some(captured) => {
+                let of = self.captures.of_event(&captured)?;
+                Err(self.spoil([of], CuResult::CAPTURED_EVENT))
+            }
+            None => self.unsafe_call(),
+        }
+    }
+
+    /// Lets a context wait for an event.
+    ///
+    /// # Errors
+    /// `STREAM_CAPTURE_UNSUPPORTED` if it was last recorded in a capture.
+    pub(crate) fn check_outside_captures(&mut self, event: u64) -> Result<(), CuResult> {
+        match self.events.get(&event).and_then(|event| event.captured.clone()) {
+            Some(captured) => {
+                let of = self.captures.of_event(&captured)?;
+                Err(self.spoil([of], CuResult::STREAM_CAPTURE_UNSUPPORTED))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what the software device has no graph nodes for.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` if the stream is being captured.
+    pub(crate) fn refuse_in_capture(&self, id: u64) -> Result<(), CuResult> {
+        if self.captures.has(id) { Err(CuResult::NOT_SUPPORTED) } else { Ok(()) }
+    }
+
+    /// Begins to capture a stream.
+    pub(crate) fn begin_capture(&mut self, id: u64, mode: CuCaptureMode) -> Result<(), CuResult> {
+        if !CuCaptureMode::KNOWN.iter().any(|(known, _)| *known == mode) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        self.check_legacy(id)?;
+        if self.streams.get(id).is_some_and(|stream| stream.order == Order::Legacy) {
+            return Err(CuResult::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        if self.captures.has(id) {
+            return Err(CuResult::ILLEGAL_STATE);
+        }
+        let (key, thread) = (self.next_key(), self.thread());
+        let ends = BTreeMap::from([(id, Ends::new())]);
+        let capture =
+            Capture { origin: id, thread, mode, is_valid: true, graph: Graph::default(), ends };
+        self.captures.under_way.insert(key, capture);
+        Ok(())
+    }
+
+    /// Ends the capture that was begun on a stream.
+    ///
+    /// # Errors
+    /// `ILLEGAL_STATE` if there is none; otherwise it is over, and has made no graph, if it was
+    /// spoilt, left work on streams that were not joined again, or is ended by a thread that may
+    /// not. On another stream that takes part, `STREAM_CAPTURE_UNMATCHED` spoils it.
+    pub(crate) fn end_capture(&mut self, id: u64) -> Result<Graph, CuResult> {
+        let of = self.captures.of(id).ok_or(CuResult::ILLEGAL_STATE)?;
+        if self.captures.under_way.get(&of).is_some_and(|capture| capture.origin != id) {
+            return Err(self.spoil([of], CuResult::STREAM_CAPTURE_UNMATCHED));
+        }
+        let capture = self.captures.under_way.remove(&of).ok_or(CuResult::ILLEGAL_STATE)?;
+        if capture.mode != CuCaptureMode::RELAXED && capture.thread != self.thread() {
+            return Err(CuResult::STREAM_CAPTURE_WRONG_THREAD);
+        }
+        if !capture.is_valid {
+            return Err(CuResult::STREAM_CAPTURE_INVALIDATED);
+        }
+        if capture.ends.get(&id).is_none_or(|ends| !capture.graph.ends_in(ends)) {
+            return Err(CuResult::STREAM_CAPTURE_UNJOINED);
+        }
+        Ok(capture.graph)
+    }
+
+    /// Changes the calling thread's mode; returns the former one.
+    pub(crate) fn exchange_mode(&mut self, mode: CuCaptureMode) -> Result<CuCaptureMode, CuResult> {
+        if !CuCaptureMode::KNOWN.iter().any(|(known, _)| *known == mode) {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let thread = self.thread();
+        let former = self.captures.modes.insert(thread, mode);
+        Ok(former.unwrap_or(CuCaptureMode::GLOBAL))
+    }
+}

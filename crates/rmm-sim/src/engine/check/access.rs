@@ -1,0 +1,178 @@
+//! What is done to memory, and what has to be so when it is.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::model::violation::{Access, Violation, ViolationKind};
+use rmm_sys::CuResult;
+
+use crate::engine::state::State;
+use crate::model::memory::{Allocation, Place, Side};
+use crate::model::operation::Operation;
+use crate::model::piece::Piece;
+use crate::model::points::Point;
+use crate::model::work::Use;
+
+fn range_of(allocation: &Allocation) -> Range<usize> {
+    allocation.start..allocation.start + allocation.bytes
+}
+
+impl State {
+    /// [`place`](Self::place), for work: a range that was freed is reported.
+    ///
+    /// # Errors
+    /// As `place`.
+    pub(crate) fn usable_place(
+        &mut self,
+        what: &'static str,
+        address: usize,
+        bytes: usize,
+        side: Side,
+    ) -> Result<Place, CuResult> {
+        self.place(address, bytes, side).inspect_err(|_| self.check_bad_range(what, address, bytes))
+    }
+
+    /// Work has been put on a stream.
+    pub(crate) fn check_work(&mut self, at: Point, what: &'static str, uses: &[Use]) {
+        for (place, operation) in uses {
+            let range = place.range();
+            let root = match place.allocation {
+                Some(allocation) => allocation.start,
+                // Ordinary memory of the host is only known if somebody handed it out.
+                None => match self.checks.handed.root_of(place.address) {
+                    Some(root) => root,
+                    None => continue,
+                },
+            };
+            let access = self.access_at(*operation, what, at);
+            self.check_use(root, &range, &access);
+        }
+    }
+
+    /// Something uses memory.
+    pub(crate) fn check_use(&mut self, root: usize, range: &Range<usize>, access: &Arc<Access>) {
+        if let Err(broken) = self.checks.handed.may_use(root, range) {
+            self.report_broken(broken, range, access);
+            return;
+        }
+        for piece in self.pieces(range) {
+            self.check_piece(&piece, access);
+        }
+        self.note_mapped_use(range, access);
+    }
+
+    fn check_piece(&mut self, piece: &Piece, access: &Arc<Access>) {
+        let range = &piece.backing;
+        self.check_order(ViolationKind::Race, piece, access);
+        if access.operation == Operation::Write {
+            self.checks.shadow.write(range, Arc::clone(access));
+            return;
+        }
+        // An update reads too, but counters are commonly updated in memory that is filled by other
+        // means.
+        if self.checks.settings.initialisation && access.operation == Operation::Read {
+            let empty = {
+                let mut segments = self.checks.shadow.over(range);
+                let empty = segments.find(|(_, segment)| !segment.is_initialised);
+                empty.map(|(at, segment)| (at, segment.write.clone()))
+            };
+            if let Some((at, first)) = empty {
+                let at = piece.name_of(&at);
+                self.report_broken((ViolationKind::UninitialisedRead, first), &at, access);
+            }
+        }
+        self.checks.shadow.share(range, access);
+    }
+
+    /// The driver has handed out an allocation, at a place of a stream or to everybody.
+    pub(crate) fn check_allocated(&mut self, start: usize, bytes: usize, at: Option<Point>) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = match at {
+            Some(at) => self.access_at(Operation::HandOut, "the driver", at),
+            None => self.access_after(Operation::HandOut, "the driver", None),
+        };
+        self.checks.shadow.write(&(start..start + bytes), access);
+    }
+
+    /// The driver takes an allocation back, at a place of a stream or from everybody.
+    pub(crate) fn check_freed(&mut self, allocation: &Allocation, at: Option<Point>) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = match at {
+            Some(at) => self.access_at(Operation::TakeBack, "the driver", at),
+            None => self.access_after(Operation::TakeBack, "the driver", None),
+        };
+        let range = range_of(allocation);
+        if let Err(broken) = self.checks.handed.end(allocation.start) {
+            self.report_broken(broken, &range, &access);
+        }
+        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(&range), &access);
+        self.checks.shadow.clear(&range);
+        self.checks.remember_free(range, access);
+    }
+
+    /// A range is gone with its context: nothing is at work on it, and its parts are nobody's.
+    pub(crate) fn check_ended(&mut self, range: &Range<usize>, by: &'static str) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let root = self.root_of(range.start);
+        let access = self.access_after(Operation::TakeBack, by, None);
+        // Who holds a part of it loses it, and is told when it is used.
+        self.checks.handed.end_within(root, range).unwrap_or_default();
+        self.checks.shadow.clear(range);
+        self.checks.remember_free(range.clone(), access);
+    }
+
+    /// Something names memory that is not allocated: freed, or never there.
+    pub(crate) fn check_bad_range(&mut self, what: &'static str, address: usize, bytes: usize) {
+        if !self.checks.is_on() || address == 0 {
+            return;
+        }
+        let end = address.saturating_add(bytes);
+        if self.check_bad_mapping(what, &(address..end)) {
+            return;
+        }
+        let (kind, first) = match self.allocations.containing(address) {
+            Some(found) if end > found.start + found.bytes => (ViolationKind::OutOfBounds, None),
+            Some(_) => return,
+            None => match self.checks.freed_by(address) {
+                Some(freed) => (ViolationKind::UseAfterFree, Some((**freed).clone())),
+                None => return,
+            },
+        };
+        let mut violation = Violation::new(kind).with_detail(format!("a {what} names it"));
+        (violation.first, violation.place) = (first, Some(self.told(&(address..end))));
+        self.checks.report(violation);
+    }
+
+    /// Something is freed that is not allocated there.
+    pub(crate) fn check_bad_free(&mut self, what: &'static str, start: usize) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = self.access_after(Operation::TakeBack, what, None);
+        let freed = self.checks.freed_by(start).cloned();
+        let kind = match &freed {
+            Some(_) if self.allocation_at(start).is_none() => ViolationKind::DoubleFree,
+            _ => ViolationKind::UnknownFree,
+        };
+        let first = freed.filter(|_| kind == ViolationKind::DoubleFree);
+        self.report_broken((kind, first), &(start..start), &access);
+    }
+
+    /// The host itself touches memory that it shares with devices.
+    pub(crate) fn check_host_use(&mut self, place: &Place, operation: Operation) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let range = place.range();
+        let Some(allocation) = place.allocation else { return };
+        let access = self.access_after(operation, "the program", None);
+        self.check_use(allocation.start, &range, &access);
+    }
+}

@@ -1,0 +1,43 @@
+//! Handles that name nothing any more, or something elsewhere.
+#![forbid(unsafe_code)]
+
+use crate::engine::state::State;
+use crate::model::handle::Hint;
+use crate::model::handle::{self, Kind};
+use crate::model::violation::{Violation, ViolationKind};
+
+impl State {
+    /// A call has failed: tells which of its handles name something that was destroyed.
+    ///
+    /// A value that was given out again since names its new object; that it once was another's
+    /// nobody can see.
+    pub(crate) fn check_handles(&mut self, call: &'static str, hints: &[Hint]) {
+        if !self.checks.is_on() {
+            return;
+        }
+        for hint in hints {
+            let Hint::Handle(word) = *hint else { continue };
+            let slots = [
+                (Kind::Stream, "a stream", &self.stream_slots),
+                (Kind::Event, "an event", &self.event_slots),
+                (Kind::Pool, "a pool", &self.pool_slots),
+            ];
+            let stale = slots.into_iter().find(|(kind, _, slots)| {
+                handle::decode(word, self.machine, *kind).is_some_and(|slot| slots.was_let_go(slot))
+            });
+            if let Some((_, what, _)) = stale {
+                let detail = format!("{call} names {what} that was destroyed");
+                self.checks.report(Violation::new(ViolationKind::StaleHandle).with_detail(detail));
+            }
+        }
+    }
+
+    /// A call uses a stream and an event of two devices together.
+    pub(crate) fn check_foreign(&mut self, call: &'static str, stream: usize, event: usize) {
+        if self.checks.is_on() {
+            let detail =
+                format!("{call} puts an event of device {event} on a stream of device {stream}");
+            self.checks.report(Violation::new(ViolationKind::ForeignHandle).with_detail(detail));
+        }
+    }
+}

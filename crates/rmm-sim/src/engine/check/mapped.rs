@@ -1,0 +1,147 @@
+//! Memory that is mapped: who may use it, and who may still be at it when a mapping ends.
+//!
+//! What races with what is a matter of the memory, whatever addresses it is named by. Whether a
+//! mapping may end is a matter of its addresses alone: uses by other names go on. So uses are kept
+//! twice, by the place of the memory and by the address.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rmm_sys::CuMemAccessFlags;
+
+use crate::engine::state::State;
+use crate::model::operation::Operation;
+use crate::model::piece::Piece;
+use crate::model::points::Point;
+use crate::model::violation::{Access, Violation, ViolationKind};
+use crate::model::virtual_memory::permits;
+
+impl State {
+    /// Keeps who used mappings last, of each stream. They end as a whole, so that it is of no
+    /// matter which part was used.
+    pub(crate) fn note_mapped_use(&mut self, range: &Range<usize>, access: &Arc<Access>) {
+        for (start, mapped) in self.virtual_memory.over(range) {
+            self.checks.shadow.share(&(start..start + mapped.bytes), access);
+        }
+    }
+
+    /// Something names reserved addresses of which not all are mapped; returns whether that is so.
+    pub(crate) fn check_bad_mapping(&mut self, what: &'static str, range: &Range<usize>) -> bool {
+        let Some(reserved) = self.virtual_memory.reservation_of(range.start) else { return false };
+        let Some(gap) = self.virtual_memory.first_gap(range) else { return false };
+        let freed = self.checks.freed_by(gap).filter(|_| gap < reserved.end);
+        let kind = match freed {
+            Some(_) => ViolationKind::UseAfterFree,
+            None => ViolationKind::OutOfBounds,
+        };
+        let mut violation = Violation::new(kind)
+            .with_detail(format!("a {what} names it, and nothing is mapped there"));
+        violation.first = freed.map(|freed| (**freed).clone());
+        violation.place = Some(self.told(&(gap..range.end)));
+        self.checks.report(violation);
+        true
+    }
+
+    /// Addresses have got memory.
+    pub(crate) fn check_mapped(&mut self, range: &Range<usize>) {
+        self.checks.shadow.clear(range);
+    }
+
+    /// A mapping in the reservation `root` ends. Work that is not known to be done may still use
+    /// it, and then faults.
+    pub(crate) fn check_unmapped(&mut self, root: usize, range: &Range<usize>) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = self.access_after(Operation::TakeBack, "cuMemUnmap", None);
+        if let Err(broken) = self.checks.handed.end_within(root, range) {
+            self.report_broken(broken, range, &access);
+        }
+        // Who used it is kept until something else is mapped there: the addresses are not free of
+        // them either.
+        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(range), &access);
+        self.checks.remember_free(range.clone(), access);
+    }
+
+    /// Addresses are no longer reserved.
+    pub(crate) fn check_unreserved(&mut self, range: &Range<usize>) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = self.access_after(Operation::TakeBack, "cuMemAddressFree", None);
+        if let Err(broken) = self.checks.handed.end(range.start) {
+            self.report_broken(broken, range, &access);
+        }
+        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(range), &access);
+        self.checks.shadow.clear(range);
+        self.checks.remember_free(range.clone(), access);
+    }
+
+    /// The last reference to physical memory that is mapped nowhere is released.
+    pub(crate) fn check_released(&mut self, backing: &Range<usize>) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let access = self.access_after(Operation::TakeBack, "cuMemRelease", None);
+        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(backing), &access);
+    }
+
+    /// A reference is released that the program does not hold; `was_one` if the handle is one that
+    /// it was given.
+    pub(crate) fn check_bad_release(&mut self, was_one: bool) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let kind = if was_one { ViolationKind::DoubleFree } else { ViolationKind::UnknownFree };
+        let access = self.access_after(Operation::TakeBack, "cuMemRelease", None);
+        let violation = Violation::new(kind).with_second(&access);
+        let detail = "the program holds no reference to physical memory by this handle";
+        self.checks.report(violation.with_detail(detail));
+    }
+
+    /// Physical memory is its device's again.
+    pub(crate) fn forget_uses(&mut self, backing: &Range<usize>) {
+        self.checks.shadow.clear(backing);
+    }
+
+    /// A device gets other rights to a mapping. Work that is not known to be done may still need
+    /// those that it loses.
+    pub(crate) fn check_access_change(
+        &mut self,
+        range: &Range<usize>,
+        device: usize,
+        rights: CuMemAccessFlags,
+    ) {
+        if !self.checks.is_on() {
+            return;
+        }
+        let change = self.access_after(Operation::TakeBack, "cuMemSetAccess", None);
+        let mut found = Vec::new();
+        for (at, segment) in self.checks.shadow.over(range) {
+            for first in segment.before(Operation::TakeBack) {
+                if !permits(rights, first.operation)
+                    && self.is_by_device(first, device)
+                    && let Some(missing) = self.missing(first, None)
+                {
+                    found.push((self.told(&at), Arc::clone(first), missing));
+                }
+            }
+        }
+        for (place, first, missing) in found {
+            let mut violation = Violation::new(ViolationKind::NoAccess);
+            violation = violation.with_first(&first).with_second(&change);
+            (violation.place, violation.missing) = (Some(place), Some(missing));
+            self.checks.report(violation);
+        }
+    }
+
+    fn is_by_device(&self, access: &Access, device: usize) -> bool {
+        let Some(id) = access.stream else { return false };
+        if let Some(stream) = self.streams.get(id) {
+            return stream.device == device;
+        }
+        let end = Point { stream: id, position: access.position };
+        self.streams.gone(device).is_some_and(|gone| gone.all.covers(end))
+    }
+}

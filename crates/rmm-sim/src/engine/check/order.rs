@@ -1,0 +1,111 @@
+//! What is ordered behind what.
+#![forbid(unsafe_code)]
+
+use crate::engine::state::State;
+use crate::model::points::{Point, Points};
+use crate::model::streams::Order;
+use crate::model::violation::{Access, MissingOrder};
+
+impl State {
+    /// Whether whatever a stream is given next is behind a point.
+    pub(crate) fn is_behind(&self, id: u64, point: Point) -> bool {
+        if point.position == 0 || point.stream == id || self.checks.host.covers(point) {
+            return true;
+        }
+        let Some(stream) = self.streams.get(id) else { return false };
+        let gone = self.streams.gone_before(id);
+        if stream.frontier.covers(point) || gone.is_some_and(|gone| gone.covers(point)) {
+            return true;
+        }
+        let mut without_being_told = self.streams.implicitly_before(id);
+        without_being_told.any(|(other, stream)| {
+            other == point.stream && stream.submitted >= point.position
+                || stream.frontier.covers(point)
+        })
+    }
+
+    /// The place of something on a stream that is no item of its own: after its last item and, on
+    /// the legacy stream and those that block with it, after what its next item would wait for.
+    pub(crate) fn place_on(&self, id: u64) -> (u64, Vec<Point>) {
+        let also = self.streams.implicitly_before(id);
+        let also = also.map(|(id, stream)| Point { stream: id, position: stream.submitted });
+        let gone = self.streams.gone_before(id).into_iter().flat_map(Points::iter);
+        let also = also.chain(gone).filter(|point| point.position > 0);
+        (self.streams.end_of(id).position, also.collect())
+    }
+
+    /// What of `first` is not before the next thing on a stream, or on the host (`None`).
+    pub(crate) fn missing(&self, first: &Access, behind: Option<u64>) -> Option<MissingOrder> {
+        let is_ordered = |point: Point| match behind {
+            Some(id) => self.is_behind(id, point),
+            None => point.position == 0 || self.checks.host.covers(point),
+        };
+        let Point { stream, position } = first.points().find(|&point| !is_ordered(point))?;
+        let frontier = behind.and_then(|id| self.streams.get(id)).map(|stream| &stream.frontier);
+        let known = frontier.map_or(0, |frontier| frontier.position_in(stream));
+        let known = known.max(self.checks.host.position_in(stream));
+        Some(MissingOrder { stream, position, behind, known })
+    }
+
+    /// What waiting for a stream tells: its items so far and all that they were behind.
+    pub(crate) fn knowledge_of(&self, id: u64) -> Points {
+        let mut known = Points::default();
+        if !self.checks.is_on() {
+            return known;
+        }
+        known.add(self.streams.end_of(id));
+        if let Some(stream) = self.streams.get(id) {
+            known.join(&stream.frontier);
+            if stream.order == Order::Legacy {
+                for (other, stream) in self.streams.implicitly_before(id) {
+                    known.add(Point { stream: other, position: stream.submitted });
+                    known.join(&stream.frontier);
+                }
+                self.streams.gone_before(id).into_iter().for_each(|gone| known.join(gone));
+            }
+        }
+        known
+    }
+
+    /// What waiting for a device tells: everything on its streams, and on those that are gone.
+    pub(crate) fn knowledge_of_device(&mut self, device: usize) -> Points {
+        let mut known = Points::default();
+        if !self.checks.is_on() {
+            return known;
+        }
+        for (id, stream) in self.streams.iter().filter(|(_, stream)| stream.device == device) {
+            known.add(Point { stream: id, position: stream.submitted });
+            known.join(&stream.frontier);
+        }
+        if let Some(gone) = self.streams.gone(device) {
+            known.join(&gone.all);
+        }
+        known
+    }
+
+    /// The host has seen these points complete.
+    pub(crate) fn host_learns(&mut self, points: &Points) {
+        if self.checks.is_on() {
+            self.checks.host.join(points);
+        }
+    }
+
+    /// The host has waited for a device; `known` is what there was to learn when it began to wait.
+    pub(crate) fn host_learns_device(&mut self, device: usize, known: &Points) {
+        self.host_learns(known);
+        if self
+            .streams
+            .gone(device)
+            .is_some_and(|gone| gone.all.iter().all(|point| known.covers(point)))
+        {
+            self.streams.forget_gone(device);
+        }
+    }
+
+    /// Whether a stream's frontier has to keep a point of a stream that is gone: its work is done,
+    /// but the program need not know it.
+    pub(crate) fn matters(&self, point: Point) -> bool {
+        self.streams.get(point.stream).is_some()
+            || self.checks.is_on() && !self.checks.host.covers(point)
+    }
+}

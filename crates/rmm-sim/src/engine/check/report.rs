@@ -1,0 +1,103 @@
+//! How an access is described, compared with those before it, and reported.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::engine::state::State;
+use crate::model::handed::Broken;
+use crate::model::operation::Operation;
+use crate::model::piece::Piece;
+use crate::model::points::Point;
+use crate::model::violation::{Access, Violation, ViolationKind};
+
+impl State {
+    /// An access at a place of a stream.
+    pub(crate) fn access_at(
+        &self,
+        operation: Operation,
+        what: &'static str,
+        at: Point,
+    ) -> Arc<Access> {
+        Arc::new(Access {
+            operation,
+            what,
+            stream: Some(at.stream),
+            position: at.position,
+            also: Vec::new(),
+            backtrace: self.checks.backtrace(),
+        })
+    }
+
+    /// An access after a stream's last item, or on the host.
+    pub(crate) fn access_after(
+        &self,
+        operation: Operation,
+        what: &'static str,
+        stream: Option<u64>,
+    ) -> Arc<Access> {
+        let (position, also) = stream.map_or((0, Vec::new()), |id| self.place_on(id));
+        let backtrace = self.checks.backtrace();
+        Arc::new(Access { operation, what, stream, position, also, backtrace })
+    }
+
+    pub(crate) fn told(&self, range: &Range<usize>) -> (String, usize) {
+        (self.describe(range.start), range.len())
+    }
+
+    /// Reports a rule that `access` broke over a range.
+    pub(crate) fn report_broken(
+        &mut self,
+        (kind, first): Broken,
+        range: &Range<usize>,
+        access: &Access,
+    ) {
+        let mut violation = Violation::new(kind).with_second(access);
+        violation.first = first.map(|first| (*first).clone());
+        violation.place = Some(self.told(range));
+        self.checks.report(violation);
+    }
+
+    /// Reports every access to a piece of memory that `access` has to come after and does not.
+    pub(crate) fn check_order(&mut self, kind: ViolationKind, piece: &Piece, access: &Access) {
+        let mut found = Vec::new();
+        for (at, segment) in self.checks.shadow.over(&piece.backing) {
+            for first in segment.before(access.operation) {
+                if let Some(missing) = self.missing(first, access.stream) {
+                    found.push((at.clone(), Arc::clone(first), missing));
+                }
+            }
+        }
+        for (at, first, missing) in found {
+            let kind = match (kind, first.operation) {
+                // Freed, and the free is not even before the use.
+                (ViolationKind::Race, Operation::TakeBack) => ViolationKind::UseAfterFree,
+                (ViolationKind::Race, Operation::HandOut) => ViolationKind::UseBeforeAllocation,
+                (kind, _) => kind,
+            };
+            let mut violation = Violation::new(kind).with_first(&first).with_second(access);
+            let place = self.told(&piece.name_of(&at));
+            (violation.place, violation.missing) = (Some(place), Some(missing));
+            self.checks.report(violation);
+        }
+    }
+
+    /// The pieces of memory that a range of addresses stands for.
+    pub(crate) fn pieces(&self, range: &Range<usize>) -> Vec<Piece> {
+        if !self.virtual_memory.holds(range.start) {
+            return vec![Piece::unmapped(range)];
+        }
+        match self.allocations.containing(range.start) {
+            Some(imported) => vec![imported.piece(range)],
+            None => self.virtual_memory.pieces(range).collect(),
+        }
+    }
+
+    /// The start of what a range is a part of; ordinary memory of the host is a whole of its own.
+    pub(crate) fn root_of(&self, start: usize) -> usize {
+        let allocation = self.allocations.containing(start).map(|allocation| allocation.start);
+        let reserved = || self.virtual_memory.reservation_of(start).map(|reserved| reserved.start);
+        let handed = || self.checks.handed.root_of(start);
+        allocation.or_else(reserved).or_else(handed).unwrap_or(start)
+    }
+}

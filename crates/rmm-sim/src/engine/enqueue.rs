@@ -1,0 +1,132 @@
+//! Putting work on streams, behind what streams, events and contexts say that it waits for.
+#![forbid(unsafe_code)]
+
+use rmm_sys::{CuResult, CuStream};
+
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::model::handle::{self, Kind};
+use crate::model::points::{Point, Points};
+use crate::model::streams::Order;
+use crate::model::work::{Item, Work};
+
+impl State {
+    /// How far into the others a stream is ordered behind, without what no longer matters.
+    pub(crate) fn frontier(&mut self, id: u64) -> Points {
+        let Some(stream) = self.streams.get_mut(id) else { return Points::default() };
+        let mut frontier = std::mem::take(&mut stream.frontier);
+        frontier.retain(|point| self.matters(point));
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.frontier.clone_from(&frontier);
+        }
+        frontier
+    }
+
+    /// Makes a stream, behind what the context has been told to wait for.
+    pub(crate) fn create_stream(
+        &mut self,
+        device: usize,
+        order: Order,
+        priority: i32,
+    ) -> Result<u64, CuResult> {
+        let id = self.streams.create(device, order, priority);
+        self.clock.begin(id, device);
+        let mut barrier = std::mem::take(&mut self.devices[device].barrier);
+        barrier.retain(|point| !self.streams.is_complete(point) || self.matters(point));
+        if barrier.iter().next().is_some() {
+            self.enqueue_after(id, Work::Mark("wait for the context's events"), &barrier)?;
+        }
+        self.devices[device].barrier = barrier;
+        Ok(id)
+    }
+
+    /// Puts work at the end of a stream, behind the `after` points too; returns its place.
+    ///
+    /// If the stream is being captured the work becomes part of the graph, and the place is that
+    /// before all.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` if the stream is gone; those of captures.
+    pub(crate) fn enqueue_after(
+        &mut self,
+        id: u64,
+        work: Work,
+        after: &Points,
+    ) -> Result<Point, CuResult> {
+        self.check_legacy(id)?;
+        let Some(work) = self.capture_work(id, work)? else {
+            return Ok(Point { stream: id, position: 0 });
+        };
+        let stream = self.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?;
+        let mut before = match stream.order {
+            Order::Legacy => self.streams.blocked_by_legacy(id),
+            Order::Blocking => vec![self.streams.end_of(self.devices[stream.device].legacy_stream)],
+            Order::NonBlocking => Vec::new(),
+        };
+        before.retain(|point| point.position > 0 && !stream.frontier.covers(*point));
+        let mut joined = after.clone();
+        for point in &before {
+            joined.add(*point);
+            if let Some(other) = self.streams.get(point.stream) {
+                joined.join(&other.frontier);
+            }
+        }
+        if let Some(gone) = self.streams.gone_before(id) {
+            joined.join(gone);
+        }
+        before.extend(after.iter());
+        before.retain(|point| point.stream != id && !self.streams.is_complete(*point));
+        let is_checked = self.checks.is_on();
+        let (what, uses) = if is_checked { work.uses() } else { ("", Vec::new()) };
+        let stream = self.streams.get_mut(id).ok_or(CuResult::INVALID_HANDLE)?;
+        stream.frontier.join(&joined);
+        let point = Point { stream: id, position: stream.submitted + 1 };
+        let lane = (stream.order, stream.device, self.devices[stream.device].legacy_stream);
+        self.clock.enqueue(point, lane, after, &work);
+        // Counted when it is there: what is counted is waited for.
+        stream.queue.push_back(Item { work, after: before });
+        stream.submitted = point.position;
+        self.check_work(point, what, &uses);
+        Ok(point)
+    }
+
+    /// Puts work at the end of a stream; returns its place.
+    ///
+    /// # Errors
+    /// As [`enqueue_after`](Self::enqueue_after).
+    pub(crate) fn enqueue(&mut self, id: u64, work: Work) -> Result<Point, CuResult> {
+        self.enqueue_after(id, work, &Points::default())
+    }
+}
+
+impl Session<'_> {
+    /// The id of a stream. The default ones are those of the current context, or else, for the
+    /// checks, of the device `near`.
+    pub(crate) fn stream_near(
+        &mut self,
+        stream: CuStream,
+        near: Option<usize>,
+    ) -> Result<u64, CuResult> {
+        if stream == CuStream::NULL || stream == CuStream::LEGACY {
+            let device = self.context().or_else(|code| near.ok_or(code))?;
+            return Ok(self.devices[device].legacy_stream);
+        }
+        if stream == CuStream::PER_THREAD {
+            let device = self.context().or_else(|code| near.ok_or(code))?;
+            let key = (self.thread(), device);
+            if let Some(&id) = self.thread_streams.get(&key) {
+                return Ok(id);
+            }
+            let id = self.create_stream(device, Order::Blocking, 0)?;
+            self.thread_streams.insert(key, id);
+            return Ok(id);
+        }
+        let slot = handle::decode(stream.addr(), self.state_machine(), Kind::Stream);
+        slot.and_then(|slot| self.stream_slots.get(slot)).ok_or(CuResult::INVALID_HANDLE)
+    }
+
+    /// The id of a stream.
+    pub(crate) fn stream(&mut self, stream: CuStream) -> Result<u64, CuResult> {
+        self.stream_near(stream, None)
+    }
+}

@@ -1,0 +1,309 @@
+//! Running queued work: what is needed for something, a little at random, or all of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::engine::kernel_memory::MachineBytes;
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::engine::thread;
+use crate::model::kernel::KernelMemory;
+use crate::model::memory::Place;
+use crate::model::operation::Operation;
+use crate::model::points::{Point, Points};
+use crate::model::schedule::{Choices, Schedule};
+use crate::model::streams::Stream;
+use crate::model::trace::TraceEntry;
+use crate::model::violation::{Violation, ViolationKind};
+use crate::model::work::{Item, Work};
+
+/// What stands between now and a point in a stream.
+enum Obstacle {
+    None,
+    /// Another thread is running the stream's next item.
+    Running,
+    /// The next item has to wait for this.
+    Dependency(Point),
+    /// Only that the next item has not run.
+    Ready,
+    /// The item is not there: a panic of this device has lost it.
+    Lost,
+}
+
+impl State {
+    fn obstacle(&self, point: Point) -> Obstacle {
+        let Some(stream) = self.streams.get(point.stream) else { return Obstacle::None };
+        if stream.completed >= point.position {
+            return Obstacle::None;
+        }
+        if stream.running {
+            return Obstacle::Running;
+        }
+        let Some(item) = stream.queue.front() else { return Obstacle::Lost };
+        let open = item.after.iter().find(|&&point| !self.streams.is_complete(point));
+        open.map_or(Obstacle::Ready, |&point| Obstacle::Dependency(point))
+    }
+
+    /// Does work that needs no lock to be released for.
+    fn perform(&mut self, work: Work, device: usize) {
+        match work {
+            Work::Copy { from, to } => {
+                if self.is_usable(&from, Operation::Read, device, "a copy")
+                    && self.is_usable(&to, Operation::Write, device, "a copy")
+                {
+                    self.copy(&from, &to);
+                }
+            }
+            Work::Staged { bytes, to } => {
+                if self.is_usable(&to, Operation::Write, device, "a copy") {
+                    self.store(&to, &bytes);
+                }
+            }
+            Work::Fill { to, pattern, width } => {
+                if self.is_usable(&to, Operation::Write, device, "a fill") {
+                    self.fill(&to, &pattern[..width]);
+                }
+            }
+            Work::Release { allocation } => self.allocations.bury(allocation),
+            Work::Record { .. } | Work::Mark(_) | Work::Host { .. } | Work::Kernel(_) => {}
+        }
+    }
+
+    fn tell(&self, work: &Work) -> String {
+        let place = |place: &Place| self.describe(place.address);
+        match work {
+            Work::Copy { from, to } => {
+                format!("copy {} bytes from {} to {}", from.bytes, place(from), place(to))
+            }
+            Work::Staged { bytes, to } => {
+                format!("copy {} staged bytes to {}", bytes.len(), place(to))
+            }
+            Work::Fill { to, pattern, width } => {
+                format!("fill {} bytes at {} with {:x?}", to.bytes, place(to), &pattern[..*width])
+            }
+            Work::Host { .. } => String::from("host function"),
+            Work::Kernel(body) => format!("kernel {}", body.name),
+            Work::Record { event } => format!("event {event}"),
+            Work::Release { allocation } => format!("release of allocation {allocation}"),
+            Work::Mark(what) => String::from(*what),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Runs what is needed for these points to be complete, and no more.
+    ///
+    /// It ends: work only ever waits for work that was enqueued before it.
+    pub(crate) fn finish(&mut self, points: impl IntoIterator<Item = Point>) {
+        let mut wanted: Vec<Point> = points.into_iter().collect();
+        wanted.reverse();
+        while let Some(&point) = wanted.last() {
+            match self.obstacle(point) {
+                Obstacle::None => {
+                    wanted.pop();
+                }
+                Obstacle::Running => self.wait(),
+                Obstacle::Dependency(earlier) => wanted.push(earlier),
+                Obstacle::Ready => self.run_next(point.stream),
+                Obstacle::Lost => self.give_up(point.stream),
+            }
+        }
+    }
+
+    /// Goes on without the work of a stream that was lost, and says so.
+    fn give_up(&mut self, id: u64) {
+        self.checks.report_panic("work of a stream");
+        self.streams.give_up(id);
+    }
+
+    /// Runs one item that is needed for these points, unless another thread is at it.
+    pub(crate) fn advance(&mut self, points: &[Point]) {
+        let Some(mut point) =
+            points.iter().copied().find(|&point| !self.streams.is_complete(point))
+        else {
+            return;
+        };
+        loop {
+            match self.obstacle(point) {
+                Obstacle::None | Obstacle::Running => return,
+                Obstacle::Lost => return self.give_up(point.stream),
+                Obstacle::Dependency(earlier) => point = earlier,
+                Obstacle::Ready => return self.run_next(point.stream),
+            }
+        }
+    }
+
+    /// Runs all that is queued now, for a device or for all.
+    pub(crate) fn run_pending(&mut self, device: Option<usize>) {
+        let points = self.streams.pending(device);
+        self.finish(points);
+    }
+
+    /// Runs ready items before a call, as far as the schedule chooses some.
+    pub(crate) fn run_some(&mut self) {
+        if self.schedule == Schedule::Timed {
+            return self.run_timely();
+        }
+        match &mut self.choices {
+            Choices::None => {}
+            Choices::Drawn(random) => {
+                for _ in 0..random.below(4) {
+                    let Some(chosen) = self.choose_ready() else { return };
+                    self.run_next(chosen);
+                }
+            }
+            Choices::Scripted(_) => {
+                while let Some(chosen) = self.choose_ready() {
+                    self.run_next(chosen);
+                }
+            }
+        }
+    }
+
+    /// Waits for all that is queued now, for a device or for all.
+    pub(crate) fn drain(&mut self, device: Option<usize>) {
+        let done = device
+            .map_or_else(|| self.clock.end_of_all(), |device| self.clock.end_of_device(device));
+        self.run_pending(device);
+        self.clock.wait_until(done);
+    }
+
+    /// When waiting for a stream ends, in simulated time.
+    pub(crate) fn end_of_wait(&self, id: u64) -> u64 {
+        let stream = self.streams.get(id);
+        stream.map_or(0, |stream| self.clock.end_of_wait(id, stream.order, stream.device))
+    }
+
+    /// Runs what is done by now, in simulated time.
+    fn run_timely(&mut self) {
+        let done = |(id, stream): (u64, &Stream)| Point {
+            stream: id,
+            position: self.clock.done_by_now(id, stream.submitted),
+        };
+        let done: Vec<Point> = self.streams.iter().map(done).collect();
+        self.finish(done);
+    }
+
+    /// Chooses a stream whose next item is ready, if there is one and the choice is not to run any.
+    fn choose_ready(&mut self) -> Option<u64> {
+        let pending = self.streams.pending(None);
+        let ready = |point: &Point| matches!(self.obstacle(*point), Obstacle::Ready);
+        let ready: Vec<Point> = pending.into_iter().filter(ready).collect();
+        if ready.is_empty() {
+            return None;
+        }
+        let chosen = match &mut self.choices {
+            Choices::None => None,
+            Choices::Drawn(random) => Some(random.below(ready.len())),
+            Choices::Scripted(script) => script.below(ready.len() + 1).checked_sub(1),
+        };
+        chosen.map(|chosen| ready[chosen].stream)
+    }
+
+    fn run_next(&mut self, id: u64) {
+        let state = &mut **self;
+        let Some(stream) = state.streams.get_mut(id) else { return };
+        let (position, device) = (stream.completed + 1, stream.device);
+        if state.tracing
+            && let Some(Item { work, .. }) = state.streams.get(id).and_then(|it| it.queue.front())
+        {
+            let what = state.tell(work);
+            state.trace.push(TraceEntry::Work { stream: id, position, what });
+        }
+        let Some(stream) = state.streams.get_mut(id) else { return };
+        let Some(Item { work, .. }) = stream.queue.pop_front() else { return };
+        stream.running = matches!(work, Work::Host { .. } | Work::Kernel(_));
+        match work {
+            Work::Host { function, data } => {
+                self.unlocked(|| {
+                    // SAFETY: whoever gave the function to `cuLaunchHostFunc` promised that it may
+                    // be called once with this parameter, from any thread, when the work before it
+                    // is done.
+                    thread::callback(|| unsafe { function(data.0) });
+                });
+            }
+            Work::Kernel(body) => {
+                let mut bytes = MachineBytes::new(self, device, body.name);
+                let mut memory = KernelMemory::new(&mut bytes, body.places);
+                let (run, fails) = (body.run, body.fails);
+                let outcome = self.unlocked(|| {
+                    thread::callback(|| catch_unwind(AssertUnwindSafe(|| run.run(&mut memory))))
+                });
+                if outcome.is_err() {
+                    self.checks.report(
+                        Violation::new(ViolationKind::KernelPanicked).with_detail(body.name),
+                    );
+                }
+                if let Some(code) = fails {
+                    self.fail_context(device, code);
+                }
+            }
+            work => {
+                // The item counts as done all the same, or whoever waits for it waits for ever.
+                if catch_unwind(AssertUnwindSafe(|| self.perform(work, device))).is_err() {
+                    self.checks.report_panic("a copy or fill");
+                }
+            }
+        }
+        self.streams.complete_one(id);
+        self.machine.0.ran.notify_all();
+    }
+
+    /// Whether these points are complete. If not, one item that they need runs after the look, so
+    /// that a program which asks again and again gets there.
+    pub(crate) fn poll(&mut self, points: &[Point]) -> bool {
+        let done = points.iter().all(|&point| self.streams.is_complete(point));
+        if !done {
+            match self.schedule {
+                // It gets there by the clock.
+                Schedule::Timed => self.keep_clock_going(),
+                _ => self.advance(points),
+            }
+        }
+        done
+    }
+
+    /// The points as a list that can be waited for.
+    pub(crate) fn open_points(&self, points: &Points) -> Vec<Point> {
+        points.iter().filter(|&point| !self.streams.is_complete(point)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::machine::Machine;
+    use crate::model::memory::Side;
+
+    #[test]
+    fn work_that_was_lost_is_told_and_not_waited_for() {
+        let machine = Machine::new();
+        let mut session = Session::open(&machine);
+        let stream = session.devices[0].legacy_stream;
+        let point = session.enqueue(stream, Work::Mark("a mark")).expect("the stream is there");
+        let item = session.streams.get_mut(stream).and_then(|stream| stream.queue.pop_front());
+        assert!(item.is_some());
+        assert!(!session.poll(&[point]));
+        assert!(session.poll(&[point]));
+        session.finish([point]);
+        assert_eq!(session.checks.violations()[0].kind, ViolationKind::DevicePanicked);
+    }
+
+    #[test]
+    fn work_that_panics_in_the_device_is_told_and_not_waited_for() {
+        let machine = Machine::new();
+        let mut session = Session::open(&machine);
+        let stream = session.devices[0].legacy_stream;
+        let four_bytes = [0_u8; 4];
+        let to = session.place(four_bytes.as_ptr().expose_provenance(), 4, Side::Any);
+        let to = to.expect("the host's memory is a place");
+        // What cannot come from a call: the place is longer than what goes there.
+        let work = Work::Staged { bytes: Box::new([1, 2, 3]), to };
+        let point = session.enqueue(stream, work).expect("the stream is there");
+        session.finish([point]);
+        assert!(session.streams.is_complete(point));
+        drop(session);
+        let kinds: Vec<ViolationKind> =
+            machine.violations().iter().map(|violation| violation.kind).collect();
+        assert_eq!(kinds, [ViolationKind::DevicePanicked]);
+    }
+}

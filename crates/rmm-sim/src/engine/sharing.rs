@@ -1,0 +1,87 @@
+//! Pools that are shared with another process: what names them outside, and what is imported again.
+//!
+//! The other process is played by another thread, or by the same one: it is of the same machine.
+//! What is imported has addresses of its own, which name the exporter's memory, so that the checks
+//! see what either does to it.
+#![forbid(unsafe_code)]
+
+use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult};
+
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::model::memory::{Allocation, Kind, Place};
+use crate::model::operation::Operation;
+use crate::model::pool::Pool;
+use crate::model::pool_name::Name;
+use crate::model::violation::{Violation, ViolationKind};
+use crate::model::work::Work;
+
+impl State {
+    /// Whether pools of a device can be shared by handles of this type.
+    pub(crate) fn shares_pools(&self, device: usize, kind: CuMemHandleType) -> bool {
+        let attribute = CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES;
+        let types = self.devices[device].attribute(attribute).unwrap_or(0);
+        kind == CuMemHandleType::POSIX_FILE_DESCRIPTOR && types.cast_unsigned() & kind.0 != 0
+    }
+
+    /// An allocation is freed by who made it: whoever has imported it has to have let go of it.
+    pub(crate) fn end_imports(&mut self, allocation: &Allocation) {
+        let of_it = |imported: &&Allocation| matches!(imported.kind, Kind::Imported { id, .. } if id == allocation.id);
+        let imports: Vec<Allocation> = self.allocations.iter().filter(of_it).copied().collect();
+        for imported in imports {
+            let place = (self.describe(imported.start), imported.bytes);
+            let mut violation = Violation::new(ViolationKind::ReturnedInUse)
+                .with_detail("it was freed where it was made before it was where it is imported");
+            violation.place = Some(place);
+            self.checks.report(violation);
+            self.end_import(&imported);
+            self.allocations.bury(imported.id);
+        }
+    }
+
+    /// The program no longer names memory by its imported address.
+    fn end_import(&mut self, imported: &Allocation) {
+        self.check_freed(imported, None);
+        self.allocations.forget(imported);
+        self.virtual_memory.give_addresses(imported.start, imported.bytes);
+    }
+}
+
+impl Session<'_> {
+    /// Names an allocation of a shared pool once more.
+    pub(crate) fn import(&mut self, pool: u64, name: Name) -> Result<usize, CuResult> {
+        let of = self.pools.get(&pool).and_then(Pool::imported_from);
+        let (id, start) = name.allocation;
+        let source = self.allocations.at(start).filter(|source| source.id == id);
+        let source = source.ok_or(CuResult::INVALID_VALUE)?;
+        let is_of_pool = matches!(source.kind, Kind::Pool(key, _) if Some(key) == of);
+        if !is_of_pool || of != Some(name.pool) || name.machine != self.state_machine() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        self.open_addresses()?;
+        let address = self.virtual_memory.take_addresses(source.bytes);
+        let address = address.ok_or(CuResult::OUT_OF_MEMORY)?;
+        let kind = Kind::Imported { pool, source: start, id };
+        self.allocations.insert(address, source.bytes, kind, source.device);
+        self.note(address);
+        Ok(address)
+    }
+
+    /// Ends the use of an imported address in the order of a stream. The memory stays the
+    /// exporter's, who has to free it behind that.
+    pub(crate) fn release_import(
+        &mut self,
+        imported: &Allocation,
+        stream: u64,
+    ) -> Result<(), CuResult> {
+        self.note(imported.start);
+        let point = self.enqueue(stream, Work::Release { allocation: imported.id })?;
+        let (address, bytes) = (imported.start, imported.bytes);
+        let place = Place { address, bytes, allocation: Some(*imported) };
+        if self.checks.is_on() {
+            self.check_work(point, "the end of an import", &[(place, Operation::Read)]);
+        }
+        self.end_import(imported);
+        Ok(())
+    }
+}

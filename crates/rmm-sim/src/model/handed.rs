@@ -1,0 +1,185 @@
+//! Which parts of an allocation a suballocator has handed out: a tree, since allocators stand on
+//! each other.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::model::violation::{Access, ViolationKind};
+
+/// A rule that was broken, and the access that it was broken against.
+pub(crate) type Broken = (ViolationKind, Option<Arc<Access>>);
+
+/// A range that somebody handed out.
+#[derive(Debug)]
+struct Node {
+    end: usize,
+    owner: u64,
+    is_live: bool,
+    /// The hand-out, or the take-back once there was one.
+    last: Arc<Access>,
+    parts: Parts,
+}
+
+/// The parts of a range, by start. Once there has been one, only what lies in a live part may be
+/// used.
+#[derive(Debug, Default)]
+struct Parts(BTreeMap<usize, Node>);
+
+impl Parts {
+    fn overlapping(&self, range: &Range<usize>) -> impl Iterator<Item = (usize, &Node)> {
+        let (start, end) = (range.start, range.end);
+        let from = self.0.range(..=start).next_back().map_or(start, |(&from, _)| from);
+        let nodes = self.0.range(from..end.max(from + 1));
+        nodes.filter(move |(_, node)| node.end > start).map(|(&at, node)| (at, node))
+    }
+
+    /// The start of the live part of somebody else than `owner` that holds all of a range.
+    fn of_another(&self, range: &Range<usize>, owner: u64) -> Option<usize> {
+        let (&start, node) = self.0.range(..=range.start).next_back()?;
+        (node.is_live && node.end >= range.end && node.owner != owner).then_some(start)
+    }
+
+    fn hand_out(
+        &mut self,
+        owner: u64,
+        range: &Range<usize>,
+        access: Arc<Access>,
+    ) -> Result<(), Broken> {
+        // As long as another's part holds it all, it is that part which is divided up.
+        if let Some(start) = self.of_another(range, owner)
+            && let Some(node) = self.0.get_mut(&start)
+        {
+            return node.parts.hand_out(owner, range, access);
+        }
+        let mut twice = None;
+        let overlapping: Vec<usize> = self.overlapping(range).map(|(start, _)| start).collect();
+        for start in overlapping {
+            if let Some(node) = self.0.remove(&start)
+                && node.is_live
+            {
+                twice = Some(node.last);
+            }
+        }
+        let node =
+            Node { end: range.end, owner, is_live: true, last: access, parts: Self::default() };
+        self.0.insert(range.start, node);
+        twice.map_or(Ok(()), |first| Err((ViolationKind::HandedOutTwice, Some(first))))
+    }
+}
+
+/// Trees by the start of the allocation that they divide up.
+#[derive(Debug, Default)]
+pub(crate) struct Handed(BTreeMap<usize, Parts>);
+
+impl Handed {
+    /// `owner` hands out a range of the allocation that starts at `root`.
+    ///
+    /// # Errors
+    /// The rule that this breaks. It is handed out all the same.
+    pub(crate) fn hand_out(
+        &mut self,
+        root: usize,
+        owner: u64,
+        range: &Range<usize>,
+        access: Arc<Access>,
+    ) -> Result<(), Broken> {
+        self.0.entry(root).or_default().hand_out(owner, range, access)
+    }
+
+    /// `owner` takes a range back.
+    ///
+    /// # Errors
+    /// The rule that this breaks. What can be taken back is taken back all the same.
+    pub(crate) fn take_back(
+        &mut self,
+        root: usize,
+        owner: u64,
+        range: &Range<usize>,
+        access: Arc<Access>,
+    ) -> Result<(), Broken> {
+        let unknown = (ViolationKind::UnknownFree, None);
+        let mut parts = self.0.get_mut(&root).ok_or(unknown)?;
+        let start = range.start..range.start + 1;
+        loop {
+            let Some((&at, node)) = parts.0.range_mut(..=range.start).next_back() else {
+                return Err((ViolationKind::UnknownFree, None));
+            };
+            if node.owner == owner && at == range.start {
+                if !node.is_live {
+                    return Err((ViolationKind::DoubleFree, Some(Arc::clone(&node.last))));
+                }
+                let handed = std::mem::replace(&mut node.last, access);
+                node.is_live = false;
+                let parts = std::mem::take(&mut node.parts);
+                let inside = parts.0.into_values().find(|part| part.is_live);
+                return match inside {
+                    _ if node.end != range.end => Err((ViolationKind::WrongSize, Some(handed))),
+                    Some(part) => Err((ViolationKind::ReturnedWhileHandedOut, Some(part.last))),
+                    None => Ok(()),
+                };
+            }
+            if !node.is_live || node.end < start.end {
+                return Err((ViolationKind::UnknownFree, None));
+            }
+            parts = &mut node.parts;
+        }
+    }
+
+    /// Whether a range of the allocation at `root` may be used.
+    ///
+    /// # Errors
+    /// The rule that its use breaks.
+    pub(crate) fn may_use(&self, root: usize, range: &Range<usize>) -> Result<(), Broken> {
+        let Some(mut parts) = self.0.get(&root) else { return Ok(()) };
+        while !parts.0.is_empty() {
+            let mut touched = parts.overlapping(range).peekable();
+            let Some(&(start, node)) = touched.peek() else {
+                return Err((ViolationKind::OutOfBounds, None));
+            };
+            if let Some((_, freed)) = touched.find(|(_, node)| !node.is_live) {
+                return Err((ViolationKind::UseAfterFree, Some(Arc::clone(&freed.last))));
+            }
+            if range.start < start || range.end > node.end {
+                return Err((ViolationKind::OutOfBounds, Some(Arc::clone(&node.last))));
+            }
+            parts = &node.parts;
+        }
+        Ok(())
+    }
+
+    /// The allocation at `root` goes.
+    ///
+    /// # Errors
+    /// That a part of it is still handed out.
+    pub(crate) fn end(&mut self, root: usize) -> Result<(), Broken> {
+        let Some(parts) = self.0.remove(&root) else { return Ok(()) };
+        match parts.0.into_values().find(|part| part.is_live) {
+            Some(part) => Err((ViolationKind::ReturnedWhileHandedOut, Some(part.last))),
+            None => Ok(()),
+        }
+    }
+
+    /// A range of the allocation at `root` goes, and the parts in it.
+    ///
+    /// # Errors
+    /// That a part which reaches into it is still handed out.
+    pub(crate) fn end_within(&mut self, root: usize, range: &Range<usize>) -> Result<(), Broken> {
+        let Some(parts) = self.0.get_mut(&root) else { return Ok(()) };
+        let live = parts.overlapping(range).find(|(_, node)| node.is_live);
+        let live = live.map(|(_, node)| Arc::clone(&node.last));
+        parts.0.retain(|&start, node| start < range.start || node.end > range.end);
+        match live {
+            Some(last) => Err((ViolationKind::ReturnedWhileHandedOut, Some(last))),
+            None => Ok(()),
+        }
+    }
+
+    /// The start of the tree that `address` lies in, where there is no allocation of the driver's
+    /// to tell it.
+    pub(crate) fn root_of(&self, address: usize) -> Option<usize> {
+        let (&root, parts) = self.0.range(..=address).next_back()?;
+        parts.overlapping(&(address..address + 1)).next().map(|_| root)
+    }
+}

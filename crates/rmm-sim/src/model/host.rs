@@ -1,0 +1,81 @@
+//! Memory of the host that a machine hands out: pinned and managed memory, by themselves and in
+//! pools.
+//!
+//! Both are plain memory that the host may touch, from one range of addresses per machine; what is
+//! freed becomes inaccessible, so touching it afterwards faults. Neither counts against a device's
+//! memory.
+#![forbid(unsafe_code)]
+
+use rmm_sys::CuResult;
+
+use crate::model::mapping::{Mapping, PAGE};
+use crate::model::ranges::Ranges;
+
+#[derive(Debug)]
+pub(crate) struct HostMemory {
+    mapping: Mapping,
+    ranges: Ranges,
+    limit: usize,
+    used: usize,
+}
+
+impl HostMemory {
+    pub(crate) fn new(limit: usize) -> Result<Self, CuResult> {
+        let addresses = (limit.max(PAGE) * 2).next_multiple_of(PAGE);
+        let mapping = Mapping::new(addresses + 2 * PAGE, false)?;
+        let mut ranges = Ranges::default();
+        ranges.give(first_offset(&mapping), addresses);
+        Ok(Self { mapping, ranges, limit, used: 0 })
+    }
+
+    /// The range of addresses, as (start, length).
+    pub(crate) fn range(&self) -> (usize, usize) {
+        (self.mapping.base(), self.mapping.len())
+    }
+
+    pub(crate) fn relative(&self, address: usize) -> Option<usize> {
+        self.mapping.offset_of(address)?;
+        address.checked_sub(self.mapping.base() + first_offset(&self.mapping))
+    }
+
+    /// Takes whole pages and makes them accessible; the address is a multiple of 64 KiB.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<usize, CuResult> {
+        let len = bytes.checked_next_multiple_of(PAGE).filter(|&len| len <= self.limit - self.used);
+        let len = len.ok_or(CuResult::OUT_OF_MEMORY)?;
+        let offset = self.ranges.take(len, 1).ok_or(CuResult::OUT_OF_MEMORY)?;
+        if let Err(code) = self.mapping.protect(offset, len, true) {
+            self.ranges.give(offset, len);
+            return Err(code);
+        }
+        self.used += len;
+        Ok(self.mapping.base() + offset)
+    }
+
+    /// Gives back what [`take`](Self::take) with the same `bytes` returned.
+    pub(crate) fn give(&mut self, address: usize, bytes: usize) {
+        let offset = self.mapping.offset_of(address);
+        let offset = offset.expect("memory goes back to where it was taken from");
+        let len = bytes.next_multiple_of(PAGE);
+        self.mapping.discard(offset, len);
+        // Left accessible if the system refuses (out of mappings): only the fault on misuse is
+        // lost.
+        let _ = self.mapping.protect(offset, len, false);
+        self.ranges.give(offset, len);
+        self.used -= len;
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // What is still allocated may be a collection of the host's, which safe code goes on
+        // reading.
+        if self.used > 0 {
+            self.mapping.keep();
+        }
+    }
+}
+
+/// Where placement starts. As on devices, there is a margin on both sides.
+fn first_offset(mapping: &Mapping) -> usize {
+    (mapping.base() + 1).next_multiple_of(PAGE) - mapping.base()
+}
