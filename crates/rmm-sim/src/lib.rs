@@ -61,7 +61,7 @@ mod model;
 #[doc(hidden)]
 pub use api::attribute::TestOutcome;
 pub use api::checker::{Checker, check};
-pub use api::entry::{Entered, EnteredByAll};
+pub use api::entry::{AllThreadsGuard, MachineGuard};
 pub use api::explore::{Exploration, explore};
 pub use api::fail_each::fail_each_call;
 pub use api::install::{InstallError, driver, install};

@@ -15,10 +15,10 @@ impl Machine {
     /// # Panics
     /// If the process has another driver already: it can have only one.
     #[must_use = "the machine is left when the guard is dropped"]
-    pub fn enter(&self) -> Entered {
+    pub fn enter(&self) -> MachineGuard {
         expect_installed();
         current::enter(self);
-        Entered { machine: self.clone(), _thread: PhantomData }
+        MachineGuard { machine: self.clone(), _thread: PhantomData }
     }
 
     /// Makes this the calling thread's machine until the thread ends: for the hook that a thread
@@ -61,11 +61,11 @@ impl Machine {
     /// As [`enter`](Self::enter), and if the calling thread has made all threads enter a machine
     /// already: it would wait for itself.
     #[must_use = "the machine is left when the guard is dropped"]
-    pub fn enter_all_threads(&self) -> EnteredByAll {
+    pub fn enter_all_threads(&self) -> AllThreadsGuard {
         expect_installed();
         let adopted = current::adopt(self);
         assert!(adopted, "the calling thread has made all threads enter a machine already");
-        EnteredByAll { _thread: PhantomData }
+        AllThreadsGuard { _thread: PhantomData }
     }
 
     /// Runs `run` with this as the calling thread's machine.
@@ -80,13 +80,13 @@ impl Machine {
 
 /// A thread's stay in a [`Machine`]; it ends when this is dropped.
 #[derive(Debug)]
-pub struct Entered {
+pub struct MachineGuard {
     machine: Machine,
     /// The stay is the thread's own.
     _thread: PhantomData<*const ()>,
 }
 
-impl Drop for Entered {
+impl Drop for MachineGuard {
     fn drop(&mut self) {
         current::leave(&self.machine);
     }
@@ -94,12 +94,12 @@ impl Drop for Entered {
 
 /// All threads' stay in a [`Machine`]; it ends when this is dropped.
 #[derive(Debug)]
-pub struct EnteredByAll {
+pub struct AllThreadsGuard {
     /// The thread that made it ends it, so that it can tell that it would wait for itself.
     _thread: PhantomData<*const ()>,
 }
 
-impl Drop for EnteredByAll {
+impl Drop for AllThreadsGuard {
     fn drop(&mut self) {
         current::end_adoption();
     }

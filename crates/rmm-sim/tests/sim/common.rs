@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use rmm_sim::{Entered, Kernel, Machine, Schedule};
+use rmm_sim::{Kernel, Machine, MachineGuard, Schedule};
 use rmm_sys::{
     CuContext, CuDevice, CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, STREAM_DEFAULT,
     STREAM_NON_BLOCKING,
@@ -29,12 +29,12 @@ macro_rules! ok {
 pub(crate) const MIB: usize = 1 << 20;
 
 /// A machine of one device, entered, with its context current.
-pub(crate) fn start(schedule: Schedule) -> (Machine, Entered) {
+pub(crate) fn start(schedule: Schedule) -> (Machine, MachineGuard) {
     enter(Machine::builder().schedule(schedule).build())
 }
 
 /// Enters a machine and makes the context of its first device current.
-pub(crate) fn enter(machine: Machine) -> (Machine, Entered) {
+pub(crate) fn enter(machine: Machine) -> (Machine, MachineGuard) {
     let entered = machine.enter();
     ok!(cuInit(0));
     let mut context = CuContext::NULL;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use rmm_sim::{Entered, Kernel, Machine, Schedule, ViolationKind};
+use rmm_sim::{Kernel, Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::{
     CuContext, CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemAccessFlags, CuMemLocation,
     CuMemLocationType, CuMemPool, CuResult, CuStream,
@@ -11,7 +11,7 @@ use rmm_sys::{
 use crate::common::{MIB, alloc, alloc_async, default_pool, enter, peek, stream};
 
 /// A machine of two devices, of which the first is current, and a stream of the second.
-fn two_devices() -> (Machine, Entered, CuStream) {
+fn two_devices() -> (Machine, MachineGuard, CuStream) {
     let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).build();
     let (machine, entered) = enter(machine);
     let second = on_the_second(stream);

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use rmm_sim::{Entered, Machine, Schedule};
+use rmm_sim::{Machine, MachineGuard, Schedule};
 use rmm_sys::{
     CuContext, CuDevice, CuDevicePtr, CuMemPool, CuMemPoolAttribute, CuPointerAttribute, CuResult,
     CuStream,
@@ -12,7 +12,7 @@ use rmm_sys::{
 use crate::common::{Log, MIB, enter, event, peek, stream, try_alloc_async};
 
 /// A machine of two devices with 32 MiB each, of which the first is current.
-fn two_devices() -> (Machine, Entered) {
+fn two_devices() -> (Machine, MachineGuard) {
     enter(Machine::builder().devices(2).memory(32 * MIB).schedule(Schedule::Lazy).build())
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use rmm_sim::{Entered, Kernel, LeakKind, Machine, Schedule, ViolationKind};
+use rmm_sim::{Kernel, LeakKind, Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::{
     CuDeviceAttribute, CuDevicePtr, CuMemHandleType, CuMemLocation, CuMemLocationType, CuMemPool,
     CuMemPoolProps, CuMemPoolPtrExportData, CuPointerAttribute, CuResult, CuStream,
@@ -15,7 +15,7 @@ use crate::common::{MIB, alloc, default_pool, enter, event, peek, start, stream}
 const FILE: CuMemHandleType = CuMemHandleType::POSIX_FILE_DESCRIPTOR;
 
 /// A machine that shares pools, entered.
-fn sharing() -> (Machine, Entered) {
+fn sharing() -> (Machine, MachineGuard) {
     let builder = Machine::builder().schedule(Schedule::Lazy).memory(64 * MIB);
     enter(builder.attribute(CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 1).build())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rmm_sim::{Costs, Entered, Kernel, Machine, Schedule};
+use rmm_sim::{Costs, Kernel, Machine, MachineGuard, Schedule};
 use rmm_sys::{CuContext, CuEvent, CuResult, CuStream};
 
 use crate::common::{MIB, alloc, blocking_stream, enter, event, program, stream};
@@ -10,7 +10,7 @@ use crate::common::{MIB, alloc, blocking_stream, enter, event, program, stream};
 const US: Duration = Duration::from_micros(1);
 
 /// A machine where only kernels and what the test prices take time.
-fn start(schedule: Schedule, costs: Costs) -> (Machine, Entered) {
+fn start(schedule: Schedule, costs: Costs) -> (Machine, MachineGuard) {
     enter(Machine::builder().schedule(schedule).costs(costs).build())
 }
 
