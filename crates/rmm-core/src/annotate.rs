@@ -37,7 +37,7 @@ static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 /// annotator.taken_back(chunk, layout, Some(stream.as_ref()));
 /// annotator.handed_out(chunk, layout, Some(other.as_ref()));
 ///
-/// assert_eq!(machine.violations()[0].kind, rmm_sim::ViolationKind::HandedOutInUse);
+/// assert_eq!(machine.violations()[0].kind, rmm_sim::ViolationKind::AllocatedInUse);
 /// # annotator.taken_back(chunk, layout, Some(other.as_ref()));
 /// # // SAFETY: allocated above; freeing it waits for the device.
 /// # unsafe { cuda.deallocate(stream.as_ref(), chunk, whole) };

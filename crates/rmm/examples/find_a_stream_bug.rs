@@ -36,7 +36,7 @@ fn main() {
     let report = wrong.expect_err("it is wrong").downcast::<String>().expect("a report");
     println!("out of order:\n{report}");
     assert!(report.contains("race") && report.contains("sum reads it"), "{report}");
-    assert!(report.contains("would order them"), "{report}");
+    assert!(report.contains("record an event on stream"), "{report}");
 }
 
 #[test]

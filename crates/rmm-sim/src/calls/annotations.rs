@@ -70,12 +70,12 @@ impl State {
 
     fn handed_out(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
         let root = self.root_of(range.start);
-        let access = self.access_after(Operation::HandOut, handing.name, stream);
+        let access = self.access_after(Operation::Allocate, handing.name, stream);
         let twice = self.checks.handed.hand_out(root, handing.owner, range, Arc::clone(&access));
         if let Err(broken) = twice {
             self.report_broken(broken, range, &access);
         }
-        self.check_handing(ViolationKind::HandedOutInUse, range, &access);
+        self.check_handing(ViolationKind::AllocatedInUse, range, &access);
         self.note_handing(range, &access);
     }
 
@@ -92,12 +92,12 @@ impl State {
             return;
         }
         let root = self.root_of(range.start);
-        let access = self.access_after(Operation::TakeBack, handing.name, stream);
+        let access = self.access_after(Operation::Free, handing.name, stream);
         let taken = self.checks.handed.take_back(root, handing.owner, range, Arc::clone(&access));
         if let Err(broken) = taken {
             self.report_broken(broken, range, &access);
         }
-        self.check_handing(ViolationKind::ReturnedInUse, range, &access);
+        self.check_handing(ViolationKind::FreedInUse, range, &access);
         if self.allocation_at(range.start).is_some() {
             self.note_handing(range, &access);
         } else if root == range.start && !self.virtual_memory.holds(root) {

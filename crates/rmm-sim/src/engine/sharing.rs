@@ -30,7 +30,7 @@ impl State {
         let imports: Vec<Allocation> = self.allocations.iter().filter(of_it).copied().collect();
         for imported in imports {
             let place = (self.describe(imported.start), imported.bytes);
-            let mut violation = Violation::new(ViolationKind::ReturnedInUse)
+            let mut violation = Violation::new(ViolationKind::FreedInUse)
                 .with_detail("it was freed where it was made before it was where it is imported");
             violation.place = Some(place);
             self.checks.report(violation);

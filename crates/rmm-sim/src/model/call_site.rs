@@ -87,7 +87,7 @@ fn of_program<'a>(frames: &[Frame<'a>], folder: &Path) -> Vec<Frame<'a>> {
 }
 
 /// The program's frames of a backtrace, one a line.
-pub(crate) fn told(backtrace: &Backtrace) -> String {
+pub(crate) fn frames_of(backtrace: &Backtrace) -> String {
     let text = backtrace.to_string();
     let folder = std::env::current_dir().unwrap_or_default();
     let of_program = of_program(&frames(&text), &folder);

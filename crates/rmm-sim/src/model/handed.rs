@@ -65,7 +65,7 @@ impl Parts {
         let node =
             Node { end: range.end, owner, is_live: true, last: access, parts: Self::default() };
         self.0.insert(range.start, node);
-        twice.map_or(Ok(()), |first| Err((ViolationKind::HandedOutTwice, Some(first))))
+        twice.map_or(Ok(()), |first| Err((ViolationKind::AllocatedTwice, Some(first))))
     }
 }
 
@@ -116,7 +116,7 @@ impl Handed {
                 let inside = parts.0.into_values().find(|part| part.is_live);
                 return match inside {
                     _ if node.end != range.end => Err((ViolationKind::WrongSize, Some(handed))),
-                    Some(part) => Err((ViolationKind::ReturnedWhileHandedOut, Some(part.last))),
+                    Some(part) => Err((ViolationKind::FreedWithSuballocations, Some(part.last))),
                     None => Ok(()),
                 };
             }
@@ -156,7 +156,7 @@ impl Handed {
     pub(crate) fn end(&mut self, root: usize) -> Result<(), Broken> {
         let Some(parts) = self.0.remove(&root) else { return Ok(()) };
         match parts.0.into_values().find(|part| part.is_live) {
-            Some(part) => Err((ViolationKind::ReturnedWhileHandedOut, Some(part.last))),
+            Some(part) => Err((ViolationKind::FreedWithSuballocations, Some(part.last))),
             None => Ok(()),
         }
     }
@@ -171,7 +171,7 @@ impl Handed {
         let live = live.map(|(_, node)| Arc::clone(&node.last));
         parts.0.retain(|&start, node| start < range.start || node.end > range.end);
         match live {
-            Some(last) => Err((ViolationKind::ReturnedWhileHandedOut, Some(last))),
+            Some(last) => Err((ViolationKind::FreedWithSuballocations, Some(last))),
             None => Ok(()),
         }
     }

@@ -9,10 +9,10 @@ pub enum Operation {
     Read,
     /// Writes it, and may read it.
     Write,
-    /// Reads and writes it atomically, in any order with others that do.
+    /// Updates it atomically. Updates are not ordered among each other.
     Update,
-    /// Makes it somebody's: an allocation.
-    HandOut,
-    /// Ends its use: a free.
-    TakeBack,
+    /// Allocates it: by the driver, or by an allocator that suballocates the driver's memory.
+    Allocate,
+    /// Frees it.
+    Free,
 }

@@ -1,5 +1,5 @@
-//! What the checks report: which rule was broken, by which two accesses, and the edge of order that
-//! is missing.
+//! Violations: which rule was broken, by which two accesses, and which happens-before edge is
+//! missing.
 #![forbid(unsafe_code)]
 
 use std::backtrace::Backtrace;
@@ -14,47 +14,47 @@ use crate::model::points::Point;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ViolationKind {
-    /// Two accesses to the same bytes, of which one writes, and nothing orders them.
+    /// A data race: two accesses to the same bytes, at least one of them a write, and neither
+    /// happens before the other.
     Race,
     /// Memory was used on a stream that is not ordered after its allocation.
     UseBeforeAllocation,
-    /// An allocator handed memory out to a stream (or to everybody) that an earlier use may still
-    /// be at work on.
-    HandedOutInUse,
-    /// An allocator handed out memory that it had handed out already and not taken back.
-    HandedOutTwice,
-    /// Memory was freed, unmapped, or given back to the driver, while a use that is not ordered
-    /// before may still be at work on it.
-    ReturnedInUse,
-    /// Memory was given back while parts of it were still handed out.
-    ReturnedWhileHandedOut,
-    /// Work came to memory that had been freed or unmapped.
+    /// An allocator returned memory to a stream (or to all streams) that an earlier use on another
+    /// stream may still access.
+    AllocatedInUse,
+    /// An allocator returned memory that it had returned before and that was not freed since.
+    AllocatedTwice,
+    /// Memory was freed or unmapped while a use that is not ordered before may still access it.
+    FreedInUse,
+    /// Memory was freed while parts of it were still allocated by a suballocator.
+    FreedWithSuballocations,
+    /// Work accessed memory that had been freed or unmapped.
     UseAfterFree,
-    /// An access reached over the end of an allocation, between two, or to reserved addresses at
-    /// which nothing is mapped.
+    /// An access reached past the end of an allocation, or into reserved addresses at which nothing
+    /// is mapped.
     OutOfBounds,
-    /// Work of a device named mapped memory that the device has no right to use like that, or lost
-    /// the right before it ran; or a kernel named memory of another device to which its own was
-    /// given no access (`cuCtxEnablePeerAccess`, and for memory of pools `cuMemPoolSetAccess`).
+    /// Work of a device named mapped memory to which the device has no such access right, or lost
+    /// the right before the work ran; or a kernel named memory of another device to which its own
+    /// was given no access (`cuCtxEnablePeerAccess`, and for memory of pools `cuMemPoolSetAccess`).
     NoAccess,
     /// Memory was freed a second time.
     DoubleFree,
     /// Memory was freed with another size than it was allocated with.
     WrongSize,
-    /// Something was freed that had not been allocated there.
+    /// An address was freed at which no allocation starts.
     UnknownFree,
-    /// Memory was read that nobody had written since it was handed out.
+    /// Memory was read that was not written since it was allocated.
     UninitialisedRead,
-    /// A stream or event was used after it had been destroyed.
+    /// A stream, event or pool was used after it had been destroyed.
     StaleHandle,
     /// A stream and an event of two devices were used together.
     ForeignHandle,
-    /// A call spoilt the capture of a stream, which then makes no graph.
+    /// A call invalidated the capture of a stream, which then makes no graph.
     CaptureUnsafe,
     /// A simulated kernel panicked.
     KernelPanicked,
-    /// A call or a piece of work panicked inside the software device: that is a bug of the device,
-    /// not of the program. What the call or the work was to do is left out, and the device goes on.
+    /// A call or a piece of work panicked inside the software device. That is a bug of the device,
+    /// not of the program. The call or the work has no effect, and the device goes on.
     DevicePanicked,
 }
 
@@ -63,21 +63,21 @@ impl ViolationKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Race => "race",
-            Self::UseBeforeAllocation => "use before the allocation",
-            Self::HandedOutInUse => "handed out while in use",
-            Self::HandedOutTwice => "handed out twice",
-            Self::ReturnedInUse => "returned while in use",
-            Self::ReturnedWhileHandedOut => "returned while handed out",
+            Self::UseBeforeAllocation => "use before allocation",
+            Self::AllocatedInUse => "allocated while in use",
+            Self::AllocatedTwice => "allocated twice",
+            Self::FreedInUse => "freed while in use",
+            Self::FreedWithSuballocations => "freed with live suballocations",
             Self::UseAfterFree => "use after free",
             Self::OutOfBounds => "out of bounds",
-            Self::NoAccess => "no access",
+            Self::NoAccess => "no access right",
             Self::DoubleFree => "double free",
             Self::WrongSize => "freed with the wrong size",
-            Self::UnknownFree => "free of what is not allocated",
+            Self::UnknownFree => "free of an address that is not allocated",
             Self::UninitialisedRead => "read of uninitialised memory",
             Self::StaleHandle => "use of a destroyed handle",
             Self::ForeignHandle => "handle of another device",
-            Self::CaptureUnsafe => "unsafe call during a capture",
+            Self::CaptureUnsafe => "unsafe call during capture",
             Self::KernelPanicked => "kernel panicked",
             Self::DevicePanicked => "the software device panicked",
         }
@@ -90,29 +90,29 @@ impl fmt::Display for ViolationKind {
     }
 }
 
-/// One of the two parties of a violation.
+/// One of the two accesses of a violation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Access {
     /// What it does.
     pub operation: Operation,
-    /// What does it: a kernel's name, `copy`, `fill`, or a call.
+    /// What does it: a kernel's name, `copy`, `fill`, a driver call, or an allocator.
     pub what: &'static str,
-    /// The stream in whose order it happens, as `cuStreamGetId` tells it; `None` for the host.
+    /// The stream in whose order it happens (`cuStreamGetId`); `None` for the host.
     pub stream: Option<u64>,
-    /// Its place among the stream's items, counted from 1; for a hand-out or a take-back, the last
-    /// item before it.
+    /// Its position among the stream's work, counted from 1; for an allocation or a free, that of
+    /// the last work before it.
     pub position: u64,
-    /// What else it is ordered behind: what a later item of its stream waits for without being told
-    /// to.
+    /// Points of other streams that also precede it: what the stream's next work would wait for
+    /// implicitly, by the rules of the legacy default stream.
     pub(crate) also: Vec<Point>,
-    /// Where it was asked for, if the machine [keeps
+    /// The call stack of the call that asked for it, if the machine [keeps
     /// backtraces](crate::MachineBuilder::backtraces).
     pub backtrace: Option<Arc<Backtrace>>,
 }
 
 impl Access {
-    /// The places that something must be ordered behind to come after this.
+    /// The points that a later access must be ordered after.
     pub(crate) fn points(&self) -> impl Iterator<Item = Point> + '_ {
         let own = self.stream.map(|stream| Point { stream, position: self.position });
         own.into_iter().chain(self.also.iter().copied())
@@ -121,13 +121,14 @@ impl Access {
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.operation {
-            Operation::Read => write!(f, "{} reads it", self.what)?,
-            Operation::Write => write!(f, "{} writes it", self.what)?,
-            Operation::Update => write!(f, "{} updates it", self.what)?,
-            Operation::HandOut => write!(f, "{} hands it out", self.what)?,
-            Operation::TakeBack => write!(f, "{} takes it back", self.what)?,
-        }
+        let verb = match self.operation {
+            Operation::Read => "reads",
+            Operation::Write => "writes",
+            Operation::Update => "updates",
+            Operation::Allocate => "allocates",
+            Operation::Free => "frees",
+        };
+        write!(f, "{} {verb} it", self.what)?;
         match (self.stream, self.operation) {
             (None, _) => f.write_str(" on the host"),
             (Some(stream), Operation::Read | Operation::Write | Operation::Update) => {
@@ -138,45 +139,45 @@ impl fmt::Display for Access {
     }
 }
 
-/// The order that a correct program would have had.
+/// The happens-before edge that would make a program correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MissingOrder {
-    /// The stream whose item must come first.
+    /// The stream whose work must come first.
     pub stream: u64,
-    /// That item's place.
+    /// The position of that work in the stream.
     pub position: u64,
-    /// The stream that must come after; `None` for the host.
-    pub behind: Option<u64>,
-    /// How far into the first stream the other one is ordered behind.
-    pub known: u64,
+    /// The stream that must wait for it; `None` for the host.
+    pub waiter: Option<u64>,
+    /// The position in `stream` up to which the waiter is ordered after it; 0 for not at all.
+    pub reached: u64,
 }
 
 impl fmt::Display for MissingOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, position, behind, known } = *self;
-        match behind {
-            Some(behind) => write!(f, "stream {behind}")?,
+        let Self { stream, position, waiter, reached } = *self;
+        match waiter {
+            Some(waiter) => write!(f, "stream {waiter}")?,
             None => f.write_str("the host")?,
         }
-        match known {
-            0 => write!(f, " is ordered behind nothing of stream {stream}")?,
-            known => write!(f, " is ordered behind stream {stream} up to item {known} only")?,
+        match reached {
+            0 => write!(f, " is not ordered after stream {stream}")?,
+            reached => write!(f, " is ordered after stream {stream} only up to item {reached}")?,
         }
-        match behind {
-            Some(behind) => write!(
+        match waiter {
+            Some(waiter) => write!(
                 f,
-                "; an event recorded there after item {position}, that stream {behind} waits for, would order them"
+                "; record an event on stream {stream} after item {position} and let stream {waiter} wait for it"
             ),
-            None => write!(f, "; waiting until item {position} is done would order them"),
+            None => write!(f, "; wait on the host until item {position} is complete"),
         }
     }
 }
 
 /// A rule of memory or of stream order that a program broke.
 ///
-/// The order is judged by what the program asked for, never by what happened to run first: a report
-/// does not depend on luck.
+/// Two accesses are ordered if the program's calls order them, whatever ran first in this run: a
+/// report does not depend on timing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Violation {
@@ -186,11 +187,12 @@ pub struct Violation {
     pub first: Option<Access>,
     /// The access that broke the rule, if it was one.
     pub second: Option<Access>,
-    /// The memory: a device (`d0`) or the host (`h`) and an offset, and how many bytes.
+    /// The memory: a device (`d0`), virtual addresses (`v`) or the host (`h`) with an offset, and
+    /// its bytes.
     pub place: Option<(String, usize)>,
-    /// What would have had to be so.
+    /// The order between the two that is missing.
     pub missing: Option<MissingOrder>,
-    /// What there is to add.
+    /// Further details.
     pub detail: String,
 }
 
@@ -248,8 +250,8 @@ impl fmt::Display for Violation {
             if let Some(backtrace) = access.as_ref().and_then(|access| access.backtrace.as_ref()) {
                 write!(
                     f,
-                    "\n    the {name} access was asked for at{}",
-                    call_site::told(backtrace)
+                    "\n    the {name} access was made at{}",
+                    call_site::frames_of(backtrace)
                 )?;
             }
         }

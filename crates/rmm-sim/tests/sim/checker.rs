@@ -138,7 +138,7 @@ fn a_violation_is_told_with_the_places_in_the_program() {
     // Each access was asked for by `write`, which `two_writers` called.
     let sites = report.lines().filter(|line| line.contains("tests/sim/checker.rs:"));
     assert!(sites.count() >= 4, "{report}");
-    assert!(report.contains("the second access was asked for at\n"), "{report}");
+    assert!(report.contains("the second access was made at\n"), "{report}");
     // Nothing of the device, the runtime or the test runner.
     assert!(!report.contains("src/") && !report.contains("call_once"), "{report}");
     assert!(report.lines().count() < 20, "{report}");

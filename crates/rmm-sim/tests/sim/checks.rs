@@ -54,8 +54,8 @@ fn a_race_is_reported_whatever_runs_first() {
         assert_eq!(
             violation.to_string(),
             "race: 1024 bytes at d0+0x400: fill writes it as item 1 of stream 2, then fill writes it as item 1 of stream 3: \
-             stream 3 is ordered behind nothing of stream 2; an event recorded there after item 1, that stream 3 waits for, \
-             would order them"
+             stream 3 is not ordered after stream 2; record an event on stream 2 after item 1 and let stream 3 wait \
+             for it"
         );
     }
 }
@@ -107,7 +107,7 @@ fn an_event_that_was_never_recorded_or_too_early_proves_nothing() {
     ok!(cuMemsetD8Async(memory, 2, 64, b));
     let missing = only(&machine).missing.expect("an edge is missing");
     assert_eq!(
-        (missing.position, missing.known),
+        (missing.position, missing.reached),
         (2, 1),
         "ordered behind the record, not the fill"
     );
@@ -184,7 +184,7 @@ fn memory_in_stream_order_is_used_in_that_order() {
     ok!(cuMemsetD8Async(memory, 1, 64, b));
     assert_eq!(only(&machine).kind, ViolationKind::UseBeforeAllocation);
     ok!(cuMemFreeAsync(memory, a));
-    assert_eq!(kinds(&machine)[1..], [ViolationKind::ReturnedInUse]);
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::FreedInUse]);
     let memory = alloc_async(64, a);
     order(a, b);
     ok!(cuMemsetD8Async(memory, 1, 64, b));
@@ -206,7 +206,7 @@ fn pinned_memory_is_freed_when_the_host_knows_that_it_is_not_used() {
         ok!(cuMemFreeHost(host.cast()));
         assert_eq!(machine.violations().is_empty(), waits);
     }
-    assert_eq!(only(&machine).kind, ViolationKind::ReturnedInUse);
+    assert_eq!(only(&machine).kind, ViolationKind::FreedInUse);
 }
 
 #[test]
@@ -297,11 +297,11 @@ fn a_range_goes_to_another_stream_only_behind_its_free() {
             break;
         }
     }
-    assert_eq!(kinds(&machine), [ViolationKind::HandedOutInUse]);
+    assert_eq!(kinds(&machine), [ViolationKind::AllocatedInUse]);
     order(b, a);
     tell(true, 1, chunk, 256, Some(a));
     tell(true, 1, chunk, 256, Some(a));
-    assert_eq!(kinds(&machine)[1..], [ViolationKind::HandedOutTwice]);
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::AllocatedTwice]);
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn allocators_stand_on_each_other() {
     ok!(cuMemsetD8Async(at(chunk, 256), 1, 256, a));
     assert_eq!(kinds(&machine), [ViolationKind::OutOfBounds]);
     tell(false, 1, chunk, 4096, Some(a));
-    assert_eq!(kinds(&machine)[1..], [ViolationKind::ReturnedWhileHandedOut]);
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::FreedWithSuballocations]);
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn memory_goes_back_to_the_driver_when_no_part_of_it_is_out() {
     let (a, chunk) = (stream(), alloc(1 << 20));
     tell(true, 1, at(chunk, 512), 256, Some(a));
     ok!(cuMemFree_v2(chunk));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedWhileHandedOut]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedWithSuballocations]);
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn use_after_a_free_in_stream_order_is_told() {
     let kinds = || machine.violations().iter().map(|violation| violation.kind).collect::<Vec<_>>();
     let at_once = [
         ViolationKind::UseBeforeAllocation, // the allocation was in the order of the default stream
-        ViolationKind::ReturnedInUse,
+        ViolationKind::FreedInUse,
         ViolationKind::UseAfterFree,
     ];
     assert_eq!(kinds(), at_once);

@@ -144,7 +144,7 @@ fn an_exporter_that_waits_for_nobody_frees_too_early() {
     let shared = shared();
     ok!(cuMemFreeAsync(shared.imported, shared.away));
     ok!(cuMemFreeAsync(shared.block, shared.home));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedInUse]);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn an_import_ends_with_what_it_names() {
     let (machine, _here) = sharing();
     let shared = shared();
     ok!(cuMemFreeAsync(shared.block, shared.home));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedInUse]);
     let used = cu!(cuMemsetD8Async(shared.imported, 1, 64, shared.away));
     let freed = cu!(cuMemFreeAsync(shared.imported, shared.away));
     assert_eq!([used, freed], [CuResult::INVALID_VALUE; 2]);

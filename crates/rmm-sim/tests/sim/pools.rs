@@ -198,7 +198,7 @@ fn a_free_without_a_stream_waits_for_no_work_on_a_pools_memory() {
     ok!(cuMemFree_v2(block));
     assert_eq!(cu!(cuStreamQuery(stream)), CuResult::NOT_READY);
     let kinds: Vec<_> = machine.violations().iter().map(|violation| violation.kind).collect();
-    assert_eq!(kinds[0], rmm_sim::ViolationKind::ReturnedInUse);
+    assert_eq!(kinds[0], rmm_sim::ViolationKind::FreedInUse);
 }
 
 #[test]

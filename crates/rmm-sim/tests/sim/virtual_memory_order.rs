@@ -78,7 +78,7 @@ fn addresses_begin_anew_with_each_mapping() {
         unmap(memory, GRANULE);
         put(memory, GRANULE, create(GRANULE));
     }
-    assert_eq!(only(&machine).kind, ViolationKind::ReturnedInUse, "of the first mapping alone");
+    assert_eq!(only(&machine).kind, ViolationKind::FreedInUse, "of the first mapping alone");
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn a_mapping_may_end_when_the_host_knows_that_it_is_not_used() {
             if !waits {
                 assert_eq!(
                     only(&machine).to_string(),
-                    "returned while in use: 2097152 bytes at v+0x200000: fill writes it as item 1 of stream 2, then cuMemUnmap \
-                     takes it back on the host: the host is ordered behind nothing of stream 2; waiting until item 1 is \
-                     done would order them"
+                    "freed while in use: 2097152 bytes at v+0x200000: fill writes it as item 1 of stream 2, then cuMemUnmap \
+                     frees it on the host: the host is not ordered after stream 2; wait on the host until item 1 is \
+                     complete"
                 );
             }
         }
@@ -117,7 +117,7 @@ fn unmapping_does_not_wait_and_late_work_finds_nothing() {
     let handle = create(GRANULE);
     put(memory, GRANULE, handle);
     ok!(cuStreamSynchronize(a));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse, ViolationKind::UseAfterFree]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedInUse, ViolationKind::UseAfterFree]);
     assert_eq!(peek(&machine, memory), 0);
     unmap(memory, GRANULE);
     assert_eq!(cu!(cuMemsetD8Async(memory, 1, 64, a)), CuResult::INVALID_VALUE);
@@ -136,7 +136,7 @@ fn a_kernel_finds_its_memory_gone() {
     machine.launch(a, kernel.writes(memory, 2 * GRANULE)).unwrap();
     unmap(at(memory, GRANULE), GRANULE);
     ok!(cuStreamSynchronize(a));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse, ViolationKind::UseAfterFree]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedInUse, ViolationKind::UseAfterFree]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn memory_and_addresses_are_given_back_when_nothing_is_at_work_on_them() {
         unmap(range, GRANULE);
         release(handle);
         ok!(cuMemAddressFree(range, GRANULE));
-        assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse; 3]);
+        assert_eq!(kinds(&machine), [ViolationKind::FreedInUse; 3]);
         let what = machine.violations().into_iter().map(|v| v.second.expect("a call").what);
         assert!(what.eq(["cuMemUnmap", "cuMemRelease", "cuMemAddressFree"]));
     }
@@ -248,10 +248,10 @@ fn a_suballocators_blocks_span_mappings() {
     assert_eq!(kinds(&machine), [ViolationKind::OutOfBounds]);
     tell_all(false, a);
     tell_all(true, b);
-    assert_eq!(kinds(&machine)[1..], [ViolationKind::HandedOutInUse], "once for both mappings");
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::AllocatedInUse], "once for both mappings");
     ok!(cuCtxSynchronize());
     unmap(at(range, GRANULE), GRANULE);
-    assert_eq!(kinds(&machine)[2..], [ViolationKind::ReturnedWhileHandedOut]);
+    assert_eq!(kinds(&machine)[2..], [ViolationKind::FreedWithSuballocations]);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_block_that_was_taken_back_is_unmapped_when_its_stream_has_come_so_far() {
         assert_eq!(machine.violations().is_empty(), waits);
         put(memory, GRANULE, create(GRANULE));
     }
-    assert!(kinds(&machine).iter().all(|&kind| kind == ViolationKind::ReturnedInUse));
+    assert!(kinds(&machine).iter().all(|&kind| kind == ViolationKind::FreedInUse));
 }
 
 #[test]

@@ -91,8 +91,8 @@ impl State {
             return;
         }
         let access = match at {
-            Some(at) => self.access_at(Operation::HandOut, "the driver", at),
-            None => self.access_after(Operation::HandOut, "the driver", None),
+            Some(at) => self.access_at(Operation::Allocate, "the driver", at),
+            None => self.access_after(Operation::Allocate, "the driver", None),
         };
         self.checks.shadow.write(&(start..start + bytes), access);
     }
@@ -103,14 +103,14 @@ impl State {
             return;
         }
         let access = match at {
-            Some(at) => self.access_at(Operation::TakeBack, "the driver", at),
-            None => self.access_after(Operation::TakeBack, "the driver", None),
+            Some(at) => self.access_at(Operation::Free, "the driver", at),
+            None => self.access_after(Operation::Free, "the driver", None),
         };
         let range = range_of(allocation);
         if let Err(broken) = self.checks.handed.end(allocation.start) {
             self.report_broken(broken, &range, &access);
         }
-        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(&range), &access);
+        self.check_order(ViolationKind::FreedInUse, &Piece::unmapped(&range), &access);
         self.checks.shadow.clear(&range);
         self.checks.remember_free(range, access);
     }
@@ -121,7 +121,7 @@ impl State {
             return;
         }
         let root = self.root_of(range.start);
-        let access = self.access_after(Operation::TakeBack, by, None);
+        let access = self.access_after(Operation::Free, by, None);
         // Who holds a part of it loses it, and is told when it is used.
         self.checks.handed.end_within(root, range).unwrap_or_default();
         self.checks.shadow.clear(range);
@@ -155,7 +155,7 @@ impl State {
         if !self.checks.is_on() {
             return;
         }
-        let access = self.access_after(Operation::TakeBack, what, None);
+        let access = self.access_after(Operation::Free, what, None);
         let freed = self.checks.freed_by(start).cloned();
         let kind = match &freed {
             Some(_) if self.allocation_at(start).is_none() => ViolationKind::DoubleFree,

@@ -54,13 +54,13 @@ impl State {
         if !self.checks.is_on() {
             return;
         }
-        let access = self.access_after(Operation::TakeBack, "cuMemUnmap", None);
+        let access = self.access_after(Operation::Free, "cuMemUnmap", None);
         if let Err(broken) = self.checks.handed.end_within(root, range) {
             self.report_broken(broken, range, &access);
         }
         // Who used it is kept until something else is mapped there: the addresses are not free of
         // them either.
-        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(range), &access);
+        self.check_order(ViolationKind::FreedInUse, &Piece::unmapped(range), &access);
         self.checks.remember_free(range.clone(), access);
     }
 
@@ -69,11 +69,11 @@ impl State {
         if !self.checks.is_on() {
             return;
         }
-        let access = self.access_after(Operation::TakeBack, "cuMemAddressFree", None);
+        let access = self.access_after(Operation::Free, "cuMemAddressFree", None);
         if let Err(broken) = self.checks.handed.end(range.start) {
             self.report_broken(broken, range, &access);
         }
-        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(range), &access);
+        self.check_order(ViolationKind::FreedInUse, &Piece::unmapped(range), &access);
         self.checks.shadow.clear(range);
         self.checks.remember_free(range.clone(), access);
     }
@@ -83,8 +83,8 @@ impl State {
         if !self.checks.is_on() {
             return;
         }
-        let access = self.access_after(Operation::TakeBack, "cuMemRelease", None);
-        self.check_order(ViolationKind::ReturnedInUse, &Piece::unmapped(backing), &access);
+        let access = self.access_after(Operation::Free, "cuMemRelease", None);
+        self.check_order(ViolationKind::FreedInUse, &Piece::unmapped(backing), &access);
     }
 
     /// A reference is released that the program does not hold; `was_one` if the handle is one that
@@ -94,7 +94,7 @@ impl State {
             return;
         }
         let kind = if was_one { ViolationKind::DoubleFree } else { ViolationKind::UnknownFree };
-        let access = self.access_after(Operation::TakeBack, "cuMemRelease", None);
+        let access = self.access_after(Operation::Free, "cuMemRelease", None);
         let violation = Violation::new(kind).with_second(&access);
         let detail = "the program holds no reference to physical memory by this handle";
         self.checks.report(violation.with_detail(detail));
@@ -116,10 +116,10 @@ impl State {
         if !self.checks.is_on() {
             return;
         }
-        let change = self.access_after(Operation::TakeBack, "cuMemSetAccess", None);
+        let change = self.access_after(Operation::Free, "cuMemSetAccess", None);
         let mut found = Vec::new();
         for (at, segment) in self.checks.shadow.over(range) {
-            for first in segment.before(Operation::TakeBack) {
+            for first in segment.before(Operation::Free) {
                 if !permits(rights, first.operation)
                     && self.is_by_device(first, device)
                     && let Some(missing) = self.missing(first, None)

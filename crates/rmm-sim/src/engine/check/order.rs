@@ -35,16 +35,16 @@ impl State {
     }
 
     /// What of `first` is not before the next thing on a stream, or on the host (`None`).
-    pub(crate) fn missing(&self, first: &Access, behind: Option<u64>) -> Option<MissingOrder> {
-        let is_ordered = |point: Point| match behind {
+    pub(crate) fn missing(&self, first: &Access, waiter: Option<u64>) -> Option<MissingOrder> {
+        let is_ordered = |point: Point| match waiter {
             Some(id) => self.is_behind(id, point),
             None => point.position == 0 || self.checks.host.covers(point),
         };
         let Point { stream, position } = first.points().find(|&point| !is_ordered(point))?;
-        let frontier = behind.and_then(|id| self.streams.get(id)).map(|stream| &stream.frontier);
-        let known = frontier.map_or(0, |frontier| frontier.position_in(stream));
-        let known = known.max(self.checks.host.position_in(stream));
-        Some(MissingOrder { stream, position, behind, known })
+        let frontier = waiter.and_then(|id| self.streams.get(id)).map(|stream| &stream.frontier);
+        let reached = frontier.map_or(0, |frontier| frontier.position_in(stream));
+        let reached = reached.max(self.checks.host.position_in(stream));
+        Some(MissingOrder { stream, position, waiter, reached })
     }
 
     /// What waiting for a stream tells: its items so far and all that they were behind.

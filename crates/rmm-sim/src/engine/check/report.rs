@@ -71,8 +71,8 @@ impl State {
         for (at, first, missing) in found {
             let kind = match (kind, first.operation) {
                 // Freed, and the free is not even before the use.
-                (ViolationKind::Race, Operation::TakeBack) => ViolationKind::UseAfterFree,
-                (ViolationKind::Race, Operation::HandOut) => ViolationKind::UseBeforeAllocation,
+                (ViolationKind::Race, Operation::Free) => ViolationKind::UseAfterFree,
+                (ViolationKind::Race, Operation::Allocate) => ViolationKind::UseBeforeAllocation,
                 (kind, _) => kind,
             };
             let mut violation = Violation::new(kind).with_first(&first).with_second(access);

@@ -53,7 +53,7 @@ pub(crate) fn permits(access: CuMemAccessFlags, operation: Operation) -> bool {
     match operation {
         Operation::Read => access != CuMemAccessFlags::NONE,
         // Whoever has memory that is handed out may write it.
-        Operation::Write | Operation::Update | Operation::HandOut | Operation::TakeBack => {
+        Operation::Write | Operation::Update | Operation::Allocate | Operation::Free => {
             access == CuMemAccessFlags::READ_WRITE
         }
     }
