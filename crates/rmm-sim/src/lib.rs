@@ -67,12 +67,12 @@ pub use api::fail_each::fail_each_call;
 pub use api::install::{InstallError, driver, install};
 pub use engine::builder::MachineBuilder;
 pub use engine::machine::Machine;
-pub use model::clock::Stalls;
 pub use model::costs::Costs;
 pub use model::fault::Fault;
 pub use model::kernel::{Kernel, KernelMemory};
 pub use model::operation::Operation;
 pub use model::schedule::Schedule;
+pub use model::sim_time::Stalls;
 pub use model::trace::{Leak, LeakKind, TraceEntry};
 pub use model::violation::{Access as ViolationAccess, MissingOrder, Violation, ViolationKind};
 

@@ -4,7 +4,7 @@ use rmm_sys::{CuDevicePtr, CuResult};
 
 use crate::engine::machine::Machine;
 use crate::engine::state::State;
-use crate::model::memory::{Kind, Place, Side};
+use crate::model::memory::{AllocationKind, Place, Side};
 use crate::model::operation::Operation;
 
 impl Machine {
@@ -95,6 +95,7 @@ impl Machine {
 fn allocated(state: &State, pointer: CuDevicePtr, bytes: usize) -> Result<Place, CuResult> {
     let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
     let place = state.place(address, bytes, Side::Device)?;
-    let own = place.allocation.is_some_and(|allocation| allocation.kind != Kind::Registered);
+    let own =
+        place.allocation.is_some_and(|allocation| allocation.kind != AllocationKind::Registered);
     if own { Ok(place) } else { Err(CuResult::INVALID_VALUE) }
 }

@@ -63,7 +63,7 @@ impl Machine {
     #[must_use = "the machine is left when the guard is dropped"]
     pub fn enter_all_threads(&self) -> AllThreadsGuard {
         expect_installed();
-        let adopted = current::adopt(self);
+        let adopted = current::enter_all_threads(self);
         assert!(adopted, "the calling thread has made all threads enter a machine already");
         AllThreadsGuard { _thread: PhantomData }
     }
@@ -101,6 +101,6 @@ pub struct AllThreadsGuard {
 
 impl Drop for AllThreadsGuard {
     fn drop(&mut self) {
-        current::end_adoption();
+        current::leave_all_threads();
     }
 }

@@ -35,17 +35,17 @@ impl Machine {
         struct Hold<'a>(&'a Machine);
         impl Drop for Hold<'_> {
             fn drop(&mut self) {
-                self.0.lock().faults.held -= 1;
+                self.0.lock().faults.suspended -= 1;
             }
         }
-        self.lock().faults.held += 1;
+        self.lock().faults.suspended += 1;
         let _hold = Hold(self);
         run()
     }
 
     /// The driver calls (their symbols) that faults made fail so far, in order.
     pub fn failed_calls(&self) -> Vec<&'static str> {
-        self.lock().faults.struck.clone()
+        self.lock().faults.failed_calls.clone()
     }
 
     /// The driver is gone, as at the end of a process: from now on every call returns

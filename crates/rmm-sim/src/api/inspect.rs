@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::engine::machine::Machine;
 use crate::engine::session::Session;
 use crate::engine::thread;
-use crate::model::clock::Stalls;
+use crate::model::sim_time::Stalls;
 use crate::model::trace::{Leak, TraceEntry};
 use crate::model::violation::Violation;
 
@@ -30,12 +30,12 @@ impl Machine {
     /// does not move the clock to the end of what it finds done; with [`Schedule::Timed`] it finds
     /// done what is done by the clock.
     pub fn time(&self) -> Duration {
-        self.lock().clock.now()
+        self.lock().sim_time.now()
     }
 
     /// How often and how long the host waited for devices, in simulated time.
     pub fn stalls(&self) -> Stalls {
-        self.lock().clock.stalls()
+        self.lock().sim_time.stalls()
     }
 
     /// What was called and what ran, in order, while tracing was on.

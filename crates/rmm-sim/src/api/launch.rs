@@ -5,7 +5,7 @@ use rmm_sys::{CuResult, CuStream};
 use crate::engine::machine::Machine;
 use crate::engine::session::Session;
 use crate::engine::thread;
-use crate::model::kernel::{Body, Kernel};
+use crate::model::kernel::{Kernel, KernelBody};
 use crate::model::memory::Side;
 use crate::model::work::Work;
 
@@ -22,7 +22,7 @@ impl Machine {
     /// current context, and the code of a [kernel that failed](Kernel::fails) in the stream's
     /// context before.
     pub fn launch(&self, stream: CuStream, kernel: Kernel) -> Result<(), CuResult> {
-        let body = self.body_of(kernel)?;
+        let body = self.kernel_body(kernel)?;
         if body.places.iter().all(|(place, _)| place.on_device_only()) {
             self.enqueue_kernel(stream, body)
         } else {
@@ -44,7 +44,7 @@ impl Machine {
         stream: CuStream,
         kernel: Kernel,
     ) -> Result<(), CuResult> {
-        let body = self.body_of(kernel)?;
+        let body = self.kernel_body(kernel)?;
         self.enqueue_kernel(stream, body)
     }
 
@@ -52,7 +52,7 @@ impl Machine {
     ///
     /// # Errors
     /// `INVALID_VALUE` for a range that does not lie within one live allocation.
-    fn body_of(&self, kernel: Kernel) -> Result<Body, CuResult> {
+    fn kernel_body(&self, kernel: Kernel) -> Result<KernelBody, CuResult> {
         let mut state = self.lock();
         kernel.into_body(|name, pointer, bytes| {
             let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
@@ -60,12 +60,12 @@ impl Machine {
         })
     }
 
-    fn enqueue_kernel(&self, stream: CuStream, body: Body) -> Result<(), CuResult> {
+    fn enqueue_kernel(&self, stream: CuStream, body: KernelBody) -> Result<(), CuResult> {
         if thread::in_callback() {
             return Err(CuResult::NOT_PERMITTED);
         }
         let mut session = Session::open(self);
-        session.clock.charge("cuLaunchKernel");
+        session.sim_time.charge("cuLaunchKernel");
         session.captures.call = "a kernel launch";
         let stream = session.stream(stream)?;
         session.refuse_on_failed_stream(stream)?;

@@ -19,12 +19,12 @@ use crate::model::violation::{Access, ViolationKind};
 
 /// What the software driver's table listens with.
 pub(crate) static ANNOTATIONS: Annotations = Annotations {
-    handed_out: |handing| hear(handing, true),
-    taken_back: |handing| hear(handing, false),
+    handed_out: |handing| on_annotation(handing, true),
+    taken_back: |handing| on_annotation(handing, false),
 };
 
-fn hear(handing: Handing, out: bool) {
-    if !checks::anybody_listens() || thread::in_callback() {
+fn on_annotation(handing: Handing, out: bool) {
+    if !checks::is_any_machine_checking() || thread::in_callback() {
         return;
     }
     let start = address(handing.pointer);
@@ -46,66 +46,68 @@ fn hear(handing: Handing, out: bool) {
     };
     let range = start..start + handing.bytes;
     if out {
-        session.handed_out(handing, &range, stream);
+        session.suballocated(handing, &range, stream);
     } else {
-        session.taken_back(handing, &range, stream);
+        session.suballocation_freed(handing, &range, stream);
     }
 }
 
 impl State {
     /// A range goes to somebody else, who has to come after all that was done there.
-    fn check_handing(&mut self, kind: ViolationKind, range: &Range<usize>, access: &Access) {
+    fn check_owner_change(&mut self, kind: ViolationKind, range: &Range<usize>, access: &Access) {
         for piece in self.pieces(range) {
             self.check_order(kind, &piece, access);
         }
     }
 
     /// What is done to a range from now on has to come after this.
-    fn note_handing(&mut self, range: &Range<usize>, access: &Arc<Access>) {
+    fn record_owner_change(&mut self, range: &Range<usize>, access: &Arc<Access>) {
         for piece in self.pieces(range) {
             self.checks.shadow.write(&piece.backing, Arc::clone(access));
         }
-        self.note_mapped_use(range, access);
+        self.record_mapped_use(range, access);
     }
 
-    fn handed_out(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
+    fn suballocated(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
         let root = self.root_of(range.start);
         let access = self.access_after(Operation::Allocate, handing.name, stream);
-        let twice = self.checks.handed.hand_out(root, handing.owner, range, Arc::clone(&access));
+        let twice =
+            self.checks.suballocations.allocate(root, handing.owner, range, Arc::clone(&access));
         if let Err(broken) = twice {
-            self.report_broken(broken, range, &access);
+            self.report_rule(broken, range, &access);
         }
-        self.check_handing(ViolationKind::AllocatedInUse, range, &access);
-        self.note_handing(range, &access);
+        self.check_owner_change(ViolationKind::AllocatedInUse, range, &access);
+        self.record_owner_change(range, &access);
     }
 
     /// Whether memory went with its context, and nobody has had it since: who holds a part of it
     /// may still give that back.
-    fn went_with_its_context(&self, address: usize) -> bool {
+    fn ended_with_its_context(&self, address: usize) -> bool {
         let by_context = |access: &Arc<Access>| ends_contexts(access.what);
         self.allocation_at(address).is_none()
             && self.checks.freed_by(address).is_some_and(by_context)
     }
 
-    fn taken_back(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
-        if self.went_with_its_context(range.start) {
+    fn suballocation_freed(&mut self, handing: Handing, range: &Range<usize>, stream: Option<u64>) {
+        if self.ended_with_its_context(range.start) {
             return;
         }
         let root = self.root_of(range.start);
         let access = self.access_after(Operation::Free, handing.name, stream);
-        let taken = self.checks.handed.take_back(root, handing.owner, range, Arc::clone(&access));
+        let taken =
+            self.checks.suballocations.free(root, handing.owner, range, Arc::clone(&access));
         if let Err(broken) = taken {
-            self.report_broken(broken, range, &access);
+            self.report_rule(broken, range, &access);
         }
-        self.check_handing(ViolationKind::FreedInUse, range, &access);
+        self.check_owner_change(ViolationKind::FreedInUse, range, &access);
         if self.allocation_at(range.start).is_some() {
-            self.note_handing(range, &access);
+            self.record_owner_change(range, &access);
         } else if root == range.start && !self.virtual_memory.holds(root) {
             // Ordinary memory of the host: it is the system's again, and nobody tells who has it
             // next.
             self.checks.shadow.clear(range);
             // Its parts, if any are left, were told of above.
-            self.checks.handed.end(root).unwrap_or_default();
+            self.checks.suballocations.end(root).unwrap_or_default();
         }
     }
 }

@@ -7,8 +7,8 @@ use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult, CuStream};
 use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::model::graph::Executable;
-use crate::model::handle::{self, Kind};
-use crate::model::points::{Point, Points};
+use crate::model::handle::{self, HandleKind};
+use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
 impl Session<'_> {
@@ -18,10 +18,10 @@ impl Session<'_> {
         &mut self,
         works: Vec<Work>,
         id: u64,
-        after: &Points,
+        after: &VectorClock,
     ) -> Result<Point, CuResult> {
         // What comes before the first piece comes before all.
-        let mut last = self.enqueue_after(id, Work::Mark("graph"), after)?;
+        let mut last = self.enqueue_after(id, Work::Marker("graph"), after)?;
         for work in works {
             last = self.enqueue(id, work)?;
         }
@@ -43,7 +43,7 @@ driver_calls! {
         let graphs = &mut session.captures.graphs;
         graphs.by_key.insert(key, captured);
         let slot = graphs.slots.insert(key);
-        graph.put(CuGraph::from_raw(handle::encode(session.state_machine(), Kind::Graph, slot)))
+        graph.put(CuGraph::from_raw(handle::encode(session.machine_id(), HandleKind::Graph, slot)))
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut CuCaptureMode) by [] |session| {
@@ -52,7 +52,7 @@ driver_calls! {
     }
 
     fn cuGraphDestroy(graph: CuGraph) by [graph] |session| {
-        let slot = handle::decode(graph.addr(), session.state_machine(), Kind::Graph);
+        let slot = handle::decode(graph.addr(), session.machine_id(), HandleKind::Graph);
         let graphs = &mut session.captures.graphs;
         let key = slot.and_then(|slot| graphs.slots.remove(slot)).ok_or(CuResult::INVALID_VALUE)?;
         graphs.by_key.remove(&key);
@@ -61,7 +61,7 @@ driver_calls! {
 
     fn cuGraphInstantiateWithFlags(executable: *mut CuGraphExec, graph: CuGraph, flags: c_ulonglong) by [graph] |session| {
         executable.required()?;
-        let slot = handle::decode(graph.addr(), session.state_machine(), Kind::Graph);
+        let slot = handle::decode(graph.addr(), session.machine_id(), HandleKind::Graph);
         let graphs = &session.captures.graphs;
         let graph = slot.and_then(|slot| graphs.slots.get(slot)).and_then(|key| graphs.by_key.get(&key));
         let works = graph.ok_or(CuResult::INVALID_VALUE)?.works();
@@ -71,18 +71,18 @@ driver_calls! {
         }
         let key = session.next_key();
         let graphs = &mut session.captures.graphs;
-        graphs.executables.insert(key, Executable { works, last: Points::default() });
+        graphs.executables.insert(key, Executable { works, last: VectorClock::default() });
         let slot = graphs.executable_slots.insert(key);
-        executable.put(CuGraphExec::from_raw(handle::encode(session.state_machine(), Kind::Executable, slot)))
+        executable.put(CuGraphExec::from_raw(handle::encode(session.machine_id(), HandleKind::Executable, slot)))
     }
 
     fn cuGraphLaunch(executable: CuGraphExec, stream: CuStream) by [executable, stream] |session| {
-        let slot = handle::decode(executable.addr(), session.state_machine(), Kind::Executable);
+        let slot = handle::decode(executable.addr(), session.machine_id(), HandleKind::Executable);
         let key = slot.and_then(|slot| session.captures.graphs.executable_slots.get(slot));
         let key = key.ok_or(CuResult::INVALID_VALUE)?;
         let id = session.stream(stream)?;
         let executable = session.captures.graphs.executables.get(&key).ok_or(CuResult::INVALID_VALUE)?;
-        let works = executable.works.iter().filter_map(Work::replica).collect();
+        let works = executable.works.iter().filter_map(Work::repeated).collect();
         let last = executable.last.clone();
         let end = session.launch_graph(works, id, &last)?;
         if !session.captures.has(id) {
@@ -96,7 +96,7 @@ driver_calls! {
     }
 
     fn cuGraphExecDestroy(executable: CuGraphExec) by [executable] |session| {
-        let slot = handle::decode(executable.addr(), session.state_machine(), Kind::Executable);
+        let slot = handle::decode(executable.addr(), session.machine_id(), HandleKind::Executable);
         let graphs = &mut session.captures.graphs;
         let key = slot.and_then(|slot| graphs.executable_slots.remove(slot)).ok_or(CuResult::INVALID_VALUE)?;
         graphs.executables.remove(&key);

@@ -6,7 +6,7 @@ use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult};
 
 use crate::calls::call::driver_calls;
 use crate::engine::current;
-use crate::model::points::Points;
+use crate::model::vector_clock::VectorClock;
 use crate::model::work::Work;
 
 driver_calls! {
@@ -73,14 +73,14 @@ driver_calls! {
         let stack = session.context_stack();
         stack.pop();
         stack.push(device);
-        current::note_context(session.machine);
+        current::set_last_context(session.machine);
         Ok(())
     }
 
     fn cuCtxPushCurrent_v2(context: CuContext) by [context] |session| {
         let device = session.context_of(context)?;
         session.context_stack().push(device);
-        current::note_context(session.machine);
+        current::set_last_context(session.machine);
         Ok(())
     }
 
@@ -99,10 +99,10 @@ driver_calls! {
     fn cuCtxSynchronize() by [] |session| {
         let device = session.context()?;
         session.check_context(device)?;
-        let known = session.knowledge_of_device(device);
+        let known = session.clock_of_device(device);
         session.drain(Some(device));
-        session.host_learns_device(device, &known);
-        session.settle_pools(device);
+        session.join_host_clock_of_device(device, &known);
+        session.release_free_segments(device);
         Ok(())
     }
 
@@ -131,7 +131,7 @@ driver_calls! {
         let state = &mut **session;
         let ends = state.streams.iter().filter(|(_, stream)| stream.device == device);
         let ends: Vec<_> = ends.map(|(id, _)| state.streams.end_of(id)).collect();
-        let points: Points = ends.iter().copied().collect();
+        let points: VectorClock = ends.iter().copied().collect();
         let mut frontier = points.clone();
         for point in ends {
             if let Some(stream) = state.streams.get(point.stream) {
@@ -145,7 +145,7 @@ driver_calls! {
         if event.device != device {
             return Err(CuResult::INVALID_HANDLE);
         }
-        let done = state.clock.end_of_device(device);
+        let done = state.sim_time.end_of_device(device);
         (event.points, event.frontier, event.time, event.captured) = (points, frontier, Some(done), None);
         Ok(())
     }
@@ -161,11 +161,11 @@ driver_calls! {
         let ids: Vec<u64> =
             state.streams.iter().filter(|(_, stream)| stream.device == device && !stream.destroyed).map(|(id, _)| id).collect();
         for id in ids {
-            state.clock.hold(id, done);
-            state.enqueue_after(id, Work::Mark("wait for an event"), &frontier)?;
+            state.sim_time.hold(id, done);
+            state.enqueue_after(id, Work::Marker("wait for an event"), &frontier)?;
         }
         state.devices[device].barrier.join(&frontier);
-        state.clock.hold_new_streams(device, done);
+        state.sim_time.hold_new_streams(device, done);
         Ok(())
     }
 }

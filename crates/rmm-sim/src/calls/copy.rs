@@ -49,11 +49,11 @@ impl Session<'_> {
         self.check_rights(stream, &work)?;
         let point = self.enqueue(stream, work)?;
         if waits && !self.captures.has(stream) {
-            let known = self.knowledge_of(stream);
-            let done = self.clock.end_of_stream(stream);
+            let known = self.clock_of(stream);
+            let done = self.sim_time.end_of_stream(stream);
             self.finish([point]);
-            self.clock.wait_until(done);
-            self.host_learns(&known);
+            self.sim_time.wait_until(done);
+            self.join_host_clock(&known);
         }
         Ok(())
     }

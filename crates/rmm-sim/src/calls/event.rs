@@ -9,8 +9,8 @@ use rmm_sys::{
 use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::model::event::Event;
-use crate::model::handle::{self, Kind};
-use crate::model::points::{Point, Points};
+use crate::model::handle::{self, HandleKind};
+use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
 impl Session<'_> {
@@ -22,10 +22,10 @@ impl Session<'_> {
     }
 
     /// What the host knows once it has seen an event complete.
-    fn known_by(&self, event: CuEvent) -> Result<Points, CuResult> {
+    fn known_by(&self, event: CuEvent) -> Result<VectorClock, CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
-        Ok(if self.checks.is_on() { event.frontier.clone() } else { Points::default() })
+        Ok(if self.checks.is_on() { event.frontier.clone() } else { VectorClock::default() })
     }
 
     /// When what an event stands for is done.
@@ -63,11 +63,11 @@ driver_calls! {
         let key = session.next_key();
         session.events.insert(key, Event::new(device, flags & EVENT_DISABLE_TIMING == 0));
         let slot = session.event_slots.insert(key);
-        event.put(CuEvent::from_raw(handle::encode(session.state_machine(), Kind::Event, slot)))
+        event.put(CuEvent::from_raw(handle::encode(session.machine_id(), HandleKind::Event, slot)))
     }
 
     fn cuEventDestroy_v2(event: CuEvent) by [event] |session| {
-        let slot = handle::decode(event.addr(), session.state_machine(), Kind::Event);
+        let slot = handle::decode(event.addr(), session.machine_id(), HandleKind::Event);
         let key = slot.and_then(|slot| session.event_slots.remove(slot)).ok_or(CuResult::INVALID_HANDLE)?;
         session.events.remove(&key);
         Ok(())
@@ -82,7 +82,7 @@ driver_calls! {
             session.check_foreign("cuEventRecord", of_stream, device);
             return Err(CuResult::INVALID_HANDLE);
         }
-        if let Some(captured) = session.capture_mark(id)? {
+        if let Some(captured) = session.capture_record(id)? {
             if let Some(event) = session.events.get_mut(&key) {
                 *event = Event { captured: Some(captured), ..Event::new(device, event.keeps_time) };
             }
@@ -93,18 +93,18 @@ driver_calls! {
         let mut frontier = state.frontier(id);
         frontier.add(point);
         if let Some(event) = state.events.get_mut(&key) {
-            event.time = Some(state.clock.end_of_stream(id));
-            (event.points, event.frontier, event.captured) = (Points::from_iter([point]), frontier, None);
+            event.time = Some(state.sim_time.end_of_stream(id));
+            (event.points, event.frontier, event.captured) = (VectorClock::from_iter([point]), frontier, None);
         }
         Ok(())
     }
 
     fn cuEventQuery(event: CuEvent) by [event] |session| {
-        session.await_event(event)?;
+        session.admit_wait_for_event(event)?;
         let (points, _) = session.awaited(event)?;
         let known = session.known_by(event)?;
         if session.poll(&points) {
-            session.host_learns(&known);
+            session.join_host_clock(&known);
             Ok(())
         } else {
             Err(CuResult::NOT_READY)
@@ -112,14 +112,14 @@ driver_calls! {
     }
 
     fn cuEventSynchronize(event: CuEvent) by [event] |session| {
-        session.await_event(event)?;
+        session.admit_wait_for_event(event)?;
         let done = session.end_of_event(event)?;
         let (points, device) = session.awaited(event)?;
         let known = session.known_by(event)?;
         session.finish(points);
-        session.clock.wait_until(done);
-        session.host_learns(&known);
-        session.settle_pools(device);
+        session.sim_time.wait_until(done);
+        session.join_host_clock(&known);
+        session.release_free_segments(device);
         Ok(())
     }
 

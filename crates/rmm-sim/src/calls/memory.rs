@@ -13,7 +13,7 @@ use crate::calls::call::driver_calls;
 use crate::engine::machine;
 use crate::engine::session::Session;
 use crate::engine::state::State;
-use crate::model::memory::{Allocation, Kind, Side};
+use crate::model::memory::{Allocation, AllocationKind, Side};
 use crate::model::work::Work;
 
 impl Session<'_> {
@@ -47,11 +47,11 @@ impl State {
         let attribute = CuDeviceAttribute::MEM_DECOMPRESS_ALGORITHM_MASK;
         let has_engine = self.devices[allocation.device].attribute(attribute).unwrap_or(0) != 0;
         let is_fit = match allocation.kind {
-            Kind::Device | Kind::Pinned => true,
-            Kind::Pool(key, _) | Kind::Imported { pool: key, .. } => {
+            AllocationKind::Device | AllocationKind::Pinned => true,
+            AllocationKind::Pool(key, _) | AllocationKind::Imported { pool: key, .. } => {
                 self.pools.get(&key).is_some_and(|pool| pool.decompresses)
             }
-            Kind::Managed | Kind::Registered | Kind::Mapped => false,
+            AllocationKind::Managed | AllocationKind::Registered | AllocationKind::Mapped => false,
         };
         has_engine && is_fit
     }
@@ -75,7 +75,7 @@ driver_calls! {
         if start == CuDevicePtr::NULL {
             return Ok(());
         }
-        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(..) | Kind::Managed | Kind::Imported { .. }))
+        session.free(address(start), |kind| matches!(kind, AllocationKind::Device | AllocationKind::Pool(..) | AllocationKind::Managed | AllocationKind::Imported { .. }))
     }
 
     fn cuMemAllocManaged(result: *mut CuDevicePtr, bytes: usize, flags: c_uint) by [] |session| {
@@ -84,7 +84,7 @@ driver_calls! {
         if flags != MEM_ATTACH_GLOBAL && flags != MEM_ATTACH_HOST {
             return Err(CuResult::INVALID_VALUE);
         }
-        result.put(pointer(session.allocate_host(device, bytes, Kind::Managed)?))
+        result.put(pointer(session.allocate_host(device, bytes, AllocationKind::Managed)?))
     }
 
     fn cuMemHostAlloc(result: *mut *mut c_void, bytes: usize, flags: c_uint) by [] |session| {
@@ -93,7 +93,7 @@ driver_calls! {
         if flags & !7 != 0 {
             return Err(CuResult::INVALID_VALUE);
         }
-        let start = session.allocate_host(device, bytes, Kind::Pinned)?;
+        let start = session.allocate_host(device, bytes, AllocationKind::Pinned)?;
         result.put(std::ptr::with_exposed_provenance_mut(start))
     }
 
@@ -101,7 +101,7 @@ driver_calls! {
         if start.address() == 0 {
             return Ok(());
         }
-        session.free(start.address(), |kind| kind == Kind::Pinned)
+        session.free(start.address(), |kind| kind == AllocationKind::Pinned)
     }
 
     fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint) by [] |session| {
@@ -117,13 +117,13 @@ driver_calls! {
         if session.allocations.overlaps(start, bytes) {
             return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        session.allocations.insert(start, bytes, Kind::Registered, device);
+        session.allocations.insert(start, bytes, AllocationKind::Registered, device);
         Ok(())
     }
 
     fn cuMemHostUnregister(start: *mut c_void) by [] |session| {
         session.context()?;
-        let freed = session.free(start.address(), |kind| kind == Kind::Registered);
+        let freed = session.free(start.address(), |kind| kind == AllocationKind::Registered);
         freed.map_err(|_| CuResult::HOST_MEMORY_NOT_REGISTERED)
     }
 
@@ -144,7 +144,7 @@ driver_calls! {
             CuPointerAttribute::CONTEXT => {
                 // Mapped memory is of no context (seen on an H100).
                 let context = match allocation.kind {
-                    Kind::Mapped => CuContext::NULL,
+                    AllocationKind::Mapped => CuContext::NULL,
                     _ => session.context_handle(allocation.device),
                 };
                 // SAFETY: this attribute is a `CuContext`.
@@ -180,7 +180,7 @@ driver_calls! {
                 unsafe { data.put_as(allocation.bytes) }
             }
             CuPointerAttribute::MEMPOOL_HANDLE => {
-                let (Kind::Pool(key, _) | Kind::Imported { pool: key, .. }) = allocation.kind else {
+                let (AllocationKind::Pool(key, _) | AllocationKind::Imported { pool: key, .. }) = allocation.kind else {
                     // SAFETY: this attribute is a `CuMemPool`.
                     return unsafe { data.put_as(CuMemPool::NULL) };
                 };
@@ -210,11 +210,11 @@ driver_calls! {
         }
         session.check_managed(start, bytes, location)?;
         let stream = session.stream(stream)?;
-        session.enqueue(stream, Work::Mark("prefetch"))?;
+        session.enqueue(stream, Work::Marker("prefetch"))?;
         // What a graph prefetches is not asked for until it is launched.
         if !session.captures.has(stream) {
             let start = address(start);
-            session.prefetches.note(&(start..start + bytes), location);
+            session.prefetches.record(&(start..start + bytes), location);
         }
         Ok(())
     }

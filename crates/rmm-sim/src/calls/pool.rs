@@ -9,7 +9,7 @@ use rmm_sys::{
 use crate::calls::arguments::{address, pointer};
 use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
-use crate::model::handle::{self, Kind};
+use crate::model::handle::{self, HandleKind};
 use crate::model::pool::{Medium, Pool, Sharing};
 
 impl Session<'_> {
@@ -68,7 +68,7 @@ driver_calls! {
         result.required()?;
         let stream = session.stream(stream)?;
         session.refuse_in_capture(stream)?;
-        session.unsafe_call()?;
+        session.admit_unsafe_call()?;
         let device = session.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?.device;
         let pool = session.devices[device].current_pool;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
@@ -79,7 +79,7 @@ driver_calls! {
         let pool = session.pool(pool)?;
         let stream = session.stream(stream)?;
         session.refuse_in_capture(stream)?;
-        session.unsafe_call()?;
+        session.admit_unsafe_call()?;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
     }
 
@@ -87,7 +87,7 @@ driver_calls! {
         let stream = session.stream(stream)?;
         // A graph frees its own memory only, and here it has none.
         session.refuse_in_capture(stream).map_err(|_| CuResult::INVALID_VALUE)?;
-        session.unsafe_call()?;
+        session.admit_unsafe_call()?;
         if start == CuDevicePtr::NULL {
             return Ok(());
         }
@@ -118,7 +118,7 @@ driver_calls! {
         }
         session.pools.insert(key, made);
         let slot = session.pool_slots.insert(key);
-        pool.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
+        pool.put(CuMemPool::from_raw(handle::encode(session.machine_id(), HandleKind::Pool, slot)))
     }
 
     fn cuMemPoolDestroy(pool: CuMemPool) by [pool] |session| {

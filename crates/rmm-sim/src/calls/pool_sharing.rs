@@ -12,8 +12,8 @@ use rmm_sys::{CuDevicePtr, CuMemHandleType, CuMemPool, CuMemPoolPtrExportData, C
 use crate::calls::arguments::{address, pointer};
 use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
-use crate::model::handle::{self, Kind};
-use crate::model::memory;
+use crate::model::handle::{self, HandleKind};
+use crate::model::memory::AllocationKind;
 use crate::model::pool::{Medium, Pool, Sharing};
 use crate::model::pool_name::{NAME, Name};
 
@@ -69,7 +69,7 @@ driver_calls! {
         if !pool.is_exported() || flags != 0 || kind != CuMemHandleType::POSIX_FILE_DESCRIPTOR {
             return Err(CuResult::INVALID_VALUE);
         }
-        let file = file_of(Name { machine: session.state_machine(), pool: key, allocation: (0, 0) })?;
+        let file = file_of(Name { machine: session.machine_id(), pool: key, allocation: (0, 0) })?;
         // SAFETY: for this kind of handle the place takes a `c_int`.
         unsafe { result.put_as(file.into_raw_fd()) }
     }
@@ -85,26 +85,26 @@ driver_calls! {
         let descriptor = c_int::try_from(handle.address()).map_err(|_| CuResult::INVALID_VALUE)?;
         let name = name_in(descriptor)?;
         let exported = session.pools.get(&name.pool).filter(|pool| pool.is_exported());
-        let exported = exported.filter(|_| name.machine == session.state_machine() && name.allocation == (0, 0));
+        let exported = exported.filter(|_| name.machine == session.machine_id() && name.allocation == (0, 0));
         let device = exported.ok_or(CuResult::INVALID_VALUE)?.device;
         let key = session.next_key();
         let mut made = Pool::new(device, Medium::Device, 0, false);
         made.sharing = Sharing::Imported(name.pool);
         session.pools.insert(key, made);
         let slot = session.pool_slots.insert(key);
-        result.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
+        result.put(CuMemPool::from_raw(handle::encode(session.machine_id(), HandleKind::Pool, slot)))
     }
 
     fn cuMemPoolExportPointer(result: *mut CuMemPoolPtrExportData, at: CuDevicePtr) by [at] |session| {
         result.required()?;
         let allocation = session.allocations.at(address(at)).ok_or(CuResult::INVALID_VALUE)?;
         session.check_sharing(allocation.device)?;
-        let memory::Kind::Pool(key, _) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
+        let AllocationKind::Pool(key, _) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
         if session.pools.get(&key).is_none_or(|pool| !pool.is_exported()) {
             return Err(CuResult::INVALID_VALUE);
         }
         let allocation = (allocation.id, allocation.start);
-        let name = Name { machine: session.state_machine(), pool: key, allocation };
+        let name = Name { machine: session.machine_id(), pool: key, allocation };
         result.put(CuMemPoolPtrExportData { reserved: name.to_bytes() })
     }
 

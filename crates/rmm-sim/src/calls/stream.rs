@@ -9,9 +9,9 @@ use rmm_sys::{
 
 use crate::calls::arguments::address;
 use crate::calls::call::driver_calls;
-use crate::model::handle::{self, Kind};
+use crate::model::handle::{self, HandleKind};
 use crate::model::memory::Side;
-use crate::model::streams::{GREATEST_PRIORITY, Order};
+use crate::model::streams::{GREATEST_PRIORITY, StreamKind};
 use crate::model::work::{HostData, Work};
 
 /// `CU_EVENT_WAIT_EXTERNAL`: the wait becomes a node of the graph that is being captured.
@@ -22,44 +22,44 @@ driver_calls! {
         let device = session.context()?;
         stream.required()?;
         let order = match flags {
-            STREAM_DEFAULT => Order::Blocking,
-            STREAM_NON_BLOCKING => Order::NonBlocking,
+            STREAM_DEFAULT => StreamKind::Blocking,
+            STREAM_NON_BLOCKING => StreamKind::NonBlocking,
             _ => return Err(CuResult::INVALID_VALUE),
         };
         let id = session.create_stream(device, order, priority.clamp(GREATEST_PRIORITY, 0))?;
         let slot = session.stream_slots.insert(id);
-        stream.put(CuStream::from_raw(handle::encode(session.state_machine(), Kind::Stream, slot)))
+        stream.put(CuStream::from_raw(handle::encode(session.machine_id(), HandleKind::Stream, slot)))
     }
 
     fn cuStreamDestroy_v2(stream: CuStream) by [stream] |session| {
-        let slot = handle::decode(stream.addr(), session.state_machine(), Kind::Stream);
+        let slot = handle::decode(stream.addr(), session.machine_id(), HandleKind::Stream);
         let id = slot.and_then(|slot| session.stream_slots.remove(slot)).ok_or(CuResult::INVALID_HANDLE)?;
-        session.capture_loses(id);
+        session.remove_from_captures(id);
         session.streams.retire(id);
         Ok(())
     }
 
     fn cuStreamSynchronize(stream: CuStream) by [stream] |session| {
         let id = session.stream(stream)?;
-        session.await_stream(id)?;
+        session.admit_wait_for_stream(id)?;
         let device = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
         let points = session.streams.points_of(id);
-        let known = session.knowledge_of(id);
+        let known = session.clock_of(id);
         let done = session.end_of_wait(id);
         session.finish(points);
-        session.clock.wait_until(done);
-        session.host_learns(&known);
-        session.settle_pools(device);
+        session.sim_time.wait_until(done);
+        session.join_host_clock(&known);
+        session.release_free_segments(device);
         Ok(())
     }
 
     fn cuStreamQuery(stream: CuStream) by [stream] |session| {
         let id = session.stream(stream)?;
-        session.await_stream(id)?;
+        session.admit_wait_for_stream(id)?;
         let points = session.streams.points_of(id);
-        let known = session.knowledge_of(id);
+        let known = session.clock_of(id);
         if session.poll(&points) {
-            session.host_learns(&known);
+            session.join_host_clock(&known);
             Ok(())
         } else {
             Err(CuResult::NOT_READY)
@@ -81,8 +81,8 @@ driver_calls! {
         }
         let frontier = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.frontier.clone();
         let done = session.end_of_event(event)?;
-        session.clock.hold(id, done);
-        session.enqueue_after(id, Work::Mark("wait for an event"), &frontier)?;
+        session.sim_time.hold(id, done);
+        session.enqueue_after(id, Work::Marker("wait for an event"), &frontier)?;
         Ok(())
     }
 
@@ -100,7 +100,7 @@ driver_calls! {
     fn cuStreamGetFlags(stream: CuStream, flags: *mut c_uint) by [stream] |session| {
         let id = session.stream(stream)?;
         let order = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.order;
-        flags.put(if order == Order::NonBlocking { STREAM_NON_BLOCKING } else { STREAM_DEFAULT })
+        flags.put(if order == StreamKind::NonBlocking { STREAM_NON_BLOCKING } else { STREAM_DEFAULT })
     }
 
     fn cuStreamGetPriority(stream: CuStream, priority: *mut c_int) by [stream] |session| {

@@ -13,7 +13,7 @@ use crate::calls::arguments::{address, pointer};
 use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::engine::state::State;
-use crate::model::handle::{self, Kind};
+use crate::model::handle::{self, HandleKind};
 use crate::model::virtual_memory::{GRANULARITY, Physical};
 
 fn is_granular(bytes: usize) -> bool {
@@ -65,7 +65,7 @@ impl State {
     }
 
     fn physical_slot(&self, handle: CuMemHandle) -> Option<usize> {
-        handle::decode(usize::try_from(handle.0).ok()?, self.machine, Kind::Physical)
+        handle::decode(usize::try_from(handle.0).ok()?, self.machine, HandleKind::Physical)
     }
 
     /// The key of the physical memory that a handle names, while the program holds a reference to
@@ -79,7 +79,7 @@ impl State {
     }
 
     fn physical_handle(&self, slot: usize) -> CuMemHandle {
-        CuMemHandle(handle::encode(self.machine, Kind::Physical, slot).addr() as c_ulonglong)
+        CuMemHandle(handle::encode(self.machine, HandleKind::Physical, slot).addr() as c_ulonglong)
     }
 }
 
@@ -128,7 +128,7 @@ driver_calls! {
         session.open_addresses()?;
         let start = session.virtual_memory.reserve(bytes, alignment, address(hint));
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
-        session.note(start);
+        session.trace_address(start);
         result.put(pointer(start))
     }
 
@@ -142,7 +142,7 @@ driver_calls! {
         if bytes != reserved || session.virtual_memory.over(&range).next().is_some() {
             return Err(CuResult::INVALID_VALUE);
         }
-        session.note(start);
+        session.trace_address(start);
         session.check_unreserved(&range);
         session.virtual_memory.end_reservation(start);
         Ok(())
@@ -207,13 +207,13 @@ driver_calls! {
         }
         state.check_mapped(&range);
         state.virtual_memory.map(range.start, key);
-        session.note(range.start);
+        session.trace_address(range.start);
         Ok(())
     }
 
     fn cuMemUnmap(start: CuDevicePtr, bytes: usize) by [start] |session| {
         let range = granules(start, bytes)?;
-        session.note(range.start);
+        session.trace_address(range.start);
         session.unmap(&range)
     }
 

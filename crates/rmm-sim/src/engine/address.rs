@@ -5,7 +5,7 @@ use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::engine::machine;
 use crate::engine::state::State;
-use crate::model::memory::{Allocation, Kind, Place, Side};
+use crate::model::memory::{Allocation, AllocationKind, Place, Side};
 
 impl State {
     /// What an address lies in.
@@ -21,7 +21,7 @@ impl State {
         let (start, bytes) = (reserved.start, reserved.len());
         // Work that names it now may use the mappings that exist now, and none made later.
         let id = self.virtual_memory.last_mapping();
-        Some(Allocation { id, start, bytes, kind: Kind::Mapped, device: mapped.device })
+        Some(Allocation { id, start, bytes, kind: AllocationKind::Mapped, device: mapped.device })
     }
 
     /// The range as a place that work may use.
@@ -43,7 +43,7 @@ impl State {
                 return Err(CuResult::INVALID_VALUE);
             }
             Some(found)
-                if found.kind == Kind::Mapped
+                if found.kind == AllocationKind::Mapped
                     && self.virtual_memory.first_gap(&(address..address + bytes)).is_some() =>
             {
                 return Err(CuResult::INVALID_VALUE);

@@ -19,11 +19,11 @@ impl Session<'_> {
         if !current::is_initialised() && !matches!(name, "cuInit" | "cuDriverGetVersion") {
             return Err(CuResult::NOT_INITIALIZED);
         }
-        if self.lacking.contains(name) {
+        if self.missing_functions.contains(name) {
             return Err(CuResult::NOT_SUPPORTED);
         }
-        self.admit_to_captures(name)?;
-        self.run_some();
+        self.admit_during_captures(name)?;
+        self.run_chosen();
         Ok(())
     }
 

@@ -6,16 +6,16 @@ use rmm_sys::CuResult;
 use crate::engine::session::Session;
 use crate::engine::state::State;
 use crate::model::device::ALIGNMENT;
-use crate::model::memory::{Allocation, Kind};
-use crate::model::points::{Point, Points};
+use crate::model::memory::{Allocation, AllocationKind};
 use crate::model::pool::Medium;
+use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
 impl State {
     /// Does what a synchronisation does for the pools of a device: memory whose frees are complete
     /// is anyone's, and what is wholly free goes back to the device down to each pool's release
     /// threshold.
-    pub(crate) fn settle_pools(&mut self, device: usize) {
+    pub(crate) fn release_free_segments(&mut self, device: usize) {
         let pools: Vec<u64> = self.pools_of(device);
         for pool in pools {
             let keep = self
@@ -27,7 +27,7 @@ impl State {
     }
 
     /// Gives the device what its pools do not need, whatever their thresholds.
-    fn drain_pools(&mut self, device: usize) {
+    fn release_all_segments(&mut self, device: usize) {
         for pool in self.pools_of(device) {
             self.trim_pool(pool, 0);
         }
@@ -42,11 +42,11 @@ impl State {
     pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
         let Self { pools, streams, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return };
-        pool.tidy(|point| streams.is_complete(point));
+        pool.coalesce(|point| streams.is_complete(point));
         for (start, len) in pool.shrink(keep) {
             match pool.medium {
-                Medium::Device => devices[pool.device].give(start, len),
-                Medium::Managed | Medium::Host => host.give(start, len),
+                Medium::Device => devices[pool.device].deallocate(start, len),
+                Medium::Managed | Medium::Host => host.deallocate(start, len),
             }
         }
         if pool.destroyed && pool.used() == 0 && pool.reserved() == 0 {
@@ -68,7 +68,7 @@ impl State {
                     || (reuse.opportunistic && streams.is_complete(point))
             })
         };
-        pool.take(len, usable).map(|(start, _)| start)
+        pool.allocate(len, usable).map(|(start, _)| start)
     }
 
     /// Adds a segment to a pool that `len` bytes fit in.
@@ -76,8 +76,8 @@ impl State {
         let Self { pools, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return false };
         let mut take = |size| match pool.medium {
-            Medium::Device => devices[pool.device].take(size),
-            Medium::Managed | Medium::Host => host.take(size).ok(),
+            Medium::Device => devices[pool.device].allocate(size),
+            Medium::Managed | Medium::Host => host.allocate(size).ok(),
         };
         let sizes = pool.growth(len).unwrap_or_default();
         let taken =
@@ -90,10 +90,10 @@ impl State {
     /// Takes a block that other streams may still use, by making the stream wait for them.
     fn take_waiting(&mut self, key: u64, len: usize, stream: u64) -> Option<usize> {
         let pool = self.pools.get_mut(&key).filter(|pool| pool.reuse.internal_dependencies)?;
-        let (start, points) = pool.take(len, |_| true)?;
-        let after: Points = points.into_iter().collect();
+        let (start, points) = pool.allocate(len, |_| true)?;
+        let after: VectorClock = points.into_iter().collect();
         // The stream exists, so the wait can be enqueued.
-        self.enqueue_after(stream, Work::Mark("wait for freed memory"), &after).ok()?;
+        self.enqueue_after(stream, Work::Marker("wait for freed memory"), &after).ok()?;
         Some(start)
     }
 }
@@ -105,9 +105,9 @@ impl Session<'_> {
             return Err(CuResult::INVALID_VALUE);
         }
         let start = self.take_from_device(device, bytes)?;
-        self.allocations.insert(start, bytes, Kind::Device, device);
+        self.allocations.insert(start, bytes, AllocationKind::Device, device);
         self.check_allocated(start, bytes, None);
-        self.note(start);
+        self.trace_address(start);
         Ok(start)
     }
 
@@ -118,13 +118,13 @@ impl Session<'_> {
         bytes: usize,
     ) -> Result<usize, CuResult> {
         self.check_allocation_fault(bytes)?;
-        let mut start = self.devices[device].take(bytes);
+        let mut start = self.devices[device].allocate(bytes);
         if start.is_none() {
             // As the driver does, memory that pools only hold in reserve serves others before it is
             // refused.
             self.drain(Some(device));
-            self.drain_pools(device);
-            start = self.devices[device].take(bytes);
+            self.release_all_segments(device);
+            start = self.devices[device].allocate(bytes);
         }
         start.ok_or(CuResult::OUT_OF_MEMORY)
     }
@@ -134,19 +134,23 @@ impl Session<'_> {
         &mut self,
         device: usize,
         bytes: usize,
-        kind: Kind,
+        kind: AllocationKind,
     ) -> Result<usize, CuResult> {
         if bytes == 0 {
             // Seen on an H200: no bytes of pinned memory are given; that they are nowhere is a
             // guess.
-            return if kind == Kind::Pinned { Ok(0) } else { Err(CuResult::INVALID_VALUE) };
+            return if kind == AllocationKind::Pinned {
+                Ok(0)
+            } else {
+                Err(CuResult::INVALID_VALUE)
+            };
         }
         self.check_allocation_fault(bytes)?;
-        let start = self.host.take(bytes)?;
-        self.prefetches.forget(&(start..start + bytes));
+        let start = self.host.allocate(bytes)?;
+        self.prefetches.clear(&(start..start + bytes));
         self.allocations.insert(start, bytes, kind, device);
         self.check_allocated(start, bytes, None);
-        self.note(start);
+        self.trace_address(start);
         Ok(start)
     }
 
@@ -170,7 +174,7 @@ impl Session<'_> {
         self.check_allocation_fault(bytes)?;
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
         // First, so that the stream is behind all that its next item would be behind anyway.
-        self.enqueue(stream, Work::Mark("allocation"))?;
+        self.enqueue(stream, Work::Marker("allocation"))?;
         let mut start = self.take_ordered(key, len, stream);
         if start.is_none() && self.grow_pool(key, len) {
             start = self.take_ordered(key, len, stream);
@@ -182,21 +186,21 @@ impl Session<'_> {
             // The last resort is to wait, whichever device's streams the memory was freed on, and
             // to take what pools hold in reserve.
             self.drain(None);
-            self.drain_pools(device);
+            self.release_all_segments(device);
             let fits = self.grow_pool(key, len);
             start = if fits { self.take_ordered(key, len, stream) } else { None };
         }
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
         if let Some(pool) = self.pools.get_mut(&key) {
-            pool.count_out(bytes);
+            pool.add_used(bytes);
         }
         if medium == Medium::Managed {
-            self.prefetches.forget(&(start..start + bytes));
+            self.prefetches.clear(&(start..start + bytes));
         }
-        self.allocations.insert(start, bytes, Kind::Pool(key, medium), device);
+        self.allocations.insert(start, bytes, AllocationKind::Pool(key, medium), device);
         let end = self.streams.end_of(stream);
         self.check_allocated(start, bytes, Some(end));
-        self.note(start);
+        self.trace_address(start);
         Ok(start)
     }
 
@@ -207,14 +211,14 @@ impl Session<'_> {
             return self.release_import(&imported, stream);
         }
         let from_pool = allocation.and_then(|allocation| match allocation.kind {
-            Kind::Pool(key, _) => Some((allocation, key)),
+            AllocationKind::Pool(key, _) => Some((allocation, key)),
             _ => None,
         });
         let Some((allocation, key)) = from_pool else {
             self.check_bad_free("cuMemFreeAsync", start);
             return Err(CuResult::INVALID_VALUE);
         };
-        self.note(start);
+        self.trace_address(start);
         let point = self.enqueue(stream, Work::Release { allocation: allocation.id })?;
         self.check_freed(&allocation, Some(point));
         self.end_imports(&allocation);
@@ -228,7 +232,7 @@ impl Session<'_> {
     pub(crate) fn free(
         &mut self,
         start: usize,
-        accepts: impl Fn(Kind) -> bool,
+        accepts: impl Fn(AllocationKind) -> bool,
     ) -> Result<(), CuResult> {
         let find = |session: &Self| {
             session.allocations.at(start).filter(|allocation| accepts(allocation.kind))
@@ -237,18 +241,19 @@ impl Session<'_> {
             self.check_bad_free("a free", start);
             return Err(CuResult::INVALID_VALUE);
         };
-        self.note(start);
+        self.trace_address(start);
         // Freeing device memory waits for the device, as programs rely on. Of the host's memory
         // nobody documents it, and of a pool's it is documented that it does not.
-        let is_of_pool = matches!(allocation.kind, Kind::Pool(..) | Kind::Imported { .. });
+        let is_of_pool =
+            matches!(allocation.kind, AllocationKind::Pool(..) | AllocationKind::Imported { .. });
         let waits = !allocation.is_pinned() && !is_of_pool;
         let device = allocation.device;
-        let known = if waits { self.knowledge_of_device(device) } else { Points::default() };
+        let known = if waits { self.clock_of_device(device) } else { VectorClock::default() };
         let waited_for = allocation.on_device_only().then_some(device);
         if waits {
             self.drain(waited_for);
             self.failure_of(device)?;
-            self.host_learns_device(device, &known);
+            self.join_host_clock_of_device(device, &known);
         } else if !is_of_pool {
             self.run_pending(waited_for);
         }
@@ -258,13 +263,19 @@ impl Session<'_> {
         self.check_freed(&allocation, None);
         self.end_imports(&allocation);
         self.allocations.forget(&allocation);
-        self.allocations.bury(allocation.id);
+        self.allocations.release(allocation.id);
         match allocation.kind {
-            Kind::Device => self.devices[allocation.device].give(start, allocation.bytes),
-            Kind::Pool(key, _) => self.give_to_pool(key, &allocation, None),
-            Kind::Managed | Kind::Pinned => self.host.give(start, allocation.bytes),
-            Kind::Imported { .. } => self.virtual_memory.give_addresses(start, allocation.bytes),
-            Kind::Registered | Kind::Mapped => {}
+            AllocationKind::Device => {
+                self.devices[allocation.device].deallocate(start, allocation.bytes)
+            }
+            AllocationKind::Pool(key, _) => self.give_to_pool(key, &allocation, None),
+            AllocationKind::Managed | AllocationKind::Pinned => {
+                self.host.deallocate(start, allocation.bytes)
+            }
+            AllocationKind::Imported { .. } => {
+                self.virtual_memory.return_addresses(start, allocation.bytes)
+            }
+            AllocationKind::Registered | AllocationKind::Mapped => {}
         }
         Ok(())
     }
@@ -273,9 +284,9 @@ impl Session<'_> {
         let len = allocation.bytes.next_multiple_of(ALIGNMENT);
         let pool = self.pools.get_mut(&key);
         let pool = pool.expect("a pool is there as long as memory of it is handed out");
-        pool.give(allocation.start, len, freed);
+        pool.deallocate(allocation.start, len, freed);
         if freed.is_some() {
-            pool.count_in(allocation.bytes);
+            pool.sub_used(allocation.bytes);
         }
         if pool.destroyed {
             self.trim_pool(key, 0);

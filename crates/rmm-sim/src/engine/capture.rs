@@ -10,19 +10,19 @@ use rmm_sys::{CuCaptureStatus, CuResult};
 
 use crate::engine::state::State;
 use crate::model::graph::{Captured, Ends};
-use crate::model::streams::Order;
+use crate::model::streams::StreamKind;
 use crate::model::violation::{Violation, ViolationKind};
 use crate::model::work::Work;
 
 impl State {
     /// Spoils captures that the current call conflicts with; returns the call's code.
-    pub(crate) fn spoil(
+    pub(crate) fn invalidate(
         &mut self,
         captures: impl IntoIterator<Item = u64>,
         code: CuResult,
     ) -> CuResult {
         for id in captures {
-            let Some(capture) = self.captures.under_way.get_mut(&id) else { continue };
+            let Some(capture) = self.captures.active.get_mut(&id) else { continue };
             if std::mem::replace(&mut capture.is_valid, false) && self.checks.is_on() {
                 let name = code.name().unwrap_or_default();
                 let (call, origin) = (self.captures.call, capture.origin);
@@ -36,12 +36,12 @@ impl State {
     }
 
     /// The captures in which streams of a device take part that `matches` picks.
-    fn captures_on(&self, device: usize, matches: impl Fn(Order) -> bool) -> Vec<u64> {
+    fn captures_on(&self, device: usize, matches: impl Fn(StreamKind) -> bool) -> Vec<u64> {
         let takes_part = |id: &u64| {
             let stream = self.streams.get(*id);
             stream.is_some_and(|stream| stream.device == device && matches(stream.order))
         };
-        let captures = self.captures.under_way.iter();
+        let captures = self.captures.active.iter();
         captures
             .filter(|(_, capture)| capture.ends.keys().any(takes_part))
             .map(|(&id, _)| id)
@@ -51,8 +51,8 @@ impl State {
     /// For the legacy stream, the captures that its use would depend on.
     fn captures_before_legacy(&self, id: u64) -> Vec<u64> {
         match self.streams.get(id) {
-            Some(stream) if stream.order == Order::Legacy => {
-                self.captures_on(stream.device, |order| order == Order::Blocking)
+            Some(stream) if stream.order == StreamKind::Legacy => {
+                self.captures_on(stream.device, |order| order == StreamKind::Blocking)
             }
             _ => Vec::new(),
         }
@@ -63,13 +63,13 @@ impl State {
     ///
     /// # Errors
     /// `STREAM_CAPTURE_IMPLICIT`.
-    pub(crate) fn check_legacy(&mut self, id: u64) -> Result<(), CuResult> {
-        if self.captures.under_way.is_empty() {
+    pub(crate) fn admit_legacy_stream(&mut self, id: u64) -> Result<(), CuResult> {
+        if self.captures.active.is_empty() {
             return Ok(());
         }
         match self.captures_before_legacy(id) {
             captures if captures.is_empty() => Ok(()),
-            captures => Err(self.spoil(captures, CuResult::STREAM_CAPTURE_IMPLICIT)),
+            captures => Err(self.invalidate(captures, CuResult::STREAM_CAPTURE_IMPLICIT)),
         }
     }
 
@@ -81,7 +81,7 @@ impl State {
     pub(crate) fn check_context(&mut self, device: usize) -> Result<(), CuResult> {
         match self.captures_on(device, |_| true) {
             captures if captures.is_empty() => Ok(()),
-            captures => Err(self.spoil(captures, CuResult::STREAM_CAPTURE_UNSUPPORTED)),
+            captures => Err(self.invalidate(captures, CuResult::STREAM_CAPTURE_UNSUPPORTED)),
         }
     }
 
@@ -105,11 +105,11 @@ impl State {
     /// `STREAM_CAPTURE_INVALIDATED` if the capture is spoilt, `NOT_SUPPORTED` for work that cannot
     /// be repeated.
     pub(crate) fn capture_work(&mut self, id: u64, work: Work) -> Result<Option<Work>, CuResult> {
-        if self.captures.under_way.is_empty() {
+        if self.captures.active.is_empty() {
             return Ok(Some(work));
         }
         let of = self.captures.of(id);
-        let Some(capture) = of.and_then(|of| self.captures.under_way.get_mut(&of)) else {
+        let Some(capture) = of.and_then(|of| self.captures.active.get_mut(&of)) else {
             return Ok(Some(work));
         };
         if !capture.is_valid {
@@ -125,9 +125,9 @@ impl State {
     ///
     /// # Errors
     /// `STREAM_CAPTURE_INVALIDATED` if the capture is spoilt.
-    pub(crate) fn capture_mark(&self, id: u64) -> Result<Option<Captured>, CuResult> {
+    pub(crate) fn capture_record(&self, id: u64) -> Result<Option<Captured>, CuResult> {
         let Some(of) = self.captures.of(id) else { return Ok(None) };
-        let Some(capture) = self.captures.under_way.get(&of) else { return Ok(None) };
+        let Some(capture) = self.captures.active.get(&of) else { return Ok(None) };
         if !capture.is_valid {
             return Err(CuResult::STREAM_CAPTURE_INVALIDATED);
         }
@@ -148,20 +148,20 @@ impl State {
             return match mine {
                 // Work outside would have to come before the graph.
                 Some(mine) if is_marked => {
-                    Err(self.spoil([mine], CuResult::STREAM_CAPTURE_ISOLATION))
+                    Err(self.invalidate([mine], CuResult::STREAM_CAPTURE_ISOLATION))
                 }
                 Some(_) => Ok(true),
                 None => Ok(false),
             };
         };
         let theirs = self.captures.of_event(&captured)?;
-        if self.streams.get(id).is_some_and(|stream| stream.order == Order::Legacy) {
-            return Err(self.spoil([theirs], CuResult::STREAM_CAPTURE_IMPLICIT));
+        if self.streams.get(id).is_some_and(|stream| stream.order == StreamKind::Legacy) {
+            return Err(self.invalidate([theirs], CuResult::STREAM_CAPTURE_IMPLICIT));
         }
         if let Some(mine) = mine.filter(|&mine| mine != theirs) {
-            return Err(self.spoil([mine, theirs], CuResult::STREAM_CAPTURE_MERGE));
+            return Err(self.invalidate([mine, theirs], CuResult::STREAM_CAPTURE_MERGE));
         }
-        let capture = self.captures.under_way.get_mut(&theirs).ok_or(CuResult::INVALID_VALUE)?;
+        let capture = self.captures.active.get_mut(&theirs).ok_or(CuResult::INVALID_VALUE)?;
         if !capture.is_valid {
             return Err(CuResult::STREAM_CAPTURE_INVALIDATED);
         }
@@ -170,10 +170,10 @@ impl State {
     }
 
     /// A stream goes: a capture that was begun on it goes with it.
-    pub(crate) fn capture_loses(&mut self, id: u64) {
-        self.captures.under_way.retain(|_, capture| capture.origin != id);
+    pub(crate) fn remove_from_captures(&mut self, id: u64) {
+        self.captures.active.retain(|_, capture| capture.origin != id);
         if let Some(of) = self.captures.of(id)
-            && let Some(capture) = self.captures.under_way.get_mut(&of)
+            && let Some(capture) = self.captures.active.get_mut(&of)
         {
             capture.ends.remove(&id);
         }

@@ -8,9 +8,9 @@ use rmm_sys::{CuCaptureMode, CuEvent, CuResult};
 use crate::engine::session::Session;
 use crate::model::captures::Capture;
 use crate::model::graph::{Ends, Graph};
-use crate::model::streams::Order;
+use crate::model::streams::StreamKind;
 
-/// Calls that are forbidden to a thread as [`Session::unsafe_call`] says, whatever their arguments.
+/// Calls that are forbidden to a thread as [`Session::admit_unsafe_call`] says, whatever their arguments.
 /// Those that first look at their arguments ask there themselves.
 const UNSAFE: &[&str] = &[
     "cuMemAlloc_v2",
@@ -29,10 +29,10 @@ impl Session<'_> {
     /// Lets a call in that captures forbid whatever its arguments are.
     ///
     /// # Errors
-    /// As [`unsafe_call`](Self::unsafe_call).
-    pub(crate) fn admit_to_captures(&mut self, name: &'static str) -> Result<(), CuResult> {
+    /// As [`admit_unsafe_call`](Self::admit_unsafe_call).
+    pub(crate) fn admit_during_captures(&mut self, name: &'static str) -> Result<(), CuResult> {
         self.captures.call = name;
-        if UNSAFE.contains(&name) { self.unsafe_call() } else { Ok(()) }
+        if UNSAFE.contains(&name) { self.admit_unsafe_call() } else { Ok(()) }
     }
 
     /// Lets the current call do what is "potentially unsafe" while streams are captured: it acts or
@@ -41,8 +41,8 @@ impl Session<'_> {
     /// # Errors
     /// `STREAM_CAPTURE_UNSUPPORTED` if the thread's mode and those of the captures forbid it; these
     /// are then spoilt.
-    pub(crate) fn unsafe_call(&mut self) -> Result<(), CuResult> {
-        if self.captures.under_way.is_empty() {
+    pub(crate) fn admit_unsafe_call(&mut self) -> Result<(), CuResult> {
+        if self.captures.active.is_empty() {
             return Ok(());
         }
         let thread = self.thread();
@@ -53,13 +53,13 @@ impl Session<'_> {
             CuCaptureMode::GLOBAL => capture.mode == CuCaptureMode::GLOBAL,
             _ => false,
         };
-        let captures = self.captures.under_way.iter();
+        let captures = self.captures.active.iter();
         let captures: Vec<u64> =
             captures.filter(|(_, capture)| forbids(capture)).map(|(&id, _)| id).collect();
         if captures.is_empty() {
             Ok(())
         } else {
-            Err(self.spoil(captures, CuResult::STREAM_CAPTURE_UNSUPPORTED))
+            Err(self.invalidate(captures, CuResult::STREAM_CAPTURE_UNSUPPORTED))
         }
     }
 
@@ -67,12 +67,12 @@ impl Session<'_> {
     ///
     /// # Errors
     /// `STREAM_CAPTURE_UNSUPPORTED` if it is being captured, and as
-    /// [`unsafe_call`](Self::unsafe_call) and `check_legacy`.
-    pub(crate) fn await_stream(&mut self, id: u64) -> Result<(), CuResult> {
-        self.check_legacy(id)?;
+    /// [`admit_unsafe_call`](Self::admit_unsafe_call) and `admit_legacy_stream`.
+    pub(crate) fn admit_wait_for_stream(&mut self, id: u64) -> Result<(), CuResult> {
+        self.admit_legacy_stream(id)?;
         match self.captures.of(id) {
-            Some(of) => Err(self.spoil([of], CuResult::STREAM_CAPTURE_UNSUPPORTED)),
-            None => self.unsafe_call(),
+            Some(of) => Err(self.invalidate([of], CuResult::STREAM_CAPTURE_UNSUPPORTED)),
+            None => self.admit_unsafe_call(),
         }
     }
 
@@ -80,16 +80,16 @@ impl Session<'_> {
     ///
     /// # Errors
     /// `CAPTURED_EVENT` if it was last recorded in a capture, `INVALID_VALUE` if that has ended,
-    /// and as [`unsafe_call`](Self::unsafe_call).
-    pub(crate) fn await_event(&mut self, event: CuEvent) -> Result<(), CuResult> {
+    /// and as [`admit_unsafe_call`](Self::admit_unsafe_call).
+    pub(crate) fn admit_wait_for_event(&mut self, event: CuEvent) -> Result<(), CuResult> {
         let key = self.event(event)?;
         let captured = self.events.get(&key).and_then(|event| event.captured.clone());
         match captured {
             Some(captured) => {
                 let of = self.captures.of_event(&captured)?;
-                Err(self.spoil([of], CuResult::CAPTURED_EVENT))
+                Err(self.invalidate([of], CuResult::CAPTURED_EVENT))
             }
-            None => self.unsafe_call(),
+            None => self.admit_unsafe_call(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Session<'_> {
         match self.events.get(&event).and_then(|event| event.captured.clone()) {
             Some(captured) => {
                 let of = self.captures.of_event(&captured)?;
-                Err(self.spoil([of], CuResult::STREAM_CAPTURE_UNSUPPORTED))
+                Err(self.invalidate([of], CuResult::STREAM_CAPTURE_UNSUPPORTED))
             }
             None => Ok(()),
         }
@@ -120,8 +120,8 @@ impl Session<'_> {
         if !CuCaptureMode::KNOWN.iter().any(|(known, _)| *known == mode) {
             return Err(CuResult::INVALID_VALUE);
         }
-        self.check_legacy(id)?;
-        if self.streams.get(id).is_some_and(|stream| stream.order == Order::Legacy) {
+        self.admit_legacy_stream(id)?;
+        if self.streams.get(id).is_some_and(|stream| stream.order == StreamKind::Legacy) {
             return Err(CuResult::STREAM_CAPTURE_UNSUPPORTED);
         }
         if self.captures.has(id) {
@@ -131,7 +131,7 @@ impl Session<'_> {
         let ends = BTreeMap::from([(id, Ends::new())]);
         let capture =
             Capture { origin: id, thread, mode, is_valid: true, graph: Graph::default(), ends };
-        self.captures.under_way.insert(key, capture);
+        self.captures.active.insert(key, capture);
         Ok(())
     }
 
@@ -143,10 +143,10 @@ impl Session<'_> {
     /// not. On another stream that takes part, `STREAM_CAPTURE_UNMATCHED` spoils it.
     pub(crate) fn end_capture(&mut self, id: u64) -> Result<Graph, CuResult> {
         let of = self.captures.of(id).ok_or(CuResult::ILLEGAL_STATE)?;
-        if self.captures.under_way.get(&of).is_some_and(|capture| capture.origin != id) {
-            return Err(self.spoil([of], CuResult::STREAM_CAPTURE_UNMATCHED));
+        if self.captures.active.get(&of).is_some_and(|capture| capture.origin != id) {
+            return Err(self.invalidate([of], CuResult::STREAM_CAPTURE_UNMATCHED));
         }
-        let capture = self.captures.under_way.remove(&of).ok_or(CuResult::ILLEGAL_STATE)?;
+        let capture = self.captures.active.remove(&of).ok_or(CuResult::ILLEGAL_STATE)?;
         if capture.mode != CuCaptureMode::RELAXED && capture.thread != self.thread() {
             return Err(CuResult::STREAM_CAPTURE_WRONG_THREAD);
         }

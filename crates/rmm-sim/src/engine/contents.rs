@@ -2,7 +2,7 @@
 
 use crate::engine::state::State;
 use crate::model::mapping;
-use crate::model::memory::{Allocation, Kind, Place};
+use crate::model::memory::{Allocation, AllocationKind, Place};
 use crate::model::piece::Piece;
 
 impl State {
@@ -14,7 +14,7 @@ impl State {
             return None;
         }
         let piece = match place.allocation {
-            Some(Allocation { kind: Kind::Mapped, .. }) => {
+            Some(Allocation { kind: AllocationKind::Mapped, .. }) => {
                 self.virtual_memory.pieces(&rest).next()?
             }
             Some(allocation) => allocation.piece(&rest),

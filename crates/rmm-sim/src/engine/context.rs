@@ -11,10 +11,10 @@ use rmm_sys::CuResult;
 
 use crate::engine::session::Session;
 use crate::engine::state::State;
-use crate::model::memory::{Allocation, Kind};
-use crate::model::points::Points;
+use crate::model::memory::{Allocation, AllocationKind};
 use crate::model::pool::{Medium, Pool};
-use crate::model::streams::Order;
+use crate::model::streams::StreamKind;
+use crate::model::vector_clock::VectorClock;
 
 /// Whether a call ends a context.
 pub(crate) fn ends_contexts(call: &str) -> bool {
@@ -40,9 +40,14 @@ impl State {
     /// Whether an allocation goes with the context of its device.
     fn is_of_context(&self, allocation: &Allocation) -> bool {
         match allocation.kind {
-            Kind::Device | Kind::Managed | Kind::Pinned | Kind::Registered => true,
-            Kind::Pool(_, Medium::Device | Medium::Managed) => self.reset_ends_all,
-            Kind::Pool(_, Medium::Host) | Kind::Mapped | Kind::Imported { .. } => false,
+            AllocationKind::Device
+            | AllocationKind::Managed
+            | AllocationKind::Pinned
+            | AllocationKind::Registered => true,
+            AllocationKind::Pool(_, Medium::Device | Medium::Managed) => self.reset_ends_all,
+            AllocationKind::Pool(_, Medium::Host)
+            | AllocationKind::Mapped
+            | AllocationKind::Imported { .. } => false,
         }
     }
 
@@ -56,12 +61,19 @@ impl State {
             self.check_ended(&range, by);
             self.end_imports(&allocation);
             self.allocations.forget(&allocation);
-            self.allocations.bury(allocation.id);
+            self.allocations.release(allocation.id);
             match allocation.kind {
-                Kind::Device => self.devices[device].give(allocation.start, allocation.bytes),
-                Kind::Managed | Kind::Pinned => self.host.give(allocation.start, allocation.bytes),
+                AllocationKind::Device => {
+                    self.devices[device].deallocate(allocation.start, allocation.bytes)
+                }
+                AllocationKind::Managed | AllocationKind::Pinned => {
+                    self.host.deallocate(allocation.start, allocation.bytes)
+                }
                 // Of a pool, all goes back with the pool.
-                Kind::Pool(..) | Kind::Registered | Kind::Mapped | Kind::Imported { .. } => {}
+                AllocationKind::Pool(..)
+                | AllocationKind::Registered
+                | AllocationKind::Mapped
+                | AllocationKind::Imported { .. } => {}
             }
         }
     }
@@ -75,8 +87,8 @@ impl State {
             let Some(mut pool) = self.pools.remove(&key) else { continue };
             for (start, len) in pool.take_segments() {
                 match pool.medium {
-                    Medium::Device => self.devices[device].give(start, len),
-                    Medium::Managed | Medium::Host => self.host.give(start, len),
+                    Medium::Device => self.devices[device].deallocate(start, len),
+                    Medium::Managed | Medium::Host => self.host.deallocate(start, len),
                 }
             }
             if pool.is_default {
@@ -101,8 +113,8 @@ impl Session<'_> {
             self.wait();
             self.abandon_work(device);
         }
-        let known = self.knowledge_of_device(device);
-        self.host_learns_device(device, &known);
+        let known = self.clock_of_device(device);
+        self.join_host_clock_of_device(device, &known);
         let state = &mut **self;
         let of_device: Vec<u64> = state
             .streams
@@ -111,7 +123,7 @@ impl Session<'_> {
             .map(|(id, _)| id)
             .collect();
         for &id in &of_device {
-            state.capture_loses(id);
+            state.remove_from_captures(id);
         }
         let State { streams, stream_slots, events, event_slots, thread_streams, .. } = state;
         streams.end_all_of(device);
@@ -124,13 +136,13 @@ impl Session<'_> {
             state.end_virtual_memory(device, by);
             state.end_pools(device);
         }
-        let legacy = state.streams.create(device, Order::Legacy, 0);
+        let legacy = state.streams.create(device, StreamKind::Legacy, 0);
         for other in &mut state.devices {
             other.peers.remove(&device);
         }
         let device = &mut state.devices[device];
         device.peers.clear();
-        device.barrier = Points::default();
+        device.barrier = VectorClock::default();
         device.legacy_stream = legacy;
         // What a kernel has failed with stays: an H200 gives a process no context after that, reset
         // or not.

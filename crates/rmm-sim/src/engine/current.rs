@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use crate::engine::machine::{Machine, Shared};
+use crate::engine::machine::{Machine, MachineInner};
 use crate::engine::{strays, thread};
 use crate::model::handle::Hint;
 
@@ -13,13 +13,13 @@ use crate::model::handle::Hint;
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static DEFAULT: OnceLock<Machine> = OnceLock::new();
 /// The machine of threads that are on no other, and the thread that made it so.
-static ADOPTING: Mutex<Option<(Machine, u64)>> = Mutex::new(None);
-static ADOPTION_ENDED: Condvar = Condvar::new();
+static OF_ALL_THREADS: Mutex<Option<(Machine, u64)>> = Mutex::new(None);
+static ALL_THREADS_LEFT: Condvar = Condvar::new();
 
 thread_local! {
     static ENTERED: RefCell<Vec<Machine>> = const { RefCell::new(Vec::new()) };
     /// The machine whose context this thread last made current.
-    static LAST: RefCell<Weak<Shared>> = const { RefCell::new(Weak::new()) };
+    static LAST: RefCell<Weak<MachineInner>> = const { RefCell::new(Weak::new()) };
 }
 
 pub(crate) fn initialise() {
@@ -40,7 +40,7 @@ pub(crate) fn machine_for(call: &'static str, hints: &[Hint]) -> Machine {
 fn of_thread(call: &'static str) -> Machine {
     let entered = ENTERED.try_with(|entered| entered.borrow().last().cloned()).ok().flatten();
     let last = || LAST.try_with(|last| last.borrow().upgrade()).ok().flatten().map(Machine);
-    let adopting = || locked(&ADOPTING).as_ref().map(|(machine, _)| machine.clone());
+    let adopting = || locked(&OF_ALL_THREADS).as_ref().map(|(machine, _)| machine.clone());
     entered.or_else(last).or_else(adopting).unwrap_or_else(|| {
         strays::record(call);
         DEFAULT.get_or_init(Machine::new).clone()
@@ -53,8 +53,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Makes `machine` that of every thread that is on no other, once there is no such machine; false
 /// if the calling thread would wait for itself.
-pub(crate) fn adopt(machine: &Machine) -> bool {
-    let mut adopting = locked(&ADOPTING);
+pub(crate) fn enter_all_threads(machine: &Machine) -> bool {
+    let mut adopting = locked(&OF_ALL_THREADS);
     let own = thread::number();
     loop {
         match &*adopting {
@@ -64,7 +64,7 @@ pub(crate) fn adopt(machine: &Machine) -> bool {
             }
             Some((_, by)) if *by == own => return false,
             Some(_) => {
-                let woken = ADOPTION_ENDED.wait(adopting);
+                let woken = ALL_THREADS_LEFT.wait(adopting);
                 adopting = woken.unwrap_or_else(PoisonError::into_inner);
             }
         }
@@ -72,15 +72,15 @@ pub(crate) fn adopt(machine: &Machine) -> bool {
 }
 
 /// No machine is that of every thread any more.
-pub(crate) fn end_adoption() {
-    let ended = locked(&ADOPTING).take();
-    ADOPTION_ENDED.notify_one();
+pub(crate) fn leave_all_threads() {
+    let ended = locked(&OF_ALL_THREADS).take();
+    ALL_THREADS_LEFT.notify_one();
     // Without the lock: the machine may end with this, and unmaps its memory.
     drop(ended);
 }
 
 /// The calling thread has made a context of `machine` current.
-pub(crate) fn note_context(machine: &Machine) {
+pub(crate) fn set_last_context(machine: &Machine) {
     let before = LAST.try_with(|last| last.replace(Arc::downgrade(&machine.0)));
     drop(before);
 }

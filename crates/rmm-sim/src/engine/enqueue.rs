@@ -5,17 +5,17 @@ use rmm_sys::{CuResult, CuStream};
 
 use crate::engine::session::Session;
 use crate::engine::state::State;
-use crate::model::handle::{self, Kind};
-use crate::model::points::{Point, Points};
-use crate::model::streams::Order;
+use crate::model::handle::{self, HandleKind};
+use crate::model::streams::StreamKind;
+use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::{Item, Work};
 
 impl State {
     /// How far into the others a stream is ordered behind, without what no longer matters.
-    pub(crate) fn frontier(&mut self, id: u64) -> Points {
-        let Some(stream) = self.streams.get_mut(id) else { return Points::default() };
+    pub(crate) fn frontier(&mut self, id: u64) -> VectorClock {
+        let Some(stream) = self.streams.get_mut(id) else { return VectorClock::default() };
         let mut frontier = std::mem::take(&mut stream.frontier);
-        frontier.retain(|point| self.matters(point));
+        frontier.retain(|point| self.is_unknown_to_host(point));
         if let Some(stream) = self.streams.get_mut(id) {
             stream.frontier.clone_from(&frontier);
         }
@@ -26,15 +26,15 @@ impl State {
     pub(crate) fn create_stream(
         &mut self,
         device: usize,
-        order: Order,
+        order: StreamKind,
         priority: i32,
     ) -> Result<u64, CuResult> {
         let id = self.streams.create(device, order, priority);
-        self.clock.begin(id, device);
+        self.sim_time.begin(id, device);
         let mut barrier = std::mem::take(&mut self.devices[device].barrier);
-        barrier.retain(|point| !self.streams.is_complete(point) || self.matters(point));
+        barrier.retain(|point| !self.streams.is_complete(point) || self.is_unknown_to_host(point));
         if barrier.iter().next().is_some() {
-            self.enqueue_after(id, Work::Mark("wait for the context's events"), &barrier)?;
+            self.enqueue_after(id, Work::Marker("wait for the context's events"), &barrier)?;
         }
         self.devices[device].barrier = barrier;
         Ok(id)
@@ -51,17 +51,19 @@ impl State {
         &mut self,
         id: u64,
         work: Work,
-        after: &Points,
+        after: &VectorClock,
     ) -> Result<Point, CuResult> {
-        self.check_legacy(id)?;
+        self.admit_legacy_stream(id)?;
         let Some(work) = self.capture_work(id, work)? else {
             return Ok(Point { stream: id, position: 0 });
         };
         let stream = self.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?;
         let mut before = match stream.order {
-            Order::Legacy => self.streams.blocked_by_legacy(id),
-            Order::Blocking => vec![self.streams.end_of(self.devices[stream.device].legacy_stream)],
-            Order::NonBlocking => Vec::new(),
+            StreamKind::Legacy => self.streams.blocked_by_legacy(id),
+            StreamKind::Blocking => {
+                vec![self.streams.end_of(self.devices[stream.device].legacy_stream)]
+            }
+            StreamKind::NonBlocking => Vec::new(),
         };
         before.retain(|point| point.position > 0 && !stream.frontier.covers(*point));
         let mut joined = after.clone();
@@ -82,7 +84,7 @@ impl State {
         stream.frontier.join(&joined);
         let point = Point { stream: id, position: stream.submitted + 1 };
         let lane = (stream.order, stream.device, self.devices[stream.device].legacy_stream);
-        self.clock.enqueue(point, lane, after, &work);
+        self.sim_time.enqueue(point, lane, after, &work);
         // Counted when it is there: what is counted is waited for.
         stream.queue.push_back(Item { work, after: before });
         stream.submitted = point.position;
@@ -95,7 +97,7 @@ impl State {
     /// # Errors
     /// As [`enqueue_after`](Self::enqueue_after).
     pub(crate) fn enqueue(&mut self, id: u64, work: Work) -> Result<Point, CuResult> {
-        self.enqueue_after(id, work, &Points::default())
+        self.enqueue_after(id, work, &VectorClock::default())
     }
 }
 
@@ -117,11 +119,11 @@ impl Session<'_> {
             if let Some(&id) = self.thread_streams.get(&key) {
                 return Ok(id);
             }
-            let id = self.create_stream(device, Order::Blocking, 0)?;
+            let id = self.create_stream(device, StreamKind::Blocking, 0)?;
             self.thread_streams.insert(key, id);
             return Ok(id);
         }
-        let slot = handle::decode(stream.addr(), self.state_machine(), Kind::Stream);
+        let slot = handle::decode(stream.addr(), self.machine_id(), HandleKind::Stream);
         slot.and_then(|slot| self.stream_slots.get(slot)).ok_or(CuResult::INVALID_HANDLE)
     }
 

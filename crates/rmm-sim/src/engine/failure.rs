@@ -6,7 +6,7 @@ use rmm_sys::{CuResult, CuStream};
 
 use crate::engine::session::Session;
 use crate::engine::state::State;
-use crate::model::handle::{self, Hint, Kind};
+use crate::model::handle::{self, HandleKind, Hint};
 use crate::model::work::Work;
 
 /// Whether a call works whatever has become of the current context.
@@ -59,16 +59,16 @@ impl State {
         };
         let slot = |kind| handle::decode(word, self.machine, kind);
         let key = |kind, slots: &handle::Slots| slot(kind).and_then(|slot| slots.get(slot));
-        if let Some(stream) = key(Kind::Stream, &self.stream_slots) {
+        if let Some(stream) = key(HandleKind::Stream, &self.stream_slots) {
             return self.streams.get(stream).map(|stream| stream.device);
         }
-        if let Some(event) = key(Kind::Event, &self.event_slots) {
+        if let Some(event) = key(HandleKind::Event, &self.event_slots) {
             return self.events.get(&event).map(|event| event.device);
         }
-        if let Some(pool) = key(Kind::Pool, &self.pool_slots) {
+        if let Some(pool) = key(HandleKind::Pool, &self.pool_slots) {
             return self.pools.get(&pool).map(|pool| pool.device);
         }
-        let physical = key(Kind::Physical, &self.virtual_memory.slots)?;
+        let physical = key(HandleKind::Physical, &self.virtual_memory.slots)?;
         self.virtual_memory.physical.get(&physical).map(|physical| physical.device)
     }
 
@@ -76,7 +76,7 @@ impl State {
     pub(crate) fn abandon_work(&mut self, device: usize) {
         for item in self.streams.abandon(device) {
             if let Work::Release { allocation } = item.work {
-                self.allocations.bury(allocation);
+                self.allocations.release(allocation);
             }
         }
     }
@@ -133,9 +133,9 @@ impl Session<'_> {
             return;
         }
         self.devices[device].failed = Some(code);
-        let known = self.knowledge_of_device(device);
+        let known = self.clock_of_device(device);
         self.abandon_work(device);
-        self.host_learns_device(device, &known);
+        self.join_host_clock_of_device(device, &known);
         self.machine.0.ran.notify_all();
     }
 }

@@ -29,16 +29,16 @@ use crate::model::handle::{self, Hint};
 /// assert_eq!(count, 2);
 /// ```
 #[derive(Clone)]
-pub struct Machine(pub(crate) Arc<Shared>);
+pub struct Machine(pub(crate) Arc<MachineInner>);
 
-pub(crate) struct Shared {
+pub(crate) struct MachineInner {
     id: u32,
     state: Mutex<State>,
     /// Some piece of work has finished.
     pub(crate) ran: Condvar,
 }
 
-impl Drop for Shared {
+impl Drop for MachineInner {
     fn drop(&mut self) {
         let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
         registry.by_id.remove(&self.id);
@@ -55,7 +55,7 @@ impl fmt::Debug for Machine {
 /// The machines of the process.
 #[derive(Default)]
 struct Registry {
-    by_id: BTreeMap<u32, Weak<Shared>>,
+    by_id: BTreeMap<u32, Weak<MachineInner>>,
     /// The address ranges that machines allocate from: start to length and machine.
     ranges: BTreeMap<usize, (usize, u32)>,
 }
@@ -92,7 +92,7 @@ impl Machine {
         let id = state.machine;
         let mut ranges: Vec<_> = state.devices.iter().map(Device::range).collect();
         ranges.push(state.host.range());
-        let shared = Arc::new(Shared { id, state: Mutex::new(state), ran: Condvar::new() });
+        let shared = Arc::new(MachineInner { id, state: Mutex::new(state), ran: Condvar::new() });
         let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
         registry.by_id.insert(id, Arc::downgrade(&shared));
         registry.ranges.extend(ranges.into_iter().map(|(start, len)| (start, (len, id))));

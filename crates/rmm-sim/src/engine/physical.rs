@@ -37,7 +37,7 @@ impl State {
             self.virtual_memory.slots.remove(slot);
         }
         self.forget_uses(&physical.backing());
-        self.devices[physical.device].give(physical.start, physical.bytes);
+        self.devices[physical.device].deallocate(physical.start, physical.bytes);
     }
 
     /// Makes sure that there are addresses to name memory by once more.

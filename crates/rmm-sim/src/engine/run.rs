@@ -9,15 +9,15 @@ use crate::engine::thread;
 use crate::model::kernel::KernelMemory;
 use crate::model::memory::Place;
 use crate::model::operation::Operation;
-use crate::model::points::{Point, Points};
 use crate::model::schedule::{Choices, Schedule};
 use crate::model::streams::Stream;
 use crate::model::trace::TraceEntry;
+use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::violation::{Violation, ViolationKind};
 use crate::model::work::{Item, Work};
 
 /// What stands between now and a point in a stream.
-enum Obstacle {
+enum Blocker {
     None,
     /// Another thread is running the stream's next item.
     Running,
@@ -30,21 +30,21 @@ enum Obstacle {
 }
 
 impl State {
-    fn obstacle(&self, point: Point) -> Obstacle {
-        let Some(stream) = self.streams.get(point.stream) else { return Obstacle::None };
+    fn blocker_of(&self, point: Point) -> Blocker {
+        let Some(stream) = self.streams.get(point.stream) else { return Blocker::None };
         if stream.completed >= point.position {
-            return Obstacle::None;
+            return Blocker::None;
         }
         if stream.running {
-            return Obstacle::Running;
+            return Blocker::Running;
         }
-        let Some(item) = stream.queue.front() else { return Obstacle::Lost };
+        let Some(item) = stream.queue.front() else { return Blocker::Lost };
         let open = item.after.iter().find(|&&point| !self.streams.is_complete(point));
-        open.map_or(Obstacle::Ready, |&point| Obstacle::Dependency(point))
+        open.map_or(Blocker::Ready, |&point| Blocker::Dependency(point))
     }
 
     /// Does work that needs no lock to be released for.
-    fn perform(&mut self, work: Work, device: usize) {
+    fn execute(&mut self, work: Work, device: usize) {
         match work {
             Work::Copy { from, to } => {
                 if self.is_usable(&from, Operation::Read, device, "a copy")
@@ -63,12 +63,12 @@ impl State {
                     self.fill(&to, &pattern[..width]);
                 }
             }
-            Work::Release { allocation } => self.allocations.bury(allocation),
-            Work::Record { .. } | Work::Mark(_) | Work::Host { .. } | Work::Kernel(_) => {}
+            Work::Release { allocation } => self.allocations.release(allocation),
+            Work::Record { .. } | Work::Marker(_) | Work::Host { .. } | Work::Kernel(_) => {}
         }
     }
 
-    fn tell(&self, work: &Work) -> String {
+    fn describe_work(&self, work: &Work) -> String {
         let place = |place: &Place| self.describe(place.address);
         match work {
             Work::Copy { from, to } => {
@@ -84,7 +84,7 @@ impl State {
             Work::Kernel(body) => format!("kernel {}", body.name),
             Work::Record { event } => format!("event {event}"),
             Work::Release { allocation } => format!("release of allocation {allocation}"),
-            Work::Mark(what) => String::from(*what),
+            Work::Marker(what) => String::from(*what),
         }
     }
 }
@@ -97,22 +97,22 @@ impl Session<'_> {
         let mut wanted: Vec<Point> = points.into_iter().collect();
         wanted.reverse();
         while let Some(&point) = wanted.last() {
-            match self.obstacle(point) {
-                Obstacle::None => {
+            match self.blocker_of(point) {
+                Blocker::None => {
                     wanted.pop();
                 }
-                Obstacle::Running => self.wait(),
-                Obstacle::Dependency(earlier) => wanted.push(earlier),
-                Obstacle::Ready => self.run_next(point.stream),
-                Obstacle::Lost => self.give_up(point.stream),
+                Blocker::Running => self.wait(),
+                Blocker::Dependency(earlier) => wanted.push(earlier),
+                Blocker::Ready => self.run_next(point.stream),
+                Blocker::Lost => self.abandon_stream(point.stream),
             }
         }
     }
 
     /// Goes on without the work of a stream that was lost, and says so.
-    fn give_up(&mut self, id: u64) {
+    fn abandon_stream(&mut self, id: u64) {
         self.checks.report_panic("work of a stream");
-        self.streams.give_up(id);
+        self.streams.complete_all(id);
     }
 
     /// Runs one item that is needed for these points, unless another thread is at it.
@@ -123,11 +123,11 @@ impl Session<'_> {
             return;
         };
         loop {
-            match self.obstacle(point) {
-                Obstacle::None | Obstacle::Running => return,
-                Obstacle::Lost => return self.give_up(point.stream),
-                Obstacle::Dependency(earlier) => point = earlier,
-                Obstacle::Ready => return self.run_next(point.stream),
+            match self.blocker_of(point) {
+                Blocker::None | Blocker::Running => return,
+                Blocker::Lost => return self.abandon_stream(point.stream),
+                Blocker::Dependency(earlier) => point = earlier,
+                Blocker::Ready => return self.run_next(point.stream),
             }
         }
     }
@@ -139,9 +139,9 @@ impl Session<'_> {
     }
 
     /// Runs ready items before a call, as far as the schedule chooses some.
-    pub(crate) fn run_some(&mut self) {
+    pub(crate) fn run_chosen(&mut self) {
         if self.schedule == Schedule::Timed {
-            return self.run_timely();
+            return self.run_until_now();
         }
         match &mut self.choices {
             Choices::None => {}
@@ -161,23 +161,25 @@ impl Session<'_> {
 
     /// Waits for all that is queued now, for a device or for all.
     pub(crate) fn drain(&mut self, device: Option<usize>) {
-        let done = device
-            .map_or_else(|| self.clock.end_of_all(), |device| self.clock.end_of_device(device));
+        let done = device.map_or_else(
+            || self.sim_time.end_of_all(),
+            |device| self.sim_time.end_of_device(device),
+        );
         self.run_pending(device);
-        self.clock.wait_until(done);
+        self.sim_time.wait_until(done);
     }
 
     /// When waiting for a stream ends, in simulated time.
     pub(crate) fn end_of_wait(&self, id: u64) -> u64 {
         let stream = self.streams.get(id);
-        stream.map_or(0, |stream| self.clock.end_of_wait(id, stream.order, stream.device))
+        stream.map_or(0, |stream| self.sim_time.end_of_wait(id, stream.order, stream.device))
     }
 
     /// Runs what is done by now, in simulated time.
-    fn run_timely(&mut self) {
+    fn run_until_now(&mut self) {
         let done = |(id, stream): (u64, &Stream)| Point {
             stream: id,
-            position: self.clock.done_by_now(id, stream.submitted),
+            position: self.sim_time.done_by_now(id, stream.submitted),
         };
         let done: Vec<Point> = self.streams.iter().map(done).collect();
         self.finish(done);
@@ -186,7 +188,7 @@ impl Session<'_> {
     /// Chooses a stream whose next item is ready, if there is one and the choice is not to run any.
     fn choose_ready(&mut self) -> Option<u64> {
         let pending = self.streams.pending(None);
-        let ready = |point: &Point| matches!(self.obstacle(*point), Obstacle::Ready);
+        let ready = |point: &Point| matches!(self.blocker_of(*point), Blocker::Ready);
         let ready: Vec<Point> = pending.into_iter().filter(ready).collect();
         if ready.is_empty() {
             return None;
@@ -206,7 +208,7 @@ impl Session<'_> {
         if state.tracing
             && let Some(Item { work, .. }) = state.streams.get(id).and_then(|it| it.queue.front())
         {
-            let what = state.tell(work);
+            let what = state.describe_work(work);
             state.trace.push(TraceEntry::Work { stream: id, position, what });
         }
         let Some(stream) = state.streams.get_mut(id) else { return };
@@ -239,7 +241,7 @@ impl Session<'_> {
             }
             work => {
                 // The item counts as done all the same, or whoever waits for it waits for ever.
-                if catch_unwind(AssertUnwindSafe(|| self.perform(work, device))).is_err() {
+                if catch_unwind(AssertUnwindSafe(|| self.execute(work, device))).is_err() {
                     self.checks.report_panic("a copy or fill");
                 }
             }
@@ -263,7 +265,7 @@ impl Session<'_> {
     }
 
     /// The points as a list that can be waited for.
-    pub(crate) fn open_points(&self, points: &Points) -> Vec<Point> {
+    pub(crate) fn open_points(&self, points: &VectorClock) -> Vec<Point> {
         points.iter().filter(|&point| !self.streams.is_complete(point)).collect()
     }
 }
@@ -279,7 +281,7 @@ mod tests {
         let machine = Machine::new();
         let mut session = Session::open(&machine);
         let stream = session.devices[0].legacy_stream;
-        let point = session.enqueue(stream, Work::Mark("a mark")).expect("the stream is there");
+        let point = session.enqueue(stream, Work::Marker("a mark")).expect("the stream is there");
         let item = session.streams.get_mut(stream).and_then(|stream| stream.queue.pop_front());
         assert!(item.is_some());
         assert!(!session.poll(&[point]));

@@ -9,7 +9,7 @@ use rmm_sys::{CuContext, CuEvent, CuMemPool, CuResult};
 use crate::engine::machine::Machine;
 use crate::engine::state::State;
 use crate::engine::thread;
-use crate::model::handle::{self, Kind};
+use crate::model::handle::{self, HandleKind};
 use crate::model::trace::TraceEntry;
 
 /// The locked machine. The lock is let go of while host functions and kernels run, so what was read
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
     /// A driver call begins: it is counted, takes its time, and is in the trace.
     pub(crate) fn begin_call(&mut self, name: &'static str) {
         self.call = name;
-        self.clock.charge(name);
+        self.sim_time.charge(name);
         *self.calls.entry(name).or_default() += 1;
         if self.tracing {
             self.entry = Some(self.trace.len());
@@ -100,11 +100,11 @@ impl<'a> Session<'a> {
     /// Makes sure that this call has taken some time.
     pub(crate) fn keep_clock_going(&mut self) {
         let call = self.call;
-        self.clock.tick(call);
+        self.sim_time.tick(call);
     }
 
     /// Adds an address to the call's entry in the trace.
-    pub(crate) fn note(&mut self, address: usize) {
+    pub(crate) fn trace_address(&mut self, address: usize) {
         let Some(entry) = self.entry else { return };
         let place = self.describe(address);
         if let Some(TraceEntry::Call { detail, .. }) = self.trace.get_mut(entry) {
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
 
     /// The device of a context.
     pub(crate) fn context_of(&self, context: CuContext) -> Result<usize, CuResult> {
-        let slot = handle::decode(context.addr(), self.state_machine(), Kind::Context);
+        let slot = handle::decode(context.addr(), self.machine_id(), HandleKind::Context);
         let device =
             slot.filter(|&slot| slot < self.devices.len()).ok_or(CuResult::INVALID_CONTEXT)?;
         if self.devices[device].context_id.is_none() {
@@ -143,18 +143,18 @@ impl<'a> Session<'a> {
 
     /// The handle of a device's context.
     pub(crate) fn context_handle(&self, device: usize) -> CuContext {
-        CuContext::from_raw(handle::encode(self.state_machine(), Kind::Context, device))
+        CuContext::from_raw(handle::encode(self.machine_id(), HandleKind::Context, device))
     }
 
     /// The key of an event.
     pub(crate) fn event(&self, event: CuEvent) -> Result<u64, CuResult> {
-        let slot = handle::decode(event.addr(), self.state_machine(), Kind::Event);
+        let slot = handle::decode(event.addr(), self.machine_id(), HandleKind::Event);
         slot.and_then(|slot| self.event_slots.get(slot)).ok_or(CuResult::INVALID_HANDLE)
     }
 
     /// The key of a pool.
     pub(crate) fn pool(&self, pool: CuMemPool) -> Result<u64, CuResult> {
-        let slot = handle::decode(pool.addr(), self.state_machine(), Kind::Pool);
+        let slot = handle::decode(pool.addr(), self.machine_id(), HandleKind::Pool);
         slot.and_then(|slot| self.pool_slots.get(slot)).ok_or(CuResult::INVALID_VALUE)
     }
 
@@ -162,11 +162,11 @@ impl<'a> Session<'a> {
     pub(crate) fn pool_handle(&self, pool: u64) -> CuMemPool {
         let slot = self.pool_slots.slot_of(pool);
         slot.map_or(CuMemPool::NULL, |slot| {
-            CuMemPool::from_raw(handle::encode(self.state_machine(), Kind::Pool, slot))
+            CuMemPool::from_raw(handle::encode(self.machine_id(), HandleKind::Pool, slot))
         })
     }
 
-    pub(crate) fn state_machine(&self) -> u32 {
+    pub(crate) fn machine_id(&self) -> u32 {
         self.deref().machine
     }
 }

@@ -9,7 +9,7 @@ use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult};
 
 use crate::engine::session::Session;
 use crate::engine::state::State;
-use crate::model::memory::{Allocation, Kind, Place};
+use crate::model::memory::{Allocation, AllocationKind, Place};
 use crate::model::operation::Operation;
 use crate::model::pool::Pool;
 use crate::model::pool_name::Name;
@@ -26,7 +26,7 @@ impl State {
 
     /// An allocation is freed by who made it: whoever has imported it has to have let go of it.
     pub(crate) fn end_imports(&mut self, allocation: &Allocation) {
-        let of_it = |imported: &&Allocation| matches!(imported.kind, Kind::Imported { id, .. } if id == allocation.id);
+        let of_it = |imported: &&Allocation| matches!(imported.kind, AllocationKind::Imported { id, .. } if id == allocation.id);
         let imports: Vec<Allocation> = self.allocations.iter().filter(of_it).copied().collect();
         for imported in imports {
             let place = (self.describe(imported.start), imported.bytes);
@@ -35,7 +35,7 @@ impl State {
             violation.place = Some(place);
             self.checks.report(violation);
             self.end_import(&imported);
-            self.allocations.bury(imported.id);
+            self.allocations.release(imported.id);
         }
     }
 
@@ -43,7 +43,7 @@ impl State {
     fn end_import(&mut self, imported: &Allocation) {
         self.check_freed(imported, None);
         self.allocations.forget(imported);
-        self.virtual_memory.give_addresses(imported.start, imported.bytes);
+        self.virtual_memory.return_addresses(imported.start, imported.bytes);
     }
 }
 
@@ -54,16 +54,16 @@ impl Session<'_> {
         let (id, start) = name.allocation;
         let source = self.allocations.at(start).filter(|source| source.id == id);
         let source = source.ok_or(CuResult::INVALID_VALUE)?;
-        let is_of_pool = matches!(source.kind, Kind::Pool(key, _) if Some(key) == of);
-        if !is_of_pool || of != Some(name.pool) || name.machine != self.state_machine() {
+        let is_of_pool = matches!(source.kind, AllocationKind::Pool(key, _) if Some(key) == of);
+        if !is_of_pool || of != Some(name.pool) || name.machine != self.machine_id() {
             return Err(CuResult::INVALID_VALUE);
         }
         self.open_addresses()?;
         let address = self.virtual_memory.take_addresses(source.bytes);
         let address = address.ok_or(CuResult::OUT_OF_MEMORY)?;
-        let kind = Kind::Imported { pool, source: start, id };
+        let kind = AllocationKind::Imported { pool, source: start, id };
         self.allocations.insert(address, source.bytes, kind, source.device);
-        self.note(address);
+        self.trace_address(address);
         Ok(address)
     }
 
@@ -74,7 +74,7 @@ impl Session<'_> {
         imported: &Allocation,
         stream: u64,
     ) -> Result<(), CuResult> {
-        self.note(imported.start);
+        self.trace_address(imported.start);
         let point = self.enqueue(stream, Work::Release { allocation: imported.id })?;
         let (address, bytes) = (imported.start, imported.bytes);
         let place = Place { address, bytes, allocation: Some(*imported) };

@@ -7,7 +7,6 @@ use rmm_sys::{CuResult, SYMBOLS};
 
 use crate::model::captures::Captures;
 use crate::model::checks::{Checks, Settings};
-use crate::model::clock::Clock;
 use crate::model::costs::Costs;
 use crate::model::device::Device;
 use crate::model::event::Event;
@@ -18,7 +17,8 @@ use crate::model::memory::Allocations;
 use crate::model::pool::{Medium, Pool};
 use crate::model::prefetch::Prefetches;
 use crate::model::schedule::{Choices, Schedule};
-use crate::model::streams::{Order, Streams};
+use crate::model::sim_time::SimTime;
+use crate::model::streams::{StreamKind, Streams};
 use crate::model::trace::TraceEntry;
 use crate::model::virtual_memory::VirtualMemory;
 
@@ -30,7 +30,7 @@ pub(crate) struct State {
     pub(crate) schedule: Schedule,
     pub(crate) choices: Choices,
     /// The functions that a driver of this version lacks.
-    pub(crate) lacking: BTreeSet<&'static str>,
+    pub(crate) missing_functions: BTreeSet<&'static str>,
     /// The driver is gone.
     pub(crate) dead: bool,
 
@@ -53,7 +53,7 @@ pub(crate) struct State {
     pub(crate) last_key: u64,
     /// Whether a reset ends what is no context's, too.
     pub(crate) reset_ends_all: bool,
-    pub(crate) clock: Clock,
+    pub(crate) sim_time: SimTime,
 
     /// The devices whose contexts each thread has on its stack, by the thread's number.
     pub(crate) context_stacks: HashMap<u64, Vec<usize>>,
@@ -82,7 +82,7 @@ impl State {
             driver_version,
             schedule,
             choices: Choices::of(schedule),
-            lacking: lacking(driver_version),
+            missing_functions: missing_functions(driver_version),
             dead: false,
             devices,
             host,
@@ -99,7 +99,7 @@ impl State {
             captures: Captures::default(),
             last_key: 0,
             reset_ends_all: false,
-            clock: Clock::new(costs),
+            sim_time: SimTime::new(costs),
             context_stacks: HashMap::new(),
             thread_streams: HashMap::new(),
             faults: Faults::default(),
@@ -109,7 +109,7 @@ impl State {
             checks: Checks::new(checks),
         };
         for device in 0..state.devices.len() {
-            let stream = state.streams.create(device, Order::Legacy, 0);
+            let stream = state.streams.create(device, StreamKind::Legacy, 0);
             let [pool, managed] = [Medium::Device, Medium::Managed]
                 .map(|medium| state.insert_default_pool(device, medium));
             let device = &mut state.devices[device];
@@ -147,7 +147,7 @@ impl State {
 
 /// The optional functions that a driver of that version (1000 times the major number and 10 times
 /// the minor) lacks.
-fn lacking(version: i32) -> BTreeSet<&'static str> {
+fn missing_functions(version: i32) -> BTreeSet<&'static str> {
     let number = |since: &str| {
         let (major, minor) = since.split_once('.')?;
         Some(major.parse::<i32>().ok()? * 1000 + minor.parse::<i32>().ok()? * 10)

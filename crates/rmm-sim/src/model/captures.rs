@@ -24,7 +24,7 @@ pub(crate) struct Capture {
 /// The captures of a machine.
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
-    pub(crate) under_way: BTreeMap<u64, Capture>,
+    pub(crate) active: BTreeMap<u64, Capture>,
     /// The capture modes of threads that have changed theirs.
     pub(crate) modes: HashMap<u64, CuCaptureMode>,
     /// The driver call that is being made.
@@ -36,16 +36,16 @@ impl Captures {
     /// The capture that a stream takes part in.
     pub(crate) fn of(&self, stream: u64) -> Option<u64> {
         let takes_part = |(_, capture): &(&u64, &Capture)| capture.ends.contains_key(&stream);
-        self.under_way.iter().find(takes_part).map(|(&id, _)| id)
+        self.active.iter().find(takes_part).map(|(&id, _)| id)
     }
 
     /// Whether a stream is being captured, validly or not.
     pub(crate) fn has(&self, stream: u64) -> bool {
-        !self.under_way.is_empty() && self.of(stream).is_some()
+        !self.active.is_empty() && self.of(stream).is_some()
     }
 
     pub(crate) fn status_of(&self, stream: u64) -> CuCaptureStatus {
-        match self.of(stream).and_then(|id| self.under_way.get(&id)) {
+        match self.of(stream).and_then(|id| self.active.get(&id)) {
             None => CuCaptureStatus::NONE,
             Some(capture) if capture.is_valid => CuCaptureStatus::ACTIVE,
             Some(_) => CuCaptureStatus::INVALIDATED,
@@ -57,7 +57,7 @@ impl Captures {
     /// # Errors
     /// `INVALID_VALUE` if it has ended.
     pub(crate) fn of_event(&self, captured: &Captured) -> Result<u64, CuResult> {
-        let is_there = self.under_way.contains_key(&captured.capture);
+        let is_there = self.active.contains_key(&captured.capture);
         if is_there { Ok(captured.capture) } else { Err(CuResult::INVALID_VALUE) }
     }
 }

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::model::handed::Handed;
-use crate::model::points::Points;
 use crate::model::shadow::Shadow;
+use crate::model::suballocations::Suballocations;
+use crate::model::vector_clock::VectorClock;
 use crate::model::violation::{Access, Violation, ViolationKind};
 
 /// Violations beyond which no more are kept: one mistake in a loop is told often enough.
@@ -30,26 +30,26 @@ pub(crate) struct Settings {
 pub(crate) struct Checks {
     pub(crate) settings: Settings,
     /// What the host has seen complete.
-    pub(crate) host: Points,
+    pub(crate) host: VectorClock,
     pub(crate) shadow: Shadow,
-    pub(crate) handed: Handed,
+    pub(crate) suballocations: Suballocations,
     /// The last frees of whole allocations.
     freed: VecDeque<(Range<usize>, Arc<Access>)>,
     violations: Vec<Violation>,
 }
 
 /// How many machines check, so that nobody who asks for no checks waits for what allocators tell.
-static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+static CHECKING_MACHINES: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any machine wants to hear what allocators tell.
-pub(crate) fn anybody_listens() -> bool {
-    LISTENERS.load(Ordering::Relaxed) > 0
+pub(crate) fn is_any_machine_checking() -> bool {
+    CHECKING_MACHINES.load(Ordering::Relaxed) > 0
 }
 
 impl Drop for Checks {
     fn drop(&mut self) {
         if self.settings.order {
-            LISTENERS.fetch_sub(1, Ordering::Relaxed);
+            CHECKING_MACHINES.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -57,13 +57,13 @@ impl Drop for Checks {
 impl Checks {
     pub(crate) fn new(settings: Settings) -> Self {
         if settings.order {
-            LISTENERS.fetch_add(1, Ordering::Relaxed);
+            CHECKING_MACHINES.fetch_add(1, Ordering::Relaxed);
         }
         Self {
             settings,
-            host: Points::default(),
+            host: VectorClock::default(),
             shadow: Shadow::default(),
-            handed: Handed::default(),
+            suballocations: Suballocations::default(),
             freed: VecDeque::new(),
             violations: Vec::new(),
         }

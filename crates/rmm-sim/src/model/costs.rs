@@ -116,7 +116,7 @@ impl Costs {
             Work::Fill { to, .. } => moved(to.bytes),
             Work::Kernel(body) => body.lasts.map_or(self.work, nanoseconds),
             Work::Host { .. } => self.work,
-            Work::Record { .. } | Work::Release { .. } | Work::Mark(_) => 0,
+            Work::Record { .. } | Work::Release { .. } | Work::Marker(_) => 0,
         }
     }
 }

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
+use crate::model::free_ranges::FreeRanges;
 use crate::model::mapping::Mapping;
-use crate::model::points::Points;
-use crate::model::ranges::Ranges;
+use crate::model::vector_clock::VectorClock;
 
 /// The unit in which device memory is taken.
 pub(crate) const UNIT: usize = 2 << 20;
@@ -32,8 +32,8 @@ pub(crate) struct Device {
     visible: Mapping,
     /// Where the bytes are: what simulated work reads and writes instead.
     shadow: Mapping,
-    units: Ranges,
-    small: Ranges,
+    units: FreeRanges,
+    small: FreeRanges,
     attributes: BTreeMap<CuDeviceAttribute, i32>,
     /// How often the primary context is retained.
     pub(crate) retained: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Device {
     /// The default pool of managed memory.
     pub(crate) managed_pool: u64,
     /// What streams made from now on wait for first (`cuCtxWaitEvent`).
-    pub(crate) barrier: Points,
+    pub(crate) barrier: VectorClock,
 }
 
 impl Device {
@@ -67,8 +67,8 @@ impl Device {
         // address finds its machine.
         let visible = Mapping::new(addresses + 2 * UNIT, false)?;
         let shadow = Mapping::new(addresses + 2 * UNIT, true)?;
-        let mut units = Ranges::default();
-        units.give(first_offset(&visible), addresses);
+        let mut units = FreeRanges::default();
+        units.insert(first_offset(&visible), addresses);
         Ok(Self {
             ordinal,
             name,
@@ -77,7 +77,7 @@ impl Device {
             visible,
             shadow,
             units,
-            small: Ranges::default(),
+            small: FreeRanges::default(),
             attributes,
             retained: 0,
             context_id: None,
@@ -87,7 +87,7 @@ impl Device {
             default_pool: 0,
             current_pool: 0,
             managed_pool: 0,
-            barrier: Points::default(),
+            barrier: VectorClock::default(),
         })
     }
 
@@ -112,7 +112,7 @@ impl Device {
     }
 
     /// Takes memory; `None` when it is out.
-    pub(crate) fn take(&mut self, bytes: usize) -> Option<usize> {
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Option<usize> {
         let offset = if bytes >= LARGE {
             self.take_units(bytes)?
         } else {
@@ -121,8 +121,8 @@ impl Device {
         Some(self.visible.base() + offset)
     }
 
-    /// Gives back what [`take`](Self::take) with the same `bytes` returned.
-    pub(crate) fn give(&mut self, address: usize, bytes: usize) {
+    /// Gives back what [`allocate`](Self::allocate) with the same `bytes` returned.
+    pub(crate) fn deallocate(&mut self, address: usize, bytes: usize) {
         let offset = self.visible.offset_of(address);
         let offset = offset.expect("memory goes back to the device that it was taken from");
         if bytes >= LARGE {
@@ -143,7 +143,7 @@ impl Device {
 
     fn give_units(&mut self, offset: usize, len: usize) {
         self.free += len;
-        self.units.give(offset, len);
+        self.units.insert(offset, len);
         self.shadow.discard(offset, len);
     }
 
@@ -152,12 +152,12 @@ impl Device {
             return Some(offset);
         }
         let unit = self.take_units(UNIT)?;
-        self.small.give(unit, UNIT);
+        self.small.insert(unit, UNIT);
         self.small.take(len, 1)
     }
 
     fn give_small(&mut self, offset: usize, len: usize) {
-        let (start, free) = self.small.give(offset, len);
+        let (start, free) = self.small.insert(offset, len);
         let phase = first_offset(&self.visible) % UNIT;
         let first = (start + UNIT - phase).next_multiple_of(UNIT) - UNIT + phase;
         let last = (start + free - phase) / UNIT * UNIT + phase;
@@ -213,18 +213,18 @@ mod tests {
     #[test]
     fn small_allocations_share_units_and_give_them_back() {
         let mut device = Device::new(0, String::new(), 4 * UNIT, BTreeMap::new()).unwrap();
-        let small: Vec<_> = (0..3).map(|_| device.take(1).unwrap()).collect();
+        let small: Vec<_> = (0..3).map(|_| device.allocate(1).unwrap()).collect();
         assert_eq!(device.free(), 3 * UNIT);
         assert_eq!(small[1] - small[0], ALIGNMENT);
         assert_eq!(small[0] % UNIT, 0);
-        assert_eq!(device.take(4 * UNIT), None);
-        let large = device.take(LARGE).unwrap();
+        assert_eq!(device.allocate(4 * UNIT), None);
+        let large = device.allocate(LARGE).unwrap();
         assert_eq!(device.free(), 2 * UNIT);
         for address in small {
-            device.give(address, 1);
+            device.deallocate(address, 1);
         }
-        device.give(large, LARGE);
+        device.deallocate(large, LARGE);
         assert_eq!(device.free(), 4 * UNIT);
-        assert!(device.take(4 * UNIT).is_some(), "what came back is whole again");
+        assert!(device.allocate(4 * UNIT).is_some(), "what came back is whole again");
     }
 }

@@ -43,9 +43,9 @@ enum Rule {
 pub(crate) struct Faults {
     pub(crate) rules: Vec<Fault>,
     /// How many have asked for no faults, and not yet ended that.
-    pub(crate) held: u32,
+    pub(crate) suspended: u32,
     /// The calls that were made to fail.
-    pub(crate) struck: Vec<&'static str>,
+    pub(crate) failed_calls: Vec<&'static str>,
 }
 
 impl Faults {
@@ -77,14 +77,14 @@ impl Faults {
         name: &'static str,
         strikes: impl FnMut(&mut Fault) -> Option<CuResult>,
     ) -> Result<(), CuResult> {
-        if self.held > 0 {
+        if self.suspended > 0 {
             return Ok(());
         }
         // Every fault sees every call, whichever of them strikes first.
         let codes: Vec<CuResult> = self.rules.iter_mut().filter_map(strikes).collect();
         match codes.first() {
             Some(&code) => {
-                self.struck.push(name);
+                self.failed_calls.push(name);
                 Err(code)
             }
             None => Ok(()),

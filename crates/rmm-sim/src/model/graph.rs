@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rmm_sys::CuResult;
 
 use crate::model::handle::Slots;
-use crate::model::points::Points;
+use crate::model::vector_clock::VectorClock;
 use crate::model::work::Work;
 
 /// The nodes that a stream's next node comes after, by their places in the graph.
@@ -38,7 +38,7 @@ impl Graph {
     /// # Errors
     /// `NOT_SUPPORTED` for work that cannot be repeated.
     pub(crate) fn add(&mut self, work: Work, after: &Ends) -> Result<usize, CuResult> {
-        if work.replica().is_none() {
+        if work.repeated().is_none() {
             return Err(CuResult::NOT_SUPPORTED);
         }
         self.nodes.push(Node { work, after: after.clone() });
@@ -59,7 +59,7 @@ impl Graph {
 
     /// The work of all nodes once more, in an order that the graph allows.
     pub(crate) fn works(&self) -> Vec<Work> {
-        self.nodes.iter().filter_map(|node| node.work.replica()).collect()
+        self.nodes.iter().filter_map(|node| node.work.repeated()).collect()
     }
 }
 
@@ -68,7 +68,7 @@ impl Graph {
 pub(crate) struct Executable {
     pub(crate) works: Vec<Work>,
     /// The end of its last launch, which the next one comes after.
-    pub(crate) last: Points,
+    pub(crate) last: VectorClock,
 }
 
 /// The graphs of a machine.

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 
 /// What a handle names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum HandleKind {
     Context = 1,
     Stream = 2,
     Event = 3,
@@ -24,7 +24,7 @@ pub(crate) enum Hint {
 }
 
 /// The word that names `slot` of `machine`.
-pub(crate) fn encode(machine: u32, kind: Kind, slot: usize) -> *mut c_void {
+pub(crate) fn encode(machine: u32, kind: HandleKind, slot: usize) -> *mut c_void {
     assert!(slot < 0x0fff_ffff, "a slot that is larger would name another kind of object");
     std::ptr::without_provenance_mut(
         ((machine as usize) << 32) | ((kind as usize) << 28) | (slot + 1),
@@ -37,7 +37,7 @@ pub(crate) fn machine_of(word: usize) -> Option<u32> {
 }
 
 /// The slot that a word names, if it is a handle of this kind and machine.
-pub(crate) fn decode(word: usize, machine: u32, kind: Kind) -> Option<usize> {
+pub(crate) fn decode(word: usize, machine: u32, kind: HandleKind) -> Option<usize> {
     let kind_matches = (word >> 28) & 0xf == kind as usize;
     if machine_of(word) == Some(machine) && kind_matches {
         (word & 0x0fff_ffff).checked_sub(1)
@@ -85,7 +85,7 @@ impl Slots {
     }
 
     /// Whether something that this slot named is gone, and nothing has its place yet.
-    pub(crate) fn was_let_go(&self, slot: usize) -> bool {
+    pub(crate) fn is_vacant(&self, slot: usize) -> bool {
         self.keys.get(slot).is_some_and(Option::is_none)
     }
 
@@ -106,11 +106,11 @@ mod tests {
 
     #[test]
     fn a_handle_names_its_machine_kind_and_slot() {
-        let word = encode(7, Kind::Event, 3).addr();
+        let word = encode(7, HandleKind::Event, 3).addr();
         assert_eq!(machine_of(word), Some(7));
-        assert_eq!(decode(word, 7, Kind::Event), Some(3));
-        assert_eq!(decode(word, 7, Kind::Stream), None);
-        assert_eq!(decode(word, 8, Kind::Event), None);
+        assert_eq!(decode(word, 7, HandleKind::Event), Some(3));
+        assert_eq!(decode(word, 7, HandleKind::Stream), None);
+        assert_eq!(decode(word, 8, HandleKind::Event), None);
         assert_eq!(machine_of(2), None);
     }
 

@@ -8,13 +8,13 @@
 
 use rmm_sys::CuResult;
 
+use crate::model::free_ranges::FreeRanges;
 use crate::model::mapping::{Mapping, PAGE};
-use crate::model::ranges::Ranges;
 
 #[derive(Debug)]
 pub(crate) struct HostMemory {
     mapping: Mapping,
-    ranges: Ranges,
+    ranges: FreeRanges,
     limit: usize,
     used: usize,
 }
@@ -23,8 +23,8 @@ impl HostMemory {
     pub(crate) fn new(limit: usize) -> Result<Self, CuResult> {
         let addresses = (limit.max(PAGE) * 2).next_multiple_of(PAGE);
         let mapping = Mapping::new(addresses + 2 * PAGE, false)?;
-        let mut ranges = Ranges::default();
-        ranges.give(first_offset(&mapping), addresses);
+        let mut ranges = FreeRanges::default();
+        ranges.insert(first_offset(&mapping), addresses);
         Ok(Self { mapping, ranges, limit, used: 0 })
     }
 
@@ -39,20 +39,20 @@ impl HostMemory {
     }
 
     /// Takes whole pages and makes them accessible; the address is a multiple of 64 KiB.
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<usize, CuResult> {
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Result<usize, CuResult> {
         let len = bytes.checked_next_multiple_of(PAGE).filter(|&len| len <= self.limit - self.used);
         let len = len.ok_or(CuResult::OUT_OF_MEMORY)?;
         let offset = self.ranges.take(len, 1).ok_or(CuResult::OUT_OF_MEMORY)?;
         if let Err(code) = self.mapping.protect(offset, len, true) {
-            self.ranges.give(offset, len);
+            self.ranges.insert(offset, len);
             return Err(code);
         }
         self.used += len;
         Ok(self.mapping.base() + offset)
     }
 
-    /// Gives back what [`take`](Self::take) with the same `bytes` returned.
-    pub(crate) fn give(&mut self, address: usize, bytes: usize) {
+    /// Gives back what [`allocate`](Self::allocate) with the same `bytes` returned.
+    pub(crate) fn deallocate(&mut self, address: usize, bytes: usize) {
         let offset = self.mapping.offset_of(address);
         let offset = offset.expect("memory goes back to where it was taken from");
         let len = bytes.next_multiple_of(PAGE);
@@ -60,7 +60,7 @@ impl HostMemory {
         // Left accessible if the system refuses (out of mappings): only the fault on misuse is
         // lost.
         let _ = self.mapping.protect(offset, len, false);
-        self.ranges.give(offset, len);
+        self.ranges.insert(offset, len);
         self.used -= len;
     }
 }

@@ -142,13 +142,13 @@ impl Kernel {
     pub(crate) fn into_body(
         self,
         mut place: impl FnMut(&'static str, CuDevicePtr, usize) -> Result<Place, CuResult>,
-    ) -> Result<Body, CuResult> {
+    ) -> Result<KernelBody, CuResult> {
         let Self { name, ranges, lasts, fails, run } = self;
         let places = ranges
             .into_iter()
             .map(|(pointer, bytes, operation)| Ok((place(name, pointer, bytes)?, operation)))
             .collect::<Result<_, CuResult>>()?;
-        Ok(Body { name, places, lasts, fails, run })
+        Ok(KernelBody { name, places, lasts, fails, run })
     }
 }
 
@@ -162,7 +162,7 @@ impl fmt::Debug for Kernel {
 }
 
 /// A kernel with its ranges checked, ready to run.
-pub(crate) struct Body {
+pub(crate) struct KernelBody {
     pub(crate) name: &'static str,
     pub(crate) places: Vec<(Place, Operation)>,
     pub(crate) lasts: Option<Duration>,
@@ -171,18 +171,18 @@ pub(crate) struct Body {
     pub(crate) run: Run,
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for KernelBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Body")
+        f.debug_struct("KernelBody")
             .field("name", &self.name)
             .field("places", &self.places)
             .finish_non_exhaustive()
     }
 }
 
-impl Body {
+impl KernelBody {
     /// The same kernel once more, if it may run often.
-    pub(crate) fn replica(&self) -> Option<Self> {
+    pub(crate) fn repeated(&self) -> Option<Self> {
         let Run::Often(run) = &self.run else { return None };
         let run = Run::Often(Arc::clone(run));
         let (places, lasts, fails) = (self.places.clone(), self.lasts, self.fails);

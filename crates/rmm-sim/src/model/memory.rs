@@ -9,7 +9,7 @@ use crate::model::pool::Medium;
 
 /// What an allocation is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum AllocationKind {
     /// Device memory of its own.
     Device,
     /// From the pool with this key, made of this.
@@ -38,34 +38,41 @@ pub(crate) struct Allocation {
     pub(crate) start: usize,
     /// As asked for.
     pub(crate) bytes: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: AllocationKind,
     pub(crate) device: usize,
 }
 
 impl Allocation {
     /// Whether it is managed memory, from a pool or not.
     pub(crate) fn is_managed(&self) -> bool {
-        matches!(self.kind, Kind::Managed | Kind::Pool(_, Medium::Managed))
+        matches!(self.kind, AllocationKind::Managed | AllocationKind::Pool(_, Medium::Managed))
     }
 
     /// Whether it is memory of the host that stays there.
     pub(crate) fn is_pinned(&self) -> bool {
-        matches!(self.kind, Kind::Pinned | Kind::Registered | Kind::Pool(_, Medium::Host))
+        matches!(
+            self.kind,
+            AllocationKind::Pinned
+                | AllocationKind::Registered
+                | AllocationKind::Pool(_, Medium::Host)
+        )
     }
 
     /// Whether it was imported from another process.
     pub(crate) fn is_imported(&self) -> bool {
-        matches!(self.kind, Kind::Imported { .. })
+        matches!(self.kind, AllocationKind::Imported { .. })
     }
 
     /// Whether it is from a pool of memory of the host.
     pub(crate) fn is_of_host_pool(&self) -> bool {
-        matches!(self.kind, Kind::Pool(_, Medium::Host))
+        matches!(self.kind, AllocationKind::Pool(_, Medium::Host))
     }
 
     /// Where a range of the allocation lies, unless it is mapped.
     pub(crate) fn piece(&self, range: &Range<usize>) -> Piece {
-        let Kind::Imported { source, .. } = self.kind else { return Piece::unmapped(range) };
+        let AllocationKind::Imported { source, .. } = self.kind else {
+            return Piece::unmapped(range);
+        };
         let backing = source + (range.start - self.start);
         Piece { address: range.start, backing: backing..backing + range.len() }
     }
@@ -73,7 +80,10 @@ impl Allocation {
     pub(crate) fn on_device_only(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Device | Kind::Pool(_, Medium::Device) | Kind::Mapped | Kind::Imported { .. }
+            AllocationKind::Device
+                | AllocationKind::Pool(_, Medium::Device)
+                | AllocationKind::Mapped
+                | AllocationKind::Imported { .. }
         )
     }
 }
@@ -90,7 +100,13 @@ pub(crate) struct Allocations {
 }
 
 impl Allocations {
-    pub(crate) fn insert(&mut self, start: usize, bytes: usize, kind: Kind, device: usize) {
+    pub(crate) fn insert(
+        &mut self,
+        start: usize,
+        bytes: usize,
+        kind: AllocationKind,
+        device: usize,
+    ) {
         self.next_id += 1;
         self.alive.insert(self.next_id);
         self.by_start.insert(start, Allocation { id: self.next_id, start, bytes, kind, device });
@@ -119,7 +135,7 @@ impl Allocations {
     }
 
     /// Its bytes are gone.
-    pub(crate) fn bury(&mut self, id: u64) {
+    pub(crate) fn release(&mut self, id: u64) {
         self.alive.remove(&id);
     }
 

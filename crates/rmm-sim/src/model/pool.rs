@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use rmm_sys::{CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPoolAttribute};
 
 use crate::model::device::UNIT;
-use crate::model::points::Point;
+use crate::model::vector_clock::Point;
 
 const SEGMENT: usize = 32 << 20;
 
@@ -189,7 +189,7 @@ impl Pool {
     }
 
     /// Forgets points that are complete, and merges neighbours that no longer differ.
-    pub(crate) fn tidy(&mut self, is_complete: impl Fn(Point) -> bool) {
+    pub(crate) fn coalesce(&mut self, is_complete: impl Fn(Point) -> bool) {
         let mut merged: BTreeMap<usize, Block> = BTreeMap::new();
         for (start, mut block) in std::mem::take(&mut self.free) {
             block.freed = block.freed.filter(|&point| !is_complete(point));
@@ -211,7 +211,7 @@ impl Pool {
 
     /// Takes `len` bytes of free blocks that are `usable`, at the lowest address; returns it with
     /// the points at which they were freed.
-    pub(crate) fn take(
+    pub(crate) fn allocate(
         &mut self,
         len: usize,
         usable: impl Fn(Option<Point>) -> bool,
@@ -231,13 +231,13 @@ impl Pool {
     }
 
     /// Counts bytes as handed out.
-    pub(crate) fn count_out(&mut self, bytes: usize) {
+    pub(crate) fn add_used(&mut self, bytes: usize) {
         self.used += bytes;
         self.used_high = self.used_high.max(self.used);
     }
 
     /// Counts bytes that were handed out as given back in the order of a stream.
-    pub(crate) fn count_in(&mut self, bytes: usize) {
+    pub(crate) fn sub_used(&mut self, bytes: usize) {
         self.used -= bytes;
     }
 
@@ -260,7 +260,7 @@ impl Pool {
     }
 
     /// Gives a block back, freed at `point` (`None`: complete already).
-    pub(crate) fn give(&mut self, start: usize, len: usize, freed: Option<Point>) {
+    pub(crate) fn deallocate(&mut self, start: usize, len: usize, freed: Option<Point>) {
         let (&segment, &bytes) = self
             .segments
             .range(..=start)
@@ -328,16 +328,16 @@ mod tests {
     fn neighbours_of_different_streams_serve_one_request_together() {
         let mut pool = Pool::new(0, Medium::Device, 0, false);
         pool.grow(0, 4096);
-        let blocks = [0, 1024, 2048].map(|_| pool.take(1024, |_| true).unwrap().0);
+        let blocks = [0, 1024, 2048].map(|_| pool.allocate(1024, |_| true).unwrap().0);
         assert_eq!(blocks, [0, 1024, 2048]);
         let (a, b) = (Point { stream: 1, position: 5 }, Point { stream: 2, position: 6 });
-        pool.give(0, 1024, Some(a));
-        pool.give(1024, 1024, Some(b));
-        assert!(pool.take(2048, |point| point.is_none_or(|point| point == a)).is_none());
-        assert_eq!(pool.take(2048, |_| true), Some((0, vec![a, b])));
-        pool.give(0, 2048, None);
-        pool.give(2048, 1024, Some(b));
-        pool.tidy(|_| true);
+        pool.deallocate(0, 1024, Some(a));
+        pool.deallocate(1024, 1024, Some(b));
+        assert!(pool.allocate(2048, |point| point.is_none_or(|point| point == a)).is_none());
+        assert_eq!(pool.allocate(2048, |_| true), Some((0, vec![a, b])));
+        pool.deallocate(0, 2048, None);
+        pool.deallocate(2048, 1024, Some(b));
+        pool.coalesce(|_| true);
         assert_eq!(pool.shrink(1), []);
         assert_eq!(pool.shrink(0), [(0, 4096)]);
         assert_eq!(pool.reserved(), 0);

@@ -13,7 +13,7 @@ use rmm_sys::CuMemLocation;
 /// Memory is prefetched by pages of so many bytes.
 const PAGE: usize = 4096;
 
-/// Ranges of whole pages that do not overlap, by start: each with its end and its location.
+/// FreeRanges of whole pages that do not overlap, by start: each with its end and its location.
 #[derive(Debug, Default)]
 pub(crate) struct Prefetches(BTreeMap<usize, (usize, CuMemLocation)>);
 
@@ -24,14 +24,14 @@ fn pages(range: &Range<usize>) -> Range<usize> {
 
 impl Prefetches {
     /// A range has been asked to be at a location.
-    pub(crate) fn note(&mut self, range: &Range<usize>, location: CuMemLocation) {
+    pub(crate) fn record(&mut self, range: &Range<usize>, location: CuMemLocation) {
         let pages = pages(range);
-        self.forget(range);
+        self.clear(range);
         self.0.insert(pages.start, (pages.end, location));
     }
 
     /// A range is other memory from now on.
-    pub(crate) fn forget(&mut self, range: &Range<usize>) {
+    pub(crate) fn clear(&mut self, range: &Range<usize>) {
         let pages = pages(range);
         self.cut(pages.start);
         self.cut(pages.end);
@@ -77,17 +77,17 @@ mod tests {
         let [host, device] = [CuMemLocationType::HOST, CuMemLocationType::DEVICE]
             .map(|kind| CuMemLocation { kind, id: 0 });
         let mut prefetches = Prefetches::default();
-        prefetches.note(&(0..3 * PAGE), host);
-        prefetches.note(&(PAGE + 1..PAGE + 2), device);
+        prefetches.record(&(0..3 * PAGE), host);
+        prefetches.record(&(PAGE + 1..PAGE + 2), device);
         let of = |range| prefetches.location_of(&range);
         assert_eq!(of(0..PAGE), Some(host));
         assert_eq!(of(PAGE..2 * PAGE), Some(device));
         assert_eq!(of(2 * PAGE..3 * PAGE), Some(host));
         assert_eq!(of(0..PAGE + 1), None);
         assert_eq!(of(2 * PAGE..4 * PAGE), None);
-        prefetches.note(&(2 * PAGE..4 * PAGE), device);
+        prefetches.record(&(2 * PAGE..4 * PAGE), device);
         assert_eq!(prefetches.location_of(&(PAGE..4 * PAGE)), Some(device));
-        prefetches.forget(&(2 * PAGE..3 * PAGE));
+        prefetches.clear(&(2 * PAGE..3 * PAGE));
         assert_eq!(prefetches.location_of(&(PAGE..4 * PAGE)), None);
         assert_eq!(prefetches.location_of(&(3 * PAGE..4 * PAGE)), Some(device));
     }

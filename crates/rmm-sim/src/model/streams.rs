@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::points::{Point, Points};
+use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Item;
 
 /// The priority of the streams that come first; 0 is that of the others. The software device keeps
@@ -12,7 +12,7 @@ pub(crate) const GREATEST_PRIORITY: i32 = -5;
 
 /// How a stream orders itself with the others of its context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
+pub(crate) enum StreamKind {
     /// The legacy default stream.
     Legacy,
     /// A stream that orders itself with it.
@@ -23,7 +23,7 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) device: usize,
-    pub(crate) order: Order,
+    pub(crate) order: StreamKind,
     pub(crate) priority: i32,
     pub(crate) queue: VecDeque<Item>,
     /// How many items were ever enqueued, and the position of the last one.
@@ -34,7 +34,7 @@ pub(crate) struct Stream {
     /// Whether the program has destroyed it; it then goes when its work is done.
     pub(crate) destroyed: bool,
     /// How far into every other stream this one is ordered behind.
-    pub(crate) frontier: Points,
+    pub(crate) frontier: VectorClock,
 }
 
 impl Stream {
@@ -58,9 +58,9 @@ pub(crate) struct Streams {
 /// The ends of streams that are gone, and what they were behind.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
-    pub(crate) all: Points,
+    pub(crate) all: VectorClock,
     /// Those that the legacy stream orders itself with.
-    pub(crate) blocking: Points,
+    pub(crate) blocking: VectorClock,
 }
 
 impl Streams {
@@ -81,7 +81,7 @@ impl Streams {
         }
     }
 
-    pub(crate) fn create(&mut self, device: usize, order: Order, priority: i32) -> u64 {
+    pub(crate) fn create(&mut self, device: usize, order: StreamKind, priority: i32) -> u64 {
         self.last_id += 1;
         let stream = Stream {
             device,
@@ -92,7 +92,7 @@ impl Streams {
             completed: 0,
             running: false,
             destroyed: false,
-            frontier: Points::default(),
+            frontier: VectorClock::default(),
         };
         self.by_id.insert(self.last_id, stream);
         self.last_id
@@ -131,7 +131,7 @@ impl Streams {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.destroyed = true;
         }
-        self.bury_if_done(id);
+        self.remove_if_done(id);
     }
 
     /// Counts an item of a stream as done.
@@ -140,16 +140,16 @@ impl Streams {
             stream.completed += 1;
             stream.running = false;
         }
-        self.bury_if_done(id);
+        self.remove_if_done(id);
     }
 
     /// Takes all items of a stream for done.
-    pub(crate) fn give_up(&mut self, id: u64) {
+    pub(crate) fn complete_all(&mut self, id: u64) {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.completed = stream.submitted;
             stream.running = false;
         }
-        self.bury_if_done(id);
+        self.remove_if_done(id);
     }
 
     /// Takes all work of a device's streams away, but for what is running now; its items count as
@@ -163,7 +163,7 @@ impl Streams {
             done.push(id);
         }
         for id in done {
-            self.bury_if_done(id);
+            self.remove_if_done(id);
         }
         abandoned
     }
@@ -179,7 +179,7 @@ impl Streams {
         self.forget_gone(device);
     }
 
-    fn bury_if_done(&mut self, id: u64) {
+    fn remove_if_done(&mut self, id: u64) {
         if self.get(id).is_some_and(|stream| stream.destroyed && stream.is_drained())
             && let Some(stream) = self.by_id.remove(&id)
             && let Some(gone) = &mut self.gone
@@ -188,7 +188,7 @@ impl Streams {
             let mut known = stream.frontier;
             known.add(Point { stream: id, position: stream.submitted });
             gone.all.join(&known);
-            if stream.order == Order::Blocking {
+            if stream.order == StreamKind::Blocking {
                 gone.blocking.join(&known);
             }
         }
@@ -204,15 +204,15 @@ impl Streams {
 
     /// For the legacy stream, the ends of the blocking streams of its device; for others, nothing.
     pub(crate) fn blocked_by_legacy(&self, id: u64) -> Vec<Point> {
-        let is_legacy = self.get(id).is_some_and(|stream| stream.order == Order::Legacy);
+        let is_legacy = self.get(id).is_some_and(|stream| stream.order == StreamKind::Legacy);
         let before = self.implicitly_before(id).filter(|_| is_legacy);
         before.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
     }
 
     /// What is left of the streams that are gone and that a stream's next item is behind without
     /// being told to.
-    pub(crate) fn gone_before(&self, id: u64) -> Option<&Points> {
-        let legacy = self.get(id).filter(|stream| stream.order == Order::Legacy)?;
+    pub(crate) fn gone_before(&self, id: u64) -> Option<&VectorClock> {
+        let legacy = self.get(id).filter(|stream| stream.order == StreamKind::Legacy)?;
         self.gone(legacy.device).map(|gone| &gone.blocking)
     }
 
@@ -221,9 +221,9 @@ impl Streams {
     pub(crate) fn implicitly_before(&self, id: u64) -> impl Iterator<Item = (u64, &Stream)> {
         let of = self.get(id).map(|stream| (stream.order, stream.device));
         let before = match of {
-            Some((Order::Legacy, _)) => Some(Order::Blocking),
-            Some((Order::Blocking, _)) => Some(Order::Legacy),
-            Some((Order::NonBlocking, _)) | None => None,
+            Some((StreamKind::Legacy, _)) => Some(StreamKind::Blocking),
+            Some((StreamKind::Blocking, _)) => Some(StreamKind::Legacy),
+            Some((StreamKind::NonBlocking, _)) | None => None,
         };
         let streams = before.map(|_| self.iter()).into_iter().flatten();
         streams.filter(move |(_, other)| {

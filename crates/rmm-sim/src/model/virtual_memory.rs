@@ -18,10 +18,10 @@ use std::ops::Range;
 use rmm_sys::{CuMemAccessFlags, CuResult};
 
 use crate::model::device::UNIT;
+use crate::model::free_ranges::FreeRanges;
 use crate::model::handle::Slots;
 use crate::model::mapping::Mapping;
 use crate::model::piece::Piece;
-use crate::model::ranges::Ranges;
 
 pub(crate) use mapped::{Mapped, Physical, permits};
 
@@ -38,7 +38,7 @@ const BASE_ALIGNMENT: usize = 1 << 30;
 pub(crate) struct VirtualMemory {
     /// The addresses that are reserved from, once somebody has asked for some.
     addresses: Option<Mapping>,
-    free: Ranges,
+    free: FreeRanges,
     /// Start to length.
     reservations: BTreeMap<usize, usize>,
     mappings: BTreeMap<usize, Mapped>,
@@ -63,7 +63,7 @@ impl VirtualMemory {
             Some((Mapping::new(margins, false).ok()?, size))
         });
         let (mapping, size) = made.ok_or(CuResult::OUT_OF_MEMORY)?;
-        self.free.give(first_address(&mapping), size);
+        self.free.insert(first_address(&mapping), size);
         let range = (mapping.base(), mapping.len());
         self.addresses = Some(mapping);
         Ok(Some(range))
@@ -84,14 +84,14 @@ impl VirtualMemory {
     }
 
     /// Gives back what [`take_addresses`](Self::take_addresses) with the same `bytes` returned.
-    pub(crate) fn give_addresses(&mut self, start: usize, bytes: usize) {
-        self.free.give(start, bytes.next_multiple_of(GRANULARITY));
+    pub(crate) fn return_addresses(&mut self, start: usize, bytes: usize) {
+        self.free.insert(start, bytes.next_multiple_of(GRANULARITY));
     }
 
     /// Ends a reservation that nothing is mapped in.
     pub(crate) fn end_reservation(&mut self, start: usize) {
         if let Some(bytes) = self.reservations.remove(&start) {
-            self.free.give(start, bytes);
+            self.free.insert(start, bytes);
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::ffi::c_void;
 
-use crate::model::kernel::Body;
+use crate::model::kernel::KernelBody;
 use crate::model::memory::Place;
 use crate::model::operation::Operation;
-use crate::model::points::Point;
+use crate::model::vector_clock::Point;
 
 /// The parameter of a host function: opaque here, and only ever handed back.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub(crate) enum Work {
         function: HostFunction,
         data: HostData,
     },
-    Kernel(Body),
+    Kernel(KernelBody),
     /// The place that an event stands for.
     Record {
         event: u64,
@@ -52,20 +52,20 @@ pub(crate) enum Work {
         allocation: u64,
     },
     /// Something that only has a place in the order.
-    Mark(&'static str),
+    Marker(&'static str),
 }
 
 impl Work {
     /// The same work once more, unless it can be done only once.
-    pub(crate) fn replica(&self) -> Option<Self> {
+    pub(crate) fn repeated(&self) -> Option<Self> {
         Some(match self {
             Self::Copy { from, to } => Self::Copy { from: *from, to: *to },
             Self::Fill { to, pattern, width } => {
                 Self::Fill { to: *to, pattern: *pattern, width: *width }
             }
             Self::Host { function, data } => Self::Host { function: *function, data: *data },
-            Self::Kernel(body) => Self::Kernel(body.replica()?),
-            Self::Mark(what) => Self::Mark(what),
+            Self::Kernel(body) => Self::Kernel(body.repeated()?),
+            Self::Marker(what) => Self::Marker(what),
             Self::Staged { .. } | Self::Record { .. } | Self::Release { .. } => return None,
         })
     }
@@ -79,7 +79,7 @@ impl Work {
             Self::Staged { to, .. } => ("copy", vec![(*to, Operation::Write)]),
             Self::Fill { to, .. } => ("fill", vec![(*to, Operation::Write)]),
             Self::Kernel(body) => (body.name, body.places.clone()),
-            Self::Host { .. } | Self::Record { .. } | Self::Release { .. } | Self::Mark(_) => {
+            Self::Host { .. } | Self::Record { .. } | Self::Release { .. } | Self::Marker(_) => {
                 ("", Vec::new())
             }
         }

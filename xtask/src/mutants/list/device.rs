@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-reset-leaves-races",
         file: CONTEXT,
-        original: "        let known = self.knowledge_of_device(device);\n        self.host_learns_device(device, &known);\n        let state",
+        original: "        let known = self.clock_of_device(device);\n        self.join_host_clock_of_device(device, &known);\n        let state",
         replacement: "        let state",
         breaks: "work of a context that was reset races with what comes after it",
     },

@@ -11,7 +11,7 @@ use crate::engine::state::State;
 use crate::model::memory::{Allocation, Place, Side};
 use crate::model::operation::Operation;
 use crate::model::piece::Piece;
-use crate::model::points::Point;
+use crate::model::vector_clock::Point;
 use crate::model::work::Use;
 
 fn range_of(allocation: &Allocation) -> Range<usize> {
@@ -40,7 +40,7 @@ impl State {
             let root = match place.allocation {
                 Some(allocation) => allocation.start,
                 // Ordinary memory of the host is only known if somebody handed it out.
-                None => match self.checks.handed.root_of(place.address) {
+                None => match self.checks.suballocations.root_of(place.address) {
                     Some(root) => root,
                     None => continue,
                 },
@@ -52,14 +52,14 @@ impl State {
 
     /// Something uses memory.
     pub(crate) fn check_use(&mut self, root: usize, range: &Range<usize>, access: &Arc<Access>) {
-        if let Err(broken) = self.checks.handed.may_use(root, range) {
-            self.report_broken(broken, range, access);
+        if let Err(broken) = self.checks.suballocations.check_use(root, range) {
+            self.report_rule(broken, range, access);
             return;
         }
         for piece in self.pieces(range) {
             self.check_piece(&piece, access);
         }
-        self.note_mapped_use(range, access);
+        self.record_mapped_use(range, access);
     }
 
     fn check_piece(&mut self, piece: &Piece, access: &Arc<Access>) {
@@ -79,7 +79,7 @@ impl State {
             };
             if let Some((at, first)) = empty {
                 let at = piece.name_of(&at);
-                self.report_broken((ViolationKind::UninitialisedRead, first), &at, access);
+                self.report_rule((ViolationKind::UninitialisedRead, first), &at, access);
             }
         }
         self.checks.shadow.share(range, access);
@@ -107,8 +107,8 @@ impl State {
             None => self.access_after(Operation::Free, "the driver", None),
         };
         let range = range_of(allocation);
-        if let Err(broken) = self.checks.handed.end(allocation.start) {
-            self.report_broken(broken, &range, &access);
+        if let Err(broken) = self.checks.suballocations.end(allocation.start) {
+            self.report_rule(broken, &range, &access);
         }
         self.check_order(ViolationKind::FreedInUse, &Piece::unmapped(&range), &access);
         self.checks.shadow.clear(&range);
@@ -123,7 +123,7 @@ impl State {
         let root = self.root_of(range.start);
         let access = self.access_after(Operation::Free, by, None);
         // Who holds a part of it loses it, and is told when it is used.
-        self.checks.handed.end_within(root, range).unwrap_or_default();
+        self.checks.suballocations.end_within(root, range).unwrap_or_default();
         self.checks.shadow.clear(range);
         self.checks.remember_free(range.clone(), access);
     }
@@ -146,7 +146,7 @@ impl State {
             },
         };
         let mut violation = Violation::new(kind).with_detail(format!("a {what} names it"));
-        (violation.first, violation.place) = (first, Some(self.told(&(address..end))));
+        (violation.first, violation.place) = (first, Some(self.located(&(address..end))));
         self.checks.report(violation);
     }
 
@@ -162,7 +162,7 @@ impl State {
             _ => ViolationKind::UnknownFree,
         };
         let first = freed.filter(|_| kind == ViolationKind::DoubleFree);
-        self.report_broken((kind, first), &(start..start), &access);
+        self.report_rule((kind, first), &(start..start), &access);
     }
 
     /// The host itself touches memory that it shares with devices.

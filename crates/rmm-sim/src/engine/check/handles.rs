@@ -3,7 +3,7 @@
 
 use crate::engine::state::State;
 use crate::model::handle::Hint;
-use crate::model::handle::{self, Kind};
+use crate::model::handle::{self, HandleKind};
 use crate::model::violation::{Violation, ViolationKind};
 
 impl State {
@@ -18,12 +18,12 @@ impl State {
         for hint in hints {
             let Hint::Handle(word) = *hint else { continue };
             let slots = [
-                (Kind::Stream, "a stream", &self.stream_slots),
-                (Kind::Event, "an event", &self.event_slots),
-                (Kind::Pool, "a pool", &self.pool_slots),
+                (HandleKind::Stream, "a stream", &self.stream_slots),
+                (HandleKind::Event, "an event", &self.event_slots),
+                (HandleKind::Pool, "a pool", &self.pool_slots),
             ];
             let stale = slots.into_iter().find(|(kind, _, slots)| {
-                handle::decode(word, self.machine, *kind).is_some_and(|slot| slots.was_let_go(slot))
+                handle::decode(word, self.machine, *kind).is_some_and(|slot| slots.is_vacant(slot))
             });
             if let Some((_, what, _)) = stale {
                 let detail = format!("{call} names {what} that was destroyed");

@@ -13,14 +13,14 @@ use rmm_sys::CuMemAccessFlags;
 use crate::engine::state::State;
 use crate::model::operation::Operation;
 use crate::model::piece::Piece;
-use crate::model::points::Point;
+use crate::model::vector_clock::Point;
 use crate::model::violation::{Access, Violation, ViolationKind};
 use crate::model::virtual_memory::permits;
 
 impl State {
     /// Keeps who used mappings last, of each stream. They end as a whole, so that it is of no
     /// matter which part was used.
-    pub(crate) fn note_mapped_use(&mut self, range: &Range<usize>, access: &Arc<Access>) {
+    pub(crate) fn record_mapped_use(&mut self, range: &Range<usize>, access: &Arc<Access>) {
         for (start, mapped) in self.virtual_memory.over(range) {
             self.checks.shadow.share(&(start..start + mapped.bytes), access);
         }
@@ -38,7 +38,7 @@ impl State {
         let mut violation = Violation::new(kind)
             .with_detail(format!("a {what} names it, and nothing is mapped there"));
         violation.first = freed.map(|freed| (**freed).clone());
-        violation.place = Some(self.told(&(gap..range.end)));
+        violation.place = Some(self.located(&(gap..range.end)));
         self.checks.report(violation);
         true
     }
@@ -55,8 +55,8 @@ impl State {
             return;
         }
         let access = self.access_after(Operation::Free, "cuMemUnmap", None);
-        if let Err(broken) = self.checks.handed.end_within(root, range) {
-            self.report_broken(broken, range, &access);
+        if let Err(broken) = self.checks.suballocations.end_within(root, range) {
+            self.report_rule(broken, range, &access);
         }
         // Who used it is kept until something else is mapped there: the addresses are not free of
         // them either.
@@ -70,8 +70,8 @@ impl State {
             return;
         }
         let access = self.access_after(Operation::Free, "cuMemAddressFree", None);
-        if let Err(broken) = self.checks.handed.end(range.start) {
-            self.report_broken(broken, range, &access);
+        if let Err(broken) = self.checks.suballocations.end(range.start) {
+            self.report_rule(broken, range, &access);
         }
         self.check_order(ViolationKind::FreedInUse, &Piece::unmapped(range), &access);
         self.checks.shadow.clear(range);
@@ -122,9 +122,9 @@ impl State {
             for first in segment.before(Operation::Free) {
                 if !permits(rights, first.operation)
                     && self.is_by_device(first, device)
-                    && let Some(missing) = self.missing(first, None)
+                    && let Some(missing) = self.missing_order(first, None)
                 {
-                    found.push((self.told(&at), Arc::clone(first), missing));
+                    found.push((self.located(&at), Arc::clone(first), missing));
                 }
             }
         }

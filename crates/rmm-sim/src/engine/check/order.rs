@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use crate::engine::state::State;
-use crate::model::points::{Point, Points};
-use crate::model::streams::Order;
+use crate::model::streams::StreamKind;
+use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::violation::{Access, MissingOrder};
 
 impl State {
     /// Whether whatever a stream is given next is behind a point.
-    pub(crate) fn is_behind(&self, id: u64, point: Point) -> bool {
+    pub(crate) fn is_ordered_after(&self, id: u64, point: Point) -> bool {
         if point.position == 0 || point.stream == id || self.checks.host.covers(point) {
             return true;
         }
@@ -26,18 +26,22 @@ impl State {
 
     /// The place of something on a stream that is no item of its own: after its last item and, on
     /// the legacy stream and those that block with it, after what its next item would wait for.
-    pub(crate) fn place_on(&self, id: u64) -> (u64, Vec<Point>) {
+    pub(crate) fn position_after(&self, id: u64) -> (u64, Vec<Point>) {
         let also = self.streams.implicitly_before(id);
         let also = also.map(|(id, stream)| Point { stream: id, position: stream.submitted });
-        let gone = self.streams.gone_before(id).into_iter().flat_map(Points::iter);
+        let gone = self.streams.gone_before(id).into_iter().flat_map(VectorClock::iter);
         let also = also.chain(gone).filter(|point| point.position > 0);
         (self.streams.end_of(id).position, also.collect())
     }
 
     /// What of `first` is not before the next thing on a stream, or on the host (`None`).
-    pub(crate) fn missing(&self, first: &Access, waiter: Option<u64>) -> Option<MissingOrder> {
+    pub(crate) fn missing_order(
+        &self,
+        first: &Access,
+        waiter: Option<u64>,
+    ) -> Option<MissingOrder> {
         let is_ordered = |point: Point| match waiter {
-            Some(id) => self.is_behind(id, point),
+            Some(id) => self.is_ordered_after(id, point),
             None => point.position == 0 || self.checks.host.covers(point),
         };
         let Point { stream, position } = first.points().find(|&point| !is_ordered(point))?;
@@ -48,15 +52,15 @@ impl State {
     }
 
     /// What waiting for a stream tells: its items so far and all that they were behind.
-    pub(crate) fn knowledge_of(&self, id: u64) -> Points {
-        let mut known = Points::default();
+    pub(crate) fn clock_of(&self, id: u64) -> VectorClock {
+        let mut known = VectorClock::default();
         if !self.checks.is_on() {
             return known;
         }
         known.add(self.streams.end_of(id));
         if let Some(stream) = self.streams.get(id) {
             known.join(&stream.frontier);
-            if stream.order == Order::Legacy {
+            if stream.order == StreamKind::Legacy {
                 for (other, stream) in self.streams.implicitly_before(id) {
                     known.add(Point { stream: other, position: stream.submitted });
                     known.join(&stream.frontier);
@@ -68,8 +72,8 @@ impl State {
     }
 
     /// What waiting for a device tells: everything on its streams, and on those that are gone.
-    pub(crate) fn knowledge_of_device(&mut self, device: usize) -> Points {
-        let mut known = Points::default();
+    pub(crate) fn clock_of_device(&mut self, device: usize) -> VectorClock {
+        let mut known = VectorClock::default();
         if !self.checks.is_on() {
             return known;
         }
@@ -84,15 +88,15 @@ impl State {
     }
 
     /// The host has seen these points complete.
-    pub(crate) fn host_learns(&mut self, points: &Points) {
+    pub(crate) fn join_host_clock(&mut self, points: &VectorClock) {
         if self.checks.is_on() {
             self.checks.host.join(points);
         }
     }
 
     /// The host has waited for a device; `known` is what there was to learn when it began to wait.
-    pub(crate) fn host_learns_device(&mut self, device: usize, known: &Points) {
-        self.host_learns(known);
+    pub(crate) fn join_host_clock_of_device(&mut self, device: usize, known: &VectorClock) {
+        self.join_host_clock(known);
         if self
             .streams
             .gone(device)
@@ -104,7 +108,7 @@ impl State {
 
     /// Whether a stream's frontier has to keep a point of a stream that is gone: its work is done,
     /// but the program need not know it.
-    pub(crate) fn matters(&self, point: Point) -> bool {
+    pub(crate) fn is_unknown_to_host(&self, point: Point) -> bool {
         self.streams.get(point.stream).is_some()
             || self.checks.is_on() && !self.checks.host.covers(point)
     }

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::state::State;
-use crate::model::handed::Broken;
 use crate::model::operation::Operation;
 use crate::model::piece::Piece;
-use crate::model::points::Point;
+use crate::model::suballocations::BrokenRule;
+use crate::model::vector_clock::Point;
 use crate::model::violation::{Access, Violation, ViolationKind};
 
 impl State {
@@ -36,25 +36,25 @@ impl State {
         what: &'static str,
         stream: Option<u64>,
     ) -> Arc<Access> {
-        let (position, also) = stream.map_or((0, Vec::new()), |id| self.place_on(id));
+        let (position, also) = stream.map_or((0, Vec::new()), |id| self.position_after(id));
         let backtrace = self.checks.backtrace();
         Arc::new(Access { operation, what, stream, position, also, backtrace })
     }
 
-    pub(crate) fn told(&self, range: &Range<usize>) -> (String, usize) {
+    pub(crate) fn located(&self, range: &Range<usize>) -> (String, usize) {
         (self.describe(range.start), range.len())
     }
 
     /// Reports a rule that `access` broke over a range.
-    pub(crate) fn report_broken(
+    pub(crate) fn report_rule(
         &mut self,
-        (kind, first): Broken,
+        (kind, first): BrokenRule,
         range: &Range<usize>,
         access: &Access,
     ) {
         let mut violation = Violation::new(kind).with_second(access);
         violation.first = first.map(|first| (*first).clone());
-        violation.place = Some(self.told(range));
+        violation.place = Some(self.located(range));
         self.checks.report(violation);
     }
 
@@ -63,7 +63,7 @@ impl State {
         let mut found = Vec::new();
         for (at, segment) in self.checks.shadow.over(&piece.backing) {
             for first in segment.before(access.operation) {
-                if let Some(missing) = self.missing(first, access.stream) {
+                if let Some(missing) = self.missing_order(first, access.stream) {
                     found.push((at.clone(), Arc::clone(first), missing));
                 }
             }
@@ -76,7 +76,7 @@ impl State {
                 (kind, _) => kind,
             };
             let mut violation = Violation::new(kind).with_first(&first).with_second(access);
-            let place = self.told(&piece.name_of(&at));
+            let place = self.located(&piece.name_of(&at));
             (violation.place, violation.missing) = (Some(place), Some(missing));
             self.checks.report(violation);
         }
@@ -97,7 +97,7 @@ impl State {
     pub(crate) fn root_of(&self, start: usize) -> usize {
         let allocation = self.allocations.containing(start).map(|allocation| allocation.start);
         let reserved = || self.virtual_memory.reservation_of(start).map(|reserved| reserved.start);
-        let handed = || self.checks.handed.root_of(start);
+        let handed = || self.checks.suballocations.root_of(start);
         allocation.or_else(reserved).or_else(handed).unwrap_or(start)
     }
 }

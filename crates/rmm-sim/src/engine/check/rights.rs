@@ -7,7 +7,7 @@
 use rmm_sys::{CuMemAccessFlags, CuResult};
 
 use crate::engine::state::State;
-use crate::model::memory::{Allocation, Kind, Place};
+use crate::model::memory::{Allocation, AllocationKind, Place};
 use crate::model::operation::Operation;
 use crate::model::pool::Medium;
 use crate::model::violation::{Violation, ViolationKind};
@@ -26,8 +26,10 @@ impl State {
     ) -> bool {
         let Some(allocation) = place.allocation else { return true };
         let alive = match allocation.kind {
-            Kind::Mapped => self.virtual_memory.is_mapped_since(&place.range(), allocation.id),
-            Kind::Imported { id, .. } => {
+            AllocationKind::Mapped => {
+                self.virtual_memory.is_mapped_since(&place.range(), allocation.id)
+            }
+            AllocationKind::Imported { id, .. } => {
                 self.allocations.is_alive(allocation.id) && self.allocations.is_alive(id)
             }
             _ => self.allocations.is_alive(allocation.id),
@@ -49,7 +51,7 @@ impl State {
         device: usize,
         what: &str,
     ) -> bool {
-        if place.allocation.is_none_or(|allocation| allocation.kind != Kind::Mapped) {
+        if place.allocation.is_none_or(|allocation| allocation.kind != AllocationKind::Mapped) {
             return true;
         }
         let range = place.range();
@@ -61,7 +63,7 @@ impl State {
         let mut violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(
             "{what} came to memory that device {device} may not {needed}; it was left out"
         ));
-        violation.place = Some(self.told(&at));
+        violation.place = Some(self.located(&at));
         self.checks.report(violation);
         false
     }
@@ -71,17 +73,18 @@ impl State {
     fn peer_access(&self, allocation: &Allocation, device: usize) -> CuMemAccessFlags {
         let granted = match allocation.kind {
             _ if allocation.device == device => true,
-            Kind::Device => self.devices[device].peers.contains(&allocation.device),
-            Kind::Pool(key, Medium::Device) | Kind::Imported { pool: key, .. } => {
+            AllocationKind::Device => self.devices[device].peers.contains(&allocation.device),
+            AllocationKind::Pool(key, Medium::Device)
+            | AllocationKind::Imported { pool: key, .. } => {
                 let pool = self.pools.get(&key);
                 let flags = pool.and_then(|pool| pool.access.get(&device).copied());
                 return flags.map_or(CuMemAccessFlags::NONE, CuMemAccessFlags);
             }
-            Kind::Pool(_, Medium::Managed | Medium::Host)
-            | Kind::Managed
-            | Kind::Pinned
-            | Kind::Registered
-            | Kind::Mapped => true,
+            AllocationKind::Pool(_, Medium::Managed | Medium::Host)
+            | AllocationKind::Managed
+            | AllocationKind::Pinned
+            | AllocationKind::Registered
+            | AllocationKind::Mapped => true,
         };
         if granted { CuMemAccessFlags::READ_WRITE } else { CuMemAccessFlags::NONE }
     }
@@ -107,13 +110,13 @@ impl State {
             },
         );
         let missing = match allocation.kind {
-            Kind::Pool(..) | Kind::Imported { .. } => "cuMemPoolSetAccess",
+            AllocationKind::Pool(..) | AllocationKind::Imported { .. } => "cuMemPoolSetAccess",
             _ => "cuCtxEnablePeerAccess",
         };
         let mut violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(
             "{kernel} came to memory of device {home} that device {device} may not {needed} without {missing}; it was left out"
         ));
-        violation.place = Some(self.told(&place.range()));
+        violation.place = Some(self.located(&place.range()));
         self.checks.report(violation);
         false
     }

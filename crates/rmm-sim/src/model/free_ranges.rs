@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 /// Taking is lowest-address first fit and costs time in proportion to the number of holes; giving
 /// back is logarithmic.
 #[derive(Debug, Default)]
-pub(crate) struct Ranges {
+pub(crate) struct FreeRanges {
     /// # Invariant
     /// Lengths are not zero, and no range touches the next.
     free: BTreeMap<usize, usize>,
 }
 
-impl Ranges {
+impl FreeRanges {
     /// Takes `len` bytes at the lowest start that is a multiple of `align` (a power of two).
     pub(crate) fn take(&mut self, len: usize, align: usize) -> Option<usize> {
         let (start, at) = self.free.iter().find_map(|(&start, &free)| {
@@ -56,7 +56,7 @@ impl Ranges {
 
     /// Puts `at..at + len` into the set; returns the merged range it is now a part of, as (start,
     /// length).
-    pub(crate) fn give(&mut self, at: usize, len: usize) -> (usize, usize) {
+    pub(crate) fn insert(&mut self, at: usize, len: usize) -> (usize, usize) {
         let (mut start, mut end) = (at, at + len);
         if let Some((&before, &free)) = self.free.range(..at).next_back()
             && before + free == at
@@ -78,15 +78,15 @@ mod tests {
 
     #[test]
     fn takes_the_lowest_fit_and_merges_what_comes_back() {
-        let mut ranges = Ranges::default();
-        assert_eq!(ranges.give(0, 1000), (0, 1000));
+        let mut ranges = FreeRanges::default();
+        assert_eq!(ranges.insert(0, 1000), (0, 1000));
         assert_eq!(ranges.take(100, 1), Some(0));
         assert_eq!(ranges.take(100, 64), Some(128));
         assert_eq!(ranges.take(28, 1), Some(100), "the gap that alignment left is used");
         assert_eq!(ranges.take(1000, 1), None);
-        ranges.give(0, 100);
-        ranges.give(128, 100);
-        assert_eq!(ranges.give(100, 28), (0, 1000));
+        ranges.insert(0, 100);
+        ranges.insert(128, 100);
+        assert_eq!(ranges.insert(100, 28), (0, 1000));
         ranges.remove(400, 200);
         assert_eq!(ranges.take(500, 1), None);
         assert_eq!(ranges.take(400, 1), Some(0));

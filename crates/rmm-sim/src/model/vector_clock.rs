@@ -1,4 +1,4 @@
-//! Points in streams, and vector clocks: the latest point of each stream.
+//! VectorClock in streams, and vector clocks: the latest point of each stream.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ pub(crate) struct Point {
 
 /// Places in streams, the latest one of each.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Points(BTreeMap<u64, u64>);
+pub(crate) struct VectorClock(BTreeMap<u64, u64>);
 
-impl Points {
+impl VectorClock {
     /// Whether `point` is at or before the place held for its stream.
     pub(crate) fn covers(&self, point: Point) -> bool {
         self.0.get(&point.stream).is_some_and(|&position| position >= point.position)
@@ -43,7 +43,7 @@ impl Points {
     }
 }
 
-impl FromIterator<Point> for Points {
+impl FromIterator<Point> for VectorClock {
     fn from_iter<I: IntoIterator<Item = Point>>(points: I) -> Self {
         let mut all = Self::default();
         points.into_iter().for_each(|point| all.add(point));

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::model::costs::Costs;
-use crate::model::points::{Point, Points};
-use crate::model::streams::Order;
+use crate::model::streams::StreamKind;
+use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
 /// How the host has waited for devices, by simulated time.
@@ -24,7 +24,7 @@ pub struct Stalls {
 
 /// The work of a device, as far as it is not one stream's.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lane {
+struct DeviceTime {
     /// When all of it is done.
     end: u64,
     /// When that of the streams is done which the legacy stream waits for.
@@ -35,7 +35,7 @@ struct Lane {
 
 /// Times are nanoseconds since the machine was made.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct SimTime {
     costs: Costs,
     host: u64,
     stalls: Stalls,
@@ -43,10 +43,10 @@ pub(crate) struct Clock {
     ends: HashMap<u64, VecDeque<(u64, u64)>>,
     /// By stream, when its next item starts at the soonest.
     held: HashMap<u64, u64>,
-    lanes: BTreeMap<usize, Lane>,
+    devices: BTreeMap<usize, DeviceTime>,
 }
 
-impl Clock {
+impl SimTime {
     pub(crate) fn new(costs: Costs) -> Self {
         Self {
             costs,
@@ -54,7 +54,7 @@ impl Clock {
             stalls: Stalls::default(),
             ends: HashMap::new(),
             held: HashMap::new(),
-            lanes: BTreeMap::new(),
+            devices: BTreeMap::new(),
         }
     }
 
@@ -87,28 +87,28 @@ impl Clock {
 
     /// When a device has done what it was given so far.
     pub(crate) fn end_of_device(&self, device: usize) -> u64 {
-        self.lanes.get(&device).map_or(self.host, |lane| lane.end.max(self.host))
+        self.devices.get(&device).map_or(self.host, |lane| lane.end.max(self.host))
     }
 
     /// When all devices have.
     pub(crate) fn end_of_all(&self) -> u64 {
-        self.lanes.values().map(|lane| lane.end).fold(self.host, u64::max)
+        self.devices.values().map(|lane| lane.end).fold(self.host, u64::max)
     }
 
     /// When what a stream of this order waits for without being told to is done.
-    fn end_of_others(&self, order: Order, device: usize, legacy: u64) -> u64 {
+    fn end_of_others(&self, order: StreamKind, device: usize, legacy: u64) -> u64 {
         match order {
-            Order::Legacy => self.lanes.get(&device).map_or(0, |lane| lane.blocking),
-            Order::Blocking => self.end_of_stream(legacy),
-            Order::NonBlocking => 0,
+            StreamKind::Legacy => self.devices.get(&device).map_or(0, |lane| lane.blocking),
+            StreamKind::Blocking => self.end_of_stream(legacy),
+            StreamKind::NonBlocking => 0,
         }
     }
 
     /// When waiting for a stream ends.
-    pub(crate) fn end_of_wait(&self, stream: u64, order: Order, device: usize) -> u64 {
+    pub(crate) fn end_of_wait(&self, stream: u64, order: StreamKind, device: usize) -> u64 {
         let others = match order {
-            Order::Legacy => self.end_of_others(order, device, stream),
-            Order::Blocking | Order::NonBlocking => 0,
+            StreamKind::Legacy => self.end_of_others(order, device, stream),
+            StreamKind::Blocking | StreamKind::NonBlocking => 0,
         };
         self.end_of_stream(stream).max(others)
     }
@@ -126,8 +126,8 @@ impl Clock {
     pub(crate) fn enqueue(
         &mut self,
         at: Point,
-        (order, device, legacy): (Order, usize, u64),
-        after: &Points,
+        (order, device, legacy): (StreamKind, usize, u64),
+        after: &VectorClock,
         work: &Work,
     ) {
         let after = after.iter().map(|point| self.end_of_point(point)).max().unwrap_or(0);
@@ -141,9 +141,9 @@ impl Clock {
             ends.pop_front();
         }
         ends.push_back((at.position, end));
-        let lane = self.lanes.entry(device).or_default();
+        let lane = self.devices.entry(device).or_default();
         lane.end = lane.end.max(end);
-        if order == Order::Blocking {
+        if order == StreamKind::Blocking {
             lane.blocking = lane.blocking.max(end);
         }
     }
@@ -156,13 +156,13 @@ impl Clock {
 
     /// The streams that a device has from now on start no sooner than this.
     pub(crate) fn hold_new_streams(&mut self, device: usize, until: u64) {
-        let lane = self.lanes.entry(device).or_default();
+        let lane = self.devices.entry(device).or_default();
         lane.barrier = lane.barrier.max(until);
     }
 
     /// A stream has been made.
     pub(crate) fn begin(&mut self, stream: u64, device: usize) {
-        if let Some(lane) = self.lanes.get(&device).filter(|lane| lane.barrier > self.host) {
+        if let Some(lane) = self.devices.get(&device).filter(|lane| lane.barrier > self.host) {
             self.hold(stream, lane.barrier);
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::model::violation::{Access, ViolationKind};
 
 /// A rule that was broken, and the access that it was broken against.
-pub(crate) type Broken = (ViolationKind, Option<Arc<Access>>);
+pub(crate) type BrokenRule = (ViolationKind, Option<Arc<Access>>);
 
 /// A range that somebody handed out.
 #[derive(Debug)]
@@ -41,17 +41,17 @@ impl Parts {
         (node.is_live && node.end >= range.end && node.owner != owner).then_some(start)
     }
 
-    fn hand_out(
+    fn allocate(
         &mut self,
         owner: u64,
         range: &Range<usize>,
         access: Arc<Access>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRule> {
         // As long as another's part holds it all, it is that part which is divided up.
         if let Some(start) = self.of_another(range, owner)
             && let Some(node) = self.0.get_mut(&start)
         {
-            return node.parts.hand_out(owner, range, access);
+            return node.parts.allocate(owner, range, access);
         }
         let mut twice = None;
         let overlapping: Vec<usize> = self.overlapping(range).map(|(start, _)| start).collect();
@@ -71,34 +71,34 @@ impl Parts {
 
 /// Trees by the start of the allocation that they divide up.
 #[derive(Debug, Default)]
-pub(crate) struct Handed(BTreeMap<usize, Parts>);
+pub(crate) struct Suballocations(BTreeMap<usize, Parts>);
 
-impl Handed {
+impl Suballocations {
     /// `owner` hands out a range of the allocation that starts at `root`.
     ///
     /// # Errors
     /// The rule that this breaks. It is handed out all the same.
-    pub(crate) fn hand_out(
+    pub(crate) fn allocate(
         &mut self,
         root: usize,
         owner: u64,
         range: &Range<usize>,
         access: Arc<Access>,
-    ) -> Result<(), Broken> {
-        self.0.entry(root).or_default().hand_out(owner, range, access)
+    ) -> Result<(), BrokenRule> {
+        self.0.entry(root).or_default().allocate(owner, range, access)
     }
 
     /// `owner` takes a range back.
     ///
     /// # Errors
     /// The rule that this breaks. What can be taken back is taken back all the same.
-    pub(crate) fn take_back(
+    pub(crate) fn free(
         &mut self,
         root: usize,
         owner: u64,
         range: &Range<usize>,
         access: Arc<Access>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRule> {
         let unknown = (ViolationKind::UnknownFree, None);
         let mut parts = self.0.get_mut(&root).ok_or(unknown)?;
         let start = range.start..range.start + 1;
@@ -131,7 +131,7 @@ impl Handed {
     ///
     /// # Errors
     /// The rule that its use breaks.
-    pub(crate) fn may_use(&self, root: usize, range: &Range<usize>) -> Result<(), Broken> {
+    pub(crate) fn check_use(&self, root: usize, range: &Range<usize>) -> Result<(), BrokenRule> {
         let Some(mut parts) = self.0.get(&root) else { return Ok(()) };
         while !parts.0.is_empty() {
             let mut touched = parts.overlapping(range).peekable();
@@ -153,7 +153,7 @@ impl Handed {
     ///
     /// # Errors
     /// That a part of it is still handed out.
-    pub(crate) fn end(&mut self, root: usize) -> Result<(), Broken> {
+    pub(crate) fn end(&mut self, root: usize) -> Result<(), BrokenRule> {
         let Some(parts) = self.0.remove(&root) else { return Ok(()) };
         match parts.0.into_values().find(|part| part.is_live) {
             Some(part) => Err((ViolationKind::FreedWithSuballocations, Some(part.last))),
@@ -165,7 +165,11 @@ impl Handed {
     ///
     /// # Errors
     /// That a part which reaches into it is still handed out.
-    pub(crate) fn end_within(&mut self, root: usize, range: &Range<usize>) -> Result<(), Broken> {
+    pub(crate) fn end_within(
+        &mut self,
+        root: usize,
+        range: &Range<usize>,
+    ) -> Result<(), BrokenRule> {
         let Some(parts) = self.0.get_mut(&root) else { return Ok(()) };
         let live = parts.overlapping(range).find(|(_, node)| node.is_live);
         let live = live.map(|(_, node)| Arc::clone(&node.last));
