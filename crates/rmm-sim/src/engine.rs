@@ -1,5 +1,5 @@
-//! The rules that hold between the parts of a machine: what a call may do, what work waits for, when
-//! it runs, and which order the checks require.
+//! The rules that hold between the parts of a machine: what a call may do, what work waits for,
+//! when it runs, and which order the checks require.
 //!
 //! The state is behind one lock; a [`Session`](session::Session) is a thread's hold of it for the
 //! length of a driver call.

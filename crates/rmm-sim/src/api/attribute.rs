@@ -1,9 +1,9 @@
-//! What a test that is marked with `#[rmm_sim::test]` may return.
+//! The return types of tests marked with `#[rmm_sim::test]`.
 #![forbid(unsafe_code)]
 
 use std::fmt::Debug;
 
-/// What a marked test returns: nothing, or a `Result` of which an error fails the test.
+/// The result of a marked test: nothing, or a `Result` whose error fails the test.
 #[doc(hidden)]
 pub trait TestOutcome {
     /// # Panics

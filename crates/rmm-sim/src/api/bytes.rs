@@ -1,4 +1,5 @@
-//! What memory holds, read and written by tests at once, whatever is queued.
+//! Immediate access of tests to the contents of memory, and the host's accesses as the checks see
+//! them.
 
 use rmm_sys::{CuDevicePtr, CuResult};
 
@@ -8,12 +9,12 @@ use crate::model::memory::{AllocationKind, Place, Side};
 use crate::model::operation::Operation;
 
 impl Machine {
-    /// Reads bytes of device memory at `pointer` as they are now, whatever is queued and whoever
-    /// may access them.
+    /// Reads bytes of device memory at `pointer` as they are now, regardless of queued work and of
+    /// access rights.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if the range does not lie within one live allocation, or in mappings without
-    /// a gap, and for memory that the host can use, which the program may be writing now: see
+    /// `INVALID_VALUE` if the range does not lie within one live allocation or contiguous mappings,
+    /// and for memory that the host can access, which the program may be writing now: see
     /// [`read_shared`](Self::read_shared).
     pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
         let state = self.lock();
@@ -25,11 +26,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Reads bytes that the host can use too, of pinned or managed memory, as they are now.
+    /// Reads bytes of pinned or managed memory, which the host can access too, as they are now.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if the range does not lie within one live allocation. Memory that the
-    /// program registered is its own, and nothing says that it is still there.
+    /// `INVALID_VALUE` if the range does not lie within one live allocation, or was allocated by
+    /// the program and registered: the machine cannot know that it still exists.
     ///
     /// # Safety
     /// Until this returns the program does not write these bytes, and holds no `&mut` to them.
@@ -44,7 +45,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Writes bytes of device memory at `pointer` now, whatever is queued.
+    /// Writes bytes of device memory at `pointer` now, regardless of queued work.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -58,9 +59,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Tells the checks that the program reads memory that it shares with devices (pinned or
-    /// managed): its own accesses are not seen otherwise. Work that writes it has to be known
-    /// complete.
+    /// Reports to the checks that the program reads pinned or managed memory on the host: such
+    /// accesses are not visible to them otherwise. It is a race unless the host has waited for all
+    /// work that writes the memory.
     ///
     /// # Errors
     /// `INVALID_VALUE` if the range does not lie within one live allocation.
@@ -68,8 +69,8 @@ impl Machine {
         self.host_uses(pointer, bytes, Operation::Read)
     }
 
-    /// Tells the checks that the program writes memory that it shares with devices. Work that uses
-    /// it has to be known complete.
+    /// Reports to the checks that the program writes pinned or managed memory on the host. It is a
+    /// race unless the host has waited for all work that accesses the memory.
     ///
     /// # Errors
     /// As [`host_reads`](Self::host_reads).
@@ -91,7 +92,7 @@ impl Machine {
     }
 }
 
-/// A range in an allocation that this machine made.
+/// A range in an allocation that this machine made, rather than registered.
 fn allocated(state: &State, pointer: CuDevicePtr, bytes: usize) -> Result<Place, CuResult> {
     let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
     let place = state.place(address, bytes, Side::Device)?;

@@ -1,4 +1,4 @@
-//! Running a program on fresh machines until it is shown to be wrong: the entry points for tests.
+//! Running a program on fresh machines under several schedules: the entry points for tests.
 #![forbid(unsafe_code)]
 
 use std::any::Any;
@@ -11,13 +11,13 @@ use crate::engine::strays::Watch;
 use crate::model::schedule::Schedule;
 use crate::model::trace::LeakKind;
 
-/// Seeds that a program is checked under unless it is told otherwise.
+/// The number of seeded schedules by default.
 const SEEDS: u64 = 8;
 
-/// Runs `program` on a fresh machine under each of several schedules: everything at once,
-/// everything as late as may be, and eight seeded ones, from the number in the environment variable
-/// `RMM_SIM_SEED` on. Each time the machine is entered, so that the program's driver calls go
-/// there.
+/// Runs `program` on a fresh machine under each of several schedules: [eager](Schedule::Eager),
+/// [lazy](Schedule::Lazy), and eight seeded ones, starting with the seed in the environment
+/// variable `RMM_SIM_SEED` (0 by default). The calling thread enters the machine for each run, so
+/// that the program's driver calls go there.
 ///
 /// ```
 /// use rmm_sim::Kernel;
@@ -40,17 +40,17 @@ const SEEDS: u64 = 8;
 /// ```
 ///
 /// # Panics
-/// If a run panicked, left violations or, where it returned, leaks: with all reports, and what to
-/// do to see each again. If a run called the driver on no thread that is on the machine, or on a
-/// thread that is on none: nobody would have judged those calls. Threads that the program starts
-/// [enter](Machine::enter) the machine, or all do by [`Checker::enter_all_threads`].
+/// If a run panicked, had violations, or returned with leaks: with all reports, and the schedules
+/// that reproduce them. Also if a run made no driver call, or made one on a thread that has entered
+/// no machine, since such calls are not checked. Threads that the program starts must
+/// [enter](Machine::enter) the machine themselves, unless [`Checker::enter_all_threads`] is set.
 #[track_caller]
 pub fn check(program: impl Fn(&Machine)) {
     Checker::new().run(program);
 }
 
-/// How programs are checked: on which machine, and under which schedules. [`check`] and
-/// [`explore`](crate::explore) are the short ways.
+/// A configuration of checks: the machine, and the schedules. [`check`] and
+/// [`explore`](crate::explore) use the default one.
 ///
 /// ```
 /// use rmm_sim::{Checker, Machine, Schedule};
@@ -78,7 +78,7 @@ impl Default for Checker {
 }
 
 impl Checker {
-    /// Checks on machines as [`Machine::builder`] describes them, under the schedules of [`check`].
+    /// Checks on machines of [`Machine::builder`]'s defaults, under the schedules of [`check`].
     pub fn new() -> Self {
         let base = base_seed();
         let seeds = (0..SEEDS).map(|seed| Schedule::Seeded(base.wrapping_add(seed)));
@@ -90,26 +90,26 @@ impl Checker {
         }
     }
 
-    /// The machine to run on: a fresh one each time, of this description.
+    /// Sets the machine; each run builds a fresh one.
     pub fn machine(mut self, machine: MachineBuilder) -> Self {
         self.machine = machine;
         self
     }
 
-    /// The schedules that [`run`](Self::run) uses, instead of the usual ones.
+    /// Sets the schedules that [`run`](Self::run) uses.
     pub fn schedules(mut self, schedules: impl IntoIterator<Item = Schedule>) -> Self {
         self.schedules = schedules.into_iter().collect();
         self
     }
 
-    /// Whether what a program does not release is reported; it is by default.
+    /// Sets whether leaks are reported; they are by default.
     pub fn leaks(mut self, reported: bool) -> Self {
         self.leaks = reported;
         self
     }
 
-    /// Whether threads that the program starts are on the machine by themselves, as with
-    /// [`Machine::enter_all_threads`]. They are not by default, and the check fails if one of them
+    /// Sets whether all threads that the program starts enter the machine automatically, as with
+    /// [`Machine::enter_all_threads`]. They do not by default, and the check fails if one of them
     /// calls the driver without having entered the machine.
     ///
     /// ```
@@ -146,47 +146,47 @@ impl Checker {
             } else {
                 let has_sites = machine.violations().is_empty() || self.machine.has_backtraces();
                 let sited = if has_sites { None } else { self.with_call_sites(schedule, &program) };
-                let told = sited.unwrap_or_else(|| report.clone());
-                found.push(Finding { report, told, schedules: vec![schedule] });
+                let shown = sited.unwrap_or_else(|| report.clone());
+                found.push(Finding { report, shown, schedules: vec![schedule] });
             }
         }
         if found.is_empty() {
             return;
         }
-        let mut text = String::from("the program is wrong");
-        for Finding { told, schedules, .. } in found {
+        let mut text = String::from("the check failed");
+        for Finding { shown, schedules, .. } in found {
             // Writing to a string does not fail.
             let _ = match schedules.len() {
                 all if all == self.schedules.len() && all > 1 => {
-                    write!(text, "\nunder all {all} schedules:\n{told}")
+                    write!(text, "\nunder all {all} schedules:\n{shown}")
                 }
                 _ => {
                     let names: Vec<String> = schedules.iter().map(ToString::to_string).collect();
-                    write!(text, "\nwith {}:\n{told}", names.join(", "))
+                    write!(text, "\nwith {}:\n{shown}", names.join(", "))
                 }
             };
         }
         panic!(
-            "{text}\n(`Machine::builder().schedule(..)` makes a machine on which a run can be seen again)"
+            "{text}\n(to run the program again on one of these schedules, use `Machine::builder().schedule(..)`)"
         );
     }
 
-    /// Runs a program that is wrong once more, and tells where it asked for what: taking that down
-    /// costs too much where nothing is wrong. `None` if nothing is wrong this time, since the
-    /// program does not do the same each time.
+    /// Runs a program that failed once more with backtraces, which cost too much for runs that
+    /// pass. Returns the report, or `None` if the program does not fail again because it is not
+    /// deterministic.
     fn with_call_sites(&self, schedule: Schedule, program: &impl Fn(&Machine)) -> Option<String> {
         let machine = self.machine.clone().backtraces(true).schedule(schedule).build();
         self.attempt(&machine, program, |_| None).err()
     }
 
-    /// A machine as described.
+    /// Builds a machine of the configuration.
     pub(crate) fn build(&self) -> Machine {
         self.machine.clone().build()
     }
 
-    /// Runs a program on a machine and all that it left queued; what is wrong with it, if anything
-    /// is. One leak of the `excused` kind is not. That a program which calls no driver passes is
-    /// wrong, too.
+    /// Runs a program on a machine, then the work that it left queued. Returns a report of what
+    /// went wrong, if anything did. One leak of the `excused` kind is not reported; that the
+    /// program made no driver call is.
     pub(crate) fn attempt(
         &self,
         machine: &Machine,
@@ -203,8 +203,8 @@ impl Checker {
             machine.violations().iter().map(|violation| format!("  {violation}")).collect();
         if let Some(first) = strays.first() {
             wrong.push(format!(
-                "  not checked: {} driver calls, the first {first}, of threads that are on no machine; \
-                 enter it there (`let _here = machine.enter();`), or use `Checker::enter_all_threads`",
+                "  not checked: {} driver calls, the first {first}, of threads that entered no machine; \
+                 enter it on each thread (`let _guard = machine.enter();`), or use `Checker::enter_all_threads`",
                 strays.len()
             ));
         }
@@ -227,15 +227,15 @@ impl Checker {
     }
 }
 
-/// What is wrong with a program, and with which schedules.
+/// A report, and the schedules that cause it.
 struct Finding {
     report: String,
-    /// The report with the places in the program, if they could be found.
-    told: String,
+    /// The report with call sites, if a second run could find them.
+    shown: String,
     schedules: Vec<Schedule>,
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("with no message")

@@ -9,8 +9,8 @@ use crate::engine::current;
 use crate::engine::machine::Machine;
 
 impl Machine {
-    /// Makes this the calling thread's machine until the guard is dropped; guards nest. Makes the
-    /// software driver the process's [`Driver`](rmm_sys::Driver) if there is none yet.
+    /// Makes this the calling thread's machine until the guard is dropped; guards nest. Installs
+    /// the software driver as the process's [`Driver`](rmm_sys::Driver) if there is none yet.
     ///
     /// # Panics
     /// If the process has another driver already: it can have only one.
@@ -43,23 +43,26 @@ impl Machine {
         current::enter(self);
     }
 
-    /// Makes this the machine of every thread that is on none, until the guard is dropped: of
-    /// threads that a program starts, and that cannot enter it themselves. One machine at a time is
-    /// the process's; this waits until no other one is. In a test program that runs tests on
-    /// several threads, tests that enter no machine are on this one meanwhile, too.
+    /// Makes this the machine of every thread that has entered none, until the guard is dropped:
+    /// for threads that a program starts and that cannot enter it themselves. Only one machine at a
+    /// time can be that of all threads; this call blocks until no other one is. If a test program
+    /// runs tests on several threads, tests that enter no machine use this one meanwhile.
     ///
     /// ```
     /// let machine = rmm_sim::Machine::new();
     /// let here = machine.enter_all_threads();
-    /// // SAFETY: `cuInit` takes no pointer.
-    /// std::thread::spawn(|| assert!(unsafe { rmm_sim::driver().cuInit(0) }.is_success())).join().unwrap();
+    /// let program = || {
+    ///     // SAFETY: `cuInit` takes no pointer.
+    ///     assert!(unsafe { rmm_sim::driver().cuInit(0) }.is_success());
+    /// };
+    /// std::thread::spawn(program).join().unwrap();
     /// assert_eq!(machine.calls(), 1);
     /// drop(here);
     /// ```
     ///
     /// # Panics
-    /// As [`enter`](Self::enter), and if the calling thread has made all threads enter a machine
-    /// already: it would wait for itself.
+    /// As [`enter`](Self::enter), and if the calling thread already holds an [`AllThreadsGuard`]:
+    /// it would wait for itself.
     #[must_use = "the machine is left when the guard is dropped"]
     pub fn enter_all_threads(&self) -> AllThreadsGuard {
         expect_installed();
@@ -78,11 +81,11 @@ impl Machine {
     }
 }
 
-/// A thread's stay in a [`Machine`]; it ends when this is dropped.
+/// A guard for the calling thread's entry into a [`Machine`]; dropping it leaves the machine.
 #[derive(Debug)]
 pub struct MachineGuard {
     machine: Machine,
-    /// The stay is the thread's own.
+    /// Not `Send`: the thread that entered must leave.
     _thread: PhantomData<*const ()>,
 }
 
@@ -92,10 +95,10 @@ impl Drop for MachineGuard {
     }
 }
 
-/// All threads' stay in a [`Machine`]; it ends when this is dropped.
+/// A guard for the entry of all threads into a [`Machine`]; dropping it leaves the machine.
 #[derive(Debug)]
 pub struct AllThreadsGuard {
-    /// The thread that made it ends it, so that it can tell that it would wait for itself.
+    /// Not `Send`: a thread that enters twice must find that it would wait for itself.
     _thread: PhantomData<*const ()>,
 }
 

@@ -1,27 +1,29 @@
-//! Every course that a small program can take.
+//! Systematic exploration: a small program under every schedule that is possible (stateless model
+//! checking, as loom and CHESS do it).
 #![forbid(unsafe_code)]
 
 use crate::api::checker::Checker;
 use crate::engine::machine::Machine;
 use crate::model::schedule::{Choices, Schedule, Script};
 
-/// How far an exploration went.
+/// The extent of an exploration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Exploration {
-    /// How many runs were made, each of another course.
+    /// The number of runs, each with a different schedule.
     pub runs: usize,
-    /// Whether these are all the courses there are.
+    /// Whether these are all possible schedules.
     pub is_complete: bool,
 }
 
-/// Runs `program` on fresh machines again and again, each time with other work done before its
-/// driver calls, until it has taken every course or has been run `limit` times.
+/// Runs `program` on fresh machines repeatedly, each time under a different schedule, until all
+/// schedules are explored or it has been run `limit` times.
 ///
-/// A course is which ready items run, and in which order, before each of the calls. Their number
-/// grows exponentially with the program's calls and streams, so this is for programs of a dozen
-/// calls: for what [`check`](crate::check) only samples. The program has to make the same calls
-/// whenever its device does the same, so on one thread.
+/// A schedule is which ready work runs, and in which order, before each driver call. The number of
+/// schedules grows exponentially with the program's calls and streams, so this is for programs of
+/// about a dozen calls; [`check`](crate::check) samples the schedules of larger ones. The program
+/// must be deterministic: it makes the same calls whenever the device behaves the same, which means
+/// on one thread.
 ///
 /// ```
 /// use std::cell::RefCell;
@@ -48,15 +50,15 @@ pub struct Exploration {
 /// ```
 ///
 /// # Panics
-/// If a run panicked, left violations or leaks: at once, with the report and the
-/// [script](crate::Schedule::Scripted) of the run.
+/// If a run panicked, had violations, or returned with leaks: immediately, with the report and the
+/// [script](crate::Schedule::Scripted) that reproduces the run.
 #[track_caller]
 pub fn explore(limit: usize, program: impl Fn(&Machine)) -> Exploration {
     Checker::new().explore(limit, program)
 }
 
 impl Checker {
-    /// Runs `program` on every course, at most `limit` of them, see [`explore`].
+    /// Runs `program` under every schedule, at most `limit` of them; see [`explore`].
     ///
     /// # Panics
     /// As [`explore`].
@@ -73,7 +75,7 @@ impl Checker {
             if let Err(report) = outcome {
                 let script = script.made();
                 panic!(
-                    "the program is wrong with Schedule::Scripted(&{script:?}), run {runs}:\n{report}"
+                    "the check failed with Schedule::Scripted(&{script:?}), run {runs}:\n{report}"
                 );
             }
             next = script.next();
@@ -83,13 +85,14 @@ impl Checker {
 }
 
 impl Machine {
-    /// Lets a script decide what runs before each call.
+    /// Lets a script choose the work that runs before each call.
     fn follow(&self, script: Script) {
         let mut state = self.lock();
         (state.schedule, state.choices) = (Schedule::Scripted(&[]), Choices::Scripted(script));
     }
 
-    /// The script that decided what ran, with the choices made so far; an empty one if none did.
+    /// Takes the script that the machine follows, with the choices made so far; an empty one if it
+    /// follows none.
     fn followed(&self) -> Script {
         match std::mem::replace(&mut self.lock().choices, Choices::None) {
             Choices::Scripted(script) => script,

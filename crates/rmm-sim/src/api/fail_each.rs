@@ -9,11 +9,12 @@ use crate::model::fault::Fault;
 use crate::model::trace::LeakKind;
 
 /// Runs `program` on fresh machines, once for each driver call that it makes, with that call
-/// returning `code`; and a last time with none that fails. Returns how many calls were failed.
+/// returning `code`; and a last time with no call failing. Returns the number of calls that were
+/// made to fail.
 ///
-/// The program has to return whatever fails: what it did of its work is its own to judge. Calls
-/// that set the scene can be kept from failing by [`Machine::without_faults`]. What a call should
-/// have released and did not, since it failed, is no leak.
+/// The program must return whichever call fails; whether its result is right is for the program to
+/// assert. Calls of the set-up can be excluded by [`Machine::without_faults`]. What a failed call
+/// should have released is not counted as a leak.
 ///
 /// ```
 /// use rmm_sys::{CuDevicePtr, CuContext, CuDevice, CuResult};
@@ -37,8 +38,8 @@ use crate::model::trace::LeakKind;
 /// ```
 ///
 /// # Panics
-/// If a run panicked, left violations or, where it returned, leaks: at once, with the report and
-/// the call that failed.
+/// If a run panicked, had violations, or returned with leaks: immediately, with the report and the
+/// call that failed.
 #[track_caller]
 pub fn fail_each_call(code: CuResult, program: impl Fn(&Machine)) -> u64 {
     Checker::new().fail_each_call(code, program)
@@ -67,7 +68,7 @@ impl Checker {
                     }
                     None => String::from("if no call fails"),
                 };
-                panic!("the program is wrong {what}\n{report}");
+                panic!("the check failed {what}\n{report}");
             }
             if failed.is_none() {
                 return number - 1;
@@ -77,7 +78,7 @@ impl Checker {
     }
 }
 
-/// What a call was to release.
+/// The kind of object that a call releases.
 fn released_by(call: &str) -> Option<LeakKind> {
     match call {
         "cuMemFree_v2" | "cuMemFreeAsync" | "cuMemFreeHost" | "cuMemHostUnregister" => {

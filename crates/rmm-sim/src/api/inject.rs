@@ -1,5 +1,4 @@
-//! Failures that a test asks for: driver calls that fail, contexts that are lost, a driver that is
-//! gone.
+//! Fault injection: failing driver calls, lost contexts, a driver that has shut down.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
@@ -9,7 +8,7 @@ use crate::engine::session::Session;
 use crate::model::fault::Fault;
 
 impl Machine {
-    /// Makes driver calls fail by a rule, from now on and besides the rules given before.
+    /// Adds a rule by which driver calls fail from now on. Rules add up.
     pub fn fail(&self, fault: Fault) {
         self.lock().faults.rules.push(fault);
     }
@@ -24,13 +23,13 @@ impl Machine {
         }
     }
 
-    /// Forgets all rules by which calls fail.
+    /// Removes all rules by which calls fail.
     pub fn clear_faults(&self) {
         self.lock().faults.rules.clear();
     }
 
-    /// Runs `run` with no fault in force: the machine's calls meanwhile do not fail, and are not
-    /// counted by the faults.
+    /// Runs `run` with all faults suspended: the machine's calls meanwhile do not fail, and faults
+    /// do not count them.
     pub fn without_faults<R>(&self, run: impl FnOnce() -> R) -> R {
         struct Hold<'a>(&'a Machine);
         impl Drop for Hold<'_> {
@@ -43,12 +42,12 @@ impl Machine {
         run()
     }
 
-    /// The driver calls (their symbols) that faults made fail so far, in order.
+    /// The driver calls, by symbol, that faults have made fail so far, in order.
     pub fn failed_calls(&self) -> Vec<&'static str> {
         self.lock().faults.failed_calls.clone()
     }
 
-    /// The driver is gone, as at the end of a process: from now on every call returns
+    /// Shuts the driver down, as at the end of a process: from now on every call returns
     /// `DEINITIALIZED`.
     pub fn kill(&self) {
         self.lock().dead = true;

@@ -1,4 +1,4 @@
-//! What a test asks a machine: its calls, its time, its trace, and what went wrong.
+//! Inspecting a machine: its calls, its simulated time, its trace, and what went wrong.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -11,24 +11,25 @@ use crate::model::trace::{Leak, TraceEntry};
 use crate::model::violation::Violation;
 
 impl Machine {
-    /// How many driver calls were made so far.
+    /// The number of driver calls so far.
     pub fn calls(&self) -> u64 {
         self.lock().calls.values().sum()
     }
 
-    /// How many driver calls were made so far, by function, in alphabetical order.
+    /// The number of driver calls so far by function, in alphabetical order.
     pub fn call_counts(&self) -> Vec<(&'static str, u64)> {
         self.lock().calls.iter().map(|(&name, &count)| (name, count)).collect()
     }
 
-    /// Simulated time since the machine was made, as its host sees it: what its calls took, and how
-    /// long it waited for devices. [`Costs`](crate::Costs) says what takes how long.
+    /// Simulated time since the machine was made, as its host sees it: the time of its calls, and
+    /// of its waits for devices. [`Costs`](crate::Costs) sets what takes how long.
     ///
-    /// It follows from the calls alone: work starts once it is enqueued, its stream has done what
-    /// came before, and what the stream waits for is done; so for the calls of one thread it is the
-    /// same whatever the schedule. Streams do not slow each other down. A query takes its time and
-    /// does not move the clock to the end of what it finds done; with [`Schedule::Timed`] it finds
-    /// done what is done by the clock.
+    /// The time follows from the calls alone: work starts once it is enqueued, the work before it
+    /// on its stream is complete, and what the stream waits for is complete. For the calls of one
+    /// thread it is therefore the same under every schedule. Streams do not slow each other down. A
+    /// query takes its own time, and does not move the time to the end of work that it finds
+    /// complete. With [`Schedule::Timed`](crate::Schedule::Timed), the simulated time decides what
+    /// a query finds complete.
     pub fn time(&self) -> Duration {
         self.lock().sim_time.now()
     }
@@ -38,7 +39,7 @@ impl Machine {
         self.lock().sim_time.stalls()
     }
 
-    /// What was called and what ran, in order, while tracing was on.
+    /// The calls that were made and the work that ran while tracing was on, in order.
     pub fn trace(&self) -> Vec<TraceEntry> {
         self.lock().trace.clone()
     }
@@ -52,16 +53,16 @@ impl Machine {
         }
     }
 
-    /// Misuse that was seen, in order; see [`ViolationKind`](crate::ViolationKind) for what is
-    /// looked for.
+    /// The violations found so far, in order; [`ViolationKind`](crate::ViolationKind) lists the
+    /// rules that are checked.
     pub fn violations(&self) -> Vec<Violation> {
         self.lock().checks.violations().to_vec()
     }
 
-    /// Asserts that no misuse was seen.
+    /// Asserts that no violation was found.
     ///
     /// # Panics
-    /// If some was, with all reports.
+    /// If there are violations, with all reports.
     #[track_caller]
     pub fn assert_no_violations(&self) {
         let violations = self.violations();
@@ -71,13 +72,13 @@ impl Machine {
         }
     }
 
-    /// The bytes of a device that are not free: taken by allocations and physical memory, and
-    /// reserved by pools. 0 if there is no such device.
+    /// The bytes of a device that are not free: those of allocations and physical memory, and those
+    /// that pools reserve. 0 if there is no such device.
     pub fn memory_in_use(&self, device: usize) -> usize {
         self.lock().devices.get(device).map_or(0, |device| device.total - device.free())
     }
 
-    /// What was made and not released.
+    /// The objects that were created and not released.
     pub fn leaks(&self) -> Vec<Leak> {
         self.lock().leaks()
     }

@@ -1,4 +1,4 @@
-//! The software driver as the process's driver.
+//! Installing the software driver as the process's driver.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use rmm_sys::{Driver, driver_symbols};
 
 use crate::calls;
 
-/// How a field of the table holds a required and an optional function.
+/// A field of the table: a function, or an `Option` of one.
 macro_rules! field {
     (required $function:expr) => {
         $function
@@ -33,17 +33,17 @@ pub fn driver() -> Driver {
     TABLE
 }
 
-/// Makes the software driver the process's driver. It may be called any number of times.
+/// Installs the software driver as the process's driver. May be called any number of times.
 ///
 /// # Errors
 /// [`InstallError`] if the process has another driver already.
 pub fn install() -> Result<&'static Driver, InstallError> {
-    // SAFETY: the functions do as the driver's of their names.
+    // SAFETY: each function keeps the contract of the driver function of its name.
     let installed = match unsafe { Driver::install(TABLE) } {
         Ok(installed) => installed,
         Err(_) => Driver::get().map_err(|_| InstallError(()))?,
     };
-    // One function tells the table: no other driver has it.
+    // Comparing one function is enough: no other driver has it.
     if std::ptr::fn_addr_eq(installed.cuInit, TABLE.cuInit) {
         Ok(installed)
     } else {

@@ -1,4 +1,4 @@
-//! Putting simulated kernels on streams.
+//! Launching simulated kernels.
 
 use rmm_sys::{CuResult, CuStream};
 
@@ -10,14 +10,14 @@ use crate::model::memory::Side;
 use crate::model::work::Work;
 
 impl Machine {
-    /// Enqueues a simulated kernel that uses device memory only.
+    /// Enqueues a simulated kernel that accesses device memory only.
     ///
     /// # Errors
     /// `NOT_SUPPORTED` if the stream is being captured and the kernel is not
     /// [repeatable](Kernel::repeatable), `INVALID_HANDLE` for a stream that is not of this machine,
-    /// `INVALID_VALUE` for a range that does not lie within one live allocation (or in mappings
-    /// without a gap), that the stream's device has no right to use like that, or that the host can
-    /// use (see [`launch_on_shared`](Self::launch_on_shared)), `NOT_PERMITTED` inside a host
+    /// `INVALID_VALUE` for a range that does not lie within one live allocation or contiguous
+    /// mappings, for which the stream's device lacks the access right, or that the host can access
+    /// too (see [`launch_on_shared`](Self::launch_on_shared)), `NOT_PERMITTED` inside a host
     /// function or kernel, `INVALID_CONTEXT` for a default stream where the calling thread has no
     /// current context, and the code of a [kernel that failed](Kernel::fails) in the stream's
     /// context before.
@@ -30,15 +30,16 @@ impl Machine {
         }
     }
 
-    /// Enqueues a simulated kernel that may use memory which the host can use too: pinned, managed,
-    /// or the program's own.
+    /// Enqueues a simulated kernel that may access memory which the host can access too: pinned,
+    /// managed, or pageable.
     ///
     /// # Errors
     /// As [`launch`](Self::launch), but for such memory.
     ///
     /// # Safety
-    /// Until the kernel is done, memory of the host that it reads is not written, what it writes is
-    /// not borrowed, and what is the program's own is not freed.
+    /// Until the kernel is complete, the program does not write host memory that the kernel reads,
+    /// does not borrow host memory that it writes, and does not free pageable memory that it
+    /// accesses.
     pub unsafe fn launch_on_shared(
         &self,
         stream: CuStream,

@@ -1,4 +1,4 @@
-//! What allocators tell of the ranges that they hand out.
+//! Annotations: allocators report the ranges that they suballocate and free.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::model::handle::Hint;
 use crate::model::operation::Operation;
 use crate::model::violation::{Access, ViolationKind};
 
-/// What the software driver's table listens with.
+/// The annotation hooks of the software driver's table.
 pub(crate) static ANNOTATIONS: Annotations = Annotations {
     handed_out: |handing| on_annotation(handing, true),
     taken_back: |handing| on_annotation(handing, false),
@@ -37,7 +37,7 @@ fn on_annotation(handing: Handing, out: bool) {
     }
     let near = session.allocation_at(start).map(|allocation| allocation.device);
     let stream = match handing.stream {
-        // A stream that is gone orders nothing; the calls that it is used in tell of it.
+        // A destroyed stream orders nothing; the calls that use it report it.
         Some(stream) => match session.stream_near(stream, near) {
             Ok(id) => Some(id),
             Err(_) => return,
@@ -53,14 +53,14 @@ fn on_annotation(handing: Handing, out: bool) {
 }
 
 impl State {
-    /// A range goes to somebody else, who has to come after all that was done there.
+    /// Checks that a change of owner happens after all accesses to a range.
     fn check_owner_change(&mut self, kind: ViolationKind, range: &Range<usize>, access: &Access) {
         for piece in self.pieces(range) {
             self.check_order(kind, &piece, access);
         }
     }
 
-    /// What is done to a range from now on has to come after this.
+    /// Records a change of owner, which later accesses must happen after.
     fn record_owner_change(&mut self, range: &Range<usize>, access: &Arc<Access>) {
         for piece in self.pieces(range) {
             self.checks.shadow.write(&piece.backing, Arc::clone(access));
@@ -80,8 +80,8 @@ impl State {
         self.record_owner_change(range, &access);
     }
 
-    /// Whether memory went with its context, and nobody has had it since: who holds a part of it
-    /// may still give that back.
+    /// Whether memory ended with its context and was not allocated since. Its suballocations may
+    /// still be freed.
     fn ended_with_its_context(&self, address: usize) -> bool {
         let by_context = |access: &Arc<Access>| ends_contexts(access.what);
         self.allocation_at(address).is_none()
@@ -103,10 +103,9 @@ impl State {
         if self.allocation_at(range.start).is_some() {
             self.record_owner_change(range, &access);
         } else if root == range.start && !self.virtual_memory.holds(root) {
-            // Ordinary memory of the host: it is the system's again, and nobody tells who has it
-            // next.
+            // Host memory that the driver did not allocate: its next owner is not reported.
             self.checks.shadow.clear(range);
-            // Its parts, if any are left, were told of above.
+            // Parts that are still live were reported above.
             self.checks.suballocations.end(root).unwrap_or_default();
         }
     }

@@ -20,22 +20,22 @@ pub(crate) trait Argument {
     /// Wraps it.
     ///
     /// # Safety
-    /// A pointer is null, or may be used as the driver's documentation of the function says until
+    /// A pointer is null, or valid for what the driver's documentation of the function says until
     /// the call returns.
     unsafe fn take(self) -> Self::Taken;
 }
 
-/// A pointer through which a call gives a result.
+/// A pointer through which a call returns a result.
 #[derive(Debug)]
 pub(crate) struct Out<T> {
     /// # Invariant
-    /// Null, or may be written until the call returns.
+    /// Null, or valid for reads and writes until the call returns.
     pointer: *mut T,
 }
 
 impl<T> Out<T> {
     /// # Errors
-    /// `INVALID_VALUE` if the caller gave no place for the result.
+    /// `INVALID_VALUE` for a null pointer.
     pub(crate) fn required(&self) -> Result<(), CuResult> {
         if self.pointer.is_null() { Err(CuResult::INVALID_VALUE) } else { Ok(()) }
     }
@@ -52,23 +52,23 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// Writes a result of the type that another argument asked for.
+    /// Writes a result of a type that another argument selects.
     ///
     /// # Safety
-    /// The driver documents that the place takes a `V` in this case.
+    /// The driver documents that the pointer is to a `V` in this case.
     pub(crate) unsafe fn put_as<V>(&self, value: V) -> Result<(), CuResult> {
         Out { pointer: self.pointer.cast::<V>() }.put(value)
     }
 
-    /// Reads a value of the type that another argument says.
+    /// Reads a value of a type that another argument selects.
     ///
     /// # Safety
-    /// The driver documents that the place holds a `V` in this case.
+    /// The driver documents that the pointer is to a `V` in this case.
     pub(crate) unsafe fn get_as<V: Copy>(&self) -> Result<V, CuResult> {
         In { pointer: self.pointer.cast_const().cast::<V>() }.get(0)
     }
 
-    /// The address, where it is the address that is meant.
+    /// The address, for arguments that are addresses.
     pub(crate) fn address(&self) -> usize {
         self.pointer.expose_provenance()
     }
@@ -79,7 +79,7 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> Out<T> {
-    /// Reads what is there: for arguments that C declares as writable and only reads.
+    /// Reads the value, for arguments that C declares as writable but only reads.
     ///
     /// # Errors
     /// As [`required`](Self::required).
@@ -89,16 +89,17 @@ impl<T: Copy> Out<T> {
 }
 
 impl Out<std::ffi::c_char> {
-    /// Writes a text with a closing zero, cut to `length` bytes in all.
+    /// Writes a null-terminated string, truncated to `length` bytes including the terminator.
     pub(crate) fn put_text(&self, text: &str, length: usize) -> Result<(), CuResult> {
         self.required()?;
         let Some(room) = length.checked_sub(1) else { return Err(CuResult::INVALID_VALUE) };
         let bytes = &text.as_bytes()[..text.len().min(room)];
-        // SAFETY: the caller said that there are `length` bytes, of which this is less.
+        // SAFETY: the caller promised `length` bytes at the pointer, and this writes fewer.
         unsafe { self.pointer.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        // SAFETY: as above; this is at most the last of the bytes.
+        // SAFETY: the offset is at most `length - 1`, so the result points to one of the caller's
+        // bytes.
         let end = unsafe { self.pointer.add(bytes.len()) };
-        // SAFETY: as above.
+        // SAFETY: `end` points to one of the caller's `length` bytes, which are valid for writes.
         unsafe { end.write(0) };
         Ok(())
     }
@@ -112,23 +113,23 @@ impl<T> Argument for *mut T {
     }
 }
 
-/// A pointer to what a call reads.
+/// A pointer to a value, or an array, that a call reads.
 #[derive(Debug)]
 pub(crate) struct In<T> {
     /// # Invariant
-    /// Null, or may be read until the call returns.
+    /// Null, or valid for reads until the call returns.
     pointer: *const T,
 }
 
 impl<T> In<T> {
-    /// The address, where it is the address that is meant.
+    /// The address, for arguments that are addresses.
     pub(crate) fn address(&self) -> usize {
         self.pointer.expose_provenance()
     }
 }
 
 impl<T: Copy> In<T> {
-    /// Reads the value at `index`, which is below the count that the caller gave (one, without a
+    /// Reads the value at `index`, which is below the count that the caller passed (1 without a
     /// count).
     ///
     /// # Errors
@@ -137,10 +138,11 @@ impl<T: Copy> In<T> {
         if self.pointer.is_null() {
             return Err(CuResult::INVALID_VALUE);
         }
-        // SAFETY: by the invariant and the documentation of `index`, the value lies in what the
-        // caller promised.
+        // SAFETY: by the invariant and the bound of `index`, the value lies within the array that
+        // the caller passed.
         let value = unsafe { self.pointer.add(index) };
-        // SAFETY: as above.
+        // SAFETY: `value` points into the caller's array, which by the invariant is valid for
+        // reads.
         Ok(unsafe { value.read_unaligned() })
     }
 }
@@ -238,12 +240,12 @@ impl<T> Hinting for In<T> {
     }
 }
 
-/// A device address as a number of this process's; one that does not fit is nobody's.
+/// A device address as an address of this process; 0 if it does not fit.
 pub(crate) fn address(pointer: CuDevicePtr) -> usize {
     usize::try_from(pointer.0).unwrap_or(0)
 }
 
-/// A number of this process's as a device address.
+/// An address of this process as a device address.
 pub(crate) fn pointer(address: usize) -> CuDevicePtr {
     CuDevicePtr(address as c_ulonglong)
 }

@@ -1,8 +1,8 @@
 //! FFI shims: from `extern "C"` functions to calls of a [`Session`].
 //!
 //! The functions are written with `driver_calls!`. It wraps their arguments, at the only place that
-//! relies on the caller's promises about pointers (see [`arguments`](super::arguments)), so that the
-//! bodies are safe code.
+//! relies on the caller's promises about pointers (see [`arguments`](super::arguments)), so that
+//! the bodies are safe code.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

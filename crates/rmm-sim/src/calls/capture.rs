@@ -12,15 +12,14 @@ use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
 impl Session<'_> {
-    /// Puts the work of a graph at the end of a stream, piece by piece: one order of the many that
-    /// the graph allows.
+    /// Enqueues the work of a graph on a stream, node by node, in topological order.
     fn launch_graph(
         &mut self,
         works: Vec<Work>,
         id: u64,
         after: &VectorClock,
     ) -> Result<Point, CuResult> {
-        // What comes before the first piece comes before all.
+        // The first item waits for `after`, and the others follow it in stream order.
         let mut last = self.enqueue_after(id, Work::Marker("graph"), after)?;
         for work in works {
             last = self.enqueue(id, work)?;
@@ -65,7 +64,7 @@ driver_calls! {
         let graphs = &session.captures.graphs;
         let graph = slot.and_then(|slot| graphs.slots.get(slot)).and_then(|key| graphs.by_key.get(&key));
         let works = graph.ok_or(CuResult::INVALID_VALUE)?.works();
-        // The flags are about memory of graphs, launches by the device and priorities.
+        // The flags concern memory of graphs, launches by the device and priorities.
         if flags != 0 {
             return Err(CuResult::NOT_SUPPORTED);
         }

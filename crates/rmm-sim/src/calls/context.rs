@@ -1,4 +1,4 @@
-//! Contexts: one primary context for each device, and a stack of current ones for each thread.
+//! Contexts: one primary context per device, and a stack of current contexts per thread.
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
@@ -28,7 +28,7 @@ driver_calls! {
             _ => {}
         }
         let retained = &mut session.devices[device].retained;
-        // Another thread may have released it while the work was waited for.
+        // Another thread may have released it during the wait.
         *retained = retained.checked_sub(1).ok_or(CuResult::INVALID_CONTEXT)?;
         Ok(())
     }
@@ -41,14 +41,14 @@ driver_calls! {
 
     fn cuDevicePrimaryCtxGetState(device: CuDevice, flags: *mut c_uint, active: *mut c_int) by [] |session| {
         let device = session.device(device.0)?;
-        // Nobody can set other flags here.
+        // No call sets other flags here.
         flags.put(0)?;
         active.put(c_int::from(session.devices[device].context_id.is_some()))
     }
 
     fn cuCtxGetId(context: CuContext, id: *mut c_ulonglong) by [context] |session| {
         let device = if context.is_null() {
-            // As an H200 was seen to do: the current context's failure is told, that of a named one
+            // Seen on an H200: the failure of the current context is returned, that of a named one
             // is not.
             let current = session.context()?;
             session.failure_of(current)?;
@@ -86,7 +86,7 @@ driver_calls! {
 
     fn cuCtxPopCurrent_v2(context: *mut CuContext) by [] |session| {
         let device = session.context_stack().pop().ok_or(CuResult::INVALID_CONTEXT)?;
-        // The caller may not care which one it was.
+        // The result is optional.
         let handle = session.context_handle(device);
         if context.required().is_ok() { context.put(handle) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Start and devices.
+//! Initialisation and devices.
 
 use std::ffi::{c_char, c_int, c_uint};
 

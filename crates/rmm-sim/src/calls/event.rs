@@ -14,28 +14,28 @@ use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
 impl Session<'_> {
-    /// What waiting for an event means, and its device.
+    /// The points that a wait for an event waits for, and the event's device.
     fn awaited(&self, event: CuEvent) -> Result<(Vec<Point>, usize), CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
         Ok((self.open_points(&event.points), event.device))
     }
 
-    /// What the host knows once it has seen an event complete.
+    /// The vector clock that the host joins once it has seen an event complete.
     fn known_by(&self, event: CuEvent) -> Result<VectorClock, CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
         Ok(if self.checks.is_on() { event.frontier.clone() } else { VectorClock::default() })
     }
 
-    /// When what an event stands for is done.
+    /// The simulated time at which an event is complete.
     pub(super) fn end_of_event(&self, event: CuEvent) -> Result<u64, CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
         Ok(event.time.unwrap_or(0))
     }
 
-    /// When the work of an event that keeps time was done.
+    /// The simulated time at which a timing event was complete.
     fn time_of(&self, event: CuEvent) -> Result<u64, CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
@@ -125,7 +125,7 @@ driver_calls! {
 
     fn cuEventElapsedTime_v2(milliseconds: *mut c_float, start: CuEvent, end: CuEvent) by [start, end] |session| {
         let (start, end) = (session.time_of(start)?, session.time_of(end)?);
-        // The other way round the time is negative.
+        // The time is negative if the end precedes the start.
         let (elapsed, sign) = if end >= start { (end - start, 1.0) } else { (start - end, -1.0) };
         #[expect(clippy::cast_precision_loss, reason = "the driver gives a float, too")]
         let elapsed = elapsed as c_float;

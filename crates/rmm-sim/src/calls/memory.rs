@@ -1,4 +1,4 @@
-//! Memory that is ready when the call returns, and what an address is.
+//! Memory that is not allocated in stream order, and attributes of addresses.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -18,8 +18,8 @@ use crate::model::work::Work;
 
 impl Session<'_> {
     /// # Errors
-    /// `INVALID_VALUE` unless the range is managed memory (or ordinary memory that devices use),
-    /// `INVALID_DEVICE` for a place that does not exist.
+    /// `INVALID_VALUE` unless the range is managed memory (or pageable memory that devices access),
+    /// `INVALID_DEVICE` for a location that does not exist.
     fn check_managed(
         &self,
         start: CuDevicePtr,
@@ -41,8 +41,9 @@ impl Session<'_> {
 }
 
 impl State {
-    /// Whether the decompression engine of an allocation's device, if it has one, can use the
-    /// memory: that of `cuMemAlloc` and pinned memory as it is, that of pools if they were made so.
+    /// Whether the decompression engine of an allocation's device, if it has one, can access the
+    /// memory: memory of `cuMemAlloc` and pinned memory always, memory of pools if they were
+    /// created so.
     fn decompresses(&self, allocation: &Allocation) -> bool {
         let attribute = CuDeviceAttribute::MEM_DECOMPRESS_ALGORITHM_MASK;
         let has_engine = self.devices[allocation.device].attribute(attribute).unwrap_or(0) != 0;
@@ -110,7 +111,7 @@ driver_calls! {
         if start == 0 || bytes == 0 || flags & !15 != 0 || start.checked_add(bytes).is_none() {
             return Err(CuResult::INVALID_VALUE);
         }
-        // Pinned memory of the driver's own, too (seen on an H200).
+        // This includes pinned memory of the driver (seen on an H200).
         if machine::is_simulated(start) {
             return Err(CuResult::INVALID_VALUE);
         }
@@ -142,7 +143,7 @@ driver_calls! {
         let allocation = session.allocation_at(at).ok_or(CuResult::INVALID_VALUE)?;
         match attribute {
             CuPointerAttribute::CONTEXT => {
-                // Mapped memory is of no context (seen on an H100).
+                // Mapped memory belongs to no context (seen on an H100).
                 let context = match allocation.kind {
                     AllocationKind::Mapped => CuContext::NULL,
                     _ => session.context_handle(allocation.device),
@@ -211,7 +212,7 @@ driver_calls! {
         session.check_managed(start, bytes, location)?;
         let stream = session.stream(stream)?;
         session.enqueue(stream, Work::Marker("prefetch"))?;
-        // What a graph prefetches is not asked for until it is launched.
+        // A captured prefetch is not requested until its graph is launched.
         if !session.captures.has(stream) {
             let start = address(start);
             session.prefetches.record(&(start..start + bytes), location);
@@ -223,7 +224,7 @@ driver_calls! {
         by [start] |session|
     {
         data.required()?;
-        // Every attribute here is a number of four bytes.
+        // All of these attributes have four bytes.
         if bytes != size_of::<c_int>() {
             return Err(CuResult::INVALID_VALUE);
         }
@@ -232,7 +233,7 @@ driver_calls! {
         let start = address(start);
         let found = session.prefetches.location_of(&(start..start + count));
         let location = found.unwrap_or(CuMemLocation { kind: CuMemLocationType::INVALID, id: CuDevice::INVALID.0 });
-        let told = match attribute {
+        let value = match attribute {
             CuMemRangeAttribute::LAST_PREFETCH_LOCATION => match location.kind {
                 CuMemLocationType::DEVICE => location.id,
                 CuMemLocationType::INVALID => CuDevice::INVALID.0,
@@ -246,6 +247,6 @@ driver_calls! {
             _ => return Err(CuResult::INVALID_VALUE),
         };
         // SAFETY: these attributes are a `c_int`, and the place has four bytes.
-        unsafe { data.put_as::<c_int>(told) }
+        unsafe { data.put_as::<c_int>(value) }
     }
 }

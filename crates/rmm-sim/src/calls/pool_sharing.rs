@@ -1,4 +1,4 @@
-//! Pools that two processes share.
+//! Exporting and importing pools.
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::fs::File;
@@ -26,16 +26,16 @@ impl Session<'_> {
     }
 }
 
-/// A file without a name that holds a pool's.
+/// An anonymous file that contains the name of a pool.
 fn file_of(name: Name) -> Result<File, CuResult> {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: the text is one of C, and lives until the call returns.
+        // SAFETY: the text is a C string literal, which outlives the call.
         let descriptor = unsafe { libc::memfd_create(c"rmm-sim pool".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
             return Err(CuResult::OPERATING_SYSTEM);
         }
-        // SAFETY: it was made just now, and nobody else owns it.
+        // SAFETY: it was just created, and is not owned elsewhere.
         let mut file = unsafe { File::from_raw_fd(descriptor) };
         file.write_all(&name.to_bytes()).map_err(|_| CuResult::OPERATING_SYSTEM)?;
         Ok(file)
@@ -52,8 +52,8 @@ fn name_in(descriptor: c_int) -> Result<Name, CuResult> {
     if descriptor < 0 {
         return Err(CuResult::INVALID_VALUE);
     }
-    // SAFETY: a descriptor that is not open is an error of the read below; it stays the caller's,
-    // as the file is never dropped.
+    // SAFETY: if the descriptor is not open, the read below fails. The caller still owns it, since
+    // the file is never dropped.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
     let mut bytes = [0; NAME];
     file.read_exact_at(&mut bytes, 0).map_err(|_| CuResult::INVALID_VALUE)?;
@@ -81,7 +81,7 @@ driver_calls! {
         if flags != 0 || kind != CuMemHandleType::POSIX_FILE_DESCRIPTOR {
             return Err(CuResult::INVALID_VALUE);
         }
-        // For this kind of handle it is a number.
+        // For this handle type it is a file descriptor.
         let descriptor = c_int::try_from(handle.address()).map_err(|_| CuResult::INVALID_VALUE)?;
         let name = name_in(descriptor)?;
         let exported = session.pools.get(&name.pool).filter(|pool| pool.is_exported());

@@ -1,4 +1,4 @@
-//! Streams, and the work on them that is no copy.
+//! Streams, and work on them other than copies and fills.
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
@@ -71,7 +71,7 @@ driver_calls! {
         let key = session.event(event)?;
         match flags {
             0 => {}
-            // For streams that are being captured, and not for others (seen on an H200).
+            // Valid only on streams under capture (seen on an H200).
             EXTERNAL if session.captures.has(id) => return Err(CuResult::NOT_SUPPORTED),
             EXTERNAL => return Err(CuResult::ILLEGAL_STATE),
             _ => return Err(CuResult::INVALID_VALUE),

@@ -1,4 +1,4 @@
-//! Virtual memory: reserving addresses, making physical memory, and mapping one to the other.
+//! Virtual memory: reserving addresses, creating physical memory, and mapping it.
 
 use std::ffi::{c_ulonglong, c_void};
 use std::ops::Range;
@@ -40,7 +40,7 @@ impl State {
         self.devices[device].attribute(attribute) == Some(1)
     }
 
-    /// The device that physical memory with these properties is of.
+    /// The device of physical memory with these properties.
     fn physical_home(&self, properties: &CuMemAllocationProp) -> Result<usize, CuResult> {
         match (properties.location.kind, properties.kind) {
             (CuMemLocationType::INVALID, _) | (_, CuMemAllocationType::INVALID) => {
@@ -56,7 +56,7 @@ impl State {
         if is_plain { Ok(device) } else { Err(CuResult::NOT_SUPPORTED) }
     }
 
-    /// The device that access rights are for.
+    /// The device that an access right is for.
     fn accessor(&self, location: CuMemLocation) -> Result<usize, CuResult> {
         match location.kind {
             CuMemLocationType::DEVICE => self.device(location.id),
@@ -166,7 +166,7 @@ driver_calls! {
         let state = &mut **session;
         let physical = state.virtual_memory.physical.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
         physical.references -= 1;
-        // What is mapped stays until it is unmapped.
+        // Memory that is mapped stays until it is unmapped.
         if physical.references == 0 && physical.mappings == 0 {
             let backing = physical.backing();
             state.check_released(&backing);
@@ -200,8 +200,8 @@ driver_calls! {
             return Err(CuResult::INVALID_VALUE);
         }
         let whole = state.virtual_memory.physical.get(&key).map_or(0, |physical| physical.bytes);
-        // A mapping of a part is refused by drivers too, whatever the parameters suggest, and so is
-        // one of more, or of what is no multiple of the granularity (seen on an H100 and an H200).
+        // Drivers refuse to map a part too, although `cuMemMap` has an offset, and sizes that are
+        // larger or no multiple of the granularity (seen on an H100 and an H200).
         if offset != 0 || bytes != whole {
             return Err(CuResult::NOT_SUPPORTED);
         }

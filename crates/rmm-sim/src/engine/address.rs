@@ -1,4 +1,4 @@
-//! Addresses: the allocation that one lies in, and the ranges that an argument may name.
+//! Address lookup: the allocation of an address, and the ranges that an argument may name.
 #![forbid(unsafe_code)]
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
@@ -8,13 +8,13 @@ use crate::engine::state::State;
 use crate::model::memory::{Allocation, AllocationKind, Place, Side};
 
 impl State {
-    /// What an address lies in.
+    /// The allocation or mapping that contains an address.
     pub(crate) fn allocation_at(&self, address: usize) -> Option<Allocation> {
         let allocation = self.allocations.containing(address);
         allocation.or_else(|| self.mapped_allocation_at(address))
     }
 
-    /// What a mapped address is a part of: all of its reservation, as the driver reports it.
+    /// A mapped address belongs to its whole reservation, as the driver reports it.
     fn mapped_allocation_at(&self, address: usize) -> Option<Allocation> {
         let (_, mapped) = self.virtual_memory.mapping_at(address)?;
         let reserved = self.virtual_memory.reservation_of(address)?;
@@ -24,12 +24,11 @@ impl State {
         Some(Allocation { id, start, bytes, kind: AllocationKind::Mapped, device: mapped.device })
     }
 
-    /// The range as a place that work may use.
+    /// The range as a place that work may access.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if it does not lie within one live allocation, or in mappings without a gap,
-    /// or, on the host's side and where devices use pageable memory, in ordinary memory; or if it
-    /// is memory that the side may not name.
+    /// `INVALID_VALUE` if it does not lie within one live allocation, contiguous mappings, or
+    /// pageable host memory where that is allowed; or if `side` excludes the memory.
     pub(crate) fn place(
         &self,
         address: usize,
@@ -57,7 +56,8 @@ impl State {
             None if address == 0 || for_device && !self.uses_pageable_memory() => {
                 return Err(CuResult::INVALID_VALUE);
             }
-            // Addresses that some machine hands out, but that are not (or no longer) allocated.
+            // An address that some machine allocates from, but that is not (or no longer)
+            // allocated.
             None if machine::is_simulated(address) => return Err(CuResult::INVALID_VALUE),
             None if self.allocations.overlaps(address, bytes) => {
                 return Err(CuResult::INVALID_VALUE);
@@ -67,14 +67,14 @@ impl State {
         Ok(Place { address, bytes, allocation })
     }
 
-    /// Whether ordinary memory of the host serves devices as it is.
+    /// Whether devices access pageable host memory directly.
     pub(crate) fn uses_pageable_memory(&self) -> bool {
         let attribute = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
         !self.devices.is_empty()
             && self.devices.iter().all(|device| device.attribute(attribute) == Some(1))
     }
 
-    /// An address as traces tell it.
+    /// An address as traces and reports show it.
     pub(crate) fn describe(&self, address: usize) -> String {
         for device in &self.devices {
             if let Some(offset) = device.relative(address) {

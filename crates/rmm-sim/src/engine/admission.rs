@@ -1,4 +1,5 @@
-//! How a driver call begins and ends: what may refuse it, and what runs meanwhile.
+//! Entering and finishing a driver call: the checks that may refuse it, and the work that runs
+//! around it.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
@@ -8,8 +9,8 @@ use crate::engine::session::Session;
 use crate::model::schedule::Schedule;
 
 impl Session<'_> {
-    /// Enters a driver call: counts it, and refuses it if a fault or the machine says so. Work may
-    /// run before it.
+    /// Enters a driver call: counts it, and fails it if a fault applies, the driver does not
+    /// support it, or a capture forbids it. Then runs the work that the schedule chooses.
     pub(crate) fn enter_call(&mut self, name: &'static str) -> Result<(), CuResult> {
         self.begin_call(name);
         if self.dead {

@@ -1,4 +1,4 @@
-//! Allocating and freeing: what ties allocations, devices, pools and streams together.
+//! Allocating and freeing: the rules that involve allocations, devices, pools and streams.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
@@ -12,9 +12,9 @@ use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
 impl State {
-    /// Does what a synchronisation does for the pools of a device: memory whose frees are complete
-    /// is anyone's, and what is wholly free goes back to the device down to each pool's release
-    /// threshold.
+    /// The effect of a synchronisation on the pools of a device: memory whose frees are complete
+    /// can be reused on any stream, and free segments are released to the device down to each
+    /// pool's release threshold.
     pub(crate) fn release_free_segments(&mut self, device: usize) {
         let pools: Vec<u64> = self.pools_of(device);
         for pool in pools {
@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// Gives the device what its pools do not need, whatever their thresholds.
+    /// Releases the free segments of a device's pools, regardless of their thresholds.
     fn release_all_segments(&mut self, device: usize) {
         for pool in self.pools_of(device) {
             self.trim_pool(pool, 0);
@@ -37,8 +37,8 @@ impl State {
         self.pools.iter().filter(|(_, pool)| pool.device == device).map(|(&key, _)| key).collect()
     }
 
-    /// Gives back what is wholly free, as long as `keep` bytes stay. A destroyed pool without
-    /// allocations goes.
+    /// Releases the free segments of a pool, keeping at least `keep` bytes. Removes a destroyed
+    /// pool without allocations.
     pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
         let Self { pools, streams, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return };
@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    /// Takes a block that the stream may have now.
+    /// Allocates a block that the stream may reuse now.
     fn take_ordered(&mut self, key: u64, len: usize, stream: u64) -> Option<usize> {
         let Self { pools, streams, .. } = self;
         let pool = pools.get_mut(&key)?;
@@ -71,7 +71,7 @@ impl State {
         pool.allocate(len, usable).map(|(start, _)| start)
     }
 
-    /// Adds a segment to a pool that `len` bytes fit in.
+    /// Grows a pool by a segment that fits `len` bytes.
     fn grow_pool(&mut self, key: u64, len: usize) -> bool {
         let Self { pools, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return false };
@@ -87,7 +87,7 @@ impl State {
         true
     }
 
-    /// Takes a block that other streams may still use, by making the stream wait for them.
+    /// Allocates a block that other streams may still use, and makes the stream wait for them.
     fn take_waiting(&mut self, key: u64, len: usize, stream: u64) -> Option<usize> {
         let pool = self.pools.get_mut(&key).filter(|pool| pool.reuse.internal_dependencies)?;
         let (start, points) = pool.allocate(len, |_| true)?;
@@ -111,7 +111,7 @@ impl Session<'_> {
         Ok(start)
     }
 
-    /// Takes memory of a device, which then is nobody's yet.
+    /// Takes memory from a device, without recording an allocation.
     pub(crate) fn take_from_device(
         &mut self,
         device: usize,
@@ -120,8 +120,8 @@ impl Session<'_> {
         self.check_allocation_fault(bytes)?;
         let mut start = self.devices[device].allocate(bytes);
         if start.is_none() {
-            // As the driver does, memory that pools only hold in reserve serves others before it is
-            // refused.
+            // As in the driver, memory that pools only reserve is released before an allocation
+            // fails.
             self.drain(Some(device));
             self.release_all_segments(device);
             start = self.devices[device].allocate(bytes);
@@ -137,7 +137,7 @@ impl Session<'_> {
         kind: AllocationKind,
     ) -> Result<usize, CuResult> {
         if bytes == 0 {
-            // Seen on an H200: no bytes of pinned memory are given; that they are nowhere is a
+            // Seen on an H200: an allocation of no pinned bytes succeeds. The null address is a
             // guess.
             return if kind == AllocationKind::Pinned {
                 Ok(0)
@@ -154,8 +154,8 @@ impl Session<'_> {
         Ok(start)
     }
 
-    /// Allocates from a pool, in the order of a stream, which may be of another device: the pool
-    /// says where the memory is, the stream only when it may be used.
+    /// Allocates from a pool in stream order. The stream may belong to another device: the pool
+    /// decides where the memory is, the stream only when it may be used.
     pub(crate) fn allocate_from(
         &mut self,
         key: u64,
@@ -173,7 +173,8 @@ impl Session<'_> {
         }
         self.check_allocation_fault(bytes)?;
         let len = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(CuResult::OUT_OF_MEMORY)?;
-        // First, so that the stream is behind all that its next item would be behind anyway.
+        // First, so that the stream is already ordered after all that its next item would
+        // implicitly wait for.
         self.enqueue(stream, Work::Marker("allocation"))?;
         let mut start = self.take_ordered(key, len, stream);
         if start.is_none() && self.grow_pool(key, len) {
@@ -183,8 +184,8 @@ impl Session<'_> {
             start = self.take_waiting(key, len, stream);
         }
         if start.is_none() {
-            // The last resort is to wait, whichever device's streams the memory was freed on, and
-            // to take what pools hold in reserve.
+            // The last resort: wait for all devices, since the memory may have been freed on any of
+            // their streams, and release what pools reserve.
             self.drain(None);
             self.release_all_segments(device);
             let fits = self.grow_pool(key, len);
@@ -204,7 +205,7 @@ impl Session<'_> {
         Ok(start)
     }
 
-    /// Frees pool memory in the order of a stream.
+    /// Frees pool memory in stream order.
     pub(crate) fn free_in_order(&mut self, start: usize, stream: u64) -> Result<(), CuResult> {
         let allocation = self.allocations.at(start);
         if let Some(imported) = allocation.filter(Allocation::is_imported) {
@@ -227,8 +228,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Frees memory of one of these kinds: that of pools at once, other memory when all work that
-    /// may use it is done.
+    /// Frees memory of a kind that `accepts` accepts: memory of pools immediately, other memory
+    /// after all work that may use it is complete.
     pub(crate) fn free(
         &mut self,
         start: usize,
@@ -242,8 +243,8 @@ impl Session<'_> {
             return Err(CuResult::INVALID_VALUE);
         };
         self.trace_address(start);
-        // Freeing device memory waits for the device, as programs rely on. Of the host's memory
-        // nobody documents it, and of a pool's it is documented that it does not.
+        // Freeing device memory waits for the device; programs rely on that. For host memory it is
+        // not documented, and for pool memory it is documented not to wait.
         let is_of_pool =
             matches!(allocation.kind, AllocationKind::Pool(..) | AllocationKind::Imported { .. });
         let waits = !allocation.is_pinned() && !is_of_pool;

@@ -1,4 +1,4 @@
-//! Describing a machine.
+//! Building a machine.
 #![forbid(unsafe_code)]
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
@@ -21,7 +21,7 @@ impl Machine {
         Self::builder().build()
     }
 
-    /// The description of a machine, to be changed and built.
+    /// A builder with the defaults of [`new`](Self::new).
     pub fn builder() -> MachineBuilder {
         MachineBuilder::new()
     }
@@ -33,7 +33,7 @@ impl Default for Machine {
     }
 }
 
-/// A description of a [`Machine`] to be built.
+/// A builder of a [`Machine`].
 #[must_use = "a machine exists once it is built"]
 #[derive(Clone, Debug)]
 pub struct MachineBuilder {
@@ -65,73 +65,73 @@ impl MachineBuilder {
         }
     }
 
-    /// How many devices it has; 1 by default.
+    /// Sets the number of devices; 1 by default.
     pub fn devices(mut self, devices: usize) -> Self {
         self.devices = devices;
         self
     }
 
-    /// The bytes of memory of each device; 16 GiB by default. Only what is touched costs memory of
-    /// the host.
+    /// Sets the memory of each device in bytes; 16 GiB by default. Only pages that are touched take
+    /// memory of the host.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// The bytes of pinned and managed memory that it hands out at most; 64 GiB by default.
+    /// Sets the limit of pinned and managed memory in bytes; 64 GiB by default.
     pub fn host_memory(mut self, bytes: usize) -> Self {
         self.host_memory = bytes;
         self
     }
 
-    /// When queued work runs.
+    /// Sets when queued work runs.
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedule = schedule;
         self
     }
 
-    /// The driver's version as `cuDriverGetVersion` tells it, such as 12040; 13000 by default.
-    /// Functions of newer versions return `NOT_SUPPORTED`.
+    /// Sets the driver's version as `cuDriverGetVersion` returns it, such as 12040; 13000 by
+    /// default. Functions of newer versions return `NOT_SUPPORTED`.
     pub fn driver_version(mut self, version: i32) -> Self {
         self.driver_version = version;
         self
     }
 
-    /// The value of an attribute of each device. With `PAGEABLE_MEMORY_ACCESS` at 1, devices use
-    /// ordinary memory of the host as it is; with `HOST_MEMORY_POOLS_SUPPORTED` at 0, there are no
-    /// pools of host memory, and with `HOST_NUMA_MEMORY_POOLS_SUPPORTED` at 1 there are some on
-    /// NUMA node 0. With `MEMPOOL_SUPPORTED_HANDLE_TYPES` at 1 (a file descriptor), pools of device
-    /// memory are exported, and imported again in this process, on Linux.
+    /// Sets an attribute of each device. With `PAGEABLE_MEMORY_ACCESS` at 1, devices access
+    /// pageable host memory directly. With `HOST_MEMORY_POOLS_SUPPORTED` at 0, there are no pools
+    /// of host memory; with `HOST_NUMA_MEMORY_POOLS_SUPPORTED` at 1, there are pools on NUMA node
+    /// 0. With `MEMPOOL_SUPPORTED_HANDLE_TYPES` at 1 (a file descriptor), pools of device memory
+    /// can be exported, and imported again in this process, on Linux.
     pub fn attribute(mut self, attribute: CuDeviceAttribute, value: i32) -> Self {
         self.attributes.push((attribute, value));
         self
     }
 
-    /// The devices' name, without the number that follows it; `Software device` by default.
+    /// Sets the name of the devices, to which a number is added; `Software device` by default.
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Whether every use of memory is checked to be ordered after what came before it and to lie in
-    /// what was allocated, see [`Machine::violations`], and calls that end a capture are told; it
-    /// is by default. Calls then take some microseconds more.
+    /// Sets whether accesses are checked for order and bounds, see [`Machine::violations`], and
+    /// calls that invalidate a capture are reported; they are by default. The checks add some
+    /// microseconds to each call.
     pub fn checks(mut self, on: bool) -> Self {
         self.checks.order = on;
         self
     }
 
-    /// Whether reads of memory that nobody has written since it was allocated are reported; they
-    /// are not by default, since copying a buffer that is partly filled is common and harmless.
+    /// Sets whether reads of uninitialised memory are reported; they are not by default, since
+    /// copying a partly filled buffer is common and harmless.
     pub fn check_initialisation(mut self, on: bool) -> Self {
         self.checks.initialisation = on;
         self
     }
 
-    /// Whether reports tell where in the program the two accesses were asked for. Off by default,
-    /// or on if the environment variable `RMM_SIM_BACKTRACE` is set to anything but `0`: taking a
-    /// backtrace costs some microseconds at each access. [`check`](crate::check) needs neither: it
-    /// runs a program that is wrong once more, with backtraces.
+    /// Sets whether reports contain the call stacks of the two accesses. Off by default, or on if
+    /// the environment variable `RMM_SIM_BACKTRACE` is set to anything but `0`: a backtrace costs
+    /// some microseconds at each access. [`check`](crate::check) does not need it: it runs a
+    /// program that failed once more, with backtraces.
     pub fn backtraces(mut self, on: bool) -> Self {
         self.checks.backtraces = on;
         self
@@ -141,16 +141,16 @@ impl MachineBuilder {
         self.checks.backtraces
     }
 
-    /// What calls and work take in simulated time, see [`Machine::time`].
+    /// Sets what calls and work cost in simulated time, see [`Machine::time`].
     pub fn costs(mut self, costs: Costs) -> Self {
         self.costs = costs;
         self
     }
 
-    /// Whether `cuDevicePrimaryCtxReset_v2` ends memory pools, what was allocated from them, and
-    /// virtual memory, too. It does not by default: CUDA documents of `cudaDeviceReset` that memory
-    /// of `cudaMallocAsync` stays, and physical memory and mappings are of a device and not of a
-    /// context. With this, what a program keeps after a reset is gone.
+    /// Sets whether `cuDevicePrimaryCtxReset_v2` also destroys memory pools with their allocations,
+    /// and virtual memory. It does not by default: CUDA documents that memory of `cudaMallocAsync`
+    /// survives `cudaDeviceReset`, and physical memory and mappings belong to a device, not to a
+    /// context. With this, nothing survives a reset.
     pub fn reset_ends_all(mut self, on: bool) -> Self {
         self.reset_ends_all = on;
         self
@@ -159,22 +159,21 @@ impl MachineBuilder {
     /// Builds the machine.
     ///
     /// # Panics
-    /// If the system refuses to reserve addresses: per device eight times its memory, and twice the
-    /// host memory. See [`try_build`](Self::try_build).
+    /// If the system cannot reserve enough addresses: eight times the memory of each device, and
+    /// twice the host memory. See [`try_build`](Self::try_build).
     pub fn build(self) -> Machine {
         self.try_build().expect("the system has addresses for the machine's memory")
     }
 
-    /// Builds the machine, if the system has addresses enough.
+    /// Builds the machine, or returns an error if the system cannot reserve enough addresses.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` if it refuses to reserve them, because their number is limited (`ulimit -v`)
-    /// or another program, such as a memory checker, needs them.
+    /// `OUT_OF_MEMORY` if it cannot, because addresses are limited (`ulimit -v`) or used by a tool
+    /// such as a memory checker.
     pub fn try_build(self) -> Result<Machine, CuResult> {
         let mut attributes = default_attributes();
         if self.driver_version < 13000 {
-            // An attribute that is newer than the driver, which therefore refuses to be asked for
-            // it.
+            // A driver does not know attributes that are newer than it.
             attributes.remove(&CuDeviceAttribute::HOST_MEMORY_POOLS_SUPPORTED);
         }
         attributes.extend(self.attributes);
@@ -198,7 +197,7 @@ impl MachineBuilder {
     }
 }
 
-/// The seed where nobody says another: the number in `RMM_SIM_SEED`, or 0.
+/// The default seed: the number in `RMM_SIM_SEED`, or 0.
 pub(crate) fn base_seed() -> u64 {
     let seed = std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.trim().parse().ok());
     seed.unwrap_or(0)

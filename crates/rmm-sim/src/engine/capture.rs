@@ -1,9 +1,9 @@
-//! Stream capture: work that becomes part of a graph instead of running, and the calls that must
-//! not be made meanwhile.
+//! Stream capture: work that becomes part of a graph instead of running, and the calls that are
+//! forbidden meanwhile.
 //!
-//! The rules are those of `cuda.h` and the programming guide; where these leave something open
-//! (which calls are "potentially unsafe", which errors spoil a capture), those that an H200 with a
-//! driver of CUDA 13.0 was seen to follow.
+//! The rules are those of `cuda.h` and the programming guide. Where these leave something open
+//! (which calls are "potentially unsafe", which errors invalidate a capture), the rules are those
+//! observed on an H200 with a driver of CUDA 13.0.
 #![forbid(unsafe_code)]
 
 use rmm_sys::{CuCaptureStatus, CuResult};
@@ -15,7 +15,7 @@ use crate::model::violation::{Violation, ViolationKind};
 use crate::model::work::Work;
 
 impl State {
-    /// Spoils captures that the current call conflicts with; returns the call's code.
+    /// Invalidates captures that the current call conflicts with; returns the call's code.
     pub(crate) fn invalidate(
         &mut self,
         captures: impl IntoIterator<Item = u64>,
@@ -26,8 +26,9 @@ impl State {
             if std::mem::replace(&mut capture.is_valid, false) && self.checks.is_on() {
                 let name = code.name().unwrap_or_default();
                 let (call, origin) = (self.captures.call, capture.origin);
-                let detail =
-                    format!("{call} ended the capture that was begun on stream {origin} ({name})");
+                let detail = format!(
+                    "{call} invalidated the capture that began on stream {origin} ({name})"
+                );
                 self.checks
                     .report(Violation::new(ViolationKind::CaptureUnsafe).with_detail(detail));
             }
@@ -35,7 +36,7 @@ impl State {
         code
     }
 
-    /// The captures in which streams of a device take part that `matches` picks.
+    /// The captures that streams of a device take part in whose kind `matches` accepts.
     fn captures_on(&self, device: usize, matches: impl Fn(StreamKind) -> bool) -> Vec<u64> {
         let takes_part = |id: &u64| {
             let stream = self.streams.get(*id);
@@ -48,7 +49,7 @@ impl State {
             .collect()
     }
 
-    /// For the legacy stream, the captures that its use would depend on.
+    /// For the legacy stream, the captures that its use would implicitly wait for.
     fn captures_before_legacy(&self, id: u64) -> Vec<u64> {
         match self.streams.get(id) {
             Some(stream) if stream.order == StreamKind::Legacy => {
@@ -58,7 +59,7 @@ impl State {
         }
     }
 
-    /// Lets a stream be used: not the legacy one while a stream that blocks with it is being
+    /// Refuses the use of the legacy stream while a blocking stream of its device is being
     /// captured.
     ///
     /// # Errors
@@ -73,7 +74,7 @@ impl State {
         }
     }
 
-    /// Lets a whole context be waited for or marked: not while one of its streams is being
+    /// Refuses to wait for a whole context, or to record it, while one of its streams is being
     /// captured.
     ///
     /// # Errors
@@ -85,11 +86,11 @@ impl State {
         }
     }
 
-    /// What a stream says of itself.
+    /// The capture status of a stream.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while one that blocks with it is being
-    /// captured.
+    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while a blocking stream of its device is
+    /// being captured.
     pub(crate) fn capture_status(&self, id: u64) -> Result<CuCaptureStatus, CuResult> {
         if self.captures_before_legacy(id).is_empty() {
             Ok(self.captures.status_of(id))
@@ -98,11 +99,10 @@ impl State {
         }
     }
 
-    /// Takes work that is given to a stream into the graph, if the stream is being captured; gives
-    /// it back if not.
+    /// Adds work to the graph if the stream is being captured; returns the work if not.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_INVALIDATED` if the capture is spoilt, `NOT_SUPPORTED` for work that cannot
+    /// `STREAM_CAPTURE_INVALIDATED` if the capture is invalid, `NOT_SUPPORTED` for work that cannot
     /// be repeated.
     pub(crate) fn capture_work(&mut self, id: u64, work: Work) -> Result<Option<Work>, CuResult> {
         if self.captures.active.is_empty() {
@@ -121,10 +121,11 @@ impl State {
         Ok(None)
     }
 
-    /// What an event that is recorded on a stream now stands for, if the stream is being captured.
+    /// The captured nodes that an event recorded on a stream now waits for, if the stream is being
+    /// captured.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_INVALIDATED` if the capture is spoilt.
+    /// `STREAM_CAPTURE_INVALIDATED` if the capture is invalid.
     pub(crate) fn capture_record(&self, id: u64) -> Result<Option<Captured>, CuResult> {
         let Some(of) = self.captures.of(id) else { return Ok(None) };
         let Some(capture) = self.captures.active.get(&of) else { return Ok(None) };
@@ -135,18 +136,19 @@ impl State {
         Ok(Some(Captured { capture: of, ends }))
     }
 
-    /// A wait of a stream for an event where one of them belongs to a capture; says whether that
-    /// was so. A stream that waits for a captured event takes part in the capture from then on.
+    /// Makes a stream wait for an event if one of them belongs to a capture; returns whether that
+    /// is the case. A stream that waits for a captured event joins the capture.
     ///
     /// # Errors
-    /// Those of CUDA for waits across the border of a capture, which spoil it.
+    /// Those of CUDA for dependencies between captured work and other work, which invalidate the
+    /// capture.
     pub(crate) fn capture_wait(&mut self, id: u64, event: u64) -> Result<bool, CuResult> {
         let event = self.events.get(&event).ok_or(CuResult::INVALID_HANDLE)?;
         let (captured, is_marked) = (event.captured.clone(), event.time.is_some());
         let mine = self.captures.of(id);
         let Some(captured) = captured else {
             return match mine {
-                // Work outside would have to come before the graph.
+                // The graph would depend on work outside of it.
                 Some(mine) if is_marked => {
                     Err(self.invalidate([mine], CuResult::STREAM_CAPTURE_ISOLATION))
                 }
@@ -169,7 +171,7 @@ impl State {
         Ok(true)
     }
 
-    /// A stream goes: a capture that was begun on it goes with it.
+    /// Removes a destroyed stream from its capture; a capture that began on it ends.
     pub(crate) fn remove_from_captures(&mut self, id: u64) {
         self.captures.active.retain(|_, capture| capture.origin != id);
         if let Some(of) = self.captures.of(id)

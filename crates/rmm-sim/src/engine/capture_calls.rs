@@ -1,4 +1,4 @@
-//! Which calls captures let in, and the calls that begin and end one.
+//! The calls that captures forbid, and the calls that begin and end a capture.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use crate::model::captures::Capture;
 use crate::model::graph::{Ends, Graph};
 use crate::model::streams::StreamKind;
 
-/// Calls that are forbidden to a thread as [`Session::admit_unsafe_call`] says, whatever their arguments.
-/// Those that first look at their arguments ask there themselves.
+/// Calls that are "potentially unsafe" whatever their arguments, see
+/// [`Session::admit_unsafe_call`]. Calls that check their arguments first call it themselves.
 const UNSAFE: &[&str] = &[
     "cuMemAlloc_v2",
     "cuMemFree_v2",
@@ -26,7 +26,7 @@ const UNSAFE: &[&str] = &[
 ];
 
 impl Session<'_> {
-    /// Lets a call in that captures forbid whatever its arguments are.
+    /// Refuses a call that captures forbid whatever its arguments.
     ///
     /// # Errors
     /// As [`admit_unsafe_call`](Self::admit_unsafe_call).
@@ -35,12 +35,12 @@ impl Session<'_> {
         if UNSAFE.contains(&name) { self.admit_unsafe_call() } else { Ok(()) }
     }
 
-    /// Lets the current call do what is "potentially unsafe" while streams are captured: it acts or
-    /// waits beyond any stream.
+    /// Refuses the current call, which is "potentially unsafe" (it acts or waits outside of stream
+    /// order), if captures forbid such calls to the calling thread.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_UNSUPPORTED` if the thread's mode and those of the captures forbid it; these
-    /// are then spoilt.
+    /// `STREAM_CAPTURE_UNSUPPORTED` if the modes of the thread and of the captures forbid it; this
+    /// invalidates the captures.
     pub(crate) fn admit_unsafe_call(&mut self) -> Result<(), CuResult> {
         if self.captures.active.is_empty() {
             return Ok(());
@@ -63,7 +63,7 @@ impl Session<'_> {
         }
     }
 
-    /// Lets the current call ask or wait for a stream.
+    /// Refuses the current call, which queries or waits for a stream, if captures forbid it.
     ///
     /// # Errors
     /// `STREAM_CAPTURE_UNSUPPORTED` if it is being captured, and as
@@ -76,7 +76,7 @@ impl Session<'_> {
         }
     }
 
-    /// Lets the current call ask or wait for an event.
+    /// Refuses the current call, which queries or waits for an event, if captures forbid it.
     ///
     /// # Errors
     /// `CAPTURED_EVENT` if it was last recorded in a capture, `INVALID_VALUE` if that has ended,
@@ -93,7 +93,7 @@ impl Session<'_> {
         }
     }
 
-    /// Lets a context wait for an event.
+    /// Refuses to let a context wait for an event that was recorded in a capture.
     ///
     /// # Errors
     /// `STREAM_CAPTURE_UNSUPPORTED` if it was last recorded in a capture.
@@ -107,7 +107,7 @@ impl Session<'_> {
         }
     }
 
-    /// Refuses what the software device has no graph nodes for.
+    /// Refuses work for which the software device has no graph nodes.
     ///
     /// # Errors
     /// `NOT_SUPPORTED` if the stream is being captured.
@@ -138,9 +138,9 @@ impl Session<'_> {
     /// Ends the capture that was begun on a stream.
     ///
     /// # Errors
-    /// `ILLEGAL_STATE` if there is none; otherwise it is over, and has made no graph, if it was
-    /// spoilt, left work on streams that were not joined again, or is ended by a thread that may
-    /// not. On another stream that takes part, `STREAM_CAPTURE_UNMATCHED` spoils it.
+    /// `ILLEGAL_STATE` if there is none. `STREAM_CAPTURE_UNMATCHED` on another stream that takes
+    /// part, which invalidates the capture. Otherwise the capture ends, but returns no graph if it
+    /// is invalid, if streams were not joined, or if the calling thread may not end it.
     pub(crate) fn end_capture(&mut self, id: u64) -> Result<Graph, CuResult> {
         let of = self.captures.of(id).ok_or(CuResult::ILLEGAL_STATE)?;
         if self.captures.active.get(&of).is_some_and(|capture| capture.origin != id) {
@@ -159,7 +159,7 @@ impl Session<'_> {
         Ok(capture.graph)
     }
 
-    /// Changes the calling thread's mode; returns the former one.
+    /// Sets the calling thread's capture mode; returns the former one.
     pub(crate) fn exchange_mode(&mut self, mode: CuCaptureMode) -> Result<CuCaptureMode, CuResult> {
         if !CuCaptureMode::KNOWN.iter().any(|(known, _)| *known == mode) {
             return Err(CuResult::INVALID_VALUE);

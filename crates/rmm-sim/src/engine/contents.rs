@@ -1,4 +1,4 @@
-//! The contents of memory: how work reads and writes the bytes of a place.
+//! The contents of memory: work reads and writes the bytes of a place here.
 
 use crate::engine::state::State;
 use crate::model::mapping;
@@ -6,8 +6,8 @@ use crate::model::memory::{Allocation, AllocationKind, Place};
 use crate::model::piece::Piece;
 
 impl State {
-    /// Where in this process the bytes of a usable place are from `offset` on, and how many of them
-    /// lie there in one piece.
+    /// The host address of the bytes of a usable place from `offset` on, and how many of them are
+    /// contiguous there.
     fn host_piece(&self, place: &Place, offset: usize) -> Option<(usize, usize)> {
         let rest = place.address + offset..place.address + place.bytes;
         if rest.is_empty() {

@@ -1,10 +1,10 @@
-//! The life of primary contexts: made by a retain, lost by a kernel that fails, ended by a reset or
-//! the last release.
+//! The lifetime of primary contexts: created by a retain, lost by a failing kernel, ended by a
+//! reset or the last release.
 //!
 //! A reset frees the memory of the context and destroys its streams and events. It does not release
-//! the context: the count of retains stays, and the next retain makes a new context, with the same
-//! handle, as CUDA documents for `cuDevicePrimaryCtxReset`. Handles and addresses are handed out
-//! again at once, so that a program which keeps one is found out.
+//! the context: the retain count stays, and the next retain creates a new context with the same
+//! handle, as CUDA documents for `cuDevicePrimaryCtxReset`. Handles and addresses are reused
+//! immediately, so that a program which keeps one fails.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
@@ -22,10 +22,10 @@ pub(crate) fn ends_contexts(call: &str) -> bool {
 }
 
 impl State {
-    /// A context is needed from now on.
+    /// Retains the primary context of a device; creates it if there is none.
     ///
     /// # Errors
-    /// What a kernel has failed with, if the context that was lost has ended since.
+    /// The code of a failed kernel, if the context that it lost has ended since.
     pub(crate) fn retain_context(&mut self, device: usize) -> Result<(), CuResult> {
         if self.devices[device].context_id.is_none() {
             self.failure_of(device)?;
@@ -37,7 +37,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether an allocation goes with the context of its device.
+    /// Whether an allocation ends with the context of its device.
     fn is_of_context(&self, allocation: &Allocation) -> bool {
         match allocation.kind {
             AllocationKind::Device
@@ -69,7 +69,7 @@ impl State {
                 AllocationKind::Managed | AllocationKind::Pinned => {
                     self.host.deallocate(allocation.start, allocation.bytes)
                 }
-                // Of a pool, all goes back with the pool.
+                // The memory of a pool is freed with the pool.
                 AllocationKind::Pool(..)
                 | AllocationKind::Registered
                 | AllocationKind::Mapped
@@ -78,7 +78,7 @@ impl State {
         }
     }
 
-    /// Ends the pools of a device but for the default ones, which are empty afterwards.
+    /// Destroys the pools of a device; the default pools stay, and are empty afterwards.
     fn end_pools(&mut self, device: usize) {
         let of_device = |pool: &Pool| pool.device == device && pool.medium != Medium::Host;
         let keys: Vec<u64> =
@@ -102,8 +102,8 @@ impl State {
 }
 
 impl Session<'_> {
-    /// Ends the context of a device, and all that is in it. What runs there now is waited for; what
-    /// is queued never runs.
+    /// Ends the context of a device and everything in it. Waits for work that is running; queued
+    /// work never runs.
     pub(crate) fn end_context(&mut self, device: usize, by: &'static str) {
         if self.devices[device].context_id.is_none() {
             return;
@@ -144,8 +144,8 @@ impl Session<'_> {
         device.peers.clear();
         device.barrier = VectorClock::default();
         device.legacy_stream = legacy;
-        // What a kernel has failed with stays: an H200 gives a process no context after that, reset
-        // or not.
+        // `failed` stays: after a kernel failed, an H200 creates no new context for the process,
+        // even after a reset.
         device.context_id = None;
         self.machine.0.ran.notify_all();
     }

@@ -1,4 +1,4 @@
-//! Which machine a driver call is for: by its handles and addresses, or by the calling thread.
+//! The machine that a driver call goes to: that of its arguments, or the calling thread's.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use crate::model::handle::Hint;
 /// Whether `cuInit` was called: once for the process, as with a real driver.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static DEFAULT: OnceLock<Machine> = OnceLock::new();
-/// The machine of threads that are on no other, and the thread that made it so.
+/// The machine of threads that entered none, and the thread that made all threads enter it.
 static OF_ALL_THREADS: Mutex<Option<(Machine, u64)>> = Mutex::new(None);
 static ALL_THREADS_LEFT: Condvar = Condvar::new();
 
@@ -30,7 +30,7 @@ pub(crate) fn is_initialised() -> bool {
     INITIALISED.load(Ordering::Acquire)
 }
 
-/// The machine of a call: the one that its arguments name, else the calling thread's.
+/// The machine of a call: that of its arguments, else the calling thread's.
 pub(crate) fn machine_for(call: &'static str, hints: &[Hint]) -> Machine {
     Machine::named_by(hints).unwrap_or_else(|| of_thread(call))
 }
@@ -51,8 +51,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes `machine` that of every thread that is on no other, once there is no such machine; false
-/// if the calling thread would wait for itself.
+/// Makes `machine` that of every thread that entered none, after waiting until no other machine is;
+/// false if the calling thread would wait for itself.
 pub(crate) fn enter_all_threads(machine: &Machine) -> bool {
     let mut adopting = locked(&OF_ALL_THREADS);
     let own = thread::number();
@@ -71,15 +71,15 @@ pub(crate) fn enter_all_threads(machine: &Machine) -> bool {
     }
 }
 
-/// No machine is that of every thread any more.
+/// Ends the entry of all threads.
 pub(crate) fn leave_all_threads() {
     let ended = locked(&OF_ALL_THREADS).take();
     ALL_THREADS_LEFT.notify_one();
-    // Without the lock: the machine may end with this, and unmaps its memory.
+    // Dropped without the lock: this may be the machine's last handle, and unmaps its memory.
     drop(ended);
 }
 
-/// The calling thread has made a context of `machine` current.
+/// Records that the calling thread made a context of `machine` current.
 pub(crate) fn set_last_context(machine: &Machine) {
     let before = LAST.try_with(|last| last.replace(Arc::downgrade(&machine.0)));
     drop(before);

@@ -1,4 +1,5 @@
-//! Putting work on streams, behind what streams, events and contexts say that it waits for.
+//! Enqueuing work: after what its stream, the events it waits for, and the legacy default stream
+//! require.
 #![forbid(unsafe_code)]
 
 use rmm_sys::{CuResult, CuStream};
@@ -11,7 +12,8 @@ use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::{Item, Work};
 
 impl State {
-    /// How far into the others a stream is ordered behind, without what no longer matters.
+    /// The vector clock of a stream, without points that the host has seen complete and whose
+    /// streams are destroyed.
     pub(crate) fn frontier(&mut self, id: u64) -> VectorClock {
         let Some(stream) = self.streams.get_mut(id) else { return VectorClock::default() };
         let mut frontier = std::mem::take(&mut stream.frontier);
@@ -22,7 +24,7 @@ impl State {
         frontier
     }
 
-    /// Makes a stream, behind what the context has been told to wait for.
+    /// Creates a stream, after the events that its context waits for (`cuCtxWaitEvent`).
     pub(crate) fn create_stream(
         &mut self,
         device: usize,
@@ -40,13 +42,13 @@ impl State {
         Ok(id)
     }
 
-    /// Puts work at the end of a stream, behind the `after` points too; returns its place.
+    /// Enqueues work on a stream, ordered also after the points of `after`; returns its point.
     ///
-    /// If the stream is being captured the work becomes part of the graph, and the place is that
-    /// before all.
+    /// If the stream is being captured, the work becomes part of the graph, and the point is at
+    /// position 0.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` if the stream is gone; those of captures.
+    /// `INVALID_HANDLE` if the stream is destroyed; those of captures.
     pub(crate) fn enqueue_after(
         &mut self,
         id: u64,
@@ -85,14 +87,14 @@ impl State {
         let point = Point { stream: id, position: stream.submitted + 1 };
         let lane = (stream.order, stream.device, self.devices[stream.device].legacy_stream);
         self.sim_time.enqueue(point, lane, after, &work);
-        // Counted when it is there: what is counted is waited for.
+        // Counted only once it is queued: what is counted is waited for.
         stream.queue.push_back(Item { work, after: before });
         stream.submitted = point.position;
         self.check_work(point, what, &uses);
         Ok(point)
     }
 
-    /// Puts work at the end of a stream; returns its place.
+    /// Enqueues work on a stream; returns its point.
     ///
     /// # Errors
     /// As [`enqueue_after`](Self::enqueue_after).
@@ -102,8 +104,8 @@ impl State {
 }
 
 impl Session<'_> {
-    /// The id of a stream. The default ones are those of the current context, or else, for the
-    /// checks, of the device `near`.
+    /// The id of a stream. Default streams are those of the current context or, for annotations, of
+    /// the device `near`.
     pub(crate) fn stream_near(
         &mut self,
         stream: CuStream,

@@ -1,5 +1,5 @@
-//! Contexts that a failed kernel has lost: every later call in one returns what the kernel failed
-//! with.
+//! Lost contexts: after a kernel failed, every later call in its context returns the kernel's code
+//! (a sticky error).
 #![forbid(unsafe_code)]
 
 use rmm_sys::{CuResult, CuStream};
@@ -9,7 +9,7 @@ use crate::engine::state::State;
 use crate::model::handle::{self, HandleKind, Hint};
 use crate::model::work::Work;
 
-/// Whether a call works whatever has become of the current context.
+/// Whether a call works although the current context is lost.
 fn needs_no_context(call: &str) -> bool {
     call.starts_with("cuDevice")
         || matches!(
@@ -32,7 +32,7 @@ fn needs_no_context(call: &str) -> bool {
         )
 }
 
-/// Whether a call tells of failures of the work that it has waited for or asked about.
+/// Whether a call returns failures of the work that it waited for or queried.
 fn looks_at_work(call: &str) -> bool {
     call.ends_with("Synchronize") || call.ends_with("Query") || call.starts_with("cuMemcpy")
 }
@@ -50,8 +50,8 @@ impl State {
         self.streams.get(stream).map_or(Ok(()), |stream| self.failure_of(stream.device))
     }
 
-    /// The device whose context an argument is of. Contexts themselves name none: calls take them
-    /// for other contexts than their own.
+    /// The device that an argument belongs to. Contexts are not counted: calls accept other
+    /// contexts than their own.
     fn device_named(&self, hint: Hint) -> Option<usize> {
         let word = match hint {
             Hint::Address(address) => return self.allocation_at(address).map(|found| found.device),
@@ -72,7 +72,7 @@ impl State {
         self.virtual_memory.physical.get(&physical).map(|physical| physical.device)
     }
 
-    /// Takes away what is queued for a device. Memory that it was to let go of is gone.
+    /// Discards the queued work of a device. Memory that it was to release is released.
     pub(crate) fn abandon_work(&mut self, device: usize) {
         for item in self.streams.abandon(device) {
             if let Work::Release { allocation } = item.work {
@@ -102,7 +102,7 @@ impl Session<'_> {
                 names_one = true;
             }
         }
-        // Default streams are those of the current context.
+        // Default streams belong to the current context.
         let defaults = [CuStream::NULL, CuStream::LEGACY, CuStream::PER_THREAD].map(CuStream::addr);
         let names_default =
             |hint: &Hint| matches!(hint, Hint::Handle(word) if defaults.contains(word));
@@ -114,7 +114,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A call that waited for work, or asked about it, tells that a kernel failed meanwhile.
+    /// Fails a call that waited for work, or queried it, if a kernel failed meanwhile.
     ///
     /// # Errors
     /// What the kernel failed with.
@@ -126,8 +126,8 @@ impl Session<'_> {
         if looks_at_work(call) { self.refuse_in_failed_context(call, hints) } else { Ok(()) }
     }
 
-    /// A kernel of a device has failed: what is queued in its context never runs. Work of a context
-    /// that is lost is known to be at nothing any more, so that nothing races with it.
+    /// Loses the context of a device after a kernel failed: its queued work never runs. Work of a
+    /// lost context no longer accesses memory, so nothing races with it.
     pub(crate) fn fail_context(&mut self, device: usize, code: CuResult) {
         if self.devices[device].failed.is_some() {
             return;

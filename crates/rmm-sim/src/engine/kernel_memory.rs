@@ -1,4 +1,4 @@
-//! How a running kernel reaches the memory of its machine.
+//! The memory of a machine as its running kernels access it.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
@@ -10,7 +10,7 @@ use crate::model::kernel::DeviceBytes;
 use crate::model::memory::Place;
 use crate::model::operation::Operation;
 
-/// The memory of a machine, for a kernel that runs on one of its devices.
+/// The memory of a machine, as accessed by a kernel on one of its devices.
 #[derive(Debug)]
 pub(crate) struct MachineBytes {
     machine: Machine,
@@ -24,7 +24,7 @@ impl MachineBytes {
     }
 
     /// # Errors
-    /// `ILLEGAL_ADDRESS` if the memory is gone, or the device may not do that to it.
+    /// `ILLEGAL_ADDRESS` if the memory was freed, or the device lacks the access right.
     fn check(
         &self,
         state: &mut State,

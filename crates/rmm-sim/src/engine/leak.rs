@@ -1,11 +1,11 @@
-//! What was not released.
+//! Leaks: the objects that were not released.
 #![forbid(unsafe_code)]
 
 use crate::engine::state::State;
 use crate::model::trace::{Leak, LeakKind};
 
 impl State {
-    /// What is in a context in which a kernel failed cannot be released, and so is no leak.
+    /// All objects that were not released, except those of lost contexts, which cannot be released.
     pub(crate) fn leaks(&self) -> Vec<Leak> {
         let leak = |kind, what, bytes| Leak { kind, what, bytes };
         let works = |device: usize| self.devices[device].failed.is_none();

@@ -1,4 +1,4 @@
-//! Machines, and the registry that finds the one that a handle or an address is of.
+//! Machines, and the registry that finds the machine of a handle or an address.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,16 +10,16 @@ use crate::engine::state::State;
 use crate::model::device::Device;
 use crate::model::handle::{self, Hint};
 
-/// A set of simulated devices and the host memory they share, independent of every other machine.
+/// A set of simulated devices and their host memory, independent of every other machine.
 ///
-/// Clones name the same machine, which goes with the last of them: its memory is unmapped and its
-/// handles name nothing.
+/// Clones refer to the same machine. Dropping the last clone unmaps its memory and invalidates its
+/// handles.
 ///
 /// ```
 /// use rmm_sim::{Machine, Schedule};
 ///
 /// let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).build();
-/// let _here = machine.enter(); // driver calls of this thread go to `machine` until the guard is dropped
+/// let _guard = machine.enter(); // this thread's driver calls go to `machine` until it is dropped
 /// let mut count = 0;
 /// let driver = rmm_sim::driver();
 /// // SAFETY: `cuInit` takes no pointer.
@@ -34,7 +34,7 @@ pub struct Machine(pub(crate) Arc<MachineInner>);
 pub(crate) struct MachineInner {
     id: u32,
     state: Mutex<State>,
-    /// Some piece of work has finished.
+    /// Notified when a piece of work has finished.
     pub(crate) ran: Condvar,
 }
 

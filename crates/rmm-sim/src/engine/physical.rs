@@ -1,4 +1,4 @@
-//! Physical memory that goes back to its device, and addresses to map it at.
+//! Returning physical memory to its device, and reserving the addresses to map it at.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::engine::machine;
 use crate::engine::state::State;
 
 impl State {
-    /// Unmaps and releases all physical memory of a device, whatever references there are.
+    /// Unmaps and releases all physical memory of a device, regardless of references.
     pub(crate) fn end_virtual_memory(&mut self, device: usize, by: &'static str) {
         let physical = &self.virtual_memory.physical;
         let is_of_device =
@@ -29,7 +29,7 @@ impl State {
         }
     }
 
-    /// Gives physical memory that nobody holds or maps back to its device.
+    /// Returns physical memory without references and mappings to its device.
     pub(crate) fn return_physical(&mut self, key: u64) {
         let physical = self.virtual_memory.physical.remove(&key);
         let physical = physical.expect("physical memory goes back once");
@@ -40,7 +40,7 @@ impl State {
         self.devices[physical.device].deallocate(physical.start, physical.bytes);
     }
 
-    /// Makes sure that there are addresses to name memory by once more.
+    /// Ensures that the address range of virtual memory exists.
     pub(crate) fn open_addresses(&mut self) -> Result<(), CuResult> {
         let totals = self.devices.iter().map(|device| device.total);
         let memory = totals.fold(0, usize::saturating_add);

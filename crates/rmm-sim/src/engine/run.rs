@@ -1,4 +1,5 @@
-//! Running queued work: what is needed for something, a little at random, or all of it.
+//! The scheduler: runs queued work when a call needs it, when the schedule chooses it, or all of
+//! it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,16 +17,16 @@ use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::violation::{Violation, ViolationKind};
 use crate::model::work::{Item, Work};
 
-/// What stands between now and a point in a stream.
+/// What blocks the completion of a point.
 enum Blocker {
     None,
     /// Another thread is running the stream's next item.
     Running,
-    /// The next item has to wait for this.
+    /// The next item waits for this point.
     Dependency(Point),
-    /// Only that the next item has not run.
+    /// The next item is ready, and has not run.
     Ready,
-    /// The item is not there: a panic of this device has lost it.
+    /// The next item is missing: a panic of this device has lost it.
     Lost,
 }
 
@@ -43,7 +44,7 @@ impl State {
         open.map_or(Blocker::Ready, |&point| Blocker::Dependency(point))
     }
 
-    /// Does work that needs no lock to be released for.
+    /// Executes work that runs with the lock held.
     fn execute(&mut self, work: Work, device: usize) {
         match work {
             Work::Copy { from, to } => {
@@ -90,9 +91,9 @@ impl State {
 }
 
 impl Session<'_> {
-    /// Runs what is needed for these points to be complete, and no more.
+    /// Runs the work that these points need to be complete, and no other.
     ///
-    /// It ends: work only ever waits for work that was enqueued before it.
+    /// Terminates, because work only waits for work that was enqueued before it.
     pub(crate) fn finish(&mut self, points: impl IntoIterator<Item = Point>) {
         let mut wanted: Vec<Point> = points.into_iter().collect();
         wanted.reverse();
@@ -109,13 +110,13 @@ impl Session<'_> {
         }
     }
 
-    /// Goes on without the work of a stream that was lost, and says so.
+    /// Reports that work of a stream was lost, and counts its work as complete.
     fn abandon_stream(&mut self, id: u64) {
         self.checks.report_panic("work of a stream");
         self.streams.complete_all(id);
     }
 
-    /// Runs one item that is needed for these points, unless another thread is at it.
+    /// Runs one item that these points need, unless another thread is running it.
     pub(crate) fn advance(&mut self, points: &[Point]) {
         let Some(mut point) =
             points.iter().copied().find(|&point| !self.streams.is_complete(point))
@@ -132,13 +133,13 @@ impl Session<'_> {
         }
     }
 
-    /// Runs all that is queued now, for a device or for all.
+    /// Runs all work that is queued now, of one device or of all.
     pub(crate) fn run_pending(&mut self, device: Option<usize>) {
         let points = self.streams.pending(device);
         self.finish(points);
     }
 
-    /// Runs ready items before a call, as far as the schedule chooses some.
+    /// Runs the ready work that the schedule chooses before a call.
     pub(crate) fn run_chosen(&mut self) {
         if self.schedule == Schedule::Timed {
             return self.run_until_now();
@@ -159,7 +160,7 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for all that is queued now, for a device or for all.
+    /// Waits for all work that is queued now, of one device or of all.
     pub(crate) fn drain(&mut self, device: Option<usize>) {
         let done = device.map_or_else(
             || self.sim_time.end_of_all(),
@@ -169,13 +170,13 @@ impl Session<'_> {
         self.sim_time.wait_until(done);
     }
 
-    /// When waiting for a stream ends, in simulated time.
+    /// The simulated time at which a wait for a stream ends.
     pub(crate) fn end_of_wait(&self, id: u64) -> u64 {
         let stream = self.streams.get(id);
         stream.map_or(0, |stream| self.sim_time.end_of_wait(id, stream.order, stream.device))
     }
 
-    /// Runs what is done by now, in simulated time.
+    /// Runs the work that is complete by the simulated time.
     fn run_until_now(&mut self) {
         let done = |(id, stream): (u64, &Stream)| Point {
             stream: id,
@@ -185,7 +186,8 @@ impl Session<'_> {
         self.finish(done);
     }
 
-    /// Chooses a stream whose next item is ready, if there is one and the choice is not to run any.
+    /// Chooses a stream whose next item is ready; `None` if there is none, or a script chooses to
+    /// run no more.
     fn choose_ready(&mut self) -> Option<u64> {
         let pending = self.streams.pending(None);
         let ready = |point: &Point| matches!(self.blocker_of(*point), Blocker::Ready);
@@ -217,9 +219,9 @@ impl Session<'_> {
         match work {
             Work::Host { function, data } => {
                 self.unlocked(|| {
-                    // SAFETY: whoever gave the function to `cuLaunchHostFunc` promised that it may
-                    // be called once with this parameter, from any thread, when the work before it
-                    // is done.
+                    // SAFETY: the caller of `cuLaunchHostFunc` promised that the function may be
+                    // called with this parameter, from any thread, once the work before it is
+                    // complete.
                     thread::callback(|| unsafe { function(data.0) });
                 });
             }
@@ -240,7 +242,8 @@ impl Session<'_> {
                 }
             }
             work => {
-                // The item counts as done all the same, or whoever waits for it waits for ever.
+                // After a panic the item counts as complete too; otherwise its waiters would wait
+                // forever.
                 if catch_unwind(AssertUnwindSafe(|| self.execute(work, device))).is_err() {
                     self.checks.report_panic("a copy or fill");
                 }
@@ -250,13 +253,13 @@ impl Session<'_> {
         self.machine.0.ran.notify_all();
     }
 
-    /// Whether these points are complete. If not, one item that they need runs after the look, so
-    /// that a program which asks again and again gets there.
+    /// Whether these points are complete. If not, one item that they need runs after the check, so
+    /// that a program that polls makes progress.
     pub(crate) fn poll(&mut self, points: &[Point]) -> bool {
         let done = points.iter().all(|&point| self.streams.is_complete(point));
         if !done {
             match self.schedule {
-                // It gets there by the clock.
+                // Progress comes with simulated time.
                 Schedule::Timed => self.keep_clock_going(),
                 _ => self.advance(points),
             }
@@ -264,7 +267,7 @@ impl Session<'_> {
         done
     }
 
-    /// The points as a list that can be waited for.
+    /// The points of a clock that are not complete.
     pub(crate) fn open_points(&self, points: &VectorClock) -> Vec<Point> {
         points.iter().filter(|&point| !self.streams.is_complete(point)).collect()
     }
@@ -298,7 +301,7 @@ mod tests {
         let four_bytes = [0_u8; 4];
         let to = session.place(four_bytes.as_ptr().expose_provenance(), 4, Side::Any);
         let to = to.expect("the host's memory is a place");
-        // What cannot come from a call: the place is longer than what goes there.
+        // No call can enqueue this: the place is longer than the bytes that go there.
         let work = Work::Staged { bytes: Box::new([1, 2, 3]), to };
         let point = session.enqueue(stream, work).expect("the stream is there");
         session.finish([point]);

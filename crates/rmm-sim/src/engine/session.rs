@@ -1,4 +1,4 @@
-//! A thread's hold of a machine for the length of a driver call.
+//! A session: a thread's lock on a machine for the duration of a driver call.
 #![forbid(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
@@ -12,16 +12,16 @@ use crate::engine::thread;
 use crate::model::handle::{self, HandleKind};
 use crate::model::trace::TraceEntry;
 
-/// The locked machine. The lock is let go of while host functions and kernels run, so what was read
-/// of the state before anything ran may have changed after.
+/// The locked machine. Host functions and kernels run without the lock, so anything read from the
+/// state before work ran may have changed afterwards.
 #[derive(Debug)]
 pub(crate) struct Session<'a> {
     pub(crate) machine: &'a Machine,
     state: Option<MutexGuard<'a, State>>,
     thread: u64,
-    /// The driver function that is being called, if one is.
+    /// The driver function of this call; empty outside of one.
     call: &'static str,
-    /// The place of this call in the trace.
+    /// The index of this call in the trace.
     entry: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A driver call begins: it is counted, takes its time, and is in the trace.
+    /// Begins a driver call: counts it, charges its time, and adds it to the trace.
     pub(crate) fn begin_call(&mut self, name: &'static str) {
         self.call = name;
         self.sim_time.charge(name);
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The driver call returns `code`.
+    /// Completes the call's entry in the trace.
     pub(crate) fn end_call(&mut self, code: CuResult) {
         if let Some(entry) = self.entry
             && let Some(TraceEntry::Call { result, .. }) = self.trace.get_mut(entry)
@@ -91,13 +91,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Refuses an allocation within this call if a fault says so.
+    /// Fails an allocation within this call if a fault applies.
     pub(crate) fn check_allocation_fault(&mut self, bytes: usize) -> Result<(), CuResult> {
         let name = self.call;
         self.faults.check_allocation(name, bytes)
     }
 
-    /// Makes sure that this call has taken some time.
+    /// Ensures that this call takes some time, so that polling makes progress.
     pub(crate) fn keep_clock_going(&mut self) {
         let call = self.call;
         self.sim_time.tick(call);

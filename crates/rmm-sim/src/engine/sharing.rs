@@ -1,8 +1,8 @@
-//! Pools that are shared with another process: what names them outside, and what is imported again.
+//! Pools that are shared between processes: imported allocations, and the end of exported ones.
 //!
-//! The other process is played by another thread, or by the same one: it is of the same machine.
-//! What is imported has addresses of its own, which name the exporter's memory, so that the checks
-//! see what either does to it.
+//! The other process is simulated by another thread, or the same one, on the same machine. An
+//! imported allocation has its own address, which maps to the exporter's memory, so that the checks
+//! see the accesses of both.
 #![forbid(unsafe_code)]
 
 use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult};
@@ -24,14 +24,15 @@ impl State {
         kind == CuMemHandleType::POSIX_FILE_DESCRIPTOR && types.cast_unsigned() & kind.0 != 0
     }
 
-    /// An allocation is freed by who made it: whoever has imported it has to have let go of it.
+    /// Ends the imports of an allocation that its exporter frees; each should have been freed
+    /// before.
     pub(crate) fn end_imports(&mut self, allocation: &Allocation) {
         let of_it = |imported: &&Allocation| matches!(imported.kind, AllocationKind::Imported { id, .. } if id == allocation.id);
         let imports: Vec<Allocation> = self.allocations.iter().filter(of_it).copied().collect();
         for imported in imports {
             let place = (self.describe(imported.start), imported.bytes);
             let mut violation = Violation::new(ViolationKind::FreedInUse)
-                .with_detail("it was freed where it was made before it was where it is imported");
+                .with_detail("its exporter freed it before the importer did");
             violation.place = Some(place);
             self.checks.report(violation);
             self.end_import(&imported);
@@ -39,7 +40,7 @@ impl State {
         }
     }
 
-    /// The program no longer names memory by its imported address.
+    /// Ends the use of an imported address.
     fn end_import(&mut self, imported: &Allocation) {
         self.check_freed(imported, None);
         self.allocations.forget(imported);
@@ -48,7 +49,7 @@ impl State {
 }
 
 impl Session<'_> {
-    /// Names an allocation of a shared pool once more.
+    /// Imports an allocation of a shared pool; returns its new address.
     pub(crate) fn import(&mut self, pool: u64, name: Name) -> Result<usize, CuResult> {
         let of = self.pools.get(&pool).and_then(Pool::imported_from);
         let (id, start) = name.allocation;
@@ -67,8 +68,8 @@ impl Session<'_> {
         Ok(address)
     }
 
-    /// Ends the use of an imported address in the order of a stream. The memory stays the
-    /// exporter's, who has to free it behind that.
+    /// Frees an imported address in stream order. The memory still belongs to the exporter, whose
+    /// free must be ordered after this.
     pub(crate) fn release_import(
         &mut self,
         imported: &Allocation,

@@ -1,4 +1,4 @@
-//! The state of a machine, all of it behind one lock.
+//! The state of a machine, protected by one lock.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,14 +24,14 @@ use crate::model::virtual_memory::VirtualMemory;
 
 #[derive(Debug)]
 pub(crate) struct State {
-    /// The machine's number, which its handles carry.
+    /// The machine's number, which its handles contain.
     pub(crate) machine: u32,
     pub(crate) driver_version: i32,
     pub(crate) schedule: Schedule,
     pub(crate) choices: Choices,
     /// The functions that a driver of this version lacks.
     pub(crate) missing_functions: BTreeSet<&'static str>,
-    /// The driver is gone.
+    /// Whether the driver has shut down.
     pub(crate) dead: bool,
 
     pub(crate) devices: Vec<Device>,
@@ -49,13 +49,13 @@ pub(crate) struct State {
     pub(crate) events: HashMap<u64, Event>,
     pub(crate) event_slots: Slots,
     pub(crate) captures: Captures,
-    /// The last key given to an event, pool or context.
+    /// The last key of an event, pool or context.
     pub(crate) last_key: u64,
-    /// Whether a reset ends what is no context's, too.
+    /// Whether a reset also ends pools and virtual memory, which belong to no context.
     pub(crate) reset_ends_all: bool,
     pub(crate) sim_time: SimTime,
 
-    /// The devices whose contexts each thread has on its stack, by the thread's number.
+    /// The stack of current contexts, as devices, of each thread by number.
     pub(crate) context_stacks: HashMap<u64, Vec<usize>>,
     /// The per-thread default streams, by thread and device.
     pub(crate) thread_streams: HashMap<(u64, usize), u64>,
@@ -127,13 +127,13 @@ impl State {
         key
     }
 
-    /// A key that was never given before.
+    /// A new key; keys are never reused.
     pub(crate) fn next_key(&mut self) -> u64 {
         self.last_key += 1;
         self.last_key
     }
 
-    /// The device of that number.
+    /// The device of an ordinal.
     ///
     /// # Errors
     /// `INVALID_DEVICE` if there is none.

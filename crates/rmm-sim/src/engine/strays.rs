@@ -1,11 +1,12 @@
-//! Strays: driver calls of threads that are on no machine, which no check sees.
+//! Strays: driver calls of threads that entered no machine. They go to the default machine, which
+//! is not checked, so a check fails if its program makes any.
 #![forbid(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::engine::thread;
 
-/// The calls of strays, while programs are checked.
+/// The stray calls made while checks are running.
 #[derive(Debug)]
 struct Strays {
     /// How many checks are running.
@@ -13,7 +14,7 @@ struct Strays {
     calls: Vec<Stray>,
 }
 
-/// A call of a thread that is on no machine.
+/// A call of a thread that entered no machine.
 #[derive(Debug)]
 struct Stray {
     thread: u64,
@@ -21,14 +22,14 @@ struct Stray {
 }
 
 static STRAYS: Mutex<Strays> = Mutex::new(Strays { checks: 0, calls: Vec::new() });
-/// Upper bound on the calls that are kept.
+/// Upper bound on the calls that are recorded.
 const MAX_CALLS: usize = 1000;
 
 fn lock() -> MutexGuard<'static, Strays> {
     STRAYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records a call of the calling thread, which is on no machine, if a check is running.
+/// Records a stray call of the calling thread, if a check is running.
 pub(crate) fn record(call: &'static str) {
     let mut strays = lock();
     if strays.checks > 0 && strays.calls.len() < MAX_CALLS {
@@ -36,12 +37,12 @@ pub(crate) fn record(call: &'static str) {
     }
 }
 
-/// A running check: it sees the calls that threads on no machine make from now on.
+/// A running check, which observes stray calls from now on.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// How many calls there were before.
+    /// The number of calls recorded before.
     first: usize,
-    /// The last thread that had called the driver before.
+    /// The largest thread number when the check began.
     last_thread: u64,
 }
 
@@ -52,8 +53,8 @@ impl Watch {
         Self { first: strays.calls.len(), last_thread: thread::last_number() }
     }
 
-    /// The calls made since on no machine, by threads that had made none before: those that the
-    /// program started, and not the other tests of the process.
+    /// The stray calls since, of threads that got their number since: those that the program
+    /// started, not other tests of the process.
     pub(crate) fn strays(&self) -> Vec<&'static str> {
         let strays = lock();
         let since = strays.calls.iter().skip(self.first);

@@ -16,7 +16,7 @@ pub(crate) fn number() -> u64 {
     NUMBER.try_with(|&number| number).unwrap_or(0)
 }
 
-/// The largest number that a thread has so far.
+/// The largest number of any thread so far.
 pub(crate) fn last_number() -> u64 {
     LAST.load(Ordering::Relaxed)
 }

@@ -1,16 +1,16 @@
-//! Where in a program an access was asked for: the frames of a backtrace that are the program's.
+//! Call sites: the frames of a backtrace that belong to the program.
 #![forbid(unsafe_code)]
 
 use std::backtrace::Backtrace;
 use std::fmt::Write as _;
 use std::path::{Component, Path};
 
-/// Frames that are shown at most.
+/// Upper bound on the frames that are shown.
 const SHOWN: usize = 8;
-/// The software device and the driver's table: every access comes through them.
-const SEAM: [&str; 2] = ["rmm-sim", "rmm-sys"];
+/// The crates of the software device and of the driver's table, through which every call goes.
+const DEVICE_CRATES: [&str; 2] = ["rmm-sim", "rmm-sys"];
 
-/// Whose code a frame is.
+/// The code that a frame belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     Device,
@@ -18,7 +18,7 @@ enum Owner {
     Program,
 }
 
-/// A frame as a backtrace tells it: what is called, and where it stands.
+/// A frame as a backtrace prints it: the function, and its source location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Frame<'a> {
     symbol: &'a str,
@@ -26,15 +26,15 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Seen from the file: where debug information is of lines alone, names have no path. Paths are
-    /// relative to `folder`.
+    /// Decided by the file, since with line tables alone symbols have no path. Paths are relative
+    /// to `folder`.
     fn owner(&self, folder: &Path) -> Owner {
         let Some(place) = self.place else { return Owner::Runtime };
         let place = folder.join(place);
         let folders: Vec<&str> = place.components().filter_map(name_of).collect();
         let is_library =
             |three: &[&str]| matches!(three, ["rustc", _, "library"] | ["src", "rust", "library"]);
-        if folders.windows(2).any(|two| is_seam(two[0]) && two[1] == "src") {
+        if folders.windows(2).any(|two| is_device_crate(two[0]) && two[1] == "src") {
             Owner::Device
         } else if folders.windows(3).any(is_library) {
             Owner::Runtime
@@ -44,16 +44,16 @@ impl Frame<'_> {
     }
 }
 
-/// Whether a folder is that of a crate of the seam, which may have the version in its name.
-fn is_seam(folder: &str) -> bool {
-    let version = SEAM.iter().find_map(|name| folder.strip_prefix(name));
+/// Whether a folder is that of such a crate, possibly with a version in its name.
+fn is_device_crate(folder: &str) -> bool {
+    let version = DEVICE_CRATES.iter().find_map(|name| folder.strip_prefix(name));
     version.is_some_and(|version| {
         let number = version.strip_prefix('-');
         version.is_empty() || number.is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()))
     })
 }
 
-/// The name of a folder or file, if it can be one of those that are looked for.
+/// The name of a path component, if it is a normal one in UTF-8.
 fn name_of(part: Component<'_>) -> Option<&str> {
     match part {
         Component::Normal(name) => name.to_str(),
@@ -78,7 +78,8 @@ fn frames(text: &str) -> Vec<Frame<'_>> {
     frames
 }
 
-/// The program's frames, from the driver's table up to the device's own, which ran the program.
+/// The program's frames: those between the driver's table and the frames of `check`, which ran the
+/// program.
 fn of_program<'a>(frames: &[Frame<'a>], folder: &Path) -> Vec<Frame<'a>> {
     let owned = frames.iter().map(|frame| (frame, frame.owner(folder)));
     let inner = owned.skip_while(|(_, owner)| *owner != Owner::Program);
@@ -91,22 +92,22 @@ pub(crate) fn frames_of(backtrace: &Backtrace) -> String {
     let text = backtrace.to_string();
     let folder = std::env::current_dir().unwrap_or_default();
     let of_program = of_program(&frames(&text), &folder);
-    let mut told = String::new();
+    let mut lines = String::new();
     for Frame { symbol, place } in of_program.iter().take(SHOWN) {
         // Writing to a string does not fail.
         let _ = match place {
-            Some(place) => write!(told, "\n      {place} in {symbol}"),
-            None => write!(told, "\n      {symbol}"),
+            Some(place) => write!(lines, "\n      {place} in {symbol}"),
+            None => write!(lines, "\n      {symbol}"),
         };
     }
     match of_program.len() {
-        0 => told.push_str("\n      (nobody knows: the program has no debug information)"),
+        0 => lines.push_str("\n      (unknown: the program has no debug information)"),
         all if all > SHOWN => {
-            let _ = write!(told, "\n      and {} more", all - SHOWN);
+            let _ = write!(lines, "\n      and {} more", all - SHOWN);
         }
         _ => {}
     }
-    told
+    lines
 }
 
 #[cfg(test)]

@@ -7,17 +7,17 @@ use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult};
 
 use crate::model::graph::{Captured, Ends, Graph, Graphs};
 
-/// A capture under way.
+/// An active capture.
 #[derive(Debug)]
 pub(crate) struct Capture {
-    /// The stream that it was begun on.
+    /// The stream that it began on.
     pub(crate) origin: u64,
     /// The thread that began it.
     pub(crate) thread: u64,
     pub(crate) mode: CuCaptureMode,
     pub(crate) is_valid: bool,
     pub(crate) graph: Graph,
-    /// By stream that takes part.
+    /// The last nodes of each stream that takes part.
     pub(crate) ends: BTreeMap<u64, Ends>,
 }
 
@@ -25,9 +25,9 @@ pub(crate) struct Capture {
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     pub(crate) active: BTreeMap<u64, Capture>,
-    /// The capture modes of threads that have changed theirs.
+    /// The capture modes of threads that have set theirs.
     pub(crate) modes: HashMap<u64, CuCaptureMode>,
-    /// The driver call that is being made.
+    /// The current driver call, for reports.
     pub(crate) call: &'static str,
     pub(crate) graphs: Graphs,
 }
@@ -39,7 +39,7 @@ impl Captures {
         self.active.iter().find(takes_part).map(|(&id, _)| id)
     }
 
-    /// Whether a stream is being captured, validly or not.
+    /// Whether a stream takes part in a capture, valid or not.
     pub(crate) fn has(&self, stream: u64) -> bool {
         !self.active.is_empty() && self.of(stream).is_some()
     }
@@ -52,7 +52,7 @@ impl Captures {
         }
     }
 
-    /// The capture that an event was recorded in, for those who wait for it.
+    /// The capture that an event was recorded in.
     ///
     /// # Errors
     /// `INVALID_VALUE` if it has ended.

@@ -1,4 +1,4 @@
-//! What the checks know of a machine, and the violations that they found.
+//! The state of the checks of a machine, and the violations found.
 #![forbid(unsafe_code)]
 
 use std::backtrace::Backtrace;
@@ -12,12 +12,13 @@ use crate::model::suballocations::Suballocations;
 use crate::model::vector_clock::VectorClock;
 use crate::model::violation::{Access, Violation, ViolationKind};
 
-/// Violations beyond which no more are kept: one mistake in a loop is told often enough.
+/// Upper bound on the violations that are kept: a mistake in a loop need not be reported more
+/// often.
 const KEPT: usize = 1000;
-/// Frees that are remembered, to tell who freed what is used or freed again.
+/// Frees that are remembered, to report where memory was freed that is accessed or freed again.
 const REMEMBERED: usize = 4096;
 
-/// What is checked, and what for.
+/// The checks that are enabled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) order: bool,
@@ -25,11 +26,11 @@ pub(crate) struct Settings {
     pub(crate) backtraces: bool,
 }
 
-/// What the checks know.
+/// The state of the checks.
 #[derive(Debug)]
 pub(crate) struct Checks {
     pub(crate) settings: Settings,
-    /// What the host has seen complete.
+    /// The host's vector clock: the points that it has seen complete.
     pub(crate) host: VectorClock,
     pub(crate) shadow: Shadow,
     pub(crate) suballocations: Suballocations,
@@ -38,10 +39,10 @@ pub(crate) struct Checks {
     violations: Vec<Violation>,
 }
 
-/// How many machines check, so that nobody who asks for no checks waits for what allocators tell.
+/// The number of machines with checks. If there are none, annotations return early.
 static CHECKING_MACHINES: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether any machine wants to hear what allocators tell.
+/// Whether any machine checks annotations.
 pub(crate) fn is_any_machine_checking() -> bool {
     CHECKING_MACHINES.load(Ordering::Relaxed) > 0
 }
@@ -69,7 +70,7 @@ impl Checks {
         }
     }
 
-    /// Whether the order is checked.
+    /// Whether order is checked.
     pub(crate) fn is_on(&self) -> bool {
         self.settings.order
     }
@@ -78,7 +79,7 @@ impl Checks {
         &self.violations
     }
 
-    /// Notes a violation, if it is a new one.
+    /// Records a violation, unless it repeats a recent one.
     pub(crate) fn report(&mut self, violation: Violation) {
         let is_new = !self.violations.iter().rev().take(64).any(|other| other.repeats(&violation));
         if is_new && self.violations.len() < KEPT {
@@ -86,7 +87,7 @@ impl Checks {
         }
     }
 
-    /// Notes that the device itself has panicked, at a call or at a piece of work.
+    /// Reports that the device itself panicked, in a call or a piece of work.
     pub(crate) fn report_panic(&mut self, at: &str) {
         self.report(Violation::new(ViolationKind::DevicePanicked).with_detail(at));
     }
@@ -102,7 +103,7 @@ impl Checks {
         self.freed.push_back((range, access));
     }
 
-    /// Who freed the memory at `address` last, if nobody has it now.
+    /// The last remembered free of memory at `address`.
     pub(crate) fn freed_by(&self, address: usize) -> Option<&Arc<Access>> {
         let holds = |(range, _): &&(Range<usize>, _)| range.contains(&address);
         self.freed.iter().rev().find(holds).map(|(_, access)| access)

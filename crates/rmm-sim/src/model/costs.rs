@@ -1,4 +1,4 @@
-//! What calls and work cost in simulated time.
+//! The costs of calls and work in simulated time.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::model::work::Work;
 
-/// What calls of the driver take on the host, and work takes on a device, in simulated time: see
+/// The durations, in simulated time, of driver calls on the host and of work on a device; see
 /// [`Machine::time`](crate::Machine::time).
 ///
-/// By default they are what was measured on an H200, with one thread: 180 ns to record an event,
-/// 150 ns to query one, 200 ns to make a stream wait, 440 ns for each half of a stream-ordered
-/// allocation and free, 29.5 us for each half of a plain one, 870 ns to put work on a stream, and
-/// 60 ns for calls that only ask. What was not measured is set like its nearest kin. Work takes a
-/// microsecond and, where it moves bytes, a nanosecond more for each KiB.
+/// The defaults were measured on an H200 with one thread: 180 ns to record an event, 150 ns to
+/// query one, 200 ns to make a stream wait, 440 ns each for a stream-ordered allocation and free,
+/// 29.5 us each for a synchronous one, 870 ns to enqueue work, and 60 ns for calls that only query.
+/// Calls that were not measured cost as much as similar ones. Work takes a microsecond, plus a
+/// nanosecond per KiB that it moves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,8 +49,8 @@ impl Default for Costs {
     }
 }
 
-/// Nanoseconds on the host, measured on an H200 with driver 580; halves of what was measured as a
-/// pair.
+/// Nanoseconds on the host, measured on an H200 with driver 580. Calls measured as a pair cost half
+/// of it each.
 const H200: &[(&[&str], u64)] = &[
     (&["cuEventRecord"], 180),
     (&["cuStreamWaitEvent"], 200),
@@ -70,32 +70,32 @@ const H200: &[(&[&str], u64)] = &[
 ];
 
 impl Costs {
-    /// Nothing takes any time.
+    /// All costs are zero.
     pub fn none() -> Self {
         Self { calls: BTreeMap::new(), other_calls: 0, work: 0, bytes_per_microsecond: u64::MAX }
     }
 
-    /// What the function `name` (the symbol, such as `"cuEventRecord"`) takes on the host.
-    /// Simulated kernels are launched at the price of `"cuLaunchKernel"`.
+    /// Sets the cost on the host of the function `name` (the symbol, such as `"cuEventRecord"`).
+    /// Launching a simulated kernel costs as much as `"cuLaunchKernel"`.
     pub fn call(mut self, name: &'static str, time: Duration) -> Self {
         self.calls.insert(name, nanoseconds(time));
         self
     }
 
-    /// What every other function takes on the host.
+    /// Sets the cost on the host of every other function.
     pub fn other_calls(mut self, time: Duration) -> Self {
         self.other_calls = nanoseconds(time);
         self
     }
 
-    /// What a copy, a fill, a host function or a kernel takes on the device, beside what its bytes
-    /// take. A kernel can [say itself](crate::Kernel::lasts) how long it takes.
+    /// Sets the cost on the device of a copy, a fill, a host function or a kernel, in addition to
+    /// the bytes that it moves. A kernel can [set its own](crate::Kernel::lasts).
     pub fn work(mut self, time: Duration) -> Self {
         self.work = nanoseconds(time);
         self
     }
 
-    /// How many bytes a copy or a fill moves in a microsecond; 0 is taken for 1.
+    /// Sets how many bytes a copy or a fill moves per microsecond; 0 counts as 1.
     pub fn bytes_per_microsecond(mut self, bytes: u64) -> Self {
         self.bytes_per_microsecond = bytes.max(1);
         self

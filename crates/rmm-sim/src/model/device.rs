@@ -1,10 +1,10 @@
 //! A simulated device: its attributes, its memory and how that memory is counted.
 //!
-//! The accounting is a simple honest model of a driver's: memory is taken in units of 2 MiB. An
-//! allocation of 1 MiB or more is rounded up to whole units; smaller ones are rounded up to 512
-//! bytes and carved out of units that they share. `cuMemGetInfo_v2` tells the bytes in no unit.
-//! Placement is lowest-address first fit in an address range four times the device's memory, so
-//! that memory runs out and addresses do not.
+//! The accounting is a simple model of a driver's. Memory is taken in units of 2 MiB: an allocation
+//! of 1 MiB or more is rounded up to whole units; smaller ones are rounded up to 512 bytes and
+//! share units. `cuMemGetInfo_v2` returns the bytes of free units. Placement is address-ordered
+//! first fit in an address range four times the device's memory, so that memory runs out before
+//! addresses do.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::model::vector_clock::VectorClock;
 
 /// The unit in which device memory is taken.
 pub(crate) const UNIT: usize = 2 << 20;
-/// From here on an allocation has units of its own.
+/// The size from which an allocation has units of its own.
 const LARGE: usize = 1 << 20;
 /// The alignment of every allocation.
 pub(crate) const ALIGNMENT: usize = 512;
@@ -28,19 +28,19 @@ pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) total: usize,
     free: usize,
-    /// What programs see: addresses that fault when the host touches them.
+    /// The addresses that programs see, which fault when the host touches them.
     visible: Mapping,
-    /// Where the bytes are: what simulated work reads and writes instead.
+    /// The bytes, which simulated work reads and writes instead.
     shadow: Mapping,
     units: FreeRanges,
     small: FreeRanges,
     attributes: BTreeMap<CuDeviceAttribute, i32>,
     /// How often the primary context is retained.
     pub(crate) retained: u32,
-    /// The id of the primary context while there is one: made by a retain, ended by a reset or the
+    /// The id of the primary context while it exists: created by a retain, ended by a reset or the
     /// last release.
     pub(crate) context_id: Option<u64>,
-    /// What every call in the primary context returns since a kernel of it failed.
+    /// The code that every call in the primary context returns after a kernel failed.
     pub(crate) failed: Option<CuResult>,
     /// Devices whose memory the primary context may use.
     pub(crate) peers: BTreeSet<usize>,
@@ -50,7 +50,7 @@ pub(crate) struct Device {
     pub(crate) current_pool: u64,
     /// The default pool of managed memory.
     pub(crate) managed_pool: u64,
-    /// What streams made from now on wait for first (`cuCtxWaitEvent`).
+    /// The clock that streams created from now on wait for first (`cuCtxWaitEvent`).
     pub(crate) barrier: VectorClock,
 }
 
@@ -62,9 +62,9 @@ impl Device {
         attributes: BTreeMap<CuDeviceAttribute, i32>,
     ) -> Result<Self, CuResult> {
         let addresses = (total.max(UNIT) * 4).next_multiple_of(UNIT);
-        // Two units more than are used: placement starts at a multiple of the unit, and an address
-        // just below the first or above the last allocation is still this device's, so that a wrong
-        // address finds its machine.
+        // Two units more than are used: placement starts at a multiple of the unit, and addresses
+        // just below the first or above the last allocation still belong to this device, so that a
+        // wrong address finds its machine.
         let visible = Mapping::new(addresses + 2 * UNIT, false)?;
         let shadow = Mapping::new(addresses + 2 * UNIT, true)?;
         let mut units = FreeRanges::default();
@@ -95,23 +95,23 @@ impl Device {
         self.free
     }
 
-    /// The range of addresses that is this device's, as (start, length).
+    /// The address range of this device, as (start, length).
     pub(crate) fn range(&self) -> (usize, usize) {
         (self.visible.base(), self.visible.len())
     }
 
-    /// Where the bytes of `address` are, if it is of this device.
+    /// The host address of the bytes at `address`, if it belongs to this device.
     pub(crate) fn shadow_of(&self, address: usize) -> Option<usize> {
         self.visible.offset_of(address).map(|offset| self.shadow.base() + offset)
     }
 
-    /// The address as an offset from the first one that is handed out, for traces.
+    /// The address as an offset from the first one that is allocated, for traces.
     pub(crate) fn relative(&self, address: usize) -> Option<usize> {
         self.visible.offset_of(address)?;
         address.checked_sub(self.visible.base() + first_offset(&self.visible))
     }
 
-    /// Takes memory; `None` when it is out.
+    /// Allocates memory; `None` if it is exhausted.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Option<usize> {
         let offset = if bytes >= LARGE {
             self.take_units(bytes)?
@@ -121,7 +121,7 @@ impl Device {
         Some(self.visible.base() + offset)
     }
 
-    /// Gives back what [`allocate`](Self::allocate) with the same `bytes` returned.
+    /// Frees what [`allocate`](Self::allocate) with the same `bytes` returned.
     pub(crate) fn deallocate(&mut self, address: usize, bytes: usize) {
         let offset = self.visible.offset_of(address);
         let offset = offset.expect("memory goes back to the device that it was taken from");
@@ -134,8 +134,8 @@ impl Device {
 
     fn take_units(&mut self, bytes: usize) -> Option<usize> {
         let len = bytes.checked_next_multiple_of(UNIT).filter(|&len| len <= self.free)?;
-        // Offsets are multiples of the unit apart from the first range's start, so plain first fit
-        // keeps alignment.
+        // Lengths are multiples of the unit, so first fit keeps alignment relative to the first
+        // offset.
         let offset = self.units.take(len, 1)?;
         self.free -= len;
         Some(offset)
@@ -172,12 +172,12 @@ impl Device {
     }
 }
 
-/// Where placement starts: at the first multiple of the unit inside.
+/// The offset at which placement starts: the first multiple of the unit inside.
 fn first_offset(visible: &Mapping) -> usize {
     (visible.base() + 1).next_multiple_of(UNIT) - visible.base()
 }
 
-/// What a software device says of itself, unless the builder says otherwise.
+/// The default attributes of a device.
 pub(crate) fn default_attributes() -> BTreeMap<CuDeviceAttribute, i32> {
     use CuDeviceAttribute as A;
     BTreeMap::from([

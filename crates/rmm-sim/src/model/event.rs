@@ -4,19 +4,19 @@
 use crate::model::graph::Captured;
 use crate::model::vector_clock::VectorClock;
 
-/// An event. One that was never recorded stands for nothing, and is complete.
+/// An event. One that was never recorded is complete.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) device: usize,
     pub(crate) keeps_time: bool,
-    /// What it was recorded behind.
+    /// The points that it was recorded after.
     pub(crate) points: VectorClock,
-    /// What a stream that waits for it is then ordered behind: the points and all that came before
-    /// them.
+    /// The vector clock that a stream joins by waiting for it: the points, and all that happens
+    /// before them.
     pub(crate) frontier: VectorClock,
-    /// When the work it was last recorded behind is done, in simulated nanoseconds.
+    /// When the work that it was last recorded after is complete, in simulated nanoseconds.
     pub(crate) time: Option<u64>,
-    /// The part of a capture that it stands for, if it was last recorded in one.
+    /// The nodes that it was recorded after, if it was last recorded in a capture.
     pub(crate) captured: Option<Captured>,
 }
 

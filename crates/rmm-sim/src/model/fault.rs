@@ -5,8 +5,8 @@ use rmm_sys::CuResult;
 
 use crate::model::schedule::Random;
 
-/// A rule by which driver calls fail. Calls are counted from when the fault is given to the
-/// machine, from 1 on.
+/// A rule by which driver calls fail. Calls are counted from 1, starting when the fault is
+/// [added](crate::Machine::fail) to the machine.
 ///
 /// ```
 /// use rmm_sim::{Fault, Machine};
@@ -34,22 +34,22 @@ enum Rule {
     Nth(u64),
     FromNth(u64),
     Probability(f64, Random),
-    /// Allocations of more bytes.
+    /// Allocations of more bytes than this.
     Above(usize),
 }
 
-/// The rules of a machine, and what came of them.
+/// The fault rules of a machine, and the calls that they made fail.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) rules: Vec<Fault>,
-    /// How many have asked for no faults, and not yet ended that.
+    /// The number of callers that have suspended all faults.
     pub(crate) suspended: u32,
     /// The calls that were made to fail.
     pub(crate) failed_calls: Vec<&'static str>,
 }
 
 impl Faults {
-    /// Sees a call.
+    /// Counts a call, and fails it if a rule applies.
     ///
     /// # Errors
     /// The code that it fails with, if it does.
@@ -57,7 +57,7 @@ impl Faults {
         self.fail(name, |fault| fault.strikes(name))
     }
 
-    /// Sees an allocation of so many bytes, within a call.
+    /// Fails an allocation within a call if a rule applies.
     ///
     /// # Errors
     /// The code that it fails with, if it does.
@@ -80,7 +80,7 @@ impl Faults {
         if self.suspended > 0 {
             return Ok(());
         }
-        // Every fault sees every call, whichever of them strikes first.
+        // Every rule counts every call, even if another rule fails it.
         let codes: Vec<CuResult> = self.rules.iter_mut().filter_map(strikes).collect();
         match codes.first() {
             Some(&code) => {
@@ -104,7 +104,7 @@ impl Fault {
         Self::new(Some(name), Rule::FromNth(n), code)
     }
 
-    /// The `n`-th call, of whichever function, returns `code`.
+    /// The `n`-th call of any function returns `code`.
     pub fn any_call(n: u64, code: CuResult) -> Self {
         Self::new(None, Rule::Nth(n), code)
     }
@@ -114,13 +114,13 @@ impl Fault {
         Self::new(Some(name), Rule::Probability(p, Random::new(seed)), code)
     }
 
-    /// Allocations of more than so many bytes, of whichever kind of memory, return `OUT_OF_MEMORY`.
+    /// Allocations of more than `bytes` bytes, of any kind of memory, return `OUT_OF_MEMORY`.
     pub fn out_of_memory_above(bytes: usize) -> Self {
         Self::new(None, Rule::Above(bytes), CuResult::OUT_OF_MEMORY)
     }
 
-    /// The device is lost, as after a kernel has used an address that it may not: from the `n`-th
-    /// call on every call, of whichever function, returns `ILLEGAL_ADDRESS`.
+    /// The device is lost, as after a kernel accessed an illegal address: the `n`-th and every
+    /// later call of any function returns `ILLEGAL_ADDRESS`.
     #[doc(alias = "sticky error")]
     pub fn device_lost(n: u64) -> Self {
         Self::new(None, Rule::FromNth(n), CuResult::ILLEGAL_ADDRESS)
@@ -130,7 +130,7 @@ impl Fault {
         Self { name: name.map(str::to_owned), rule, code, seen: 0 }
     }
 
-    /// Sees a call of `name`; the code that it fails with, if it does.
+    /// Counts a call of `name`; returns the code that it fails with, if the rule applies.
     fn strikes(&mut self, name: &str) -> Option<CuResult> {
         if self.name.as_deref().is_some_and(|only| only != name) {
             return None;

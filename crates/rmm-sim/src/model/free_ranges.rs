@@ -1,12 +1,11 @@
-//! A set of free ranges: which part of an address space nobody holds.
+//! The free ranges of an address space.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 
-/// Free ranges by their start; neighbours are always merged.
+/// Free ranges by start; adjacent ranges are coalesced.
 ///
-/// Taking is lowest-address first fit and costs time in proportion to the number of holes; giving
-/// back is logarithmic.
+/// Address-ordered first fit: taking is linear in the number of free ranges, inserting logarithmic.
 #[derive(Debug, Default)]
 pub(crate) struct FreeRanges {
     /// # Invariant
@@ -35,7 +34,7 @@ impl FreeRanges {
         fits
     }
 
-    /// Takes the range `at..at + len` out of the set, which must hold all of it.
+    /// Removes the range `at..at + len`, all of which must be free.
     pub(crate) fn remove(&mut self, at: usize, len: usize) {
         let start = self.free.range(..=at).next_back().map(|(&start, _)| start);
         if let Some(start) = start {
@@ -54,8 +53,7 @@ impl FreeRanges {
         }
     }
 
-    /// Puts `at..at + len` into the set; returns the merged range it is now a part of, as (start,
-    /// length).
+    /// Inserts `at..at + len`; returns the coalesced range that contains it, as (start, length).
     pub(crate) fn insert(&mut self, at: usize, len: usize) -> (usize, usize) {
         let (mut start, mut end) = (at, at + len);
         if let Some((&before, &free)) = self.free.range(..at).next_back()

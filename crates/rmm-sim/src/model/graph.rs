@@ -1,4 +1,4 @@
-//! Graphs: work that was captured, to be put on streams as often as the program likes.
+//! Graphs: captured work that can be launched repeatedly.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,31 +9,31 @@ use crate::model::handle::Slots;
 use crate::model::vector_clock::VectorClock;
 use crate::model::work::Work;
 
-/// The nodes that a stream's next node comes after, by their places in the graph.
+/// The nodes that a stream's next node depends on, by index.
 pub(crate) type Ends = BTreeSet<usize>;
 
-/// The part of a capture that an event was recorded behind.
+/// The nodes of a capture that an event was recorded after.
 #[derive(Clone, Debug)]
 pub(crate) struct Captured {
     pub(crate) capture: u64,
     pub(crate) ends: Ends,
 }
 
-/// A piece of work and the nodes that it comes after.
+/// A piece of work and the nodes that it depends on.
 #[derive(Debug)]
 struct Node {
     work: Work,
     after: Ends,
 }
 
-/// A graph. Every node comes after nodes of lower places only.
+/// A graph, in topological order: every node depends on nodes of lower indices only.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
 }
 
 impl Graph {
-    /// Adds a node that comes after others; returns its place.
+    /// Adds a node that depends on others; returns its index.
     ///
     /// # Errors
     /// `NOT_SUPPORTED` for work that cannot be repeated.
@@ -45,7 +45,7 @@ impl Graph {
         Ok(self.nodes.len() - 1)
     }
 
-    /// Whether every node is one of `ends` or comes before one.
+    /// Whether every node is one of `ends` or a dependency of one.
     pub(crate) fn ends_in(&self, ends: &Ends) -> bool {
         let mut reached = ends.clone();
         for place in (0..self.nodes.len()).rev() {
@@ -57,17 +57,17 @@ impl Graph {
         true
     }
 
-    /// The work of all nodes once more, in an order that the graph allows.
+    /// The work of all nodes, in topological order.
     pub(crate) fn works(&self) -> Vec<Work> {
         self.nodes.iter().filter_map(|node| node.work.repeated()).collect()
     }
 }
 
-/// A graph that is ready to be launched.
+/// An instantiated graph (`CUgraphExec`).
 #[derive(Debug)]
 pub(crate) struct Executable {
     pub(crate) works: Vec<Work>,
-    /// The end of its last launch, which the next one comes after.
+    /// The end of its last launch, which the next one waits for.
     pub(crate) last: VectorClock,
 }
 

@@ -1,10 +1,10 @@
-//! How handles name objects: a machine, a kind and a slot in one word, so that a handle alone finds
-//! its machine.
+//! Handles: a machine, a kind and a slot in one word, so that a handle alone identifies its
+//! machine.
 #![forbid(unsafe_code)]
 
 use std::ffi::c_void;
 
-/// What a handle names.
+/// The kind of object that a handle names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HandleKind {
     Context = 1,
@@ -16,7 +16,7 @@ pub(crate) enum HandleKind {
     Executable = 7,
 }
 
-/// What an argument of a call says about its machine.
+/// An argument of a call that identifies its machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Hint {
     Handle(usize),
@@ -46,8 +46,8 @@ pub(crate) fn decode(word: usize, machine: u32, kind: HandleKind) -> Option<usiz
     }
 }
 
-/// Slots that handles name, each holding an object's key. A slot that is let go is the next one
-/// handed out, as real drivers reuse handle values at once.
+/// Slots that handles name, each with an object's key. The slot released last is reused first, as
+/// real drivers reuse handle values immediately.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     keys: Vec<Option<u64>>,
@@ -74,8 +74,7 @@ impl Slots {
         Some(key)
     }
 
-    /// Lets go of every key that is not wanted. The slots are handed out again in the order in
-    /// which they were before.
+    /// Removes every key that is not wanted. The slots are reused in their order.
     pub(crate) fn retain(&mut self, mut is_wanted: impl FnMut(u64) -> bool) {
         for slot in (0..self.keys.len()).rev() {
             if self.keys[slot].is_some_and(|key| !is_wanted(key)) {
@@ -84,7 +83,7 @@ impl Slots {
         }
     }
 
-    /// Whether something that this slot named is gone, and nothing has its place yet.
+    /// Whether the object of this slot was destroyed, and the slot has not been reused.
     pub(crate) fn is_vacant(&self, slot: usize) -> bool {
         self.keys.get(slot).is_some_and(Option::is_none)
     }

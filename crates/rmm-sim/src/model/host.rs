@@ -1,9 +1,7 @@
-//! Memory of the host that a machine hands out: pinned and managed memory, by themselves and in
-//! pools.
+//! Host memory of a machine: pinned and managed allocations, and the segments of their pools.
 //!
-//! Both are plain memory that the host may touch, from one range of addresses per machine; what is
-//! freed becomes inaccessible, so touching it afterwards faults. Neither counts against a device's
-//! memory.
+//! Both are memory that the host can access, from one address range per machine. Freed memory
+//! becomes inaccessible, so that a use after free faults. Neither counts against a device's memory.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
@@ -28,7 +26,7 @@ impl HostMemory {
         Ok(Self { mapping, ranges, limit, used: 0 })
     }
 
-    /// The range of addresses, as (start, length).
+    /// The address range, as (start, length).
     pub(crate) fn range(&self) -> (usize, usize) {
         (self.mapping.base(), self.mapping.len())
     }
@@ -38,7 +36,7 @@ impl HostMemory {
         address.checked_sub(self.mapping.base() + first_offset(&self.mapping))
     }
 
-    /// Takes whole pages and makes them accessible; the address is a multiple of 64 KiB.
+    /// Allocates whole pages and makes them accessible; the address is a multiple of 64 KiB.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Result<usize, CuResult> {
         let len = bytes.checked_next_multiple_of(PAGE).filter(|&len| len <= self.limit - self.used);
         let len = len.ok_or(CuResult::OUT_OF_MEMORY)?;
@@ -51,14 +49,14 @@ impl HostMemory {
         Ok(self.mapping.base() + offset)
     }
 
-    /// Gives back what [`allocate`](Self::allocate) with the same `bytes` returned.
+    /// Frees what [`allocate`](Self::allocate) with the same `bytes` returned.
     pub(crate) fn deallocate(&mut self, address: usize, bytes: usize) {
         let offset = self.mapping.offset_of(address);
         let offset = offset.expect("memory goes back to where it was taken from");
         let len = bytes.next_multiple_of(PAGE);
         self.mapping.discard(offset, len);
-        // Left accessible if the system refuses (out of mappings): only the fault on misuse is
-        // lost.
+        // If the system refuses (too many mappings), the memory stays accessible, and a use after
+        // free does not fault.
         let _ = self.mapping.protect(offset, len, false);
         self.ranges.insert(offset, len);
         self.used -= len;
@@ -67,15 +65,14 @@ impl HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        // What is still allocated may be a collection of the host's, which safe code goes on
-        // reading.
+        // Memory that is still allocated may be a host collection that safe code goes on reading.
         if self.used > 0 {
             self.mapping.keep();
         }
     }
 }
 
-/// Where placement starts. As on devices, there is a margin on both sides.
+/// The offset at which placement starts. As on devices, there is a margin on both sides.
 fn first_offset(mapping: &Mapping) -> usize {
     (mapping.base() + 1).next_multiple_of(PAGE) - mapping.base()
 }

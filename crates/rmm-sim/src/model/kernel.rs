@@ -1,4 +1,4 @@
-//! Simulated kernels: closures that run in stream order and touch the device memory that they
+//! Simulated kernels: closures that run in stream order and access the device memory that they
 //! declare.
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::model::operation::Operation;
 type Once = dyn FnOnce(&mut KernelMemory<'_>) + Send;
 type Often = dyn FnMut(&mut KernelMemory<'_>) + Send;
 
-/// What a kernel does.
+/// The closure of a kernel.
 pub(crate) enum Run {
     Once(Box<Once>),
     Often(Arc<Mutex<Often>>),
@@ -29,11 +29,11 @@ impl Run {
     }
 }
 
-/// A simulated kernel: the ranges that it reads and writes, and what it does when the stream comes
-/// to it.
+/// A simulated kernel: a closure, and the ranges of memory that it reads and writes.
 ///
-/// It runs on whatever thread makes the stream progress, and may not call the driver (calls return
-/// `NOT_PERMITTED`). A kernel that panics is noted as a [violation](Machine::violations).
+/// It runs in stream order on any thread that makes a driver call, and may not call the driver
+/// itself (calls return `NOT_PERMITTED`). A kernel that panics is reported as a
+/// [violation](crate::Machine::violations).
 #[must_use = "a kernel runs once it is launched, see `Machine::launch`"]
 pub struct Kernel {
     name: &'static str,
@@ -44,7 +44,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel that does `run`; `name` is for traces.
+    /// A kernel that runs `run` once; traces and reports show `name`.
     pub fn new(
         name: &'static str,
         run: impl FnOnce(&mut KernelMemory<'_>) + Send + 'static,
@@ -52,8 +52,7 @@ impl Kernel {
         Self::with(name, Run::Once(Box::new(run)))
     }
 
-    /// A kernel that may run any number of times, as those of a graph do: a stream that is being
-    /// captured takes no other.
+    /// A kernel that may run any number of times, as required on a stream under capture.
     ///
     /// ```
     /// use rmm_sim::Kernel;
@@ -73,34 +72,34 @@ impl Kernel {
         Self { name, ranges: Vec::new(), lasts: None, fails: None, run }
     }
 
-    /// It reads `bytes` bytes at `pointer`.
+    /// Declares that it reads `bytes` bytes at `pointer`.
     pub fn reads(self, pointer: CuDevicePtr, bytes: usize) -> Self {
         self.uses(pointer, bytes, Operation::Read)
     }
 
-    /// It reads or writes `bytes` bytes at `pointer`.
+    /// Declares that it writes, and may read, `bytes` bytes at `pointer`.
     pub fn writes(self, pointer: CuDevicePtr, bytes: usize) -> Self {
         self.uses(pointer, bytes, Operation::Write)
     }
 
-    /// It updates `bytes` bytes at `pointer` atomically, as counters are that kernels of several
-    /// streams share.
+    /// Declares that it updates `bytes` bytes at `pointer` atomically, such as a counter that
+    /// kernels of several streams share.
     pub fn updates(self, pointer: CuDevicePtr, bytes: usize) -> Self {
         self.uses(pointer, bytes, Operation::Update)
     }
 
-    /// It takes this long in [simulated time](Machine::time); as long as other work if it does not
-    /// say.
+    /// Sets how long it takes in [simulated time](crate::Machine::time); by default, as long as
+    /// other work.
     pub fn lasts(mut self, time: Duration) -> Self {
         self.lasts = Some(time);
         self
     }
 
-    /// It fails at its end, as a kernel does that uses an address which it must not
-    /// (`ILLEGAL_ADDRESS`) or that traps (`LAUNCH_FAILED`). Its context is lost then: work that is
-    /// queued there never runs, and every later call in it returns `code`, also those that free
-    /// memory and destroy streams. A reset ends the context and heals nothing: as on an H200 the
-    /// device gives the process no other one, and `cuDevicePrimaryCtxRetain` returns `code`.
+    /// Makes it fail at its end, as a kernel that accesses an illegal address (`ILLEGAL_ADDRESS`)
+    /// or traps (`LAUNCH_FAILED`). Its context is then lost: queued work never runs, and every
+    /// later call in the context returns `code`, including calls that free memory and destroy
+    /// streams. A reset ends the context but does not restore the device: as on an H200, the
+    /// process gets no other context, and `cuDevicePrimaryCtxRetain` returns `code`.
     ///
     /// ```
     /// use rmm_sim::{Kernel, Machine};
@@ -115,7 +114,8 @@ impl Kernel {
     ///     driver.cuDevicePrimaryCtxRetain(&mut context, CuDevice(0)).result()?;
     ///     driver.cuCtxSetCurrent(context).result()?;
     /// }
-    /// machine.launch(CuStream::NULL, Kernel::new("wild", |_| ()).fails(CuResult::ILLEGAL_ADDRESS))?;
+    /// let kernel = Kernel::new("wild", |_| ()).fails(CuResult::ILLEGAL_ADDRESS);
+    /// machine.launch(CuStream::NULL, kernel)?;
     /// // SAFETY: it takes no argument.
     /// assert_eq!(unsafe { driver.cuCtxSynchronize() }, CuResult::ILLEGAL_ADDRESS);
     /// // SAFETY: as above.
@@ -135,7 +135,7 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// The kernel as work; `place` finds a range that it declares.
+    /// Converts the kernel to work; `place` looks up a range that it declares.
     ///
     /// # Errors
     /// Those of `place`.
@@ -166,7 +166,7 @@ pub(crate) struct KernelBody {
     pub(crate) name: &'static str,
     pub(crate) places: Vec<(Place, Operation)>,
     pub(crate) lasts: Option<Duration>,
-    /// What its context returns from its end on, if it fails.
+    /// The code that its context returns after its end, if it fails.
     pub(crate) fails: Option<CuResult>,
     pub(crate) run: Run,
 }
@@ -181,7 +181,7 @@ impl fmt::Debug for KernelBody {
 }
 
 impl KernelBody {
-    /// The same kernel once more, if it may run often.
+    /// The same kernel again, if it is repeatable.
     pub(crate) fn repeated(&self) -> Option<Self> {
         let Run::Often(run) = &self.run else { return None };
         let run = Run::Often(Arc::clone(run));
@@ -190,7 +190,7 @@ impl KernelBody {
     }
 }
 
-/// The memory of a device, as a running kernel reaches it.
+/// The memory of a device as a running kernel accesses it.
 pub(crate) trait DeviceBytes: fmt::Debug + Send + Sync {
     /// Reads a place into `target`, which is of its length.
     ///
@@ -220,8 +220,8 @@ impl<'a> KernelMemory<'a> {
     /// Reads `target.len()` bytes at `pointer`.
     ///
     /// # Errors
-    /// `ILLEGAL_ADDRESS` if the kernel declared no range that contains them, or the memory was freed
-    /// since, or its device may no longer read it.
+    /// `ILLEGAL_ADDRESS` if the kernel declared no range that contains them, or the memory was
+    /// freed since, or its device may no longer read it.
     pub fn read(&self, pointer: CuDevicePtr, target: &mut [u8]) -> Result<(), CuResult> {
         let place = self.find(pointer, target.len(), false)?;
         self.bytes.load(&place, target)

@@ -1,13 +1,13 @@
-//! Address ranges of the host process: the only place that maps memory or copies through raw
+//! Memory mappings of the host process. Only this file maps memory and copies through raw
 //! addresses.
 
 use rmm_sys::CuResult;
 
-/// The granularity to which host memory is taken and protected: a multiple of every page size in
+/// The granularity at which host memory is mapped and protected: a multiple of every page size in
 /// use.
 pub(crate) const PAGE: usize = 64 << 10;
 
-/// A private anonymous mapping, unmapped when dropped. Pages cost memory only once they are
+/// A private anonymous mapping, unmapped when dropped. Pages take memory only once they are
 /// touched.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -18,12 +18,12 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `len` bytes, which the host may touch if `accessible`.
+    /// Maps `len` bytes, which the host may access if `accessible`.
     pub(crate) fn new(len: usize, accessible: bool) -> Result<Self, CuResult> {
         let access = if accessible { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: an anonymous mapping at an address of the system's choice touches no memory that
-        // exists.
+        // SAFETY: an anonymous mapping at an address that the system chooses does not affect
+        // existing memory.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             Err(CuResult::OUT_OF_MEMORY)
@@ -45,8 +45,8 @@ impl Mapping {
         address.checked_sub(self.base).filter(|&offset| offset < self.len)
     }
 
-    /// Gives the pages of a range back to the system; they read as zero afterwards. The range is of
-    /// whole pages.
+    /// Returns the pages of a range to the system; they read as zero afterwards. The range consists
+    /// of whole pages.
     pub(crate) fn discard(&self, offset: usize, len: usize) {
         assert!(
             offset.checked_add(len).is_some_and(|end| end <= self.len),
@@ -57,7 +57,7 @@ impl Mapping {
         let _ = unsafe { libc::madvise(self.pointer(offset), len, libc::MADV_DONTNEED) };
     }
 
-    /// Lets the host touch a range of whole pages, or forbids it.
+    /// Makes a range of whole pages accessible to the host, or inaccessible.
     pub(crate) fn protect(
         &self,
         offset: usize,
@@ -74,7 +74,7 @@ impl Mapping {
         if status == 0 { Ok(()) } else { Err(CuResult::OUT_OF_MEMORY) }
     }
 
-    /// Leaves the mapping to the process for good: somebody still uses it.
+    /// Leaks the mapping, because the program may still use it.
     pub(crate) fn keep(&mut self) {
         self.len = 0;
     }
@@ -89,8 +89,8 @@ impl Drop for Mapping {
         if self.len == 0 {
             return;
         }
-        // SAFETY: by the invariant the mapping is this value's own, and nothing uses it after the
-        // value is gone.
+        // SAFETY: by the invariant this value alone owns the mapping, and nothing uses it after the
+        // value is dropped.
         let _ = unsafe { libc::munmap(self.pointer(0), self.len) };
     }
 }

@@ -1,4 +1,4 @@
-//! Allocations: what the addresses of a machine belong to, and the ranges that work names.
+//! Allocations, and the ranges that work accesses.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashSet};
@@ -7,21 +7,21 @@ use std::ops::Range;
 use crate::model::piece::Piece;
 use crate::model::pool::Medium;
 
-/// What an allocation is made of.
+/// The kind of an allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AllocationKind {
-    /// Device memory of its own.
+    /// Device memory of `cuMemAlloc`.
     Device,
-    /// From the pool with this key, made of this.
+    /// From the pool with this key, whose memory is of this kind.
     Pool(u64, Medium),
     Managed,
     Pinned,
-    /// The program's own memory, registered.
+    /// Registered host memory of the program.
     Registered,
-    /// Reserved addresses, with memory of a device mapped there.
+    /// Reserved addresses at which device memory is mapped.
     Mapped,
-    /// Another name of an allocation of an exported pool: the pool that it was imported by, where
-    /// that allocation is, and its id.
+    /// An imported allocation of an exported pool: the importing pool, and the address and id of
+    /// the exported allocation.
     Imported {
         pool: u64,
         source: usize,
@@ -32,11 +32,11 @@ pub(crate) enum AllocationKind {
 /// A live allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocation {
-    /// Never reused, unlike addresses. Of mapped memory, how many mappings there had been when it
-    /// was looked up.
+    /// Never reused, unlike addresses. For mapped memory, the id of the last mapping when it was
+    /// looked up.
     pub(crate) id: u64,
     pub(crate) start: usize,
-    /// As asked for.
+    /// As requested.
     pub(crate) bytes: usize,
     pub(crate) kind: AllocationKind,
     pub(crate) device: usize,
@@ -48,7 +48,7 @@ impl Allocation {
         matches!(self.kind, AllocationKind::Managed | AllocationKind::Pool(_, Medium::Managed))
     }
 
-    /// Whether it is memory of the host that stays there.
+    /// Whether it is pinned or registered host memory.
     pub(crate) fn is_pinned(&self) -> bool {
         matches!(
             self.kind,
@@ -63,12 +63,12 @@ impl Allocation {
         matches!(self.kind, AllocationKind::Imported { .. })
     }
 
-    /// Whether it is from a pool of memory of the host.
+    /// Whether it is from a pool of host memory.
     pub(crate) fn is_of_host_pool(&self) -> bool {
         matches!(self.kind, AllocationKind::Pool(_, Medium::Host))
     }
 
-    /// Where a range of the allocation lies, unless it is mapped.
+    /// The memory of a range of the allocation, unless it is mapped.
     pub(crate) fn piece(&self, range: &Range<usize>) -> Piece {
         let AllocationKind::Imported { source, .. } = self.kind else {
             return Piece::unmapped(range);
@@ -88,13 +88,12 @@ impl Allocation {
     }
 }
 
-/// The allocations that programs may use now, and those whose bytes are still there for work
-/// enqueued earlier.
+/// The allocations that programs may use now, and those that are kept for work enqueued earlier.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
     by_start: BTreeMap<usize, Allocation>,
-    /// Ids from allocation until the memory is really let go of: memory freed in stream order stays
-    /// here until the free runs.
+    /// Ids of allocations whose memory is not released yet: memory freed in stream order stays here
+    /// until the free runs.
     alive: HashSet<u64>,
     next_id: u64,
 }
@@ -117,7 +116,7 @@ impl Allocations {
         self.by_start.get(&start).copied()
     }
 
-    /// The allocation that `address` lies in.
+    /// The allocation that contains `address`.
     pub(crate) fn containing(&self, address: usize) -> Option<Allocation> {
         let (_, &found) = self.by_start.range(..=address).next_back()?;
         (address - found.start < found.bytes).then_some(found)
@@ -129,12 +128,12 @@ impl Allocations {
             || self.by_start.range(start..start.saturating_add(bytes)).next().is_some()
     }
 
-    /// The program may no longer use it; work that is queued still may.
+    /// Ends the program's use of an allocation; queued work may still use it.
     pub(crate) fn forget(&mut self, allocation: &Allocation) {
         self.by_start.remove(&allocation.start);
     }
 
-    /// Its bytes are gone.
+    /// Ends queued work's use of an allocation: its memory is released.
     pub(crate) fn release(&mut self, id: u64) {
         self.alive.remove(&id);
     }
@@ -148,23 +147,23 @@ impl Allocations {
     }
 }
 
-/// A range that work reads or writes.
+/// A range that work reads or writes, checked when it was named.
 ///
 /// # Invariant
-/// Made by [`State::place`] only: it lies within one allocation of the machine, in mappings without
-/// a gap in one reservation, or in ordinary memory of the host that the caller of a driver function
-/// promised. It is *usable* as long as [`State::is_usable`] says so.
+/// Made by `State::place` only: it lies within one allocation of the machine, in contiguous
+/// mappings of one reservation, or in pageable host memory that the caller of a driver function
+/// vouches for. It is *usable* while `State::is_usable` returns true.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) address: usize,
     pub(crate) bytes: usize,
-    /// The allocation that it lies in; `None` for the host's ordinary memory, which is the
-    /// program's to keep alive.
+    /// The allocation that contains it; `None` for pageable host memory, which the program must
+    /// keep alive.
     pub(crate) allocation: Option<Allocation>,
 }
 
 impl Place {
-    /// Ordinary memory of the host, which the device cannot reach by itself.
+    /// Whether it is pageable host memory, which the device cannot access directly.
     pub(crate) fn is_pageable(&self) -> bool {
         self.allocation.is_none()
     }
@@ -178,17 +177,17 @@ impl Place {
     }
 }
 
-/// Which memory an argument may name.
+/// The memory that an argument may name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// Memory that a device can use: where it reaches all memory of the host, that too.
+    /// Memory that a device can access; pageable host memory where devices access it.
     Device,
-    /// The device's side of a copy that names its direction. As [`Device`](Self::Device), but no
-    /// memory of a pool at the host: drivers refuse that, although they take other memory of the
-    /// host there (seen on an H200).
+    /// The device's side of a copy with a direction. As [`Device`](Self::Device), but no memory of
+    /// a host pool: drivers refuse that, although they accept other host memory there (seen on an
+    /// H200).
     DeviceByName,
-    /// Memory that the host can use.
+    /// Memory that the host can access.
     Host,
-    /// Either.
+    /// Any memory.
     Any,
 }

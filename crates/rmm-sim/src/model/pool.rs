@@ -1,10 +1,10 @@
 //! Memory pools: stream-ordered allocation by the rules that CUDA documents for `cuMemAllocAsync`.
 //!
 //! A pool takes memory from its device in segments of 32 MiB (or of the request, rounded up to 2
-//! MiB, if that is more) and cuts blocks of multiples of 512 bytes from them, at the lowest address
-//! that fits. A freed block carries the point in its stream at which it was freed. A stream may
-//! have it if it is that stream, if the point is already before it by event waits, or if the point
-//! is complete; and, where nothing else is left, by being made to wait.
+//! MiB, if that is larger) and splits them into blocks of multiples of 512 bytes, at the lowest
+//! address that fits. A freed block records the point in its stream at which it was freed. A stream
+//! can reuse it if it is the same stream, if event waits order it after that point, or if the point
+//! is complete; as a last resort, the stream is made to wait for the point.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -16,74 +16,75 @@ use crate::model::vector_clock::Point;
 
 const SEGMENT: usize = 32 << 20;
 
-/// A part of a segment that nobody holds.
+/// A free part of a segment.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     len: usize,
-    /// Where its segment starts; blocks of two segments are never merged, since segments go back
-    /// one by one.
+    /// The start of its segment; blocks of different segments are not coalesced, since segments are
+    /// released one by one.
     segment: usize,
     /// The point at which it was freed, until that is known to be complete.
     freed: Option<Point>,
 }
 
-/// What a pool may do to reuse memory that was freed in another stream.
+/// The ways in which a pool may reuse memory that was freed on another stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reuse {
-    /// Reuse it where event waits order the two streams.
+    /// `CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES`: where event waits order the two streams.
     pub(crate) follow_events: bool,
-    /// Reuse it where the free is found complete.
+    /// `CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC`: where the free is complete.
     pub(crate) opportunistic: bool,
-    /// Make the stream wait for the other one.
+    /// `CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES`: by making the stream wait for the
+    /// other.
     pub(crate) internal_dependencies: bool,
 }
 
-/// What a pool's memory is made of.
+/// The kind of memory that a pool allocates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Medium {
     /// Memory of the device.
     Device,
-    /// Managed memory, which host and device may touch; it does not count against the device's
+    /// Managed memory, which host and devices can access; it does not count against the device's
     /// memory.
     Managed,
     /// Pinned memory of the host.
     Host,
 }
 
-/// What a pool has to do with other processes.
+/// Whether a pool is shared with other processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sharing {
     Private,
-    /// Others may import it.
+    /// Other processes may import it.
     Exported,
-    /// It stands for the pool with this key.
+    /// It was imported, from the pool with this key.
     Imported(u64),
 }
 
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// The device that it is on; the first one for memory of the host.
+    /// Its device; the first one for host memory.
     pub(crate) device: usize,
     pub(crate) medium: Medium,
-    /// Where it was asked to be.
+    /// The location that it was created with.
     pub(crate) location: CuMemLocation,
     /// Whether the decompression engine may use the memory.
     pub(crate) decompresses: bool,
     pub(crate) sharing: Sharing,
-    /// The most bytes that it may reserve; 0 for no limit.
+    /// The maximum of reserved bytes; 0 for no limit.
     max_size: usize,
-    /// The device's own, which cannot be destroyed.
+    /// Whether it is a default pool, which cannot be destroyed.
     pub(crate) is_default: bool,
-    /// Destroyed by the program; goes when its last allocation is freed.
+    /// Whether the program has destroyed it; it is removed when its last allocation is freed.
     pub(crate) destroyed: bool,
-    /// Access of other devices, as set.
+    /// The access flags of other devices that were set.
     pub(crate) access: BTreeMap<usize, u32>,
     pub(crate) reuse: Reuse,
     pub(crate) threshold: usize,
     reserved: usize,
     reserved_high: usize,
-    /// The bytes handed out, as they were asked for. What is freed without a stream is counted for
-    /// ever (both seen on an H200).
+    /// Allocated bytes as requested. Memory that is freed without a stream stays counted (both seen
+    /// on an H200).
     used: usize,
     used_high: usize,
     /// Segments by start.
@@ -122,8 +123,8 @@ impl Pool {
         }
     }
 
-    /// Whether the pool's memory is the device's own, which it cannot be kept from. Managed memory
-    /// is every device's, and a real driver tells of no access to it.
+    /// Whether the pool's memory belongs to the device, whose access cannot be revoked. Managed
+    /// memory belongs to all devices, and a real driver reports no access to it.
     pub(crate) fn is_home(&self, device: usize) -> bool {
         self.medium == Medium::Device && self.device == device
     }
@@ -132,7 +133,7 @@ impl Pool {
         self.sharing == Sharing::Exported
     }
 
-    /// The key of the pool that it stands for, if it was imported.
+    /// The key of the exported pool, if it was imported.
     pub(crate) fn imported_from(&self) -> Option<u64> {
         match self.sharing {
             Sharing::Imported(key) => Some(key),
@@ -160,7 +161,7 @@ impl Pool {
         }
     }
 
-    /// What it was made with, by its attribute.
+    /// A property that it was created with, by its attribute.
     pub(crate) fn fact(&self, attribute: CuMemPoolAttribute) -> Option<usize> {
         let allocation_type = match self.medium {
             Medium::Device | Medium::Host => CuMemAllocationType::PINNED,
@@ -168,7 +169,7 @@ impl Pool {
         };
         match attribute {
             CuMemPoolAttribute::ALLOCATION_TYPE => usize::try_from(allocation_type.0).ok(),
-            // A file descriptor is the first type, and the only one here.
+            // A file descriptor (1) is the only handle type here.
             CuMemPoolAttribute::EXPORT_HANDLE_TYPES => Some(usize::from(self.is_exported())),
             CuMemPoolAttribute::LOCATION_ID => usize::try_from(self.location.id).ok(),
             CuMemPoolAttribute::LOCATION_TYPE => usize::try_from(self.location.kind.0).ok(),
@@ -188,7 +189,7 @@ impl Pool {
         self.used_high = self.used;
     }
 
-    /// Forgets points that are complete, and merges neighbours that no longer differ.
+    /// Clears points that are complete, and coalesces adjacent blocks with equal points.
     pub(crate) fn coalesce(&mut self, is_complete: impl Fn(Point) -> bool) {
         let mut merged: BTreeMap<usize, Block> = BTreeMap::new();
         for (start, mut block) in std::mem::take(&mut self.free) {
@@ -209,8 +210,8 @@ impl Pool {
         self.free = merged;
     }
 
-    /// Takes `len` bytes of free blocks that are `usable`, at the lowest address; returns it with
-    /// the points at which they were freed.
+    /// Allocates `len` bytes of adjacent free blocks that are `usable`, at the lowest address;
+    /// returns it with the points at which the blocks were freed.
     pub(crate) fn allocate(
         &mut self,
         len: usize,
@@ -230,19 +231,19 @@ impl Pool {
         Some((start, points))
     }
 
-    /// Counts bytes as handed out.
+    /// Counts bytes as allocated.
     pub(crate) fn add_used(&mut self, bytes: usize) {
         self.used += bytes;
         self.used_high = self.used_high.max(self.used);
     }
 
-    /// Counts bytes that were handed out as given back in the order of a stream.
+    /// Counts allocated bytes as freed in stream order.
     pub(crate) fn sub_used(&mut self, bytes: usize) {
         self.used -= bytes;
     }
 
     fn find(&self, len: usize, usable: impl Fn(Option<Point>) -> bool) -> Option<usize> {
-        // The run of usable neighbours that ends at the block looked at: its start, end and
+        // The run of adjacent usable blocks that ends at the current one: its start, end and
         // segment.
         let mut run = (0, 0, 0);
         for (&start, block) in &self.free {
@@ -259,7 +260,7 @@ impl Pool {
         None
     }
 
-    /// Gives a block back, freed at `point` (`None`: complete already).
+    /// Frees a block at a point of a stream (`None`: complete already).
     pub(crate) fn deallocate(&mut self, start: usize, len: usize, freed: Option<Point>) {
         let (&segment, &bytes) = self
             .segments
@@ -270,8 +271,8 @@ impl Pool {
         self.free.insert(start, Block { len, segment, freed });
     }
 
-    /// How much to ask the device for so that `len` bytes fit: what is best, and what would do.
-    /// `None` if the limit does not allow it.
+    /// The segment size to request so that `len` bytes fit: the preferred and the least one. `None`
+    /// if the limit does not allow it.
     pub(crate) fn growth(&self, len: usize) -> Option<[usize; 2]> {
         let least = len.checked_next_multiple_of(UNIT)?;
         let room = if self.max_size == 0 {
@@ -291,15 +292,15 @@ impl Pool {
         self.reserved_high = self.reserved_high.max(self.reserved);
     }
 
-    /// Takes out all segments, whoever holds what of them; returns them as (start, length).
+    /// Removes all segments, also those with allocations; returns them as (start, length).
     pub(crate) fn take_segments(&mut self) -> BTreeMap<usize, usize> {
         self.free.clear();
         self.reserved = 0;
         std::mem::take(&mut self.segments)
     }
 
-    /// Takes out wholly free segments, highest first, as long as `keep` bytes stay; returns them as
-    /// (start, length). The pool is tidy.
+    /// Removes free segments, highest address first, keeping at least `keep` bytes; returns them as
+    /// (start, length). The pool must be coalesced.
     pub(crate) fn shrink(&mut self, keep: usize) -> Vec<(usize, usize)> {
         let mut out = Vec::new();
         for (&start, &len) in self.segments.iter().rev() {

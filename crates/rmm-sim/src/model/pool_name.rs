@@ -1,14 +1,14 @@
-//! What an exported pool, or an allocation of one, is called outside of the process.
+//! The name of an exported pool, or of an allocation of one, outside of the process.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
 
-/// What begins the names that the software device gives.
+/// The prefix of all names.
 const MAGIC: [u8; 8] = *b"rmm-sim\0";
-/// The bytes of a name.
+/// The length of a name in bytes.
 pub(crate) const NAME: usize = 64;
 
-/// What an exported pool or an allocation of it is called outside of the process.
+/// The name of an exported pool, or of an allocation of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Name {
     pub(crate) machine: u32,
@@ -37,7 +37,7 @@ impl Name {
     }
 
     /// # Errors
-    /// `INVALID_VALUE` for what no machine of this process has given.
+    /// `INVALID_VALUE` for bytes that are no name of this process.
     pub(crate) fn from_bytes(bytes: &[u8; NAME]) -> Result<Self, CuResult> {
         let (words, _) = bytes.as_chunks::<8>();
         let mut numbers = [0; NAME / 8];

@@ -1,8 +1,8 @@
-//! Where managed memory was last asked to be: what `cuMemRangeGetAttribute` tells of prefetches.
+//! The last prefetch location of managed memory, as `cuMemRangeGetAttribute` returns it.
 //!
-//! It is known from when the prefetch is enqueued. CUDA documents that the attribute "simply
-//! returns the last location that the application requested to prefetch the memory range to", and
-//! not whether the prefetch is done or has begun.
+//! It changes when the prefetch is enqueued. CUDA documents that the attribute "simply returns the
+//! last location that the application requested to prefetch the memory range to", and not whether
+//! the prefetch is complete or has begun.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,27 +10,27 @@ use std::ops::Range;
 
 use rmm_sys::CuMemLocation;
 
-/// Memory is prefetched by pages of so many bytes.
+/// The page size of prefetches.
 const PAGE: usize = 4096;
 
-/// FreeRanges of whole pages that do not overlap, by start: each with its end and its location.
+/// Ranges of whole pages that do not overlap, by start, each with its end and its location.
 #[derive(Debug, Default)]
 pub(crate) struct Prefetches(BTreeMap<usize, (usize, CuMemLocation)>);
 
-/// The pages that a range lies in.
+/// The pages that contain a range.
 fn pages(range: &Range<usize>) -> Range<usize> {
     range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE)
 }
 
 impl Prefetches {
-    /// A range has been asked to be at a location.
+    /// Records the prefetch of a range to a location.
     pub(crate) fn record(&mut self, range: &Range<usize>, location: CuMemLocation) {
         let pages = pages(range);
         self.clear(range);
         self.0.insert(pages.start, (pages.end, location));
     }
 
-    /// A range is other memory from now on.
+    /// Removes the locations of a range, which is newly allocated.
     pub(crate) fn clear(&mut self, range: &Range<usize>) {
         let pages = pages(range);
         self.cut(pages.start);
@@ -41,7 +41,7 @@ impl Prefetches {
         }
     }
 
-    /// The location that all of a range was last asked to be at.
+    /// The location that all of a range was last prefetched to.
     pub(crate) fn location_of(&self, range: &Range<usize>) -> Option<CuMemLocation> {
         let pages = pages(range);
         let (mut at, mut found) = (pages.start, None);
@@ -55,7 +55,7 @@ impl Prefetches {
         found
     }
 
-    /// Makes a range end at `at` if one reaches over it.
+    /// Splits a range at `at`.
     fn cut(&mut self, at: usize) {
         let Some((_, before)) = self.0.range_mut(..at).next_back() else { return };
         let (end, location) = *before;

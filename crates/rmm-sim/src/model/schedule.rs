@@ -1,32 +1,44 @@
-//! When queued work runs.
+//! Schedules: when queued work runs.
+//!
+//! The scheduler controls every choice that a device leaves open, as systematic testing of threads
+//! does (CHESS, Musuvathi and others 2008; loom; shuttle). Before each driver call it picks among
+//! the *ready* items: the first item of each stream, if the points that it waits for are complete.
+//!
+//! ```text
+//! stream a   [copy] [record e] [kernel]      ready: the copy
+//! stream b   [wait e] [kernel]               not ready until `record e` has run
+//! stream c   [fill]                          ready: the fill
+//!
+//! script:    1  run the copy    2  run the fill    0  run no more before this call
+//! ```
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// When queued work runs. Whatever the schedule, work runs in an order that streams and events
+/// When queued work runs. Under every schedule, work runs in an order that streams and events
 /// allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Schedule {
-    /// Work runs within the call that enqueues it: the device is always ahead of the host.
+    /// Work runs within the call that enqueues it: a device that is infinitely fast.
     Eager,
-    /// Nothing runs until something forces it: a synchronisation runs just what it needs, a query
-    /// that finds its work unfinished runs at most one item.
+    /// Work runs as late as possible: a synchronisation runs only the work that it waits for, and a
+    /// query that returns `NOT_READY` runs at most one item.
     Lazy,
-    /// Work runs when it is done by the machine's [clock](crate::Machine::time): what a query
-    /// answers follows from what calls and work [cost](crate::Costs).
+    /// Work is complete when it is by simulated [time](crate::Machine::time): what a query returns
+    /// follows from the [costs](crate::Costs) of calls and work.
     Timed,
-    /// At each driver call a small random number of ready items runs, from streams drawn by this
-    /// seed: the same seed and the same calls (of one thread) give the same run.
+    /// Before each driver call, a small random number of ready items runs, on randomly chosen
+    /// streams. The same seed and the same calls (of one thread) give the same run.
     Seeded(u64),
-    /// Before each driver call, work runs as this list of choices says: 0 stands for no more work
-    /// before the call, `i` for the `i`-th of the streams whose next item is ready, by their ids.
-    /// Nothing is chosen where nothing is ready, and after the list's end nothing more is run than
-    /// with [`Lazy`](Self::Lazy). This is how [`explore`](crate::explore) tells a run.
+    /// Before each driver call, work runs by this list of choices: 0 means no more work before the
+    /// call, `i` means the next item of the `i`-th stream, by id, of those whose next item is
+    /// ready. No choice is consumed where nothing is ready, and after the list's end work runs as
+    /// with [`Lazy`](Self::Lazy). [`explore`](crate::explore) reports a failing run as such a list.
     Scripted(&'static [usize]),
 }
 
-/// As a program writes it.
+/// As Rust source.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -36,10 +48,10 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// What a schedule leaves open is decided here.
+/// The source of a schedule's choices.
 #[derive(Clone, Debug)]
 pub(crate) enum Choices {
-    /// Nothing is decided: the schedule says it all.
+    /// The schedule has no choices.
     None,
     Drawn(Random),
     Scripted(Script),
@@ -55,11 +67,11 @@ impl Choices {
     }
 }
 
-/// A list of choices that is followed, and how many there were to choose from at each.
+/// A list of choices, and the number of alternatives at each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     choices: Vec<usize>,
-    /// How many there were to choose from, at each choice so far.
+    /// The number of alternatives at each choice so far.
     widths: Vec<usize>,
 }
 
@@ -80,15 +92,15 @@ impl Script {
         *choice
     }
 
-    /// The choices that were made, without the zeros at the end: they go without saying.
+    /// The choices that were made, without trailing zeros, which are the default.
     pub(crate) fn made(&self) -> &[usize] {
         let made = &self.choices[..self.widths.len()];
         let last = made.iter().rposition(|&choice| choice != 0);
         &made[..last.map_or(0, |last| last + 1)]
     }
 
-    /// The script that differs in the last choice which can still be another: all of them are gone
-    /// through, depth first.
+    /// The next script in depth-first order: it differs in the last choice that has an alternative
+    /// left.
     pub(crate) fn next(mut self) -> Option<Self> {
         while let Some(width) = self.widths.pop() {
             self.choices.truncate(self.widths.len() + 1);
@@ -103,7 +115,7 @@ impl Script {
     }
 }
 
-/// A small deterministic generator (the `SplitMix64` sequence).
+/// A deterministic random generator: `SplitMix64` (Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -138,7 +150,7 @@ mod tests {
 
     #[test]
     fn scripts_go_through_all_choices_once() {
-        // First one of two, then of three or, after a 1, of two.
+        // A choice of two, then of three or, after a 1, of two.
         let mut seen = Vec::new();
         let mut next = Some(Script::default());
         while let Some(mut script) = next {

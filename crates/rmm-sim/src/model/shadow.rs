@@ -1,4 +1,13 @@
-//! Who touched which byte last: for every range, the last write and the reads since.
+//! Shadow memory: for every range of bytes, the last write and the reads and atomic updates since.
+//!
+//! As in FastTrack and ThreadSanitizer, an access is compared with these only: every earlier access
+//! was ordered before the last write, or has been reported.
+//!
+//! ```text
+//! bytes      0               40          50          60             100
+//! segments   | write: a1     | write: b1 | write: b1 | write: a1    |
+//!            |               |           | reads: c1 |              |
+//! ```
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -8,17 +17,17 @@ use std::sync::Arc;
 use crate::model::operation::Operation;
 use crate::model::violation::Access;
 
-/// Bytes with one history.
+/// A range of bytes with the same history.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     end: usize,
-    /// The last write, hand-out or take-back.
+    /// The last write, allocation or free.
     pub(crate) write: Option<Arc<Access>>,
-    /// The reads since, one of each stream: the last.
+    /// The reads since, the last one of each stream.
     reads: Vec<Arc<Access>>,
-    /// The atomic updates since, one of each stream: the last.
+    /// The atomic updates since, the last one of each stream.
     updates: Vec<Arc<Access>>,
-    /// Whether somebody has written here since it was handed out.
+    /// Whether the bytes were written since they were allocated.
     pub(crate) is_initialised: bool,
 }
 
@@ -27,8 +36,8 @@ impl Segment {
         Self { end, write, reads: Vec::new(), updates: Vec::new(), is_initialised }
     }
 
-    /// The accesses that another one must come after: a write after all, a read after the writes
-    /// and updates, an update after all but updates.
+    /// The accesses that conflict with an operation, and must happen before it: for a write all,
+    /// for a read the write and updates, for an update all but updates.
     pub(crate) fn before(&self, operation: Operation) -> impl Iterator<Item = &Arc<Access>> {
         let reads = if operation == Operation::Read { &[][..] } else { &self.reads };
         let updates = if operation == Operation::Update { &[][..] } else { &self.updates };
@@ -44,12 +53,12 @@ impl Segment {
     }
 }
 
-/// Segments by their start; they do not overlap.
+/// Segments by start; they do not overlap.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow(BTreeMap<usize, Segment>);
 
 impl Shadow {
-    /// What is known of a range.
+    /// The segments of a range.
     pub(crate) fn over(
         &self,
         range: &Range<usize>,
@@ -62,7 +71,7 @@ impl Shadow {
             .map(move |(&at, segment)| (at.max(start)..segment.end.min(end), segment))
     }
 
-    /// Forgets a range.
+    /// Removes the history of a range.
     pub(crate) fn clear(&mut self, range: &Range<usize>) {
         self.cut(range.start);
         self.cut(range.end);
@@ -72,14 +81,14 @@ impl Shadow {
         }
     }
 
-    /// A write, hand-out or take-back, which all that came before is ordered before now.
+    /// Records a write, allocation or free, which replaces the history: all conflicts are checked.
     pub(crate) fn write(&mut self, range: &Range<usize>, access: Arc<Access>) {
         self.clear(range);
         let is_initialised = access.operation == Operation::Write;
         self.0.insert(range.start, Segment::new(range.end, Some(access), is_initialised));
     }
 
-    /// A read or an atomic update, ordered after what it has to be.
+    /// Records a read or an atomic update beside others.
     pub(crate) fn share(&mut self, range: &Range<usize>, access: &Arc<Access>) {
         self.cut(range.start);
         self.cut(range.end);
@@ -96,14 +105,14 @@ impl Shadow {
             gaps.push(at..range.end);
         }
         for gap in gaps {
-            // Nothing is known of what was there before: memory that the program brought along.
+            // Memory without a history, which the program allocated by other means.
             let mut segment = Segment::new(gap.end, None, true);
             segment.add(access);
             self.0.insert(gap.start, segment);
         }
     }
 
-    /// Makes a segment end at `at` if one reaches over it.
+    /// Splits a segment at `at`.
     fn cut(&mut self, at: usize) {
         let Some((_, before)) = self.0.range_mut(..at).next_back() else { return };
         if before.end > at {
@@ -124,11 +133,11 @@ mod tests {
         Arc::new(Access { operation, what: "test", stream, position: 1, also, backtrace })
     }
 
-    fn told(shadow: &Shadow, range: Range<usize>) -> Vec<(Range<usize>, Option<u64>, usize)> {
-        let tell = |(at, segment): (Range<usize>, &Segment)| {
+    fn segments(shadow: &Shadow, range: Range<usize>) -> Vec<(Range<usize>, Option<u64>, usize)> {
+        let summary = |(at, segment): (Range<usize>, &Segment)| {
             (at, segment.write.as_ref().and_then(|write| write.stream), segment.reads.len())
         };
-        shadow.over(&range).map(tell).collect()
+        shadow.over(&range).map(summary).collect()
     }
 
     #[test]
@@ -139,7 +148,7 @@ mod tests {
         shadow.share(&(50..120), &access(Operation::Read, 3));
         shadow.share(&(55..110), &access(Operation::Read, 3));
         assert_eq!(
-            told(&shadow, 0..200),
+            segments(&shadow, 0..200),
             [
                 (0..40, Some(1), 0),
                 (40..50, Some(2), 0),
@@ -150,8 +159,8 @@ mod tests {
                 (110..120, None, 1),
             ]
         );
-        assert_eq!(told(&shadow, 45..52), [(45..50, Some(2), 0), (50..52, Some(2), 1)]);
+        assert_eq!(segments(&shadow, 45..52), [(45..50, Some(2), 0), (50..52, Some(2), 1)]);
         shadow.clear(&(10..115));
-        assert_eq!(told(&shadow, 0..200), [(0..10, Some(1), 0), (115..120, None, 1)]);
+        assert_eq!(segments(&shadow, 0..200), [(0..10, Some(1), 0), (115..120, None, 1)]);
     }
 }

@@ -1,7 +1,8 @@
-//! Simulated time: what the host spends in calls and in waiting, and when work on streams is done.
+//! Simulated time: the host's time in calls and waits, and the time at which work on streams is
+//! complete.
 //!
-//! All of it follows from the calls alone: when an item will be done is known when it is enqueued,
-//! whenever it runs.
+//! It follows from the calls alone: the time at which an item is complete is known when it is
+//! enqueued, and does not depend on when the schedule runs it.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -12,36 +13,36 @@ use crate::model::streams::StreamKind;
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
-/// How the host has waited for devices, by simulated time.
+/// The host's waits for devices, in simulated time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stalls {
-    /// How often it had to wait: calls that wait for what is done already are not counted.
+    /// The number of waits. Calls that wait for work which is already complete are not counted.
     pub count: u64,
-    /// How long in all.
+    /// The total time.
     pub time: Duration,
 }
 
-/// The work of a device, as far as it is not one stream's.
+/// The times of a device's streams together.
 #[derive(Clone, Copy, Debug, Default)]
 struct DeviceTime {
-    /// When all of it is done.
+    /// When all streams are idle.
     end: u64,
-    /// When that of the streams is done which the legacy stream waits for.
+    /// When the blocking streams are idle, which the legacy stream waits for.
     blocking: u64,
-    /// Streams made from now on wait until then.
+    /// When streams created from now on may start.
     barrier: u64,
 }
 
-/// Times are nanoseconds since the machine was made.
+/// The simulated time of a machine, in nanoseconds since it was made.
 #[derive(Debug)]
 pub(crate) struct SimTime {
     costs: Costs,
     host: u64,
     stalls: Stalls,
-    /// By stream, the positions whose work is done later than now, and when. Both ascend.
+    /// By stream, the positions whose work is complete later than now, and when. Both ascend.
     ends: HashMap<u64, VecDeque<(u64, u64)>>,
-    /// By stream, when its next item starts at the soonest.
+    /// By stream, the earliest start of its next item.
     held: HashMap<u64, u64>,
     devices: BTreeMap<usize, DeviceTime>,
 }
@@ -66,36 +67,35 @@ impl SimTime {
         self.stalls
     }
 
-    /// The host makes a call.
+    /// Charges the cost of a call to the host.
     pub(crate) fn charge(&mut self, call: &str) {
         self.host = self.host.saturating_add(self.costs.of_call(call));
     }
 
-    /// A call that costs nothing takes the least of time, so that who asks again and again gets
-    /// there.
+    /// Charges a nanosecond for a call that costs nothing, so that polling makes progress.
     pub(crate) fn tick(&mut self, call: &str) {
         if self.costs.of_call(call) == 0 {
             self.host = self.host.saturating_add(1);
         }
     }
 
-    /// When a stream has done what it was given so far.
+    /// When the work of a stream so far is complete.
     pub(crate) fn end_of_stream(&self, stream: u64) -> u64 {
         let end = self.ends.get(&stream).and_then(VecDeque::back);
         end.map_or(self.host, |&(_, end)| end.max(self.host))
     }
 
-    /// When a device has done what it was given so far.
+    /// When the work of a device so far is complete.
     pub(crate) fn end_of_device(&self, device: usize) -> u64 {
         self.devices.get(&device).map_or(self.host, |lane| lane.end.max(self.host))
     }
 
-    /// When all devices have.
+    /// When the work of all devices so far is complete.
     pub(crate) fn end_of_all(&self) -> u64 {
         self.devices.values().map(|lane| lane.end).fold(self.host, u64::max)
     }
 
-    /// When what a stream of this order waits for without being told to is done.
+    /// When the work is complete that a stream of this kind implicitly waits for.
     fn end_of_others(&self, order: StreamKind, device: usize, legacy: u64) -> u64 {
         match order {
             StreamKind::Legacy => self.devices.get(&device).map_or(0, |lane| lane.blocking),
@@ -104,7 +104,7 @@ impl SimTime {
         }
     }
 
-    /// When waiting for a stream ends.
+    /// When a wait for a stream ends.
     pub(crate) fn end_of_wait(&self, stream: u64, order: StreamKind, device: usize) -> u64 {
         let others = match order {
             StreamKind::Legacy => self.end_of_others(order, device, stream),
@@ -122,7 +122,7 @@ impl SimTime {
         later.map_or(0, |&(_, end)| end)
     }
 
-    /// Work has been put on a stream, behind these points.
+    /// Computes the end of work that is enqueued after these points.
     pub(crate) fn enqueue(
         &mut self,
         at: Point,
@@ -148,26 +148,26 @@ impl SimTime {
         }
     }
 
-    /// A stream's next item starts no sooner than this.
+    /// Delays a stream's next item until a time.
     pub(crate) fn hold(&mut self, stream: u64, until: u64) {
         let held = self.held.entry(stream).or_default();
         *held = until.max(*held);
     }
 
-    /// The streams that a device has from now on start no sooner than this.
+    /// Delays the streams that are created on a device from now on until a time.
     pub(crate) fn hold_new_streams(&mut self, device: usize, until: u64) {
         let lane = self.devices.entry(device).or_default();
         lane.barrier = lane.barrier.max(until);
     }
 
-    /// A stream has been made.
+    /// Applies the delay of a device to a new stream.
     pub(crate) fn begin(&mut self, stream: u64, device: usize) {
         if let Some(lane) = self.devices.get(&device).filter(|lane| lane.barrier > self.host) {
             self.hold(stream, lane.barrier);
         }
     }
 
-    /// The host waits until then.
+    /// Makes the host wait until a time.
     pub(crate) fn wait_until(&mut self, time: u64) {
         let Some(waited) = time.checked_sub(self.host).filter(|&waited| waited > 0) else { return };
         self.host = time;
@@ -176,7 +176,7 @@ impl SimTime {
         self.ends.retain(|_, ends| ends.back().is_some_and(|&(_, end)| end > time));
     }
 
-    /// The last item of a stream that is done by now, if all up to `submitted` are not.
+    /// The position up to which the work of a stream, of `submitted` items, is complete by now.
     pub(crate) fn done_by_now(&self, stream: u64, submitted: u64) -> u64 {
         let later = self.ends.get(&stream).and_then(|ends| {
             let at = ends.partition_point(|&(_, end)| end <= self.host);

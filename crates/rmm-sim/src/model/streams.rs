@@ -1,4 +1,4 @@
-//! Streams: queues of work, and what is known to come before what.
+//! Streams: queues of work, and the vector clock of each.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Item;
 
-/// The priority of the streams that come first; 0 is that of the others. The software device keeps
-/// priorities and does nothing with them.
+/// The greatest stream priority; 0 is the least. The software device stores priorities and ignores
+/// them.
 pub(crate) const GREATEST_PRIORITY: i32 = -5;
 
-/// How a stream orders itself with the others of its context.
+/// How a stream is implicitly ordered with the other streams of its context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StreamKind {
     /// The legacy default stream.
     Legacy,
-    /// A stream that orders itself with it.
+    /// A stream that synchronizes implicitly with the legacy default stream.
     Blocking,
     NonBlocking,
 }
@@ -26,14 +26,15 @@ pub(crate) struct Stream {
     pub(crate) order: StreamKind,
     pub(crate) priority: i32,
     pub(crate) queue: VecDeque<Item>,
-    /// How many items were ever enqueued, and the position of the last one.
+    /// The number of items ever enqueued, which is the position of the last one.
     pub(crate) submitted: u64,
     pub(crate) completed: u64,
-    /// Whether some thread is running the item after `completed`, with the machine unlocked.
+    /// Whether a thread is running the item after `completed`, with the machine unlocked.
     pub(crate) running: bool,
-    /// Whether the program has destroyed it; it then goes when its work is done.
+    /// Whether the program has destroyed it; it is removed when its work is complete.
     pub(crate) destroyed: bool,
-    /// How far into every other stream this one is ordered behind.
+    /// The stream's vector clock: for every other stream, the position that its next item happens
+    /// after.
     pub(crate) frontier: VectorClock,
 }
 
@@ -43,23 +44,22 @@ impl Stream {
     }
 }
 
-/// The streams of a machine by id. Ids are never reused, so a stream that is missing has done all
-/// its work.
+/// The streams of a machine by id. Ids are never reused, so all work of a stream that is missing is
+/// complete.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     by_id: BTreeMap<u64, Stream>,
     last_id: u64,
-    /// By device, what is left of streams that are gone, until the host has waited for the device.
-    /// Only kept if the order is checked: that they have run says nothing of what the program
-    /// knows.
+    /// The clocks of removed streams by device, until the host has waited for the device. Kept only
+    /// if order is checked: that their work has run does not order it before anything.
     gone: Option<BTreeMap<usize, Gone>>,
 }
 
-/// The ends of streams that are gone, and what they were behind.
+/// The vector clocks of the ends of removed streams.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     pub(crate) all: VectorClock,
-    /// Those that the legacy stream orders itself with.
+    /// Those of blocking streams, which the legacy stream waits for.
     pub(crate) blocking: VectorClock,
 }
 
@@ -68,13 +68,12 @@ impl Streams {
         Self { gone: remembers_gone.then(BTreeMap::new), ..Self::default() }
     }
 
-    /// What is left of a device's streams that are gone, as far as the host has not waited for
-    /// them.
+    /// The clocks of a device's removed streams that the host has not waited for.
     pub(crate) fn gone(&self, device: usize) -> Option<&Gone> {
         self.gone.as_ref()?.get(&device)
     }
 
-    /// The host has waited for a device.
+    /// Forgets the removed streams of a device that the host has waited for.
     pub(crate) fn forget_gone(&mut self, device: usize) {
         if let Some(gone) = &mut self.gone {
             gone.remove(&device);
@@ -114,19 +113,19 @@ impl Streams {
         self.by_id.get(&point.stream).is_none_or(|stream| stream.completed >= point.position)
     }
 
-    /// The last item enqueued in a stream so far.
+    /// The point of the last item of a stream so far.
     pub(crate) fn end_of(&self, id: u64) -> Point {
         Point { stream: id, position: self.get(id).map_or(0, |stream| stream.submitted) }
     }
 
-    /// The last items of the streams of a device that have not run yet.
+    /// The ends of the streams, of one device or of all, that have work left.
     pub(crate) fn pending(&self, device: Option<usize>) -> Vec<Point> {
         let of_device = |stream: &Stream| device.is_none_or(|device| stream.device == device);
         let pending = self.iter().filter(|(_, stream)| of_device(stream) && !stream.is_drained());
         pending.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
     }
 
-    /// The stream has been destroyed by the program: it goes now, or when its work is done.
+    /// Destroys a stream: it is removed now, or when its work is complete.
     pub(crate) fn retire(&mut self, id: u64) {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.destroyed = true;
@@ -134,7 +133,7 @@ impl Streams {
         self.remove_if_done(id);
     }
 
-    /// Counts an item of a stream as done.
+    /// Counts an item of a stream as complete.
     pub(crate) fn complete_one(&mut self, id: u64) {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.completed += 1;
@@ -143,7 +142,7 @@ impl Streams {
         self.remove_if_done(id);
     }
 
-    /// Takes all items of a stream for done.
+    /// Counts all items of a stream as complete.
     pub(crate) fn complete_all(&mut self, id: u64) {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.completed = stream.submitted;
@@ -152,8 +151,8 @@ impl Streams {
         self.remove_if_done(id);
     }
 
-    /// Takes all work of a device's streams away, but for what is running now; its items count as
-    /// done. Returns the items.
+    /// Removes all queued work of a device's streams, except work that is running now, and counts
+    /// it as complete. Returns the removed items.
     pub(crate) fn abandon(&mut self, device: usize) -> Vec<Item> {
         let mut abandoned = Vec::new();
         let mut done = Vec::new();
@@ -168,12 +167,12 @@ impl Streams {
         abandoned
     }
 
-    /// Whether some thread is running work of a device.
+    /// Whether a thread is running work of a device.
     pub(crate) fn is_running(&self, device: usize) -> bool {
         self.by_id.values().any(|stream| stream.device == device && stream.running)
     }
 
-    /// Ends a device's streams, all of whose work is done.
+    /// Removes a device's streams, all of whose work is complete.
     pub(crate) fn end_all_of(&mut self, device: usize) {
         self.by_id.retain(|_, stream| stream.device != device);
         self.forget_gone(device);
@@ -194,8 +193,8 @@ impl Streams {
         }
     }
 
-    /// What waiting for a stream means: its own work and, for the legacy stream, that of the
-    /// blocking ones too.
+    /// The points that a wait for a stream waits for: its end and, for the legacy stream, the ends
+    /// of the blocking streams.
     pub(crate) fn points_of(&self, id: u64) -> Vec<Point> {
         let mut points = self.blocked_by_legacy(id);
         points.push(self.end_of(id));
@@ -209,15 +208,14 @@ impl Streams {
         before.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
     }
 
-    /// What is left of the streams that are gone and that a stream's next item is behind without
-    /// being told to.
+    /// The clock of the removed streams that a stream's next item implicitly waits for.
     pub(crate) fn gone_before(&self, id: u64) -> Option<&VectorClock> {
         let legacy = self.get(id).filter(|stream| stream.order == StreamKind::Legacy)?;
         self.gone(legacy.device).map(|gone| &gone.blocking)
     }
 
-    /// The streams that a stream's next item waits for without being told to: for the legacy
-    /// stream, the blocking ones of its device; for those, the legacy one.
+    /// The streams that a stream's next item implicitly waits for: for the legacy stream, the
+    /// blocking streams of its device; for those, the legacy stream.
     pub(crate) fn implicitly_before(&self, id: u64) -> impl Iterator<Item = (u64, &Stream)> {
         let of = self.get(id).map(|stream| (stream.order, stream.device));
         let before = match of {

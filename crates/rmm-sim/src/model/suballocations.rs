@@ -1,5 +1,5 @@
-//! Which parts of an allocation a suballocator has handed out: a tree, since allocators stand on
-//! each other.
+//! Suballocations: the parts of each allocation that allocators have returned. They form a tree,
+//! because allocators are built on allocators.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -8,22 +8,22 @@ use std::sync::Arc;
 
 use crate::model::violation::{Access, ViolationKind};
 
-/// A rule that was broken, and the access that it was broken against.
+/// A broken rule, and the earlier access that it conflicts with.
 pub(crate) type BrokenRule = (ViolationKind, Option<Arc<Access>>);
 
-/// A range that somebody handed out.
+/// A suballocated range.
 #[derive(Debug)]
 struct Node {
     end: usize,
     owner: u64,
     is_live: bool,
-    /// The hand-out, or the take-back once there was one.
+    /// Its allocation, or its free once it is freed.
     last: Arc<Access>,
     parts: Parts,
 }
 
-/// The parts of a range, by start. Once there has been one, only what lies in a live part may be
-/// used.
+/// The parts of a range, by start. Once there is a part, only bytes within a live part may be
+/// accessed.
 #[derive(Debug, Default)]
 struct Parts(BTreeMap<usize, Node>);
 
@@ -35,7 +35,7 @@ impl Parts {
         nodes.filter(move |(_, node)| node.end > start).map(|(&at, node)| (at, node))
     }
 
-    /// The start of the live part of somebody else than `owner` that holds all of a range.
+    /// The start of the live part of another owner that contains all of a range.
     fn of_another(&self, range: &Range<usize>, owner: u64) -> Option<usize> {
         let (&start, node) = self.0.range(..=range.start).next_back()?;
         (node.is_live && node.end >= range.end && node.owner != owner).then_some(start)
@@ -47,7 +47,7 @@ impl Parts {
         range: &Range<usize>,
         access: Arc<Access>,
     ) -> Result<(), BrokenRule> {
-        // As long as another's part holds it all, it is that part which is divided up.
+        // A range within another owner's live part subdivides that part.
         if let Some(start) = self.of_another(range, owner)
             && let Some(node) = self.0.get_mut(&start)
         {
@@ -69,15 +69,15 @@ impl Parts {
     }
 }
 
-/// Trees by the start of the allocation that they divide up.
+/// Trees of parts, by the start of the allocation that they subdivide.
 #[derive(Debug, Default)]
 pub(crate) struct Suballocations(BTreeMap<usize, Parts>);
 
 impl Suballocations {
-    /// `owner` hands out a range of the allocation that starts at `root`.
+    /// Records that `owner` suballocates a range of the allocation that starts at `root`.
     ///
     /// # Errors
-    /// The rule that this breaks. It is handed out all the same.
+    /// The rule that this breaks. The range is recorded nevertheless.
     pub(crate) fn allocate(
         &mut self,
         root: usize,
@@ -88,10 +88,10 @@ impl Suballocations {
         self.0.entry(root).or_default().allocate(owner, range, access)
     }
 
-    /// `owner` takes a range back.
+    /// Records that `owner` frees a range.
     ///
     /// # Errors
-    /// The rule that this breaks. What can be taken back is taken back all the same.
+    /// The rule that this breaks. A live range that starts there is freed nevertheless.
     pub(crate) fn free(
         &mut self,
         root: usize,
@@ -127,10 +127,10 @@ impl Suballocations {
         }
     }
 
-    /// Whether a range of the allocation at `root` may be used.
+    /// Checks an access to a range of the allocation at `root`.
     ///
     /// # Errors
-    /// The rule that its use breaks.
+    /// The rule that it breaks.
     pub(crate) fn check_use(&self, root: usize, range: &Range<usize>) -> Result<(), BrokenRule> {
         let Some(mut parts) = self.0.get(&root) else { return Ok(()) };
         while !parts.0.is_empty() {
@@ -149,10 +149,10 @@ impl Suballocations {
         Ok(())
     }
 
-    /// The allocation at `root` goes.
+    /// Removes the allocation at `root`, which is freed.
     ///
     /// # Errors
-    /// That a part of it is still handed out.
+    /// `FreedWithSuballocations` if a part of it is live.
     pub(crate) fn end(&mut self, root: usize) -> Result<(), BrokenRule> {
         let Some(parts) = self.0.remove(&root) else { return Ok(()) };
         match parts.0.into_values().find(|part| part.is_live) {
@@ -161,10 +161,10 @@ impl Suballocations {
         }
     }
 
-    /// A range of the allocation at `root` goes, and the parts in it.
+    /// Removes the parts within a range of the allocation at `root`, which is unmapped.
     ///
     /// # Errors
-    /// That a part which reaches into it is still handed out.
+    /// `FreedWithSuballocations` if a part that overlaps it is live.
     pub(crate) fn end_within(
         &mut self,
         root: usize,
@@ -180,8 +180,7 @@ impl Suballocations {
         }
     }
 
-    /// The start of the tree that `address` lies in, where there is no allocation of the driver's
-    /// to tell it.
+    /// The start of the tree that contains `address`, for memory that the driver did not allocate.
     pub(crate) fn root_of(&self, address: usize) -> Option<usize> {
         let (&root, parts) = self.0.range(..=address).next_back()?;
         parts.overlapping(&(address..address + 1)).next().map(|_| root)

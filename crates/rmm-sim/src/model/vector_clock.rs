@@ -1,26 +1,28 @@
-//! VectorClock in streams, and vector clocks: the latest point of each stream.
+//! Points in streams, and vector clocks: the latest point of each stream that happens before
+//! something.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 
-/// A place in a stream: the stream's work up to and with the item at `position`, counted from 1.
+/// A point in a stream: the stream's work up to and including the item at `position`, counted from
+/// 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Point {
     pub(crate) stream: u64,
     pub(crate) position: u64,
 }
 
-/// Places in streams, the latest one of each.
+/// A vector clock (Mattern 1989): for each stream, the position up to which its work is covered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VectorClock(BTreeMap<u64, u64>);
 
 impl VectorClock {
-    /// Whether `point` is at or before the place held for its stream.
+    /// Whether `point` is at or before the position of its stream.
     pub(crate) fn covers(&self, point: Point) -> bool {
         self.0.get(&point.stream).is_some_and(|&position| position >= point.position)
     }
 
-    /// How far into a stream these places reach; 0 if not at all.
+    /// The position of a stream; 0 if the clock has none.
     pub(crate) fn position_in(&self, stream: u64) -> u64 {
         self.0.get(&stream).copied().unwrap_or(0)
     }

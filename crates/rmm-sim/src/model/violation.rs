@@ -103,7 +103,7 @@ pub struct Access {
     /// Its position among the stream's work, counted from 1; for an allocation or a free, that of
     /// the last work before it.
     pub position: u64,
-    /// VectorClock of other streams that also precede it: what the stream's next work would wait for
+    /// Points of other streams that also precede it: what the stream's next work would wait for
     /// implicitly, by the rules of the legacy default stream.
     pub(crate) also: Vec<Point>,
     /// The call stack of the call that asked for it, if the machine [keeps

@@ -1,13 +1,13 @@
-//! Virtual memory: addresses that are reserved, physical memory, and what is mapped where.
+//! Virtual memory: reserved addresses, physical memory, and mappings.
 //!
-//! Physical memory lies in the range of addresses of its device, at a place that programs never
-//! see, so that it is counted and reached like any other. Reserved addresses are of another range,
-//! which exists once a program asks for it; the host faults there. The bytes that a program names
-//! are found by looking the mapping up, each time they are used.
+//! Physical memory is allocated from its device's address range, at an address that programs never
+//! see, so that it is counted and accessed like other memory. Reserved addresses come from another
+//! range, which is reserved on first use and faults when the host touches it. Each access looks up
+//! the mapping of its address.
 //!
-//! Where `cuda.h` leaves the rules open, they are those seen on an H100: sizes are multiples of 2
-//! MiB, a mapping is of all of the physical memory, one call unmaps any number of whole mappings,
-//! and neither that nor a change of access rights waits for the device.
+//! Where `cuda.h` leaves the rules open, they are those observed on an H100: sizes are multiples of
+//! 2 MiB, physical memory is mapped as a whole, one call may unmap any number of whole mappings,
+//! and neither unmapping nor a change of access rights waits for the device.
 #![forbid(unsafe_code)]
 
 mod mapped;
@@ -25,18 +25,18 @@ use crate::model::piece::Piece;
 
 pub(crate) use mapped::{Mapped, Physical, permits};
 
-/// What sizes and addresses are multiples of.
+/// The granularity of sizes and addresses.
 pub(crate) const GRANULARITY: usize = UNIT;
-/// How many times the memory of all devices there are addresses for.
+/// The size of the address range, as a multiple of the memory of all devices.
 const ADDRESSES: usize = 64;
-/// What the first address is a multiple of, so that placement does not depend on where the system
-/// put the range.
+/// The alignment of the first address, so that placement does not depend on where the system put
+/// the range.
 const BASE_ALIGNMENT: usize = 1 << 30;
 
 /// The virtual memory of a machine.
 #[derive(Debug, Default)]
 pub(crate) struct VirtualMemory {
-    /// The addresses that are reserved from, once somebody has asked for some.
+    /// The address range, once it is in use.
     addresses: Option<Mapping>,
     free: FreeRanges,
     /// Start to length.
@@ -48,8 +48,8 @@ pub(crate) struct VirtualMemory {
 }
 
 impl VirtualMemory {
-    /// Makes sure that there are addresses, for devices of so much memory; the range of them if it
-    /// is a new one.
+    /// Ensures that the address range exists, for devices of `memory` bytes in total; returns the
+    /// range if it is new.
     pub(crate) fn open(&mut self, memory: usize) -> Result<Option<(usize, usize)>, CuResult> {
         if self.addresses.is_some() {
             return Ok(None);
@@ -57,7 +57,7 @@ impl VirtualMemory {
         let memory = memory.next_multiple_of(BASE_ALIGNMENT).max(BASE_ALIGNMENT);
         let sizes = std::iter::successors(Some(ADDRESSES), |&times| Some(times / 2));
         let sizes = sizes.take_while(|&times| times > 0).map(|times| memory.saturating_mul(times));
-        // The system may have a limit, which leaves fewer to reserve.
+        // The system may limit addresses; then try a smaller range.
         let made = sizes.into_iter().find_map(|size| {
             let margins = size.checked_add(2 * BASE_ALIGNMENT)?;
             Some((Mapping::new(margins, false).ok()?, size))
@@ -78,29 +78,29 @@ impl VirtualMemory {
         Some(start)
     }
 
-    /// Takes addresses that are no reservation of the program's.
+    /// Takes addresses for internal use, which are no reservation of the program.
     pub(crate) fn take_addresses(&mut self, bytes: usize) -> Option<usize> {
         self.free.take(bytes.checked_next_multiple_of(GRANULARITY)?, GRANULARITY)
     }
 
-    /// Gives back what [`take_addresses`](Self::take_addresses) with the same `bytes` returned.
+    /// Returns what [`take_addresses`](Self::take_addresses) with the same `bytes` returned.
     pub(crate) fn return_addresses(&mut self, start: usize, bytes: usize) {
         self.free.insert(start, bytes.next_multiple_of(GRANULARITY));
     }
 
-    /// Ends a reservation that nothing is mapped in.
+    /// Ends a reservation without mappings.
     pub(crate) fn end_reservation(&mut self, start: usize) {
         if let Some(bytes) = self.reservations.remove(&start) {
             self.free.insert(start, bytes);
         }
     }
 
-    /// The bytes of the reservation that starts there.
+    /// The length of the reservation that starts at an address.
     pub(crate) fn reserved_at(&self, start: usize) -> Option<usize> {
         self.reservations.get(&start).copied()
     }
 
-    /// The reservation that an address lies in.
+    /// The reservation that contains an address.
     pub(crate) fn reservation_of(&self, address: usize) -> Option<Range<usize>> {
         let (&start, &bytes) = self.reservations.range(..=address).next_back()?;
         (address - start < bytes).then_some(start..start + bytes)
@@ -115,7 +115,7 @@ impl VirtualMemory {
         self.reservations.iter().map(|(&start, &bytes)| start..start + bytes)
     }
 
-    /// Maps all of some physical memory at reserved addresses where nothing is mapped.
+    /// Maps physical memory at reserved addresses that are not mapped.
     pub(crate) fn map(&mut self, start: usize, key: u64) {
         let physical = self.physical.get_mut(&key);
         let physical = physical.expect("what is mapped is held by a handle");
@@ -132,7 +132,8 @@ impl VirtualMemory {
         self.mappings.insert(start, mapped);
     }
 
-    /// Ends a mapping; the key of its physical memory if that is now anybody's no more.
+    /// Ends a mapping; returns the key of its physical memory if that has no references and
+    /// mappings left.
     pub(crate) fn unmap(&mut self, start: usize) -> Option<u64> {
         let key = self.mappings.remove(&start)?.physical;
         let physical = self.physical.get_mut(&key)?;
@@ -153,10 +154,10 @@ impl VirtualMemory {
             .map(|(&at, mapped)| (at, mapped))
     }
 
-    /// Where the mappings in a range are.
+    /// The ranges of the mappings within a range.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if the range holds only a part of one.
+    /// `INVALID_VALUE` if the range contains only a part of one.
     pub(crate) fn wholly_in(&self, range: &Range<usize>) -> Result<Vec<Range<usize>>, CuResult> {
         let whole = |(start, mapped): (usize, &Mapped)| {
             let end = start + mapped.bytes;
@@ -178,8 +179,8 @@ impl VirtualMemory {
         (at < range.end).then_some(at)
     }
 
-    /// Sets what a device may do with the mapping that starts there; returns what it could do
-    /// before.
+    /// Sets the access right of a device to the mapping that starts at an address; returns the
+    /// former one.
     pub(crate) fn set_access(
         &mut self,
         start: usize,
@@ -191,7 +192,7 @@ impl VirtualMemory {
         before.unwrap_or(CuMemAccessFlags::NONE)
     }
 
-    /// The mapping that an address lies in, and its start.
+    /// The mapping that contains an address, and its start.
     pub(crate) fn mapping_at(&self, address: usize) -> Option<(usize, &Mapped)> {
         let (&start, mapped) = self.mappings.range(..=address).next_back()?;
         (address - start < mapped.bytes).then_some((start, mapped))
@@ -202,12 +203,12 @@ impl VirtualMemory {
         self.last_mapping
     }
 
-    /// Whether all of a range is mapped, and has been since there were `id` mappings.
+    /// Whether all of a range is mapped, by mappings of at most this id.
     pub(crate) fn is_mapped_since(&self, range: &Range<usize>, id: u64) -> bool {
         self.first_gap(range).is_none() && self.over(range).all(|(_, mapped)| mapped.id <= id)
     }
 
-    /// Whether an address is one of those that are reserved from.
+    /// Whether an address lies in the address range.
     pub(crate) fn holds(&self, address: usize) -> bool {
         self.addresses.as_ref().is_some_and(|addresses| addresses.offset_of(address).is_some())
     }
@@ -235,7 +236,7 @@ impl VirtualMemory {
         self.mappings.is_empty()
     }
 
-    /// An address as an offset from the first one that is handed out, for traces.
+    /// An address as an offset from the first one that can be reserved, for traces.
     pub(crate) fn relative(&self, address: usize) -> Option<usize> {
         let addresses = self.addresses.as_ref()?;
         addresses.offset_of(address)?;
@@ -243,7 +244,7 @@ impl VirtualMemory {
     }
 }
 
-/// Where placement starts. As on devices, there is a margin on both sides.
+/// The address at which placement starts. As on devices, there is a margin on both sides.
 fn first_address(addresses: &Mapping) -> usize {
     (addresses.base() + 1).next_multiple_of(BASE_ALIGNMENT)
 }

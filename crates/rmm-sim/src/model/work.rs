@@ -1,4 +1,4 @@
-//! Work: what a stream's queue holds.
+//! Work: the items of a stream's queue.
 
 use std::ffi::c_void;
 
@@ -7,18 +7,19 @@ use crate::model::memory::Place;
 use crate::model::operation::Operation;
 use crate::model::vector_clock::Point;
 
-/// The parameter of a host function: opaque here, and only ever handed back.
+/// The parameter of a host function, which is only passed on to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostData(pub(crate) *mut c_void);
 
-// SAFETY: the pointer is not used here; `cuLaunchHostFunc` documents that the function may run on
-// any thread, so its caller vouches for the parameter being usable there.
+// SAFETY: the pointer is never dereferenced here, only passed to the host function. That function
+// may run on any thread by the documentation of `cuLaunchHostFunc`, so its caller promises that the
+// parameter may be used there.
 unsafe impl Send for HostData {}
 
 /// A host function as the driver takes it.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// A use of memory by work: where, and what it does there.
+/// An access to memory by work: the place and the operation.
 pub(crate) type Use = (Place, Operation);
 
 /// A piece of work.
@@ -43,20 +44,20 @@ pub(crate) enum Work {
         data: HostData,
     },
     Kernel(KernelBody),
-    /// The place that an event stands for.
+    /// Records an event: the point that its waiters wait for.
     Record {
         event: u64,
     },
-    /// The end of the memory that a stream-ordered free let go of.
+    /// Releases the memory of a stream-ordered free.
     Release {
         allocation: u64,
     },
-    /// Something that only has a place in the order.
+    /// Has no effect but its place in the order.
     Marker(&'static str),
 }
 
 impl Work {
-    /// The same work once more, unless it can be done only once.
+    /// The same work again, unless it can run only once.
     pub(crate) fn repeated(&self) -> Option<Self> {
         Some(match self {
             Self::Copy { from, to } => Self::Copy { from: *from, to: *to },
@@ -70,7 +71,7 @@ impl Work {
         })
     }
 
-    /// What the work reads and writes, and its name.
+    /// The name of the work, and its accesses.
     pub(crate) fn uses(&self) -> (&'static str, Vec<Use>) {
         match self {
             Self::Copy { from, to } => {
@@ -89,6 +90,6 @@ impl Work {
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) work: Work,
-    /// What must be complete before.
+    /// The points that must be complete before it runs.
     pub(crate) after: Vec<Point>,
 }

@@ -160,7 +160,7 @@ fn potentially_unsafe_calls_are_forbidden_by_mode_and_thread() {
     }
     let first = &machine.violations()[0];
     assert_eq!(first.kind, ViolationKind::CaptureUnsafe);
-    assert!(first.detail.starts_with("cuMemAlloc_v2 ended the capture"), "{first}");
+    assert!(first.detail.starts_with("cuMemAlloc_v2 invalidated the capture"), "{first}");
     assert!(first.detail.contains("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"), "{first}");
 }
 

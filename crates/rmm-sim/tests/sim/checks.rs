@@ -352,8 +352,8 @@ fn handles_that_name_nothing_any_more_are_told() {
     assert_eq!(
         told,
         [
-            "use of a destroyed handle: cuEventRecord names a stream that was destroyed",
-            "use of a destroyed handle: cuEventQuery names an event that was destroyed",
+            "use of a destroyed handle: cuEventRecord was passed a stream that was destroyed",
+            "use of a destroyed handle: cuEventQuery was passed an event that was destroyed",
         ]
     );
 }

@@ -111,9 +111,9 @@ fn ranges_outside_an_allocation_are_refused() {
     assert_eq!(
         told,
         [
-            "out of bounds: 513 bytes at d0+0x0: a fill names it",
-            "out of bounds: 513 bytes at d0+0x0: a copy names it",
-            "out of bounds: 512 bytes at d0+0x1: a copy names it",
+            "out of bounds: 513 bytes at d0+0x0: passed to a fill",
+            "out of bounds: 513 bytes at d0+0x0: passed to a copy",
+            "out of bounds: 512 bytes at d0+0x1: passed to a copy",
         ],
         "what is not memory at all is only refused"
     );

@@ -1,4 +1,4 @@
-//! What is done to memory, and what has to be so when it is.
+//! Checking accesses, allocations and frees.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ fn range_of(allocation: &Allocation) -> Range<usize> {
 }
 
 impl State {
-    /// [`place`](Self::place), for work: a range that was freed is reported.
+    /// [`place`](Self::place), for work: if the range was freed, that is reported.
     ///
     /// # Errors
     /// As `place`.
@@ -33,13 +33,13 @@ impl State {
         self.place(address, bytes, side).inspect_err(|_| self.check_bad_range(what, address, bytes))
     }
 
-    /// Work has been put on a stream.
+    /// Checks the accesses of work that was enqueued at a point.
     pub(crate) fn check_work(&mut self, at: Point, what: &'static str, uses: &[Use]) {
         for (place, operation) in uses {
             let range = place.range();
             let root = match place.allocation {
                 Some(allocation) => allocation.start,
-                // Ordinary memory of the host is only known if somebody handed it out.
+                // Host memory that no allocator annotates is not checked.
                 None => match self.checks.suballocations.root_of(place.address) {
                     Some(root) => root,
                     None => continue,
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// Something uses memory.
+    /// Checks an access to a range of the allocation at `root`, and records it.
     pub(crate) fn check_use(&mut self, root: usize, range: &Range<usize>, access: &Arc<Access>) {
         if let Err(broken) = self.checks.suballocations.check_use(root, range) {
             self.report_rule(broken, range, access);
@@ -69,8 +69,7 @@ impl State {
             self.checks.shadow.write(range, Arc::clone(access));
             return;
         }
-        // An update reads too, but counters are commonly updated in memory that is filled by other
-        // means.
+        // An update reads too, but counters are commonly set to zero by other means.
         if self.checks.settings.initialisation && access.operation == Operation::Read {
             let empty = {
                 let mut segments = self.checks.shadow.over(range);
@@ -85,7 +84,7 @@ impl State {
         self.checks.shadow.share(range, access);
     }
 
-    /// The driver has handed out an allocation, at a place of a stream or to everybody.
+    /// Records an allocation by the driver: in stream order at a point, or for all streams.
     pub(crate) fn check_allocated(&mut self, start: usize, bytes: usize, at: Option<Point>) {
         if !self.checks.is_on() {
             return;
@@ -97,7 +96,7 @@ impl State {
         self.checks.shadow.write(&(start..start + bytes), access);
     }
 
-    /// The driver takes an allocation back, at a place of a stream or from everybody.
+    /// Checks a free by the driver: in stream order at a point, or for all streams.
     pub(crate) fn check_freed(&mut self, allocation: &Allocation, at: Option<Point>) {
         if !self.checks.is_on() {
             return;
@@ -115,20 +114,20 @@ impl State {
         self.checks.remember_free(range, access);
     }
 
-    /// A range is gone with its context: nothing is at work on it, and its parts are nobody's.
+    /// Ends a range with its context: no work accesses it any more, and its suballocations end.
     pub(crate) fn check_ended(&mut self, range: &Range<usize>, by: &'static str) {
         if !self.checks.is_on() {
             return;
         }
         let root = self.root_of(range.start);
         let access = self.access_after(Operation::Free, by, None);
-        // Who holds a part of it loses it, and is told when it is used.
+        // A suballocation that is still live ends too; a later use of it is reported.
         self.checks.suballocations.end_within(root, range).unwrap_or_default();
         self.checks.shadow.clear(range);
         self.checks.remember_free(range.clone(), access);
     }
 
-    /// Something names memory that is not allocated: freed, or never there.
+    /// Reports an argument that names memory which is freed or was never allocated.
     pub(crate) fn check_bad_range(&mut self, what: &'static str, address: usize, bytes: usize) {
         if !self.checks.is_on() || address == 0 {
             return;
@@ -145,12 +144,12 @@ impl State {
                 None => return,
             },
         };
-        let mut violation = Violation::new(kind).with_detail(format!("a {what} names it"));
+        let mut violation = Violation::new(kind).with_detail(format!("passed to a {what}"));
         (violation.first, violation.place) = (first, Some(self.located(&(address..end))));
         self.checks.report(violation);
     }
 
-    /// Something is freed that is not allocated there.
+    /// Reports a free of an address at which no allocation starts.
     pub(crate) fn check_bad_free(&mut self, what: &'static str, start: usize) {
         if !self.checks.is_on() {
             return;
@@ -165,7 +164,7 @@ impl State {
         self.report_rule((kind, first), &(start..start), &access);
     }
 
-    /// The host itself touches memory that it shares with devices.
+    /// Checks an access of the host to pinned or managed memory.
     pub(crate) fn check_host_use(&mut self, place: &Place, operation: Operation) {
         if !self.checks.is_on() {
             return;

@@ -1,4 +1,4 @@
-//! Handles that name nothing any more, or something elsewhere.
+//! Stale handles, and handles of another device.
 #![forbid(unsafe_code)]
 
 use crate::engine::state::State;
@@ -7,10 +7,10 @@ use crate::model::handle::{self, HandleKind};
 use crate::model::violation::{Violation, ViolationKind};
 
 impl State {
-    /// A call has failed: tells which of its handles name something that was destroyed.
+    /// Reports the handles of a failed call that name a destroyed object.
     ///
-    /// A value that was given out again since names its new object; that it once was another's
-    /// nobody can see.
+    /// A handle value that was reused since names the new object, so its stale use cannot be
+    /// detected.
     pub(crate) fn check_handles(&mut self, call: &'static str, hints: &[Hint]) {
         if !self.checks.is_on() {
             return;
@@ -26,17 +26,18 @@ impl State {
                 handle::decode(word, self.machine, *kind).is_some_and(|slot| slots.is_vacant(slot))
             });
             if let Some((_, what, _)) = stale {
-                let detail = format!("{call} names {what} that was destroyed");
+                let detail = format!("{call} was passed {what} that was destroyed");
                 self.checks.report(Violation::new(ViolationKind::StaleHandle).with_detail(detail));
             }
         }
     }
 
-    /// A call uses a stream and an event of two devices together.
+    /// Reports a call that uses a stream and an event of two devices together.
     pub(crate) fn check_foreign(&mut self, call: &'static str, stream: usize, event: usize) {
         if self.checks.is_on() {
-            let detail =
-                format!("{call} puts an event of device {event} on a stream of device {stream}");
+            let detail = format!(
+                "{call} was passed an event of device {event} and a stream of device {stream}"
+            );
             self.checks.report(Violation::new(ViolationKind::ForeignHandle).with_detail(detail));
         }
     }

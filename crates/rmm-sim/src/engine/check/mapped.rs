@@ -1,8 +1,8 @@
-//! Memory that is mapped: who may use it, and who may still be at it when a mapping ends.
+//! Mapped memory: uses that may still be running when a mapping ends or an access right is revoked.
 //!
-//! What races with what is a matter of the memory, whatever addresses it is named by. Whether a
-//! mapping may end is a matter of its addresses alone: uses by other names go on. So uses are kept
-//! twice, by the place of the memory and by the address.
+//! Races are a property of the physical memory, whichever addresses name it. Whether a mapping may
+//! end depends on uses through its own addresses alone: uses through other mappings may go on. So
+//! uses are recorded twice, by physical memory and by address.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::model::violation::{Access, Violation, ViolationKind};
 use crate::model::virtual_memory::permits;
 
 impl State {
-    /// Keeps who used mappings last, of each stream. They end as a whole, so that it is of no
+    /// Records the last use of a mapping by each stream. Mappings end as a whole, so it does not
     /// matter which part was used.
     pub(crate) fn record_mapped_use(&mut self, range: &Range<usize>, access: &Arc<Access>) {
         for (start, mapped) in self.virtual_memory.over(range) {
@@ -26,7 +26,8 @@ impl State {
         }
     }
 
-    /// Something names reserved addresses of which not all are mapped; returns whether that is so.
+    /// Reports an argument that names reserved addresses of which not all are mapped; returns
+    /// whether that is the case.
     pub(crate) fn check_bad_mapping(&mut self, what: &'static str, range: &Range<usize>) -> bool {
         let Some(reserved) = self.virtual_memory.reservation_of(range.start) else { return false };
         let Some(gap) = self.virtual_memory.first_gap(range) else { return false };
@@ -36,20 +37,20 @@ impl State {
             None => ViolationKind::OutOfBounds,
         };
         let mut violation = Violation::new(kind)
-            .with_detail(format!("a {what} names it, and nothing is mapped there"));
+            .with_detail(format!("passed to a {what}, but nothing is mapped there"));
         violation.first = freed.map(|freed| (**freed).clone());
         violation.place = Some(self.located(&(gap..range.end)));
         self.checks.report(violation);
         true
     }
 
-    /// Addresses have got memory.
+    /// Starts the history of addresses that were mapped.
     pub(crate) fn check_mapped(&mut self, range: &Range<usize>) {
         self.checks.shadow.clear(range);
     }
 
-    /// A mapping in the reservation `root` ends. Work that is not known to be done may still use
-    /// it, and then faults.
+    /// Checks the end of a mapping in the reservation `root`. Work that is not known to be complete
+    /// may still use it, and would fault.
     pub(crate) fn check_unmapped(&mut self, root: usize, range: &Range<usize>) {
         if !self.checks.is_on() {
             return;
@@ -58,13 +59,13 @@ impl State {
         if let Err(broken) = self.checks.suballocations.end_within(root, range) {
             self.report_rule(broken, range, &access);
         }
-        // Who used it is kept until something else is mapped there: the addresses are not free of
-        // them either.
+        // The history stays until the addresses are mapped again: freeing the addresses must be
+        // ordered after those uses too.
         self.check_order(ViolationKind::FreedInUse, &Piece::unmapped(range), &access);
         self.checks.remember_free(range.clone(), access);
     }
 
-    /// Addresses are no longer reserved.
+    /// Checks that addresses are no longer in use when their reservation ends.
     pub(crate) fn check_unreserved(&mut self, range: &Range<usize>) {
         if !self.checks.is_on() {
             return;
@@ -78,7 +79,7 @@ impl State {
         self.checks.remember_free(range.clone(), access);
     }
 
-    /// The last reference to physical memory that is mapped nowhere is released.
+    /// Checks the release of the last reference to physical memory that is not mapped.
     pub(crate) fn check_released(&mut self, backing: &Range<usize>) {
         if !self.checks.is_on() {
             return;
@@ -87,8 +88,8 @@ impl State {
         self.check_order(ViolationKind::FreedInUse, &Piece::unmapped(backing), &access);
     }
 
-    /// A reference is released that the program does not hold; `was_one` if the handle is one that
-    /// it was given.
+    /// Reports the release of a reference that the program does not hold; `was_one` if the handle
+    /// was valid once.
     pub(crate) fn check_bad_release(&mut self, was_one: bool) {
         if !self.checks.is_on() {
             return;
@@ -100,13 +101,13 @@ impl State {
         self.checks.report(violation.with_detail(detail));
     }
 
-    /// Physical memory is its device's again.
+    /// Ends the history of physical memory that went back to its device.
     pub(crate) fn forget_uses(&mut self, backing: &Range<usize>) {
         self.checks.shadow.clear(backing);
     }
 
-    /// A device gets other rights to a mapping. Work that is not known to be done may still need
-    /// those that it loses.
+    /// Checks a change of a device's access right to a mapping. Work that is not known to be
+    /// complete may still need the former right.
     pub(crate) fn check_access_change(
         &mut self,
         range: &Range<usize>,

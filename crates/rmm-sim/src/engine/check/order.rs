@@ -1,4 +1,4 @@
-//! What is ordered behind what.
+//! The happens-before order: comparing points with the vector clocks of streams and of the host.
 #![forbid(unsafe_code)]
 
 use crate::engine::state::State;
@@ -7,7 +7,7 @@ use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::violation::{Access, MissingOrder};
 
 impl State {
-    /// Whether whatever a stream is given next is behind a point.
+    /// Whether the next work of a stream will happen after a point.
     pub(crate) fn is_ordered_after(&self, id: u64, point: Point) -> bool {
         if point.position == 0 || point.stream == id || self.checks.host.covers(point) {
             return true;
@@ -17,15 +17,16 @@ impl State {
         if stream.frontier.covers(point) || gone.is_some_and(|gone| gone.covers(point)) {
             return true;
         }
-        let mut without_being_told = self.streams.implicitly_before(id);
-        without_being_told.any(|(other, stream)| {
+        let mut implicit = self.streams.implicitly_before(id);
+        implicit.any(|(other, stream)| {
             other == point.stream && stream.submitted >= point.position
                 || stream.frontier.covers(point)
         })
     }
 
-    /// The place of something on a stream that is no item of its own: after its last item and, on
-    /// the legacy stream and those that block with it, after what its next item would wait for.
+    /// The position of an allocation or free on a stream, which is no work of its own: after the
+    /// last work so far and, by the rules of the legacy default stream, after what the next work
+    /// would wait for implicitly.
     pub(crate) fn position_after(&self, id: u64) -> (u64, Vec<Point>) {
         let also = self.streams.implicitly_before(id);
         let also = also.map(|(id, stream)| Point { stream: id, position: stream.submitted });
@@ -34,7 +35,8 @@ impl State {
         (self.streams.end_of(id).position, also.collect())
     }
 
-    /// What of `first` is not before the next thing on a stream, or on the host (`None`).
+    /// The edge that is missing for `first` to happen before the next work of a stream, or of the
+    /// host (`None`).
     pub(crate) fn missing_order(
         &self,
         first: &Access,
@@ -51,7 +53,8 @@ impl State {
         Some(MissingOrder { stream, position, waiter, reached })
     }
 
-    /// What waiting for a stream tells: its items so far and all that they were behind.
+    /// The vector clock of the end of a stream: its work so far, and all that happens before it.
+    /// The host joins this clock by waiting for the stream.
     pub(crate) fn clock_of(&self, id: u64) -> VectorClock {
         let mut known = VectorClock::default();
         if !self.checks.is_on() {
@@ -71,7 +74,7 @@ impl State {
         known
     }
 
-    /// What waiting for a device tells: everything on its streams, and on those that are gone.
+    /// The vector clock of the end of a device: of all its streams, also destroyed ones.
     pub(crate) fn clock_of_device(&mut self, device: usize) -> VectorClock {
         let mut known = VectorClock::default();
         if !self.checks.is_on() {
@@ -87,14 +90,15 @@ impl State {
         known
     }
 
-    /// The host has seen these points complete.
+    /// Joins a clock into the host's: the host has seen it complete.
     pub(crate) fn join_host_clock(&mut self, points: &VectorClock) {
         if self.checks.is_on() {
             self.checks.host.join(points);
         }
     }
 
-    /// The host has waited for a device; `known` is what there was to learn when it began to wait.
+    /// Joins the clock of a device into the host's, which has waited for the device; `known` is the
+    /// clock when the wait began.
     pub(crate) fn join_host_clock_of_device(&mut self, device: usize, known: &VectorClock) {
         self.join_host_clock(known);
         if self
@@ -106,8 +110,8 @@ impl State {
         }
     }
 
-    /// Whether a stream's frontier has to keep a point of a stream that is gone: its work is done,
-    /// but the program need not know it.
+    /// Whether a frontier must keep a point: its stream exists, or the host has not seen it
+    /// complete. That the work of a destroyed stream has run does not order it before anything.
     pub(crate) fn is_unknown_to_host(&self, point: Point) -> bool {
         self.streams.get(point.stream).is_some()
             || self.checks.is_on() && !self.checks.host.covers(point)

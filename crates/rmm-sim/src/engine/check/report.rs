@@ -1,4 +1,4 @@
-//! How an access is described, compared with those before it, and reported.
+//! Comparing an access with the earlier ones to the same memory, and reporting violations.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::model::vector_clock::Point;
 use crate::model::violation::{Access, Violation, ViolationKind};
 
 impl State {
-    /// An access at a place of a stream.
+    /// An access by work at a point of a stream.
     pub(crate) fn access_at(
         &self,
         operation: Operation,
@@ -29,7 +29,7 @@ impl State {
         })
     }
 
-    /// An access after a stream's last item, or on the host.
+    /// An access after the last work of a stream so far, or on the host.
     pub(crate) fn access_after(
         &self,
         operation: Operation,
@@ -45,7 +45,7 @@ impl State {
         (self.describe(range.start), range.len())
     }
 
-    /// Reports a rule that `access` broke over a range.
+    /// Reports a rule that `access` broke on a range.
     pub(crate) fn report_rule(
         &mut self,
         (kind, first): BrokenRule,
@@ -58,7 +58,8 @@ impl State {
         self.checks.report(violation);
     }
 
-    /// Reports every access to a piece of memory that `access` has to come after and does not.
+    /// Reports every earlier access to a piece of memory that conflicts with `access` and does not
+    /// happen before it.
     pub(crate) fn check_order(&mut self, kind: ViolationKind, piece: &Piece, access: &Access) {
         let mut found = Vec::new();
         for (at, segment) in self.checks.shadow.over(&piece.backing) {
@@ -70,7 +71,7 @@ impl State {
         }
         for (at, first, missing) in found {
             let kind = match (kind, first.operation) {
-                // Freed, and the free is not even before the use.
+                // The free and the use are not ordered either way.
                 (ViolationKind::Race, Operation::Free) => ViolationKind::UseAfterFree,
                 (ViolationKind::Race, Operation::Allocate) => ViolationKind::UseBeforeAllocation,
                 (kind, _) => kind,
@@ -82,7 +83,7 @@ impl State {
         }
     }
 
-    /// The pieces of memory that a range of addresses stands for.
+    /// The pieces of memory at a range of addresses.
     pub(crate) fn pieces(&self, range: &Range<usize>) -> Vec<Piece> {
         if !self.virtual_memory.holds(range.start) {
             return vec![Piece::unmapped(range)];
@@ -93,7 +94,8 @@ impl State {
         }
     }
 
-    /// The start of what a range is a part of; ordinary memory of the host is a whole of its own.
+    /// The start of the allocation, reservation or suballocated range that contains an address; for
+    /// other host memory, the address itself.
     pub(crate) fn root_of(&self, start: usize) -> usize {
         let allocation = self.allocations.containing(start).map(|allocation| allocation.start);
         let reserved = || self.virtual_memory.reservation_of(start).map(|reserved| reserved.start);

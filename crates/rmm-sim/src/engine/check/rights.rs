@@ -15,8 +15,8 @@ use crate::model::virtual_memory::permits;
 use crate::model::work::Work;
 
 impl State {
-    /// Whether the bytes of `place` are still there for a device to do this; notes a violation if
-    /// they are not.
+    /// Whether `place` is still allocated and the device may do this to it; reports a violation if
+    /// not.
     pub(crate) fn is_usable(
         &mut self,
         place: &Place,
@@ -35,15 +35,16 @@ impl State {
             _ => self.allocations.is_alive(allocation.id),
         };
         if !alive {
-            let mut violation = Violation::new(ViolationKind::UseAfterFree)
-                .with_detail(format!("{what} came to memory that was gone; it was left out"));
+            let mut violation = Violation::new(ViolationKind::UseAfterFree).with_detail(format!(
+                "{what} accessed memory that was freed; the access was skipped"
+            ));
             violation.place = Some((self.describe(place.address), place.bytes));
             self.checks.report(violation);
         }
         alive && self.may_access(place, operation, device, what)
     }
 
-    /// Whether a device may do something to a place; reports it if not.
+    /// Whether a device's access rights to mapped memory permit an operation; reports it if not.
     pub(crate) fn may_access(
         &mut self,
         place: &Place,
@@ -61,15 +62,15 @@ impl State {
         let at = start.max(range.start)..range.end.min(start + mapped.bytes);
         let needed = if operation == Operation::Read { "read" } else { "write" };
         let mut violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(
-            "{what} came to memory that device {device} may not {needed}; it was left out"
+            "{what} accessed memory that device {device} may not {needed}; the access was skipped"
         ));
         violation.place = Some(self.located(&at));
         self.checks.report(violation);
         false
     }
 
-    /// What kernels of a device may do with an allocation. Mapped memory has rules of its own, and
-    /// memory of the host is everyone's.
+    /// The right of kernels of a device to access an allocation. Mapped memory has its own rules,
+    /// and all devices may access host memory.
     fn peer_access(&self, allocation: &Allocation, device: usize) -> CuMemAccessFlags {
         let granted = match allocation.kind {
             _ if allocation.device == device => true,
@@ -89,8 +90,7 @@ impl State {
         if granted { CuMemAccessFlags::READ_WRITE } else { CuMemAccessFlags::NONE }
     }
 
-    /// Whether a kernel of a device may do something to a place, as far as peer access goes;
-    /// reports it if not.
+    /// Whether peer access permits an operation of a kernel on a device; reports it if not.
     pub(crate) fn may_reach(
         &mut self,
         place: &Place,
@@ -114,14 +114,14 @@ impl State {
             _ => "cuCtxEnablePeerAccess",
         };
         let mut violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(
-            "{kernel} came to memory of device {home} that device {device} may not {needed} without {missing}; it was left out"
+            "{kernel} accessed memory of device {home} that device {device} may not {needed} without {missing}; the access was skipped"
         ));
         violation.place = Some(self.located(&place.range()));
         self.checks.report(violation);
         false
     }
 
-    /// Whether a kernel on this device may do all that it declares, as far as peer access goes.
+    /// Whether peer access permits all that a kernel declares.
     fn kernel_may_reach(&mut self, work: &Work, device: usize) -> bool {
         let Work::Kernel(body) = work else { return true };
         if self.devices.len() < 2 {
@@ -131,8 +131,8 @@ impl State {
         places.iter().all(|(place, operation)| self.may_reach(place, *operation, device, name))
     }
 
-    /// Whether the device of a stream may do what work does to mapped memory and, if it is a
-    /// kernel, to that of other devices.
+    /// Checks the access rights of work: to mapped memory and, for a kernel, to memory of other
+    /// devices.
     ///
     /// # Errors
     /// `INVALID_VALUE` if not.

@@ -1,4 +1,4 @@
-//! Physical memory, the mappings of it, and who may use them.
+//! Physical memory, its mappings, and their access rights.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use crate::model::operation::Operation;
 #[derive(Debug)]
 pub(crate) struct Physical {
     pub(crate) device: usize,
-    /// Where it lies in its device's range of addresses.
+    /// Its address in its device's range.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
-    /// The references that the program holds: one from making it, and one from each time that it
-    /// asked for the handle.
+    /// The program's references: one from its creation, and one from each
+    /// `cuMemRetainAllocationHandle`.
     pub(crate) references: usize,
     pub(crate) mappings: usize,
 }
@@ -27,18 +27,18 @@ impl Physical {
     }
 }
 
-/// Physical memory at reserved addresses.
+/// A mapping of physical memory at reserved addresses.
 #[derive(Debug)]
 pub(crate) struct Mapped {
-    /// Larger than that of every mapping made before.
+    /// Larger than that of every earlier mapping.
     pub(crate) id: u64,
     pub(crate) bytes: usize,
     /// The key of the physical memory.
     pub(crate) physical: u64,
     pub(crate) device: usize,
-    /// Where the physical memory lies.
+    /// The address of the physical memory.
     pub(crate) backing: usize,
-    /// What each device may do; nothing unless it is told here.
+    /// The access right of each device; none if it is missing.
     pub(crate) access: BTreeMap<usize, CuMemAccessFlags>,
 }
 
@@ -48,11 +48,11 @@ impl Mapped {
     }
 }
 
-/// Whether these rights are enough for an operation.
+/// Whether an access right permits an operation.
 pub(crate) fn permits(access: CuMemAccessFlags, operation: Operation) -> bool {
     match operation {
         Operation::Read => access != CuMemAccessFlags::NONE,
-        // Whoever has memory that is handed out may write it.
+        // The owner of allocated memory may write it.
         Operation::Write | Operation::Update | Operation::Allocate | Operation::Free => {
             access == CuMemAccessFlags::READ_WRITE
         }
