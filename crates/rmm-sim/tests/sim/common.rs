@@ -1,4 +1,4 @@
-//! What the tests share: a machine to stand on, and calls in one line each.
+//! Test support: a machine to start with, and driver calls in one line each.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -77,7 +77,7 @@ pub(crate) fn default_pool() -> CuMemPool {
     pool
 }
 
-/// Device memory of its own.
+/// Memory of `cuMemAlloc_v2`.
 pub(crate) fn alloc(bytes: usize) -> CuDevicePtr {
     let mut pointer = CuDevicePtr::NULL;
     ok!(cuMemAlloc_v2(&raw mut pointer, bytes));
@@ -108,12 +108,12 @@ pub(crate) fn peek(machine: &Machine, pointer: CuDevicePtr) -> u8 {
     byte[0]
 }
 
-/// What ran, in order.
+/// A log of what ran, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u32>>>);
 
 impl Log {
-    /// Enqueues something that writes `number` down when it runs.
+    /// Enqueues a host function that logs `number`.
     pub(crate) fn enqueue(&self, machine: &Machine, stream: CuStream, number: u32) {
         let log = self.0.clone();
         machine
@@ -129,7 +129,7 @@ impl Log {
     }
 }
 
-/// A small program on several streams; its course depends on the schedule alone.
+/// A small program on several streams, deterministic but for the schedule.
 pub(crate) fn program(machine: &Machine) {
     let streams = [stream(), blocking_stream(), stream()];
     let event = event();
