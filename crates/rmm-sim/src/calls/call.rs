@@ -53,7 +53,7 @@ macro_rules! driver_calls {
         #[expect(non_snake_case, reason = "the driver's own name")]
         pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> rmm_sys::CuResult {
             $(
-                // SAFETY: the caller's, who keeps the contract of the driver function of this name.
+                // SAFETY: the caller keeps the contract of the driver function of this name.
                 let $argument = unsafe { crate::calls::arguments::Argument::take($argument) };
             )*
             let hints: &[crate::model::handle::Hint] = &[$(crate::calls::arguments::Hinting::hint(&$hint)),*];

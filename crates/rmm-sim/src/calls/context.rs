@@ -138,8 +138,8 @@ driver_calls! {
                 frontier.join(&stream.frontier);
             }
         }
-        if let Some(gone) = state.streams.gone(device) {
-            frontier.join(&gone.all);
+        if let Some(removed) = state.streams.removed(device) {
+            frontier.join(&removed.all);
         }
         let event = state.events.get_mut(&key).ok_or(CuResult::INVALID_HANDLE)?;
         if event.device != device {

@@ -185,7 +185,7 @@ driver_calls! {
                     // SAFETY: this attribute is a `CuMemPool`.
                     return unsafe { data.put_as(CuMemPool::NULL) };
                 };
-                // SAFETY: as above.
+                // SAFETY: this attribute is a `CuMemPool`.
                 unsafe { data.put_as(session.pool_handle(key)) }
             }
             CuPointerAttribute::IS_HW_DECOMPRESS_CAPABLE if session.driver_version >= 12080 => {

@@ -267,14 +267,14 @@ impl Session<'_> {
         self.allocations.release(allocation.id);
         match allocation.kind {
             AllocationKind::Device => {
-                self.devices[allocation.device].deallocate(start, allocation.bytes)
+                self.devices[allocation.device].deallocate(start, allocation.bytes);
             }
             AllocationKind::Pool(key, _) => self.give_to_pool(key, &allocation, None),
             AllocationKind::Managed | AllocationKind::Pinned => {
-                self.host.deallocate(start, allocation.bytes)
+                self.host.deallocate(start, allocation.bytes);
             }
             AllocationKind::Imported { .. } => {
-                self.virtual_memory.return_addresses(start, allocation.bytes)
+                self.virtual_memory.return_addresses(start, allocation.bytes);
             }
             AllocationKind::Registered | AllocationKind::Mapped => {}
         }
@@ -284,7 +284,7 @@ impl Session<'_> {
     fn give_to_pool(&mut self, key: u64, allocation: &Allocation, freed: Option<Point>) {
         let len = allocation.bytes.next_multiple_of(ALIGNMENT);
         let pool = self.pools.get_mut(&key);
-        let pool = pool.expect("a pool is there as long as memory of it is handed out");
+        let pool = pool.expect("a pool is there while memory of it is allocated");
         pool.deallocate(allocation.start, len, freed);
         if freed.is_some() {
             pool.sub_used(allocation.bytes);

@@ -2,9 +2,9 @@
 //! within an allocation?
 //!
 //! This is a happens-before race detector with vector clocks (Lamport 1978; Mattern 1989). As
-//! FastTrack (Flanagan and Freund, 2009) and ThreadSanitizer do, it keeps for each range of bytes
-//! the last write and the reads since, and compares each new access with those. The parties are
-//! streams and the host instead of threads:
+//! `FastTrack` (Flanagan and Freund, 2009) and `ThreadSanitizer` do, it keeps for each range of
+//! bytes the last write and the reads since, and compares each new access with those. The parties
+//! are streams and the host instead of threads:
 //!
 //! ```text
 //! stream a   1 write x --- 2 record e --- 3 write y

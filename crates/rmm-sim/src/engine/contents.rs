@@ -32,9 +32,10 @@ impl State {
             && let Some((target, room)) = self.host_piece(to, done)
         {
             let len = have.min(room);
-            // SAFETY: both ranges lie in allocations that are alive or in device memory that is
-            // mapped, whose mappings in this process the machine owns, or in ordinary memory that
-            // the caller of the driver promised for the copy.
+            // SAFETY: `from` and `to` are usable places, and by the invariant of `Place` each lies
+            // in an allocation or mapping whose memory the machine has mapped accessible, or in
+            // pageable memory that the caller of the driver function promised for the copy. The
+            // program holds no reference to it by the same promise.
             unsafe { mapping::copy(source, target, len) };
             done += len;
         }
@@ -45,7 +46,10 @@ impl State {
         assert_eq!(bytes.len(), to.bytes, "the place is as long as what goes there");
         let mut done = 0;
         while let Some((target, len)) = self.host_piece(to, done) {
-            // SAFETY: as in `copy`.
+            // SAFETY: `to` is a usable place, and by the invariant of `Place` it lies in an
+            // allocation or mapping whose memory the machine has mapped accessible, or in pageable
+            // memory that the caller of the driver function promised for this write, and to which
+            // no reference is in use.
             unsafe { mapping::store(&bytes[done..done + len], target) };
             done += len;
         }
@@ -56,7 +60,10 @@ impl State {
         assert_eq!(bytes.len(), from.bytes, "the place is as long as what comes from there");
         let mut done = 0;
         while let Some((source, len)) = self.host_piece(from, done) {
-            // SAFETY: as in `copy`.
+            // SAFETY: `from` is a usable place, and by the invariant of `Place` it lies in an
+            // allocation or mapping whose memory the machine has mapped accessible, or in pageable
+            // memory that the caller of the driver function promised for this read, and to which no
+            // reference is in use.
             unsafe { mapping::load(source, &mut bytes[done..done + len]) };
             done += len;
         }
@@ -67,13 +74,19 @@ impl State {
         let mut done = 0;
         while let Some((target, len)) = self.host_piece(to, done) {
             if let &[value] = pattern {
-                // SAFETY: as in `copy`.
+                // SAFETY: `to` is a usable place, and by the invariant of `Place` it lies in an
+                // allocation or mapping whose memory the machine has mapped accessible, or in
+                // pageable memory that the caller of the driver function promised for this write,
+                // and to which no reference is in use.
                 unsafe { mapping::fill(target, value, len) };
             } else {
                 for offset in (0..len).step_by(pattern.len()) {
-                    // SAFETY: as in `copy`; a place that is filled is a whole number of patterns
-                    // long and starts at a multiple of their length, which divides the granularity
-                    // of mappings too, so each piece is one.
+                    // SAFETY: `to` is a usable place, and by the invariant of `Place` it lies in an
+                    // allocation or mapping whose memory the machine has mapped accessible, or in
+                    // pageable memory that the caller of the driver function promised for this
+                    // write, and to which no reference is in use. The pattern lies within the
+                    // piece: a place that is filled is a multiple of the pattern long and aligned
+                    // to it, and the pattern's length divides the granularity of mappings.
                     unsafe { mapping::store(pattern, target + offset) };
                 }
             }

@@ -64,10 +64,10 @@ impl State {
             self.allocations.release(allocation.id);
             match allocation.kind {
                 AllocationKind::Device => {
-                    self.devices[device].deallocate(allocation.start, allocation.bytes)
+                    self.devices[device].deallocate(allocation.start, allocation.bytes);
                 }
                 AllocationKind::Managed | AllocationKind::Pinned => {
-                    self.host.deallocate(allocation.start, allocation.bytes)
+                    self.host.deallocate(allocation.start, allocation.bytes);
                 }
                 // The memory of a pool is freed with the pool.
                 AllocationKind::Pool(..)

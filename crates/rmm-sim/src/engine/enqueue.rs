@@ -75,8 +75,8 @@ impl State {
                 joined.join(&other.frontier);
             }
         }
-        if let Some(gone) = self.streams.gone_before(id) {
-            joined.join(gone);
+        if let Some(removed) = self.streams.removed_before(id) {
+            joined.join(removed);
         }
         before.extend(after.iter());
         before.retain(|point| point.stream != id && !self.streams.is_complete(*point));

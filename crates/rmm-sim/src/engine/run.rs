@@ -280,7 +280,7 @@ mod tests {
     use crate::model::memory::Side;
 
     #[test]
-    fn work_that_was_lost_is_told_and_not_waited_for() {
+    fn lost_work_is_reported_and_not_waited_for() {
         let machine = Machine::new();
         let mut session = Session::open(&machine);
         let stream = session.devices[0].legacy_stream;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_in_the_device_is_told_and_not_waited_for() {
+    fn work_that_panics_in_the_device_is_reported_and_not_waited_for() {
         let machine = Machine::new();
         let mut session = Session::open(&machine);
         let stream = session.devices[0].legacy_stream;

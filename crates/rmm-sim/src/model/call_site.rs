@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_the_device_and_of_the_runtime_are_left_out() {
+    fn frames_of_the_device_and_of_the_runtime_are_omitted() {
         let text = "   0: {closure#0}
              at ./src/check.rs:112:9
    1: core::ops::function::FnOnce::call_once

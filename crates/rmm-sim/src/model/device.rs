@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_allocations_share_units_and_give_them_back() {
+    fn small_allocations_share_units_and_release_them() {
         let mut device = Device::new(0, String::new(), 4 * UNIT, BTreeMap::new()).unwrap();
         let small: Vec<_> = (0..3).map(|_| device.allocate(1).unwrap()).collect();
         assert_eq!(device.free(), 3 * UNIT);

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_the_lowest_fit_and_merges_what_comes_back() {
+    fn takes_the_lowest_fit_and_coalesces_on_insert() {
         let mut ranges = FreeRanges::default();
         assert_eq!(ranges.insert(0, 1000), (0, 1000));
         assert_eq!(ranges.take(100, 1), Some(0));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_slot_let_go_is_the_next_one_given() {
+    fn the_slot_released_last_is_reused_first() {
         let mut slots = Slots::default();
         let (a, b) = (slots.insert(10), slots.insert(11));
         slots.remove(a);

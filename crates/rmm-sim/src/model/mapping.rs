@@ -103,7 +103,7 @@ impl Drop for Mapping {
 pub(crate) unsafe fn copy(from: usize, to: usize, len: usize) {
     let from: *const u8 = std::ptr::with_exposed_provenance(from);
     let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
-    // SAFETY: the caller's; `copy` allows overlap, and bytes have no alignment.
+    // SAFETY: the caller promises both ranges; `copy` allows overlap, and bytes have no alignment.
     unsafe { std::ptr::copy(from, to, len) };
 }
 
@@ -113,7 +113,7 @@ pub(crate) unsafe fn copy(from: usize, to: usize, len: usize) {
 /// The range at `to` is mapped and writable, and no Rust reference to it is in use.
 pub(crate) unsafe fn store(bytes: &[u8], to: usize) {
     let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
-    // SAFETY: the caller's for `to`; `bytes` is a live slice.
+    // SAFETY: the caller promises the range at `to`; `bytes` is a live slice.
     unsafe { std::ptr::copy(bytes.as_ptr(), to, bytes.len()) };
 }
 
@@ -123,7 +123,7 @@ pub(crate) unsafe fn store(bytes: &[u8], to: usize) {
 /// The range at `from` is mapped and readable, and nothing writes to it meanwhile.
 pub(crate) unsafe fn load(from: usize, bytes: &mut [u8]) {
     let from: *const u8 = std::ptr::with_exposed_provenance(from);
-    // SAFETY: the caller's for `from`; `bytes` is a live, exclusive slice.
+    // SAFETY: the caller promises the range at `from`; `bytes` is a live, exclusive slice.
     unsafe { std::ptr::copy(from, bytes.as_mut_ptr(), bytes.len()) };
 }
 
@@ -133,6 +133,6 @@ pub(crate) unsafe fn load(from: usize, bytes: &mut [u8]) {
 /// As for [`store`].
 pub(crate) unsafe fn fill(to: usize, value: u8, len: usize) {
     let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the range is mapped and writable, without references in use.
     unsafe { std::ptr::write_bytes(to, value, len) };
 }

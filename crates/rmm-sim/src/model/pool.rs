@@ -266,7 +266,7 @@ impl Pool {
             .segments
             .range(..=start)
             .next_back()
-            .expect("a segment is there as long as a block of it is handed out");
+            .expect("a segment is there while a block of it is allocated");
         assert!(start + len <= segment + bytes, "a block lies in one segment of its pool");
         self.free.insert(start, Block { len, segment, freed });
     }
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_of_different_streams_serve_one_request_together() {
+    fn adjacent_blocks_of_different_streams_serve_one_request() {
         let mut pool = Pool::new(0, Medium::Device, 0, false);
         pool.grow(0, 4096);
         let blocks = [0, 1024, 2048].map(|_| pool.allocate(1024, |_| true).unwrap().0);

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_what_it_was_made_of_and_nothing_else_is_one() {
+    fn names_round_trip_and_altered_ones_are_invalid() {
         let name = Name { machine: 3, pool: 70, allocation: (9, 0x7000) };
         let bytes = name.to_bytes();
         assert_eq!(Name::from_bytes(&bytes), Ok(name));

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_where_all_of_its_pages_were_asked_to_be() {
+    fn a_range_has_a_location_if_all_of_its_pages_have_it() {
         let [host, device] = [CuMemLocationType::HOST, CuMemLocationType::DEVICE]
             .map(|kind| CuMemLocation { kind, id: 0 });
         let mut prefetches = Prefetches::default();

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_go_through_all_choices_once() {
+    fn scripts_enumerate_all_choices_once() {
         // A choice of two, then of three or, after a 1, of two.
         let mut seen = Vec::new();
         let mut next = Some(Script::default());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_told_without_the_zeros_at_the_end() {
+    fn the_choices_made_have_no_trailing_zeros() {
         let mut script = Script::new(vec![0, 7, 1]);
         assert_eq!(
             [script.below(2), script.below(3), script.below(2), script.below(2)],

@@ -1,7 +1,7 @@
 //! Shadow memory: for every range of bytes, the last write and the reads and atomic updates since.
 //!
-//! As in FastTrack and ThreadSanitizer, an access is compared with these only: every earlier access
-//! was ordered before the last write, or has been reported.
+//! As in `FastTrack` and `ThreadSanitizer`, an access is compared with these only: every earlier
+//! access was ordered before the last write, or has been reported.
 //!
 //! ```text
 //! bytes      0               40          50          60             100
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn histories_are_cut_where_accesses_begin_and_end() {
+    fn segments_are_split_where_accesses_begin_and_end() {
         let mut shadow = Shadow::default();
         shadow.write(&(0..100), access(Operation::Write, 1));
         shadow.write(&(40..60), access(Operation::Write, 2));

@@ -52,31 +52,31 @@ pub(crate) struct Streams {
     last_id: u64,
     /// The clocks of removed streams by device, until the host has waited for the device. Kept only
     /// if order is checked: that their work has run does not order it before anything.
-    gone: Option<BTreeMap<usize, Gone>>,
+    removed: Option<BTreeMap<usize, Removed>>,
 }
 
 /// The vector clocks of the ends of removed streams.
 #[derive(Debug, Default)]
-pub(crate) struct Gone {
+pub(crate) struct Removed {
     pub(crate) all: VectorClock,
     /// Those of blocking streams, which the legacy stream waits for.
     pub(crate) blocking: VectorClock,
 }
 
 impl Streams {
-    pub(crate) fn new(remembers_gone: bool) -> Self {
-        Self { gone: remembers_gone.then(BTreeMap::new), ..Self::default() }
+    pub(crate) fn new(remembers_removed: bool) -> Self {
+        Self { removed: remembers_removed.then(BTreeMap::new), ..Self::default() }
     }
 
     /// The clocks of a device's removed streams that the host has not waited for.
-    pub(crate) fn gone(&self, device: usize) -> Option<&Gone> {
-        self.gone.as_ref()?.get(&device)
+    pub(crate) fn removed(&self, device: usize) -> Option<&Removed> {
+        self.removed.as_ref()?.get(&device)
     }
 
     /// Forgets the removed streams of a device that the host has waited for.
-    pub(crate) fn forget_gone(&mut self, device: usize) {
-        if let Some(gone) = &mut self.gone {
-            gone.remove(&device);
+    pub(crate) fn forget_removed(&mut self, device: usize) {
+        if let Some(removed) = &mut self.removed {
+            removed.remove(&device);
         }
     }
 
@@ -175,20 +175,20 @@ impl Streams {
     /// Removes a device's streams, all of whose work is complete.
     pub(crate) fn end_all_of(&mut self, device: usize) {
         self.by_id.retain(|_, stream| stream.device != device);
-        self.forget_gone(device);
+        self.forget_removed(device);
     }
 
     fn remove_if_done(&mut self, id: u64) {
         if self.get(id).is_some_and(|stream| stream.destroyed && stream.is_drained())
             && let Some(stream) = self.by_id.remove(&id)
-            && let Some(gone) = &mut self.gone
+            && let Some(removed) = &mut self.removed
         {
-            let gone = gone.entry(stream.device).or_default();
+            let removed = removed.entry(stream.device).or_default();
             let mut known = stream.frontier;
             known.add(Point { stream: id, position: stream.submitted });
-            gone.all.join(&known);
+            removed.all.join(&known);
             if stream.order == StreamKind::Blocking {
-                gone.blocking.join(&known);
+                removed.blocking.join(&known);
             }
         }
     }
@@ -209,9 +209,9 @@ impl Streams {
     }
 
     /// The clock of the removed streams that a stream's next item implicitly waits for.
-    pub(crate) fn gone_before(&self, id: u64) -> Option<&VectorClock> {
+    pub(crate) fn removed_before(&self, id: u64) -> Option<&VectorClock> {
         let legacy = self.get(id).filter(|stream| stream.order == StreamKind::Legacy)?;
-        self.gone(legacy.device).map(|gone| &gone.blocking)
+        self.removed(legacy.device).map(|removed| &removed.blocking)
     }
 
     /// The streams that a stream's next item implicitly waits for: for the legacy stream, the

@@ -110,12 +110,12 @@ impl Suballocations {
                 if !node.is_live {
                     return Err((ViolationKind::DoubleFree, Some(Arc::clone(&node.last))));
                 }
-                let handed = std::mem::replace(&mut node.last, access);
+                let allocated = std::mem::replace(&mut node.last, access);
                 node.is_live = false;
                 let parts = std::mem::take(&mut node.parts);
                 let inside = parts.0.into_values().find(|part| part.is_live);
                 return match inside {
-                    _ if node.end != range.end => Err((ViolationKind::WrongSize, Some(handed))),
+                    _ if node.end != range.end => Err((ViolationKind::WrongSize, Some(allocated))),
                     Some(part) => Err((ViolationKind::FreedWithSuballocations, Some(part.last))),
                     None => Ok(()),
                 };

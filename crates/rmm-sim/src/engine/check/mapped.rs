@@ -143,6 +143,6 @@ impl State {
             return stream.device == device;
         }
         let end = Point { stream: id, position: access.position };
-        self.streams.gone(device).is_some_and(|gone| gone.all.covers(end))
+        self.streams.removed(device).is_some_and(|removed| removed.all.covers(end))
     }
 }

@@ -13,8 +13,8 @@ impl State {
             return true;
         }
         let Some(stream) = self.streams.get(id) else { return false };
-        let gone = self.streams.gone_before(id);
-        if stream.frontier.covers(point) || gone.is_some_and(|gone| gone.covers(point)) {
+        let removed = self.streams.removed_before(id);
+        if stream.frontier.covers(point) || removed.is_some_and(|removed| removed.covers(point)) {
             return true;
         }
         let mut implicit = self.streams.implicitly_before(id);
@@ -30,8 +30,8 @@ impl State {
     pub(crate) fn position_after(&self, id: u64) -> (u64, Vec<Point>) {
         let also = self.streams.implicitly_before(id);
         let also = also.map(|(id, stream)| Point { stream: id, position: stream.submitted });
-        let gone = self.streams.gone_before(id).into_iter().flat_map(VectorClock::iter);
-        let also = also.chain(gone).filter(|point| point.position > 0);
+        let removed = self.streams.removed_before(id).into_iter().flat_map(VectorClock::iter);
+        let also = also.chain(removed).filter(|point| point.position > 0);
         (self.streams.end_of(id).position, also.collect())
     }
 
@@ -68,7 +68,7 @@ impl State {
                     known.add(Point { stream: other, position: stream.submitted });
                     known.join(&stream.frontier);
                 }
-                self.streams.gone_before(id).into_iter().for_each(|gone| known.join(gone));
+                self.streams.removed_before(id).into_iter().for_each(|removed| known.join(removed));
             }
         }
         known
@@ -84,8 +84,8 @@ impl State {
             known.add(Point { stream: id, position: stream.submitted });
             known.join(&stream.frontier);
         }
-        if let Some(gone) = self.streams.gone(device) {
-            known.join(&gone.all);
+        if let Some(removed) = self.streams.removed(device) {
+            known.join(&removed.all);
         }
         known
     }
@@ -103,10 +103,10 @@ impl State {
         self.join_host_clock(known);
         if self
             .streams
-            .gone(device)
-            .is_some_and(|gone| gone.all.iter().all(|point| known.covers(point)))
+            .removed(device)
+            .is_some_and(|removed| removed.all.iter().all(|point| known.covers(point)))
         {
-            self.streams.forget_gone(device);
+            self.streams.forget_removed(device);
         }
     }
 

@@ -99,7 +99,7 @@ impl State {
     pub(crate) fn root_of(&self, start: usize) -> usize {
         let allocation = self.allocations.containing(start).map(|allocation| allocation.start);
         let reserved = || self.virtual_memory.reservation_of(start).map(|reserved| reserved.start);
-        let handed = || self.checks.suballocations.root_of(start);
-        allocation.or_else(reserved).or_else(handed).unwrap_or(start)
+        let suballocated = || self.checks.suballocations.root_of(start);
+        allocation.or_else(reserved).or_else(suballocated).unwrap_or(start)
     }
 }
