@@ -67,7 +67,7 @@ impl Machine {
     pub fn enter_all_threads(&self) -> AllThreadsGuard {
         expect_installed();
         let adopted = current::enter_all_threads(self);
-        assert!(adopted, "the calling thread has made all threads enter a machine already");
+        assert!(adopted, "the calling thread already holds an `AllThreadsGuard`");
         AllThreadsGuard { _thread: PhantomData }
     }
 

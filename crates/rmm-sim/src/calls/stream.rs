@@ -21,12 +21,12 @@ driver_calls! {
     fn cuStreamCreateWithPriority(stream: *mut CuStream, flags: c_uint, priority: c_int) by [] |session| {
         let device = session.context()?;
         stream.required()?;
-        let order = match flags {
+        let kind = match flags {
             STREAM_DEFAULT => StreamKind::Blocking,
             STREAM_NON_BLOCKING => StreamKind::NonBlocking,
             _ => return Err(CuResult::INVALID_VALUE),
         };
-        let id = session.create_stream(device, order, priority.clamp(GREATEST_PRIORITY, 0))?;
+        let id = session.create_stream(device, kind, priority.clamp(GREATEST_PRIORITY, 0))?;
         let slot = session.stream_slots.insert(id);
         stream.put(CuStream::from_raw(handle::encode(session.machine_id(), HandleKind::Stream, slot)))
     }
@@ -99,8 +99,8 @@ driver_calls! {
 
     fn cuStreamGetFlags(stream: CuStream, flags: *mut c_uint) by [stream] |session| {
         let id = session.stream(stream)?;
-        let order = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.order;
-        flags.put(if order == StreamKind::NonBlocking { STREAM_NON_BLOCKING } else { STREAM_DEFAULT })
+        let kind = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.kind;
+        flags.put(if kind == StreamKind::NonBlocking { STREAM_NON_BLOCKING } else { STREAM_DEFAULT })
     }
 
     fn cuStreamGetPriority(stream: CuStream, priority: *mut c_int) by [stream] |session| {

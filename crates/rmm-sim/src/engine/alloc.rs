@@ -284,7 +284,7 @@ impl Session<'_> {
     fn give_to_pool(&mut self, key: u64, allocation: &Allocation, freed: Option<Point>) {
         let len = allocation.bytes.next_multiple_of(ALIGNMENT);
         let pool = self.pools.get_mut(&key);
-        let pool = pool.expect("a pool is there while memory of it is allocated");
+        let pool = pool.expect("a pool exists while memory of it is allocated");
         pool.deallocate(allocation.start, len, freed);
         if freed.is_some() {
             pool.sub_used(allocation.bytes);

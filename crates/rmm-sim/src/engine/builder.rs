@@ -162,7 +162,7 @@ impl MachineBuilder {
     /// If the system cannot reserve enough addresses: eight times the memory of each device, and
     /// twice the host memory. See [`try_build`](Self::try_build).
     pub fn build(self) -> Machine {
-        self.try_build().expect("the system has addresses for the machine's memory")
+        self.try_build().expect("the system can reserve addresses for the machine's memory")
     }
 
     /// Builds the machine, or returns an error if the system cannot reserve enough addresses.

@@ -40,7 +40,7 @@ impl State {
     fn captures_on(&self, device: usize, matches: impl Fn(StreamKind) -> bool) -> Vec<u64> {
         let takes_part = |id: &u64| {
             let stream = self.streams.get(*id);
-            stream.is_some_and(|stream| stream.device == device && matches(stream.order))
+            stream.is_some_and(|stream| stream.device == device && matches(stream.kind))
         };
         let captures = self.captures.active.iter();
         captures
@@ -52,8 +52,8 @@ impl State {
     /// For the legacy stream, the captures that its use would implicitly wait for.
     fn captures_before_legacy(&self, id: u64) -> Vec<u64> {
         match self.streams.get(id) {
-            Some(stream) if stream.order == StreamKind::Legacy => {
-                self.captures_on(stream.device, |order| order == StreamKind::Blocking)
+            Some(stream) if stream.kind == StreamKind::Legacy => {
+                self.captures_on(stream.device, |kind| kind == StreamKind::Blocking)
             }
             _ => Vec::new(),
         }
@@ -157,7 +157,7 @@ impl State {
             };
         };
         let theirs = self.captures.of_event(&captured)?;
-        if self.streams.get(id).is_some_and(|stream| stream.order == StreamKind::Legacy) {
+        if self.streams.get(id).is_some_and(|stream| stream.kind == StreamKind::Legacy) {
             return Err(self.invalidate([theirs], CuResult::STREAM_CAPTURE_IMPLICIT));
         }
         if let Some(mine) = mine.filter(|&mine| mine != theirs) {

@@ -121,7 +121,7 @@ impl Session<'_> {
             return Err(CuResult::INVALID_VALUE);
         }
         self.admit_legacy_stream(id)?;
-        if self.streams.get(id).is_some_and(|stream| stream.order == StreamKind::Legacy) {
+        if self.streams.get(id).is_some_and(|stream| stream.kind == StreamKind::Legacy) {
             return Err(CuResult::STREAM_CAPTURE_UNSUPPORTED);
         }
         if self.captures.has(id) {

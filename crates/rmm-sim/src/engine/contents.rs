@@ -43,7 +43,7 @@ impl State {
 
     /// Writes `bytes` to a usable place of their length.
     pub(crate) fn store(&mut self, to: &Place, bytes: &[u8]) {
-        assert_eq!(bytes.len(), to.bytes, "the place is as long as what goes there");
+        assert_eq!(bytes.len(), to.bytes, "the place is as long as the bytes to write");
         let mut done = 0;
         while let Some((target, len)) = self.host_piece(to, done) {
             // SAFETY: `to` is a usable place, and by the invariant of `Place` it lies in an
@@ -57,7 +57,7 @@ impl State {
 
     /// Reads a usable place into `bytes`, which are of its length.
     pub(crate) fn load(&self, from: &Place, bytes: &mut [u8]) {
-        assert_eq!(bytes.len(), from.bytes, "the place is as long as what comes from there");
+        assert_eq!(bytes.len(), from.bytes, "the place is as long as the bytes to read");
         let mut done = 0;
         while let Some((source, len)) = self.host_piece(from, done) {
             // SAFETY: `from` is a usable place, and by the invariant of `Place` it lies in an

@@ -7,6 +7,7 @@ use rmm_sys::{CuResult, CuStream};
 use crate::engine::session::Session;
 use crate::engine::state::State;
 use crate::model::handle::{self, HandleKind};
+use crate::model::sim_time::StreamInfo;
 use crate::model::streams::StreamKind;
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::{Item, Work};
@@ -17,7 +18,7 @@ impl State {
     pub(crate) fn frontier(&mut self, id: u64) -> VectorClock {
         let Some(stream) = self.streams.get_mut(id) else { return VectorClock::default() };
         let mut frontier = std::mem::take(&mut stream.frontier);
-        frontier.retain(|point| self.is_unknown_to_host(point));
+        frontier.retain(|point| self.is_relevant(point));
         if let Some(stream) = self.streams.get_mut(id) {
             stream.frontier.clone_from(&frontier);
         }
@@ -28,13 +29,13 @@ impl State {
     pub(crate) fn create_stream(
         &mut self,
         device: usize,
-        order: StreamKind,
+        kind: StreamKind,
         priority: i32,
     ) -> Result<u64, CuResult> {
-        let id = self.streams.create(device, order, priority);
+        let id = self.streams.create(device, kind, priority);
         self.sim_time.begin(id, device);
         let mut barrier = std::mem::take(&mut self.devices[device].barrier);
-        barrier.retain(|point| !self.streams.is_complete(point) || self.is_unknown_to_host(point));
+        barrier.retain(|point| !self.streams.is_complete(point) || self.is_relevant(point));
         if barrier.iter().next().is_some() {
             self.enqueue_after(id, Work::Marker("wait for the context's events"), &barrier)?;
         }
@@ -60,7 +61,7 @@ impl State {
             return Ok(Point { stream: id, position: 0 });
         };
         let stream = self.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?;
-        let mut before = match stream.order {
+        let mut before = match stream.kind {
             StreamKind::Legacy => self.streams.blocked_by_legacy(id),
             StreamKind::Blocking => {
                 vec![self.streams.end_of(self.devices[stream.device].legacy_stream)]
@@ -85,8 +86,12 @@ impl State {
         let stream = self.streams.get_mut(id).ok_or(CuResult::INVALID_HANDLE)?;
         stream.frontier.join(&joined);
         let point = Point { stream: id, position: stream.submitted + 1 };
-        let lane = (stream.order, stream.device, self.devices[stream.device].legacy_stream);
-        self.sim_time.enqueue(point, lane, after, &work);
+        let info = StreamInfo {
+            kind: stream.kind,
+            device: stream.device,
+            legacy: self.devices[stream.device].legacy_stream,
+        };
+        self.sim_time.enqueue(point, info, after, &work);
         // Counted only once it is queued: what is counted is waited for.
         stream.queue.push_back(Item { work, after: before });
         stream.submitted = point.position;

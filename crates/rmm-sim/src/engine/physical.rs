@@ -32,7 +32,7 @@ impl State {
     /// Returns physical memory without references and mappings to its device.
     pub(crate) fn return_physical(&mut self, key: u64) {
         let physical = self.virtual_memory.physical.remove(&key);
-        let physical = physical.expect("physical memory goes back once");
+        let physical = physical.expect("physical memory is returned once");
         if let Some(slot) = self.virtual_memory.slots.slot_of(key) {
             self.virtual_memory.slots.remove(slot);
         }

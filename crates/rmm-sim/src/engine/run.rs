@@ -173,7 +173,7 @@ impl Session<'_> {
     /// The simulated time at which a wait for a stream ends.
     pub(crate) fn end_of_wait(&self, id: u64) -> u64 {
         let stream = self.streams.get(id);
-        stream.map_or(0, |stream| self.sim_time.end_of_wait(id, stream.order, stream.device))
+        stream.map_or(0, |stream| self.sim_time.end_of_wait(id, stream.kind, stream.device))
     }
 
     /// Runs the work that is complete by the simulated time.
@@ -284,7 +284,7 @@ mod tests {
         let machine = Machine::new();
         let mut session = Session::open(&machine);
         let stream = session.devices[0].legacy_stream;
-        let point = session.enqueue(stream, Work::Marker("a mark")).expect("the stream is there");
+        let point = session.enqueue(stream, Work::Marker("a mark")).expect("the stream exists");
         let item = session.streams.get_mut(stream).and_then(|stream| stream.queue.pop_front());
         assert!(item.is_some());
         assert!(!session.poll(&[point]));
@@ -300,10 +300,10 @@ mod tests {
         let stream = session.devices[0].legacy_stream;
         let four_bytes = [0_u8; 4];
         let to = session.place(four_bytes.as_ptr().expose_provenance(), 4, Side::Any);
-        let to = to.expect("the host's memory is a place");
+        let to = to.expect("pageable memory is a place");
         // No call can enqueue this: the place is longer than the bytes that go there.
         let work = Work::Staged { bytes: Box::new([1, 2, 3]), to };
-        let point = session.enqueue(stream, work).expect("the stream is there");
+        let point = session.enqueue(stream, work).expect("the stream exists");
         session.finish([point]);
         assert!(session.streams.is_complete(point));
         drop(session);

@@ -29,13 +29,13 @@ impl Deref for Session<'_> {
     type Target = State;
 
     fn deref(&self) -> &State {
-        self.state.as_ref().expect("the lock is held but inside `unlocked` and `wait`")
+        self.state.as_ref().expect("the lock is held except inside `unlocked` and `wait`")
     }
 }
 
 impl DerefMut for Session<'_> {
     fn deref_mut(&mut self) -> &mut State {
-        self.state.as_mut().expect("the lock is held but inside `unlocked` and `wait`")
+        self.state.as_mut().expect("the lock is held except inside `unlocked` and `wait`")
     }
 }
 

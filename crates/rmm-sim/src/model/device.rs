@@ -124,7 +124,7 @@ impl Device {
     /// Frees what [`allocate`](Self::allocate) with the same `bytes` returned.
     pub(crate) fn deallocate(&mut self, address: usize, bytes: usize) {
         let offset = self.visible.offset_of(address);
-        let offset = offset.expect("memory goes back to the device that it was taken from");
+        let offset = offset.expect("memory is freed on the device that allocated it");
         if bytes >= LARGE {
             self.give_units(offset, bytes.next_multiple_of(UNIT));
         } else {
@@ -225,6 +225,6 @@ mod tests {
         }
         device.deallocate(large, LARGE);
         assert_eq!(device.free(), 4 * UNIT);
-        assert!(device.allocate(4 * UNIT).is_some(), "what came back is whole again");
+        assert!(device.allocate(4 * UNIT).is_some(), "freed memory is coalesced");
     }
 }

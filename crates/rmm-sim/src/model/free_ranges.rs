@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(ranges.insert(0, 1000), (0, 1000));
         assert_eq!(ranges.take(100, 1), Some(0));
         assert_eq!(ranges.take(100, 64), Some(128));
-        assert_eq!(ranges.take(28, 1), Some(100), "the gap that alignment left is used");
+        assert_eq!(ranges.take(28, 1), Some(100), "the gap left by alignment is used");
         assert_eq!(ranges.take(1000, 1), None);
         ranges.insert(0, 100);
         ranges.insert(128, 100);

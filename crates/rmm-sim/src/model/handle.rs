@@ -25,7 +25,7 @@ pub(crate) enum Hint {
 
 /// The word that names `slot` of `machine`.
 pub(crate) fn encode(machine: u32, kind: HandleKind, slot: usize) -> *mut c_void {
-    assert!(slot < 0x0fff_ffff, "a slot that is larger would name another kind of object");
+    assert!(slot < 0x0fff_ffff, "a larger slot would overlap the bits of the kind");
     std::ptr::without_provenance_mut(
         ((machine as usize) << 32) | ((kind as usize) << 28) | (slot + 1),
     )

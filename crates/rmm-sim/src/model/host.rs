@@ -52,7 +52,7 @@ impl HostMemory {
     /// Frees what [`allocate`](Self::allocate) with the same `bytes` returned.
     pub(crate) fn deallocate(&mut self, address: usize, bytes: usize) {
         let offset = self.mapping.offset_of(address);
-        let offset = offset.expect("memory goes back to where it was taken from");
+        let offset = offset.expect("memory is freed where it was allocated");
         let len = bytes.next_multiple_of(PAGE);
         self.mapping.discard(offset, len);
         // If the system refuses (too many mappings), the memory stays accessible, and a use after

@@ -266,7 +266,7 @@ impl Pool {
             .segments
             .range(..=start)
             .next_back()
-            .expect("a segment is there while a block of it is allocated");
+            .expect("a segment exists while a block of it is allocated");
         assert!(start + len <= segment + bytes, "a block lies in one segment of its pool");
         self.free.insert(start, Block { len, segment, freed });
     }

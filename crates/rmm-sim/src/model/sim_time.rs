@@ -23,6 +23,15 @@ pub struct Stalls {
     pub time: Duration,
 }
 
+/// What the start of work depends on, besides its stream's own work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamInfo {
+    pub(crate) kind: StreamKind,
+    pub(crate) device: usize,
+    /// The legacy default stream of the device.
+    pub(crate) legacy: u64,
+}
+
 /// The times of a device's streams together.
 #[derive(Clone, Copy, Debug, Default)]
 struct DeviceTime {
@@ -87,27 +96,27 @@ impl SimTime {
 
     /// When the work of a device so far is complete.
     pub(crate) fn end_of_device(&self, device: usize) -> u64 {
-        self.devices.get(&device).map_or(self.host, |lane| lane.end.max(self.host))
+        self.devices.get(&device).map_or(self.host, |times| times.end.max(self.host))
     }
 
     /// When the work of all devices so far is complete.
     pub(crate) fn end_of_all(&self) -> u64 {
-        self.devices.values().map(|lane| lane.end).fold(self.host, u64::max)
+        self.devices.values().map(|times| times.end).fold(self.host, u64::max)
     }
 
     /// When the work is complete that a stream of this kind implicitly waits for.
-    fn end_of_others(&self, order: StreamKind, device: usize, legacy: u64) -> u64 {
-        match order {
-            StreamKind::Legacy => self.devices.get(&device).map_or(0, |lane| lane.blocking),
+    fn end_of_others(&self, kind: StreamKind, device: usize, legacy: u64) -> u64 {
+        match kind {
+            StreamKind::Legacy => self.devices.get(&device).map_or(0, |times| times.blocking),
             StreamKind::Blocking => self.end_of_stream(legacy),
             StreamKind::NonBlocking => 0,
         }
     }
 
     /// When a wait for a stream ends.
-    pub(crate) fn end_of_wait(&self, stream: u64, order: StreamKind, device: usize) -> u64 {
-        let others = match order {
-            StreamKind::Legacy => self.end_of_others(order, device, stream),
+    pub(crate) fn end_of_wait(&self, stream: u64, kind: StreamKind, device: usize) -> u64 {
+        let others = match kind {
+            StreamKind::Legacy => self.end_of_others(kind, device, stream),
             StreamKind::Blocking | StreamKind::NonBlocking => 0,
         };
         self.end_of_stream(stream).max(others)
@@ -126,13 +135,14 @@ impl SimTime {
     pub(crate) fn enqueue(
         &mut self,
         at: Point,
-        (order, device, legacy): (StreamKind, usize, u64),
+        stream: StreamInfo,
         after: &VectorClock,
         work: &Work,
     ) {
         let after = after.iter().map(|point| self.end_of_point(point)).max().unwrap_or(0);
         let held = self.held.remove(&at.stream).unwrap_or(0);
-        let others = self.end_of_others(order, device, legacy);
+        let StreamInfo { kind, device, legacy } = stream;
+        let others = self.end_of_others(kind, device, legacy);
         let start = self.end_of_stream(at.stream).max(after).max(held).max(others);
         let end = start.saturating_add(self.costs.of_work(work));
         let host = self.host;
@@ -141,10 +151,10 @@ impl SimTime {
             ends.pop_front();
         }
         ends.push_back((at.position, end));
-        let lane = self.devices.entry(device).or_default();
-        lane.end = lane.end.max(end);
-        if order == StreamKind::Blocking {
-            lane.blocking = lane.blocking.max(end);
+        let times = self.devices.entry(device).or_default();
+        times.end = times.end.max(end);
+        if kind == StreamKind::Blocking {
+            times.blocking = times.blocking.max(end);
         }
     }
 
@@ -156,14 +166,14 @@ impl SimTime {
 
     /// Delays the streams that are created on a device from now on until a time.
     pub(crate) fn hold_new_streams(&mut self, device: usize, until: u64) {
-        let lane = self.devices.entry(device).or_default();
-        lane.barrier = lane.barrier.max(until);
+        let times = self.devices.entry(device).or_default();
+        times.barrier = times.barrier.max(until);
     }
 
     /// Applies the delay of a device to a new stream.
     pub(crate) fn begin(&mut self, stream: u64, device: usize) {
-        if let Some(lane) = self.devices.get(&device).filter(|lane| lane.barrier > self.host) {
-            self.hold(stream, lane.barrier);
+        if let Some(times) = self.devices.get(&device).filter(|times| times.barrier > self.host) {
+            self.hold(stream, times.barrier);
         }
     }
 

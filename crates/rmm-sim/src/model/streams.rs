@@ -23,7 +23,7 @@ pub(crate) enum StreamKind {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) device: usize,
-    pub(crate) order: StreamKind,
+    pub(crate) kind: StreamKind,
     pub(crate) priority: i32,
     pub(crate) queue: VecDeque<Item>,
     /// The number of items ever enqueued, which is the position of the last one.
@@ -80,11 +80,11 @@ impl Streams {
         }
     }
 
-    pub(crate) fn create(&mut self, device: usize, order: StreamKind, priority: i32) -> u64 {
+    pub(crate) fn create(&mut self, device: usize, kind: StreamKind, priority: i32) -> u64 {
         self.last_id += 1;
         let stream = Stream {
             device,
-            order,
+            kind,
             priority,
             queue: VecDeque::new(),
             submitted: 0,
@@ -187,7 +187,7 @@ impl Streams {
             let mut known = stream.frontier;
             known.add(Point { stream: id, position: stream.submitted });
             removed.all.join(&known);
-            if stream.order == StreamKind::Blocking {
+            if stream.kind == StreamKind::Blocking {
                 removed.blocking.join(&known);
             }
         }
@@ -203,21 +203,21 @@ impl Streams {
 
     /// For the legacy stream, the ends of the blocking streams of its device; for others, nothing.
     pub(crate) fn blocked_by_legacy(&self, id: u64) -> Vec<Point> {
-        let is_legacy = self.get(id).is_some_and(|stream| stream.order == StreamKind::Legacy);
+        let is_legacy = self.get(id).is_some_and(|stream| stream.kind == StreamKind::Legacy);
         let before = self.implicitly_before(id).filter(|_| is_legacy);
         before.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
     }
 
     /// The clock of the removed streams that a stream's next item implicitly waits for.
     pub(crate) fn removed_before(&self, id: u64) -> Option<&VectorClock> {
-        let legacy = self.get(id).filter(|stream| stream.order == StreamKind::Legacy)?;
+        let legacy = self.get(id).filter(|stream| stream.kind == StreamKind::Legacy)?;
         self.removed(legacy.device).map(|removed| &removed.blocking)
     }
 
     /// The streams that a stream's next item implicitly waits for: for the legacy stream, the
     /// blocking streams of its device; for those, the legacy stream.
     pub(crate) fn implicitly_before(&self, id: u64) -> impl Iterator<Item = (u64, &Stream)> {
-        let of = self.get(id).map(|stream| (stream.order, stream.device));
+        let of = self.get(id).map(|stream| (stream.kind, stream.device));
         let before = match of {
             Some((StreamKind::Legacy, _)) => Some(StreamKind::Blocking),
             Some((StreamKind::Blocking, _)) => Some(StreamKind::Legacy),
@@ -225,7 +225,7 @@ impl Streams {
         };
         let streams = before.map(|_| self.iter()).into_iter().flatten();
         streams.filter(move |(_, other)| {
-            before == Some(other.order) && of.is_some_and(|(_, device)| other.device == device)
+            before == Some(other.kind) && of.is_some_and(|(_, device)| other.device == device)
         })
     }
 }

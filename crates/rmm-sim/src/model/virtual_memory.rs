@@ -118,7 +118,7 @@ impl VirtualMemory {
     /// Maps physical memory at reserved addresses that are not mapped.
     pub(crate) fn map(&mut self, start: usize, key: u64) {
         let physical = self.physical.get_mut(&key);
-        let physical = physical.expect("what is mapped is held by a handle");
+        let physical = physical.expect("the handle holds a reference to what it maps");
         physical.mappings += 1;
         self.last_mapping += 1;
         let mapped = Mapped {

@@ -39,11 +39,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         breaks: "safe code reads memory that safe code writes at the same time",
     },
     Mutant {
-        name: "device-strays-not-told",
+        name: "device-strays-not-reported",
         file: STRAYS,
         original: "        strays.calls.push(Stray { thread: thread::number(), call });\n",
         replacement: "        let _ = (call, &mut strays.calls);\n",
-        breaks: "a check passes although a thread's calls went to a machine that nobody checks",
+        breaks: "a check passes although a thread's calls went to a machine that is not checked",
     },
     Mutant {
         name: "device-check-of-nothing",
@@ -53,17 +53,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         breaks: "a check of a program that calls no driver passes",
     },
     Mutant {
-        name: "device-report-without-places",
+        name: "device-report-without-call-sites",
         file: CHECKER,
         original: "let sited = if has_sites { None }",
         replacement: "let sited = if has_sites || true { None }",
-        breaks: "a report does not say where in the program the accesses were asked for",
+        breaks: "a report does not contain the call sites of the accesses",
     },
     Mutant {
         name: "device-prefetch-of-a-part",
         file: PREFETCH,
         original: "end <= at || found.is_some_and(|found| found != location)",
         replacement: "end <= at",
-        breaks: "a range of which parts were prefetched to different places tells one place",
+        breaks: "a range of which parts were prefetched to different places reports one location",
     },
 ];

@@ -63,7 +63,7 @@ impl State {
         known.add(self.streams.end_of(id));
         if let Some(stream) = self.streams.get(id) {
             known.join(&stream.frontier);
-            if stream.order == StreamKind::Legacy {
+            if stream.kind == StreamKind::Legacy {
                 for (other, stream) in self.streams.implicitly_before(id) {
                     known.add(Point { stream: other, position: stream.submitted });
                     known.join(&stream.frontier);
@@ -112,7 +112,7 @@ impl State {
 
     /// Whether a frontier must keep a point: its stream exists, or the host has not seen it
     /// complete. That the work of a destroyed stream has run does not order it before anything.
-    pub(crate) fn is_unknown_to_host(&self, point: Point) -> bool {
+    pub(crate) fn is_relevant(&self, point: Point) -> bool {
         self.streams.get(point.stream).is_some()
             || self.checks.is_on() && !self.checks.host.covers(point)
     }
