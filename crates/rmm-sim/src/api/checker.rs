@@ -26,7 +26,7 @@ const SEEDS: u64 = 8;
 /// rmm_sim::check(|gpu| {
 ///     let driver = rmm_sim::driver();
 ///     let (mut context, mut memory) = (CuContext::NULL, CuDevicePtr::NULL);
-///     // SAFETY: the places may be written, and no address is used but the one that was given.
+///     // SAFETY: the pointers are valid for writes, and only the allocated address is used.
 ///     unsafe {
 ///         driver.cuInit(0).result().unwrap();
 ///         driver.cuDevicePrimaryCtxRetain(&mut context, CuDevice(0)).result().unwrap();

@@ -35,7 +35,7 @@ pub struct Exploration {
 /// let explored = rmm_sim::explore(100, |gpu| {
 ///     let driver = rmm_sim::driver();
 ///     let mut context = CuContext::NULL;
-///     // SAFETY: the places may be written, and the work uses no memory.
+///     // SAFETY: the pointers are valid for writes, and the kernel accesses no memory.
 ///     unsafe {
 ///         driver.cuInit(0).result().unwrap();
 ///         driver.cuDevicePrimaryCtxRetain(&mut context, CuDevice(0)).result().unwrap();

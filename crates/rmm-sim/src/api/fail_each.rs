@@ -21,7 +21,7 @@ use crate::model::trace::LeakKind;
 ///
 /// let failed = rmm_sim::fail_each_call(CuResult::UNKNOWN, |gpu| {
 ///     let (driver, mut context) = (rmm_sim::driver(), CuContext::NULL);
-///     // SAFETY: the place may be written.
+///     // SAFETY: the pointer is valid for a write.
 ///     gpu.without_faults(|| unsafe {
 ///         driver.cuInit(0).result().unwrap();
 ///         driver.cuDevicePrimaryCtxRetain(&mut context, CuDevice(0)).result().unwrap();

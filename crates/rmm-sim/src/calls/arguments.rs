@@ -46,8 +46,8 @@ impl<T> Out<T> {
     /// As [`required`](Self::required).
     pub(crate) fn put(&self, value: T) -> Result<(), CuResult> {
         self.required()?;
-        // SAFETY: by the invariant it may be written, as it is not null; C gives no promise of
-        // alignment.
+        // SAFETY: by the invariant the pointer is valid for writes, since it is not null. C does
+        // not promise alignment.
         unsafe { self.pointer.write_unaligned(value) };
         Ok(())
     }

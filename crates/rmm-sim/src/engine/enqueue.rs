@@ -92,7 +92,7 @@ impl State {
             legacy: self.devices[stream.device].legacy_stream,
         };
         self.sim_time.enqueue(point, info, after, &work);
-        // Counted only once it is queued: what is counted is waited for.
+        // Counted only once it is queued, because counted work is waited for.
         stream.queue.push_back(Item { work, after: before });
         stream.submitted = point.position;
         self.check_work(point, what, &uses);

@@ -24,7 +24,7 @@ use crate::model::handle::{self, Hint};
 /// let driver = rmm_sim::driver();
 /// // SAFETY: `cuInit` takes no pointer.
 /// assert!(unsafe { driver.cuInit(0) }.is_success());
-/// // SAFETY: `count` may be written.
+/// // SAFETY: `count` is valid for a write.
 /// assert!(unsafe { driver.cuDeviceGetCount(&mut count) }.is_success());
 /// assert_eq!(count, 2);
 /// ```

@@ -53,8 +53,8 @@ impl Watch {
         Self { first: strays.calls.len(), last_thread: thread::last_number() }
     }
 
-    /// The stray calls since, of threads that got their number since: those that the program
-    /// started, not other tests of the process.
+    /// The stray calls since then, of threads that made their first call since then: those that the
+    /// program started, not other tests of the process.
     pub(crate) fn strays(&self) -> Vec<&'static str> {
         let strays = lock();
         let since = strays.calls.iter().skip(self.first);

@@ -108,7 +108,7 @@ impl Kernel {
     /// let machine = Machine::new();
     /// let _here = machine.enter();
     /// let (driver, mut context) = (rmm_sim::driver(), CuContext::NULL);
-    /// // SAFETY: `context` may be written.
+    /// // SAFETY: `context` is valid for a write.
     /// unsafe {
     ///     driver.cuInit(0).result()?;
     ///     driver.cuDevicePrimaryCtxRetain(&mut context, CuDevice(0)).result()?;

@@ -179,12 +179,12 @@ impl Pool {
         }
     }
 
-    /// Sets a high-watermark back to what it is now.
+    /// Resets a high watermark to the current value.
     pub(crate) fn reset_reserved_high(&mut self) {
         self.reserved_high = self.reserved;
     }
 
-    /// Sets a high-watermark back to what it is now.
+    /// Resets a high watermark to the current value.
     pub(crate) fn reset_used_high(&mut self) {
         self.used_high = self.used;
     }
