@@ -3,7 +3,7 @@
 mod counting;
 
 use rmm_core::{Device, DeviceGuard, Error};
-use rmm_sim::{Entered, Machine};
+use rmm_sim::{Machine, MachineGuard};
 use rmm_sys::{Driver, LoadError};
 
 use crate::args::{DeviceChoice, MemorySize};
@@ -30,7 +30,7 @@ pub struct OpenDevice {
 
 #[derive(Debug)]
 enum Kind {
-    Software { machine: Machine, _entered: Entered },
+    Software { machine: Machine, _entered: MachineGuard },
     Gpu { device: Device, _current: DeviceGuard },
 }
 
@@ -47,7 +47,7 @@ pub enum DeviceHandle {
 #[derive(Debug)]
 pub enum Current {
     /// The software device.
-    Software(Entered),
+    Software(MachineGuard),
     /// A GPU.
     Gpu(DeviceGuard),
 }

@@ -1,7 +1,7 @@
 //! Where checks run: a GPU, or the software device.
 
 use rmm_core::{Device, DeviceGuard, Error};
-use rmm_sim::{Entered, Machine, Schedule};
+use rmm_sim::{Machine, MachineGuard, Schedule};
 use rmm_sys::CuDeviceAttribute;
 
 use crate::failure::ensure;
@@ -72,7 +72,7 @@ pub enum DeviceHandle {
 #[must_use = "the device is current only while the guard lives"]
 pub enum Current {
     /// The software device.
-    Software(Entered),
+    Software(MachineGuard),
     /// A GPU.
     Gpu(DeviceGuard),
 }

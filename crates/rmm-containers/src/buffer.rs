@@ -212,9 +212,7 @@ impl DeviceBuffer {
         self.wait_for_other_streams()?;
         // SAFETY: both are device memory of at least `len` bytes that do not overlap; the new one
         // belongs to this stream, and all uses of the old one are ordered before this point on it.
-        unsafe {
-            copy::device_to_device(new.pointer(), self.as_ptr(), self.len, &stream)
-        }?;
+        unsafe { copy::device_to_device(new.pointer(), self.as_ptr(), self.len, &stream) }?;
         new.tracker_mut().set_name(self.block.tracker_mut().take_name());
         self.block = new;
         Ok(())

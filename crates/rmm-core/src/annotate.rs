@@ -37,7 +37,7 @@ static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 /// annotator.freed(chunk, layout, Some(stream.as_stream_ref()));
 /// annotator.allocated(chunk, layout, Some(other.as_stream_ref()));
 ///
-/// assert_eq!(machine.violations()[0].kind, rmm_sim::ViolationKind::HandedOutInUse);
+/// assert_eq!(machine.violations()[0].kind, rmm_sim::ViolationKind::AllocatedInUse);
 /// # annotator.freed(chunk, layout, Some(other.as_stream_ref()));
 /// # // SAFETY: allocated above; freeing it waits for the device.
 /// # unsafe { cuda.deallocate(&stream, chunk, whole) };

@@ -1,18 +1,18 @@
-//! The attribute `#[rmm_sim::test]`. Use it through `rmm-sim`, whose documentation tells how.
+//! The attribute `#[rmm_sim::test]`. Use it through `rmm-sim`, which documents it.
 #![forbid(unsafe_code)]
 
 use proc_macro::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 
-/// What is wrong with a use of the attribute, and where.
+/// An error in a use of the attribute, and its location.
 type Wrong = (Span, &'static str);
 
-/// Makes a function a test that runs on fresh software devices, see `rmm_sim::test`.
+/// Turns a function into a test that runs on fresh software devices; see `rmm_sim::test`.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, function: TokenStream) -> TokenStream {
     expand(options, function).unwrap_or_else(compile_error)
 }
 
-/// What makes the compiler tell what is wrong.
+/// The tokens that make the compiler report an error.
 fn compile_error((span, text): Wrong) -> TokenStream {
     let error = code(&format!("::core::compile_error!({text:?});"));
     error.into_iter().map(|token| with_span(token, span)).collect()
@@ -23,7 +23,7 @@ fn with_span(mut token: TokenTree, span: Span) -> TokenTree {
     token
 }
 
-/// A function as it is written, in parts.
+/// The parts of a function's source.
 struct Function {
     /// Attributes and visibility.
     before: Vec<TokenTree>,
@@ -66,7 +66,7 @@ impl Function {
         Ok(Self { before, name, parameters, result, body })
     }
 
-    /// Whether it takes the machine.
+    /// Whether the function takes the machine.
     fn takes_machine(&self) -> Result<bool, Wrong> {
         let parameters = split(self.parameters.stream());
         match &parameters[..] {
@@ -80,7 +80,7 @@ impl Function {
     }
 }
 
-/// The parts between commas. A comma within angle brackets does not part them.
+/// The parts between commas, except commas within angle brackets.
 fn split(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
     let mut parts = vec![Vec::new()];
     let (mut depth, mut after_dash) = (0_usize, false);
@@ -132,7 +132,7 @@ fn calls(options: TokenStream) -> Result<TokenStream, Wrong> {
 }
 
 fn code(text: &str) -> TokenStream {
-    text.parse().expect("the templates of this file are tokens")
+    text.parse().expect("the templates of this file are valid tokens")
 }
 
 fn expand(options: TokenStream, function: TokenStream) -> Result<TokenStream, Wrong> {

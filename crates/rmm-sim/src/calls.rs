@@ -1,6 +1,8 @@
-//! The driver's functions, by theme. Each has the name and the signature of the symbol that it
-//! stands for.
+//! The driver's functions, by theme, with the names and signatures of the driver's symbols.
 
+pub(crate) mod annotations;
+mod arguments;
+mod call;
 mod capture;
 mod context;
 mod copy;

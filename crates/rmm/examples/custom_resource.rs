@@ -12,7 +12,7 @@ use std::alloc::Layout;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rmm::custom::Claims;
+use rmm::custom::Request;
 use rmm::prelude::*;
 use rmm::property::{DeviceAccessible, HasProperty};
 use rmm::stream::StreamId;
@@ -66,18 +66,15 @@ unsafe impl SyncResource for Slabs {
         "slabs"
     }
 
-    fn properties(&self, claims: &mut Claims<'_>) {
-        claims.of(self).has::<DeviceAccessible>();
-    }
-
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)> {
-        Some(&self.0.upstream)
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties(self).has::<DeviceAccessible>();
+        request.upstream(&self.0.upstream);
     }
 }
 
 // SAFETY: a slab is allocated or reused in the order of one stream, and has one user at a time.
 unsafe impl Resource for Slabs {
-    fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> rmm::Result<DevicePtr> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> rmm::Result<DevicePtr> {
         if !Self::serves(layout) {
             return self.0.upstream.allocate(stream, layout);
         }
@@ -88,7 +85,7 @@ unsafe impl Resource for Slabs {
         }
     }
 
-    unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if !Self::serves(layout) {
             // SAFETY: the memory is the upstream's, and the caller's contract is the same.
             return unsafe { self.0.upstream.deallocate(stream, pointer, layout) };
@@ -107,7 +104,7 @@ impl Drop for Inner {
         for (stream, slabs) in free.values() {
             for slab in slabs {
                 // SAFETY: allocated with this layout, and freed on this stream.
-                unsafe { self.upstream.deallocate(stream.into(), *slab, SLAB) };
+                unsafe { self.upstream.deallocate(stream, *slab, SLAB) };
             }
         }
     }

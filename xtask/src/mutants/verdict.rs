@@ -120,7 +120,7 @@ mod tests {
   stderr ---
     thread 'pool::b' panicked at x.rs:1:1:
     1 violations:
-    handed out while in use: ...
+    allocated while in use: ...
         FAIL [   0.030s] ( 3/58) rmm-adaptors::suite pool::c
 ";
         assert_eq!(killed(output), ("rmm-adaptors::suite pool::b".into(), "order checks"));

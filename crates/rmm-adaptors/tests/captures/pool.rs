@@ -6,14 +6,14 @@ use std::sync::MutexGuard;
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
 use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags, StreamRef, SyncResource};
 use rmm_resources::CudaMemoryResource;
-use rmm_sim::{Entered, Fault, LeakKind, Machine, Schedule};
+use rmm_sim::{Fault, LeakKind, Machine, MachineGuard, Schedule};
 use rmm_sys::CuResult;
 
 use crate::graphs::{alone, begin, end, fill};
 use crate::short::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
 /// A machine whose work never runs by itself: what is not ordered is not done.
-fn adversary() -> (Machine, (Entered, MutexGuard<'static, ()>)) {
+fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
     let alone = alone();
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let entered = machine.enter();

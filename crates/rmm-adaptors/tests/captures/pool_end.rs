@@ -7,13 +7,13 @@ use std::time::Duration;
 use rmm_adaptors::{ArenaMemoryResource, FixedSizeMemoryResource, PoolMemoryResource};
 use rmm_core::{CaptureScope, Device, Resource, StreamRef};
 use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
-use rmm_sim::{Entered, Fault, Kernel, Machine, Schedule, ViolationKind};
+use rmm_sim::{Fault, Kernel, Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::CuResult;
 
 use crate::graphs::{alone, begin};
 use crate::short::{MIB, free, layout, stream};
 
-fn adversary() -> (Machine, (Entered, MutexGuard<'static, ()>)) {
+fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
     let alone = alone();
     let machine = Machine::builder().memory(256 * MIB).schedule(Schedule::Timed).build();
     let entered = machine.enter();

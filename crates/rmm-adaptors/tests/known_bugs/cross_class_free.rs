@@ -98,7 +98,7 @@ fn is_found_both_ways(frees: Frees, expected: fn(&CudaStream, &CudaStream) -> Re
 fn a_block_is_not_looked_for_in_the_other_class() {
     is_found_both_ways(Frees::InOneClass, |from, _| Report {
         // The block is still out when its memory goes back to the driver.
-        kind: ViolationKind::ReturnedWhileHandedOut,
+        kind: ViolationKind::FreedWithSuballocations,
         first: Some(id(from)),
         second: None,
     });
@@ -107,7 +107,7 @@ fn a_block_is_not_looked_for_in_the_other_class() {
 #[test]
 fn a_block_goes_back_to_its_arena_before_the_other_stream_is_done() {
     is_found_both_ways(Frees::WithoutWaiting, |from, to| Report {
-        kind: ViolationKind::HandedOutInUse,
+        kind: ViolationKind::AllocatedInUse,
         first: Some(id(to)),
         second: Some(id(from)),
     });

@@ -78,7 +78,7 @@ fn is_found_where(donors: Donors) {
         // Made first, so that it does not get the handle of the one that is destroyed.
         let (heir, donor) = (stream(), stream());
         let expected = Report {
-            kind: ViolationKind::HandedOutInUse,
+            kind: ViolationKind::AllocatedInUse,
             first: Some(id(&donor)),
             second: Some(id(&heir)),
         };

@@ -68,6 +68,6 @@ fn a_new_stream_inherits_the_blocks_of_one_that_had_its_handle() {
         let heir = stream();
         assert_eq!(heir.as_raw().addr(), handle, "the handle is given again at once");
         fill(&heir, pool.allocate(heir.as_stream_ref()));
-        Report { kind: ViolationKind::HandedOutInUse, first: gone, second: Some(id(&heir)) }
+        Report { kind: ViolationKind::AllocatedInUse, first: gone, second: Some(id(&heir)) }
     });
 }

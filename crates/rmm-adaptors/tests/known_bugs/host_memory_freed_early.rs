@@ -37,6 +37,6 @@ fn host_memory_is_freed_before_the_streams_work_on_it() {
         let block = system.allocate();
         fill(&stream, block);
         system.free(stream.as_stream_ref(), block);
-        Report { kind: ViolationKind::ReturnedInUse, first: Some(id(&stream)), second: None }
+        Report { kind: ViolationKind::FreedInUse, first: Some(id(&stream)), second: None }
     });
 }

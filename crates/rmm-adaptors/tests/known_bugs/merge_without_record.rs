@@ -28,7 +28,7 @@ fn a_third_stream_takes_merged_blocks_while_the_first_is_at_work() {
         fill(&second, take(&mut lists, &second)); // takes over both
         fill(&third, take(&mut lists, &third)); // takes over the one that is left
         Report {
-            kind: ViolationKind::HandedOutInUse,
+            kind: ViolationKind::AllocatedInUse,
             first: Some(id(&first)),
             second: Some(id(&third)),
         }

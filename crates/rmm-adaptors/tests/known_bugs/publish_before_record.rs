@@ -85,6 +85,6 @@ fn a_block_is_taken_before_its_event_is_recorded() {
             .free(stream.as_stream_ref(), block, || other = take_elsewhere(&stage.machine, &cache));
         // From now on the event tells the truth, in whichever order the steps were.
         take_elsewhere(&stage.machine, &cache);
-        Report { kind: ViolationKind::HandedOutInUse, first: Some(id(&stream)), second: other }
+        Report { kind: ViolationKind::AllocatedInUse, first: Some(id(&stream)), second: other }
     });
 }

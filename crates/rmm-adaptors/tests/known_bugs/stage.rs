@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{CudaStream, DevicePtr, StreamFlags, StreamRef, SyncResource, copy};
 use rmm_resources::CudaMemoryResource;
-use rmm_sim::{Entered, Machine, Schedule, ViolationKind};
+use rmm_sim::{Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::CuDeviceAttribute;
 
 /// Whether an allocator has its bug.
@@ -27,7 +27,7 @@ pub(crate) struct Stage {
     /// Ordinary memory of the host, which the device can use. Kept to the end, so that no bug here
     /// is one of the test's.
     host: Box<[u64]>,
-    _entered: Entered,
+    _entered: MachineGuard,
 }
 
 /// A report, as far as it is the same under every schedule.

@@ -56,6 +56,6 @@ fn memory_for_everybody_is_still_in_use_when_it_is_returned() {
         pool.free(first.as_stream_ref(), block);
         stage.machine.assert_no_violations();
         fill(&second, pool.allocate_sync());
-        Report { kind: ViolationKind::HandedOutInUse, first: Some(id(&first)), second: None }
+        Report { kind: ViolationKind::AllocatedInUse, first: Some(id(&first)), second: None }
     });
 }

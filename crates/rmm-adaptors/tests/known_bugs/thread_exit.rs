@@ -52,6 +52,6 @@ fn the_blocks_of_a_thread_that_ends_are_used_before_its_stream_is_done() {
         let gone = leave_a_block(stage, &mut left);
         let heir = stream();
         fill(&heir, left.allocate(heir.as_stream_ref()));
-        Report { kind: ViolationKind::HandedOutInUse, first: Some(gone), second: Some(id(&heir)) }
+        Report { kind: ViolationKind::AllocatedInUse, first: Some(gone), second: Some(id(&heir)) }
     });
 }

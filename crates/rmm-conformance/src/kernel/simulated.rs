@@ -38,7 +38,7 @@ pub(super) fn fail() -> Kernel {
 }
 
 pub(super) fn fill(pointer: DevicePtr, words: u32, first_value: u32) -> Kernel {
-    let run = move |memory: &mut rmm_sim::KernelMemory| {
+    let run = move |memory: &mut rmm_sim::KernelMemory<'_>| {
         // Memory that is gone is noted by the machine itself.
         let _noted = memory.write(pointer, values(words, first_value).as_flattened());
     };
@@ -46,7 +46,7 @@ pub(super) fn fill(pointer: DevicePtr, words: u32, first_value: u32) -> Kernel {
 }
 
 pub(super) fn add(pointer: DevicePtr, words: u32, summand: u32) -> Kernel {
-    let run = move |memory: &mut rmm_sim::KernelMemory| {
+    let run = move |memory: &mut rmm_sim::KernelMemory<'_>| {
         let mut contents = vec![[0; 4]; usize::try_from(words).unwrap_or(0)];
         if memory.read(pointer, contents.as_flattened_mut()).is_ok() {
             for word in &mut contents {
@@ -59,7 +59,7 @@ pub(super) fn add(pointer: DevicePtr, words: u32, summand: u32) -> Kernel {
 }
 
 pub(super) fn check(pointer: DevicePtr, words: u32, first_value: u32, errors: DevicePtr) -> Kernel {
-    let run = move |memory: &mut rmm_sim::KernelMemory| {
+    let run = move |memory: &mut rmm_sim::KernelMemory<'_>| {
         let mut contents = vec![[0; 4]; usize::try_from(words).unwrap_or(0)];
         let wrong = match memory.read(pointer, contents.as_flattened_mut()) {
             Ok(()) => differing(&contents, &values(words, first_value)),

@@ -119,7 +119,7 @@ fn a_merge_without_record_is_found() {
         let _bytes_may_be_right = on_lists(&environment, Bug::Present);
         let found = machine.violations();
         assert!(
-            found.iter().any(|violation| violation.kind == ViolationKind::HandedOutInUse),
+            found.iter().any(|violation| violation.kind == ViolationKind::AllocatedInUse),
             "{place:?}: {found:?}"
         );
     }

@@ -4,11 +4,29 @@ use std::ffi::c_ulonglong;
 
 use rmm_sys::{CuCaptureMode, CuGraph, CuGraphExec, CuResult, CuStream};
 
-use crate::call::driver_calls;
-use crate::event::Points;
-use crate::graph::Executable;
-use crate::handle::{self, Kind};
-use crate::stream::Work;
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::graph::Executable;
+use crate::model::handle::{self, HandleKind};
+use crate::model::vector_clock::{Point, VectorClock};
+use crate::model::work::Work;
+
+impl Session<'_> {
+    /// Enqueues the work of a graph on a stream, node by node, in topological order.
+    fn launch_graph(
+        &mut self,
+        works: Vec<Work>,
+        id: u64,
+        after: &VectorClock,
+    ) -> Result<Point, CuResult> {
+        // The first item waits for `after`, and the others follow it in stream order.
+        let mut last = self.enqueue_after(id, Work::Marker("graph"), after)?;
+        for work in works {
+            last = self.enqueue(id, work)?;
+        }
+        Ok(last)
+    }
+}
 
 driver_calls! {
     fn cuStreamBeginCapture_v2(stream: CuStream, mode: CuCaptureMode) by [stream] |session| {
@@ -24,7 +42,7 @@ driver_calls! {
         let graphs = &mut session.captures.graphs;
         graphs.by_key.insert(key, captured);
         let slot = graphs.slots.insert(key);
-        graph.put(CuGraph::from_raw(handle::encode(session.state_machine(), Kind::Graph, slot)))
+        graph.put(CuGraph::from_raw(handle::encode(session.machine_id(), HandleKind::Graph, slot)))
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut CuCaptureMode) by [] |session| {
@@ -33,7 +51,7 @@ driver_calls! {
     }
 
     fn cuGraphDestroy(graph: CuGraph) by [graph] |session| {
-        let slot = handle::decode(graph.addr(), session.state_machine(), Kind::Graph);
+        let slot = handle::decode(graph.addr(), session.machine_id(), HandleKind::Graph);
         let graphs = &mut session.captures.graphs;
         let key = slot.and_then(|slot| graphs.slots.remove(slot)).ok_or(CuResult::INVALID_VALUE)?;
         graphs.by_key.remove(&key);
@@ -42,28 +60,28 @@ driver_calls! {
 
     fn cuGraphInstantiateWithFlags(executable: *mut CuGraphExec, graph: CuGraph, flags: c_ulonglong) by [graph] |session| {
         executable.required()?;
-        let slot = handle::decode(graph.addr(), session.state_machine(), Kind::Graph);
+        let slot = handle::decode(graph.addr(), session.machine_id(), HandleKind::Graph);
         let graphs = &session.captures.graphs;
         let graph = slot.and_then(|slot| graphs.slots.get(slot)).and_then(|key| graphs.by_key.get(&key));
         let works = graph.ok_or(CuResult::INVALID_VALUE)?.works();
-        // The flags are about memory of graphs, launches by the device and priorities.
+        // The flags concern memory of graphs, launches by the device and priorities.
         if flags != 0 {
             return Err(CuResult::NOT_SUPPORTED);
         }
         let key = session.next_key();
         let graphs = &mut session.captures.graphs;
-        graphs.executables.insert(key, Executable { works, last: Points::default() });
+        graphs.executables.insert(key, Executable { works, last: VectorClock::default() });
         let slot = graphs.executable_slots.insert(key);
-        executable.put(CuGraphExec::from_raw(handle::encode(session.state_machine(), Kind::Executable, slot)))
+        executable.put(CuGraphExec::from_raw(handle::encode(session.machine_id(), HandleKind::Executable, slot)))
     }
 
     fn cuGraphLaunch(executable: CuGraphExec, stream: CuStream) by [executable, stream] |session| {
-        let slot = handle::decode(executable.addr(), session.state_machine(), Kind::Executable);
+        let slot = handle::decode(executable.addr(), session.machine_id(), HandleKind::Executable);
         let key = slot.and_then(|slot| session.captures.graphs.executable_slots.get(slot));
         let key = key.ok_or(CuResult::INVALID_VALUE)?;
         let id = session.stream(stream)?;
         let executable = session.captures.graphs.executables.get(&key).ok_or(CuResult::INVALID_VALUE)?;
-        let works = executable.works.iter().filter_map(Work::replica).collect();
+        let works = executable.works.iter().filter_map(Work::repeated).collect();
         let last = executable.last.clone();
         let end = session.launch_graph(works, id, &last)?;
         if !session.captures.has(id) {
@@ -77,7 +95,7 @@ driver_calls! {
     }
 
     fn cuGraphExecDestroy(executable: CuGraphExec) by [executable] |session| {
-        let slot = handle::decode(executable.addr(), session.state_machine(), Kind::Executable);
+        let slot = handle::decode(executable.addr(), session.machine_id(), HandleKind::Executable);
         let graphs = &mut session.captures.graphs;
         let key = slot.and_then(|slot| graphs.executable_slots.remove(slot)).ok_or(CuResult::INVALID_VALUE)?;
         graphs.executables.remove(&key);

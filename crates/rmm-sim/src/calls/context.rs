@@ -1,13 +1,13 @@
-//! Contexts: one primary context for each device, and a stack of current ones for each thread.
+//! Contexts: one primary context per device, and a stack of current contexts per thread.
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
 use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult};
 
-use crate::call::driver_calls;
-use crate::current;
-use crate::event::Points;
-use crate::stream::Work;
+use crate::calls::call::driver_calls;
+use crate::engine::current;
+use crate::model::vector_clock::VectorClock;
+use crate::model::work::Work;
 
 driver_calls! {
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) by [] |session| {
@@ -28,7 +28,7 @@ driver_calls! {
             _ => {}
         }
         let retained = &mut session.devices[device].retained;
-        // Another thread may have released it while the work was waited for.
+        // Another thread may have released it during the wait.
         *retained = retained.checked_sub(1).ok_or(CuResult::INVALID_CONTEXT)?;
         Ok(())
     }
@@ -41,14 +41,14 @@ driver_calls! {
 
     fn cuDevicePrimaryCtxGetState(device: CuDevice, flags: *mut c_uint, active: *mut c_int) by [] |session| {
         let device = session.device(device.0)?;
-        // Nobody can set other flags here.
+        // No call sets other flags here.
         flags.put(0)?;
         active.put(c_int::from(session.devices[device].context_id.is_some()))
     }
 
     fn cuCtxGetId(context: CuContext, id: *mut c_ulonglong) by [context] |session| {
         let device = if context.is_null() {
-            // As an H200 was seen to do: the current context's failure is told, that of a named one
+            // Seen on an H200: the failure of the current context is returned, that of a named one
             // is not.
             let current = session.context()?;
             session.failure_of(current)?;
@@ -73,20 +73,20 @@ driver_calls! {
         let stack = session.context_stack();
         stack.pop();
         stack.push(device);
-        current::note_context(session.machine);
+        current::set_last_context(session.machine);
         Ok(())
     }
 
     fn cuCtxPushCurrent_v2(context: CuContext) by [context] |session| {
         let device = session.context_of(context)?;
         session.context_stack().push(device);
-        current::note_context(session.machine);
+        current::set_last_context(session.machine);
         Ok(())
     }
 
     fn cuCtxPopCurrent_v2(context: *mut CuContext) by [] |session| {
         let device = session.context_stack().pop().ok_or(CuResult::INVALID_CONTEXT)?;
-        // The caller may not care which one it was.
+        // The result is optional.
         let handle = session.context_handle(device);
         if context.required().is_ok() { context.put(handle) } else { Ok(()) }
     }
@@ -99,10 +99,10 @@ driver_calls! {
     fn cuCtxSynchronize() by [] |session| {
         let device = session.context()?;
         session.check_context(device)?;
-        let known = session.knowledge_of_device(device);
+        let known = session.clock_of_device(device);
         session.drain(Some(device));
-        session.host_learns_device(device, &known);
-        session.settle_pools(device);
+        session.join_host_clock_of_device(device, &known);
+        session.release_free_segments(device);
         Ok(())
     }
 
@@ -121,7 +121,7 @@ driver_calls! {
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) by [] |session| {
         session.context()?;
         least.put(0)?;
-        greatest.put(crate::stream::GREATEST_PRIORITY)
+        greatest.put(crate::model::streams::GREATEST_PRIORITY)
     }
 
     fn cuCtxRecordEvent(context: CuContext, event: CuEvent) by [context, event] |session| {
@@ -131,21 +131,21 @@ driver_calls! {
         let state = &mut **session;
         let ends = state.streams.iter().filter(|(_, stream)| stream.device == device);
         let ends: Vec<_> = ends.map(|(id, _)| state.streams.end_of(id)).collect();
-        let points: Points = ends.iter().copied().collect();
+        let points: VectorClock = ends.iter().copied().collect();
         let mut frontier = points.clone();
         for point in ends {
             if let Some(stream) = state.streams.get(point.stream) {
                 frontier.join(&stream.frontier);
             }
         }
-        if let Some(gone) = state.streams.gone(device) {
-            frontier.join(&gone.all);
+        if let Some(removed) = state.streams.removed(device) {
+            frontier.join(&removed.all);
         }
         let event = state.events.get_mut(&key).ok_or(CuResult::INVALID_HANDLE)?;
         if event.device != device {
             return Err(CuResult::INVALID_HANDLE);
         }
-        let done = state.clock.end_of_device(device);
+        let done = state.sim_time.end_of_device(device);
         (event.points, event.frontier, event.time, event.captured) = (points, frontier, Some(done), None);
         Ok(())
     }
@@ -161,11 +161,11 @@ driver_calls! {
         let ids: Vec<u64> =
             state.streams.iter().filter(|(_, stream)| stream.device == device && !stream.destroyed).map(|(id, _)| id).collect();
         for id in ids {
-            state.clock.hold(id, done);
-            state.enqueue_after(id, Work::Mark("wait for an event"), &frontier)?;
+            state.sim_time.hold(id, done);
+            state.enqueue_after(id, Work::Marker("wait for an event"), &frontier)?;
         }
         state.devices[device].barrier.join(&frontier);
-        state.clock.hold_new_streams(device, done);
+        state.sim_time.hold_new_streams(device, done);
         Ok(())
     }
 }

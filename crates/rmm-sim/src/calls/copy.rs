@@ -8,12 +8,13 @@ use std::ffi::{c_uchar, c_uint, c_void};
 
 use rmm_sys::{CuDevicePtr, CuResult, CuStream};
 
-use crate::call::{address, driver_calls};
-use crate::memory::{Place, Side};
-use crate::session::Session;
-use crate::stream::Work;
+use crate::calls::arguments::address;
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::memory::{Place, Side};
+use crate::model::work::Work;
 
-/// A side of a copy: an address and what it may be.
+/// A side of a copy: an address, and the memory that it may name.
 type End = (usize, Side);
 
 impl Session<'_> {
@@ -32,7 +33,7 @@ impl Session<'_> {
         let from = self.usable_place("copy", from.0, bytes, from.1)?;
         let to = self.usable_place("copy", to.0, bytes, to.1)?;
         let waits = to.is_pageable() || (sync && !(from.on_device_only() && to.on_device_only()));
-        // A graph reads pageable memory when it is launched.
+        // A captured copy reads pageable memory when the graph is launched.
         let work = if from.is_pageable() && !waits && !self.captures.has(stream) {
             let mut staged = vec![0; bytes].into_boxed_slice();
             self.load(&from, &mut staged);
@@ -43,16 +44,16 @@ impl Session<'_> {
         self.enqueue_and(stream, work, waits)
     }
 
-    /// Enqueues work, and waits for it if the call does.
+    /// Enqueues work, and waits for it if `waits`.
     fn enqueue_and(&mut self, stream: u64, work: Work, waits: bool) -> Result<(), CuResult> {
         self.check_rights(stream, &work)?;
         let point = self.enqueue(stream, work)?;
         if waits && !self.captures.has(stream) {
-            let known = self.knowledge_of(stream);
-            let done = self.clock.end_of_stream(stream);
+            let known = self.clock_of(stream);
+            let done = self.sim_time.end_of_stream(stream);
             self.finish([point]);
-            self.clock.wait_until(done);
-            self.host_learns(&known);
+            self.sim_time.wait_until(done);
+            self.join_host_clock(&known);
         }
         Ok(())
     }
@@ -76,8 +77,8 @@ impl Session<'_> {
             return Err(CuResult::INVALID_VALUE);
         }
         let waits = sync && !to.on_device_only();
-        // A single byte is the lowest one, which is the first one in memory only on some
-        // processors.
+        // The pattern of one byte is the lowest byte, which comes first in memory only on
+        // little-endian processors.
         let mut bytes = pattern.to_ne_bytes();
         if width == 1 {
             bytes[0] = pattern.to_le_bytes()[0];

@@ -1,11 +1,11 @@
-//! Start and devices.
+//! Initialisation and devices.
 
 use std::ffi::{c_char, c_int, c_uint};
 
 use rmm_sys::{CuDevice, CuDeviceAttribute, CuResult, CuUuid};
 
-use crate::call::driver_calls;
-use crate::current;
+use crate::calls::call::driver_calls;
+use crate::engine::current;
 
 driver_calls! {
     fn cuInit(flags: c_uint) by [] |session| {
@@ -41,7 +41,7 @@ driver_calls! {
     fn cuDeviceGetUuid_v2(uuid: *mut CuUuid, device: CuDevice) by [] |session| {
         let device = session.device(device.0)?;
         let mut bytes = *b"rmm-sim MMMMDDDD";
-        bytes[8..12].copy_from_slice(&session.state_machine().to_be_bytes());
+        bytes[8..12].copy_from_slice(&session.machine_id().to_be_bytes());
         bytes[12..].copy_from_slice(&u32::try_from(device).expect("fewer than 2^32 devices").to_be_bytes());
         uuid.put(CuUuid { bytes })
     }

@@ -6,35 +6,36 @@ use rmm_sys::{
     CuEvent, CuResult, CuStream, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_INTERPROCESS,
 };
 
-use crate::call::driver_calls;
-use crate::event::{Event, Point, Points};
-use crate::handle::{self, Kind};
-use crate::session::Session;
-use crate::stream::Work;
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::event::Event;
+use crate::model::handle::{self, HandleKind};
+use crate::model::vector_clock::{Point, VectorClock};
+use crate::model::work::Work;
 
 impl Session<'_> {
-    /// What waiting for an event means, and its device.
+    /// The points that a wait for an event waits for, and the event's device.
     fn awaited(&self, event: CuEvent) -> Result<(Vec<Point>, usize), CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
         Ok((self.open_points(&event.points), event.device))
     }
 
-    /// What the host knows once it has seen an event complete.
-    fn known_by(&self, event: CuEvent) -> Result<Points, CuResult> {
+    /// The vector clock that the host joins once it has seen an event complete.
+    fn known_by(&self, event: CuEvent) -> Result<VectorClock, CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
-        Ok(if self.checks.is_on() { event.frontier.clone() } else { Points::default() })
+        Ok(if self.checks.is_on() { event.frontier.clone() } else { VectorClock::default() })
     }
 
-    /// When what an event stands for is done.
+    /// The simulated time at which an event is complete.
     pub(super) fn end_of_event(&self, event: CuEvent) -> Result<u64, CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
         Ok(event.time.unwrap_or(0))
     }
 
-    /// When the work of an event that keeps time was done.
+    /// The simulated time at which a timing event was complete.
     fn time_of(&self, event: CuEvent) -> Result<u64, CuResult> {
         let key = self.event(event)?;
         let event = self.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
@@ -62,11 +63,11 @@ driver_calls! {
         let key = session.next_key();
         session.events.insert(key, Event::new(device, flags & EVENT_DISABLE_TIMING == 0));
         let slot = session.event_slots.insert(key);
-        event.put(CuEvent::from_raw(handle::encode(session.state_machine(), Kind::Event, slot)))
+        event.put(CuEvent::from_raw(handle::encode(session.machine_id(), HandleKind::Event, slot)))
     }
 
     fn cuEventDestroy_v2(event: CuEvent) by [event] |session| {
-        let slot = handle::decode(event.addr(), session.state_machine(), Kind::Event);
+        let slot = handle::decode(event.addr(), session.machine_id(), HandleKind::Event);
         let key = slot.and_then(|slot| session.event_slots.remove(slot)).ok_or(CuResult::INVALID_HANDLE)?;
         session.events.remove(&key);
         Ok(())
@@ -81,7 +82,7 @@ driver_calls! {
             session.check_foreign("cuEventRecord", of_stream, device);
             return Err(CuResult::INVALID_HANDLE);
         }
-        if let Some(captured) = session.capture_mark(id)? {
+        if let Some(captured) = session.capture_record(id)? {
             if let Some(event) = session.events.get_mut(&key) {
                 *event = Event { captured: Some(captured), ..Event::new(device, event.keeps_time) };
             }
@@ -92,18 +93,18 @@ driver_calls! {
         let mut frontier = state.frontier(id);
         frontier.add(point);
         if let Some(event) = state.events.get_mut(&key) {
-            event.time = Some(state.clock.end_of_stream(id));
-            (event.points, event.frontier, event.captured) = (Points::from_iter([point]), frontier, None);
+            event.time = Some(state.sim_time.end_of_stream(id));
+            (event.points, event.frontier, event.captured) = (VectorClock::from_iter([point]), frontier, None);
         }
         Ok(())
     }
 
     fn cuEventQuery(event: CuEvent) by [event] |session| {
-        session.await_event(event)?;
+        session.admit_wait_for_event(event)?;
         let (points, _) = session.awaited(event)?;
         let known = session.known_by(event)?;
         if session.poll(&points) {
-            session.host_learns(&known);
+            session.join_host_clock(&known);
             Ok(())
         } else {
             Err(CuResult::NOT_READY)
@@ -111,20 +112,20 @@ driver_calls! {
     }
 
     fn cuEventSynchronize(event: CuEvent) by [event] |session| {
-        session.await_event(event)?;
+        session.admit_wait_for_event(event)?;
         let done = session.end_of_event(event)?;
         let (points, device) = session.awaited(event)?;
         let known = session.known_by(event)?;
         session.finish(points);
-        session.clock.wait_until(done);
-        session.host_learns(&known);
-        session.settle_pools(device);
+        session.sim_time.wait_until(done);
+        session.join_host_clock(&known);
+        session.release_free_segments(device);
         Ok(())
     }
 
     fn cuEventElapsedTime_v2(milliseconds: *mut c_float, start: CuEvent, end: CuEvent) by [start, end] |session| {
         let (start, end) = (session.time_of(start)?, session.time_of(end)?);
-        // The other way round the time is negative.
+        // The time is negative if the end precedes the start.
         let (elapsed, sign) = if end >= start { (end - start, 1.0) } else { (start - end, -1.0) };
         #[expect(clippy::cast_precision_loss, reason = "the driver gives a float, too")]
         let elapsed = elapsed as c_float;

@@ -1,4 +1,4 @@
-//! Memory that is ready when the call returns, and what an address is.
+//! Memory that is not allocated in stream order, and attributes of addresses.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -8,17 +8,18 @@ use rmm_sys::{
     CuStream, MEM_ATTACH_GLOBAL, MEM_ATTACH_HOST,
 };
 
-use crate::call::{address, driver_calls, pointer};
-use crate::current;
-use crate::memory::{Allocation, Kind, Side};
-use crate::session::Session;
-use crate::state::State;
-use crate::stream::Work;
+use crate::calls::arguments::{address, pointer};
+use crate::calls::call::driver_calls;
+use crate::engine::machine;
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::model::memory::{Allocation, AllocationKind, Side};
+use crate::model::work::Work;
 
 impl Session<'_> {
     /// # Errors
-    /// `INVALID_VALUE` unless the range is managed memory (or ordinary memory that devices use),
-    /// `INVALID_DEVICE` for a place that does not exist.
+    /// `INVALID_VALUE` unless the range is managed memory (or pageable memory that devices access),
+    /// `INVALID_DEVICE` for a location that does not exist.
     fn check_managed(
         &self,
         start: CuDevicePtr,
@@ -40,17 +41,18 @@ impl Session<'_> {
 }
 
 impl State {
-    /// Whether the decompression engine of an allocation's device, if it has one, can use the
-    /// memory: that of `cuMemAlloc` and pinned memory as it is, that of pools if they were made so.
+    /// Whether the decompression engine of an allocation's device, if it has one, can access the
+    /// memory: memory of `cuMemAlloc` and pinned memory always, memory of pools if they were
+    /// created so.
     fn decompresses(&self, allocation: &Allocation) -> bool {
         let attribute = CuDeviceAttribute::MEM_DECOMPRESS_ALGORITHM_MASK;
         let has_engine = self.devices[allocation.device].attribute(attribute).unwrap_or(0) != 0;
         let is_fit = match allocation.kind {
-            Kind::Device | Kind::Pinned => true,
-            Kind::Pool(key, _) | Kind::Imported { pool: key, .. } => {
+            AllocationKind::Device | AllocationKind::Pinned => true,
+            AllocationKind::Pool(key, _) | AllocationKind::Imported { pool: key, .. } => {
                 self.pools.get(&key).is_some_and(|pool| pool.decompresses)
             }
-            Kind::Managed | Kind::Registered | Kind::Mapped => false,
+            AllocationKind::Managed | AllocationKind::Registered | AllocationKind::Mapped => false,
         };
         has_engine && is_fit
     }
@@ -74,7 +76,7 @@ driver_calls! {
         if start == CuDevicePtr::NULL {
             return Ok(());
         }
-        session.free(address(start), |kind| matches!(kind, Kind::Device | Kind::Pool(..) | Kind::Managed | Kind::Imported { .. }))
+        session.free(address(start), |kind| matches!(kind, AllocationKind::Device | AllocationKind::Pool(..) | AllocationKind::Managed | AllocationKind::Imported { .. }))
     }
 
     fn cuMemAllocManaged(result: *mut CuDevicePtr, bytes: usize, flags: c_uint) by [] |session| {
@@ -83,7 +85,7 @@ driver_calls! {
         if flags != MEM_ATTACH_GLOBAL && flags != MEM_ATTACH_HOST {
             return Err(CuResult::INVALID_VALUE);
         }
-        result.put(pointer(session.allocate_host(device, bytes, Kind::Managed)?))
+        result.put(pointer(session.allocate_host(device, bytes, AllocationKind::Managed)?))
     }
 
     fn cuMemHostAlloc(result: *mut *mut c_void, bytes: usize, flags: c_uint) by [] |session| {
@@ -92,7 +94,7 @@ driver_calls! {
         if flags & !7 != 0 {
             return Err(CuResult::INVALID_VALUE);
         }
-        let start = session.allocate_host(device, bytes, Kind::Pinned)?;
+        let start = session.allocate_host(device, bytes, AllocationKind::Pinned)?;
         result.put(std::ptr::with_exposed_provenance_mut(start))
     }
 
@@ -100,7 +102,7 @@ driver_calls! {
         if start.address() == 0 {
             return Ok(());
         }
-        session.free(start.address(), |kind| kind == Kind::Pinned)
+        session.free(start.address(), |kind| kind == AllocationKind::Pinned)
     }
 
     fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint) by [] |session| {
@@ -109,20 +111,20 @@ driver_calls! {
         if start == 0 || bytes == 0 || flags & !15 != 0 || start.checked_add(bytes).is_none() {
             return Err(CuResult::INVALID_VALUE);
         }
-        // Pinned memory of the driver's own, too (seen on an H200).
-        if current::is_simulated(start) {
+        // This includes pinned memory of the driver (seen on an H200).
+        if machine::is_simulated(start) {
             return Err(CuResult::INVALID_VALUE);
         }
         if session.allocations.overlaps(start, bytes) {
             return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        session.allocations.insert(start, bytes, Kind::Registered, device);
+        session.allocations.insert(start, bytes, AllocationKind::Registered, device);
         Ok(())
     }
 
     fn cuMemHostUnregister(start: *mut c_void) by [] |session| {
         session.context()?;
-        let freed = session.free(start.address(), |kind| kind == Kind::Registered);
+        let freed = session.free(start.address(), |kind| kind == AllocationKind::Registered);
         freed.map_err(|_| CuResult::HOST_MEMORY_NOT_REGISTERED)
     }
 
@@ -141,9 +143,9 @@ driver_calls! {
         let allocation = session.allocation_at(at).ok_or(CuResult::INVALID_VALUE)?;
         match attribute {
             CuPointerAttribute::CONTEXT => {
-                // Mapped memory is of no context (seen on an H100).
+                // Mapped memory belongs to no context (seen on an H100).
                 let context = match allocation.kind {
-                    Kind::Mapped => CuContext::NULL,
+                    AllocationKind::Mapped => CuContext::NULL,
                     _ => session.context_handle(allocation.device),
                 };
                 // SAFETY: this attribute is a `CuContext`.
@@ -179,11 +181,11 @@ driver_calls! {
                 unsafe { data.put_as(allocation.bytes) }
             }
             CuPointerAttribute::MEMPOOL_HANDLE => {
-                let (Kind::Pool(key, _) | Kind::Imported { pool: key, .. }) = allocation.kind else {
+                let (AllocationKind::Pool(key, _) | AllocationKind::Imported { pool: key, .. }) = allocation.kind else {
                     // SAFETY: this attribute is a `CuMemPool`.
                     return unsafe { data.put_as(CuMemPool::NULL) };
                 };
-                // SAFETY: as above.
+                // SAFETY: this attribute is a `CuMemPool`.
                 unsafe { data.put_as(session.pool_handle(key)) }
             }
             CuPointerAttribute::IS_HW_DECOMPRESS_CAPABLE if session.driver_version >= 12080 => {
@@ -209,11 +211,11 @@ driver_calls! {
         }
         session.check_managed(start, bytes, location)?;
         let stream = session.stream(stream)?;
-        session.enqueue(stream, Work::Mark("prefetch"))?;
-        // What a graph prefetches is not asked for until it is launched.
+        session.enqueue(stream, Work::Marker("prefetch"))?;
+        // A captured prefetch is not requested until its graph is launched.
         if !session.captures.has(stream) {
             let start = address(start);
-            session.prefetches.note(&(start..start + bytes), location);
+            session.prefetches.record(&(start..start + bytes), location);
         }
         Ok(())
     }
@@ -222,7 +224,7 @@ driver_calls! {
         by [start] |session|
     {
         data.required()?;
-        // Every attribute here is a number of four bytes.
+        // All of these attributes have four bytes.
         if bytes != size_of::<c_int>() {
             return Err(CuResult::INVALID_VALUE);
         }
@@ -231,7 +233,7 @@ driver_calls! {
         let start = address(start);
         let found = session.prefetches.location_of(&(start..start + count));
         let location = found.unwrap_or(CuMemLocation { kind: CuMemLocationType::INVALID, id: CuDevice::INVALID.0 });
-        let told = match attribute {
+        let value = match attribute {
             CuMemRangeAttribute::LAST_PREFETCH_LOCATION => match location.kind {
                 CuMemLocationType::DEVICE => location.id,
                 CuMemLocationType::INVALID => CuDevice::INVALID.0,
@@ -245,6 +247,6 @@ driver_calls! {
             _ => return Err(CuResult::INVALID_VALUE),
         };
         // SAFETY: these attributes are a `c_int`, and the place has four bytes.
-        unsafe { data.put_as::<c_int>(told) }
+        unsafe { data.put_as::<c_int>(value) }
     }
 }

@@ -1,4 +1,4 @@
-//! Memory pools, and memory in stream order.
+//! Memory pools, and stream-ordered allocation.
 
 use rmm_sys::{
     CuDevice, CuDeviceAttribute, CuDevicePtr, CuMemAllocationType, CuMemHandleType, CuMemLocation,
@@ -6,20 +6,21 @@ use rmm_sys::{
     MEM_POOL_CREATE_USAGE_HW_DECOMPRESS,
 };
 
-use crate::call::{address, driver_calls, pointer};
-use crate::handle::{self, Kind};
-use crate::pool::{Medium, Pool, Sharing};
-use crate::session::Session;
+use crate::calls::arguments::{address, pointer};
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::handle::{self, HandleKind};
+use crate::model::pool::{Medium, Pool, Sharing};
 
 impl Session<'_> {
-    /// The device and the medium of the pools at a location.
+    /// The device and the kind of memory of pools at a location.
     fn pool_home(
         &self,
         location: CuMemLocation,
         kind: CuMemAllocationType,
     ) -> Result<(usize, Medium), CuResult> {
-        // Memory of the host is the whole machine's; that it exists at all is told by its first
-        // device.
+        // Host memory belongs to the whole machine; the first device's attributes say whether there
+        // are pools of it.
         let host =
             |attribute| match self.devices.first().and_then(|first| first.attribute(attribute)) {
                 Some(1) => Ok((0, Medium::Host)),
@@ -67,7 +68,7 @@ driver_calls! {
         result.required()?;
         let stream = session.stream(stream)?;
         session.refuse_in_capture(stream)?;
-        session.unsafe_call()?;
+        session.admit_unsafe_call()?;
         let device = session.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?.device;
         let pool = session.devices[device].current_pool;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
@@ -78,15 +79,15 @@ driver_calls! {
         let pool = session.pool(pool)?;
         let stream = session.stream(stream)?;
         session.refuse_in_capture(stream)?;
-        session.unsafe_call()?;
+        session.admit_unsafe_call()?;
         result.put(pointer(session.allocate_from(pool, bytes, stream)?))
     }
 
     fn cuMemFreeAsync(start: CuDevicePtr, stream: CuStream) by [stream, start] |session| {
         let stream = session.stream(stream)?;
-        // A graph frees its own memory only, and here it has none.
+        // A graph frees only its own memory, and graphs have none here.
         session.refuse_in_capture(stream).map_err(|_| CuResult::INVALID_VALUE)?;
-        session.unsafe_call()?;
+        session.admit_unsafe_call()?;
         if start == CuDevicePtr::NULL {
             return Ok(());
         }
@@ -97,7 +98,7 @@ driver_calls! {
         pool.required()?;
         let properties = properties.get(0)?;
         let (device, medium) = session.pool_home(properties.location, properties.kind)?;
-        // Fields that a driver does not know lie where it wants zeros.
+        // To an older driver, fields that it does not know are reserved and must be zero.
         let (usage, limit) = (properties.usage, properties.max_size);
         if usage & !MEM_POOL_CREATE_USAGE_HW_DECOMPRESS != 0
             || usage != 0 && session.driver_version < 12080
@@ -117,7 +118,7 @@ driver_calls! {
         }
         session.pools.insert(key, made);
         let slot = session.pool_slots.insert(key);
-        pool.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
+        pool.put(CuMemPool::from_raw(handle::encode(session.machine_id(), HandleKind::Pool, slot)))
     }
 
     fn cuMemPoolDestroy(pool: CuMemPool) by [pool] |session| {

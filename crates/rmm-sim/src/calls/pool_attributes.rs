@@ -1,4 +1,4 @@
-//! What memory pools can be told and asked.
+//! Attributes and access rights of memory pools.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,13 +7,13 @@ use rmm_sys::{
     CuMemPoolAttribute, CuResult,
 };
 
-use crate::call::driver_calls;
-use crate::pool::Pool;
+use crate::calls::call::driver_calls;
+use crate::model::pool::Pool;
 
-/// The first driver that tells what a pool was made with.
+/// The first driver version that returns the properties that a pool was created with.
 const FACTS_SINCE: i32 = 13020;
 
-/// The switch that an attribute names.
+/// The reuse policy that an attribute names.
 fn switch(pool: &mut Pool, attribute: CuMemPoolAttribute) -> Option<&mut bool> {
     match attribute {
         CuMemPoolAttribute::REUSE_FOLLOW_EVENT_DEPENDENCIES => Some(&mut pool.reuse.follow_events),
@@ -42,7 +42,7 @@ driver_calls! {
             (CuMemPoolAttribute::RELEASE_THRESHOLD, bytes) => pool.threshold = usize::try_from(bytes).unwrap_or(usize::MAX),
             (CuMemPoolAttribute::RESERVED_MEM_HIGH, 0) => pool.reset_reserved_high(),
             (CuMemPoolAttribute::USED_MEM_HIGH, 0) => pool.reset_used_high(),
-            // The others are counted, not set.
+            // The others are read-only.
             _ => return Err(CuResult::INVALID_VALUE),
         }
         Ok(())
@@ -79,7 +79,7 @@ driver_calls! {
             }
             let device = session.device(location.id)?;
             let pool = session.pools.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
-            // A device cannot be kept from its own memory.
+            // A device's access to its own memory cannot be revoked.
             if pool.is_home(device) && flags != CuMemAccessFlags::READ_WRITE {
                 return Err(CuResult::INVALID_DEVICE);
             }

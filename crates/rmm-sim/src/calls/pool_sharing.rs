@@ -1,4 +1,4 @@
-//! Pools that two processes share.
+//! Exporting and importing pools.
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::fs::File;
@@ -9,12 +9,13 @@ use std::os::unix::fs::FileExt as _;
 
 use rmm_sys::{CuDevicePtr, CuMemHandleType, CuMemPool, CuMemPoolPtrExportData, CuResult};
 
-use crate::call::{address, driver_calls, pointer};
-use crate::handle::{self, Kind};
-use crate::memory;
-use crate::pool::{Medium, Pool, Sharing};
-use crate::session::Session;
-use crate::sharing::{NAME, Name};
+use crate::calls::arguments::{address, pointer};
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::handle::{self, HandleKind};
+use crate::model::memory::AllocationKind;
+use crate::model::pool::{Medium, Pool, Sharing};
+use crate::model::pool_name::{NAME, Name};
 
 impl Session<'_> {
     /// # Errors
@@ -25,16 +26,16 @@ impl Session<'_> {
     }
 }
 
-/// A file without a name that holds a pool's.
+/// An anonymous file that contains the name of a pool.
 fn file_of(name: Name) -> Result<File, CuResult> {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: the text is one of C, and lives until the call returns.
+        // SAFETY: the text is a C string literal, which outlives the call.
         let descriptor = unsafe { libc::memfd_create(c"rmm-sim pool".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
             return Err(CuResult::OPERATING_SYSTEM);
         }
-        // SAFETY: it was made just now, and nobody else owns it.
+        // SAFETY: it was just created, and is not owned elsewhere.
         let mut file = unsafe { File::from_raw_fd(descriptor) };
         file.write_all(&name.to_bytes()).map_err(|_| CuResult::OPERATING_SYSTEM)?;
         Ok(file)
@@ -51,8 +52,8 @@ fn name_in(descriptor: c_int) -> Result<Name, CuResult> {
     if descriptor < 0 {
         return Err(CuResult::INVALID_VALUE);
     }
-    // SAFETY: a descriptor that is not open is an error of the read below; it stays the caller's,
-    // as the file is never dropped.
+    // SAFETY: if the descriptor is not open, the read below fails. The caller still owns it, since
+    // the file is never dropped.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
     let mut bytes = [0; NAME];
     file.read_exact_at(&mut bytes, 0).map_err(|_| CuResult::INVALID_VALUE)?;
@@ -68,7 +69,7 @@ driver_calls! {
         if !pool.is_exported() || flags != 0 || kind != CuMemHandleType::POSIX_FILE_DESCRIPTOR {
             return Err(CuResult::INVALID_VALUE);
         }
-        let file = file_of(Name { machine: session.state_machine(), pool: key, allocation: (0, 0) })?;
+        let file = file_of(Name { machine: session.machine_id(), pool: key, allocation: (0, 0) })?;
         // SAFETY: for this kind of handle the place takes a `c_int`.
         unsafe { result.put_as(file.into_raw_fd()) }
     }
@@ -80,30 +81,30 @@ driver_calls! {
         if flags != 0 || kind != CuMemHandleType::POSIX_FILE_DESCRIPTOR {
             return Err(CuResult::INVALID_VALUE);
         }
-        // For this kind of handle it is a number.
+        // For this handle type it is a file descriptor.
         let descriptor = c_int::try_from(handle.address()).map_err(|_| CuResult::INVALID_VALUE)?;
         let name = name_in(descriptor)?;
         let exported = session.pools.get(&name.pool).filter(|pool| pool.is_exported());
-        let exported = exported.filter(|_| name.machine == session.state_machine() && name.allocation == (0, 0));
+        let exported = exported.filter(|_| name.machine == session.machine_id() && name.allocation == (0, 0));
         let device = exported.ok_or(CuResult::INVALID_VALUE)?.device;
         let key = session.next_key();
         let mut made = Pool::new(device, Medium::Device, 0, false);
         made.sharing = Sharing::Imported(name.pool);
         session.pools.insert(key, made);
         let slot = session.pool_slots.insert(key);
-        result.put(CuMemPool::from_raw(handle::encode(session.state_machine(), Kind::Pool, slot)))
+        result.put(CuMemPool::from_raw(handle::encode(session.machine_id(), HandleKind::Pool, slot)))
     }
 
     fn cuMemPoolExportPointer(result: *mut CuMemPoolPtrExportData, at: CuDevicePtr) by [at] |session| {
         result.required()?;
         let allocation = session.allocations.at(address(at)).ok_or(CuResult::INVALID_VALUE)?;
         session.check_sharing(allocation.device)?;
-        let memory::Kind::Pool(key, _) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
+        let AllocationKind::Pool(key, _) = allocation.kind else { return Err(CuResult::INVALID_VALUE) };
         if session.pools.get(&key).is_none_or(|pool| !pool.is_exported()) {
             return Err(CuResult::INVALID_VALUE);
         }
         let allocation = (allocation.id, allocation.start);
-        let name = Name { machine: session.state_machine(), pool: key, allocation };
+        let name = Name { machine: session.machine_id(), pool: key, allocation };
         result.put(CuMemPoolPtrExportData { reserved: name.to_bytes() })
     }
 

@@ -1,4 +1,4 @@
-//! Streams, and the work on them that is no copy.
+//! Streams, and work on them other than copies and fills.
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
@@ -7,10 +7,12 @@ use rmm_sys::{
     STREAM_NON_BLOCKING,
 };
 
-use crate::call::{address, driver_calls};
-use crate::handle::{self, Kind};
-use crate::memory::Side;
-use crate::stream::{GREATEST_PRIORITY, HostData, Order, Work};
+use crate::calls::arguments::address;
+use crate::calls::call::driver_calls;
+use crate::model::handle::{self, HandleKind};
+use crate::model::memory::Side;
+use crate::model::streams::{GREATEST_PRIORITY, StreamKind};
+use crate::model::work::{HostData, Work};
 
 /// `CU_EVENT_WAIT_EXTERNAL`: the wait becomes a node of the graph that is being captured.
 const EXTERNAL: c_uint = 1;
@@ -19,45 +21,45 @@ driver_calls! {
     fn cuStreamCreateWithPriority(stream: *mut CuStream, flags: c_uint, priority: c_int) by [] |session| {
         let device = session.context()?;
         stream.required()?;
-        let order = match flags {
-            STREAM_DEFAULT => Order::Blocking,
-            STREAM_NON_BLOCKING => Order::NonBlocking,
+        let kind = match flags {
+            STREAM_DEFAULT => StreamKind::Blocking,
+            STREAM_NON_BLOCKING => StreamKind::NonBlocking,
             _ => return Err(CuResult::INVALID_VALUE),
         };
-        let id = session.create_stream(device, order, priority.clamp(GREATEST_PRIORITY, 0))?;
+        let id = session.create_stream(device, kind, priority.clamp(GREATEST_PRIORITY, 0))?;
         let slot = session.stream_slots.insert(id);
-        stream.put(CuStream::from_raw(handle::encode(session.state_machine(), Kind::Stream, slot)))
+        stream.put(CuStream::from_raw(handle::encode(session.machine_id(), HandleKind::Stream, slot)))
     }
 
     fn cuStreamDestroy_v2(stream: CuStream) by [stream] |session| {
-        let slot = handle::decode(stream.addr(), session.state_machine(), Kind::Stream);
+        let slot = handle::decode(stream.addr(), session.machine_id(), HandleKind::Stream);
         let id = slot.and_then(|slot| session.stream_slots.remove(slot)).ok_or(CuResult::INVALID_HANDLE)?;
-        session.capture_loses(id);
+        session.remove_from_captures(id);
         session.streams.retire(id);
         Ok(())
     }
 
     fn cuStreamSynchronize(stream: CuStream) by [stream] |session| {
         let id = session.stream(stream)?;
-        session.await_stream(id)?;
+        session.admit_wait_for_stream(id)?;
         let device = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
         let points = session.streams.points_of(id);
-        let known = session.knowledge_of(id);
+        let known = session.clock_of(id);
         let done = session.end_of_wait(id);
         session.finish(points);
-        session.clock.wait_until(done);
-        session.host_learns(&known);
-        session.settle_pools(device);
+        session.sim_time.wait_until(done);
+        session.join_host_clock(&known);
+        session.release_free_segments(device);
         Ok(())
     }
 
     fn cuStreamQuery(stream: CuStream) by [stream] |session| {
         let id = session.stream(stream)?;
-        session.await_stream(id)?;
+        session.admit_wait_for_stream(id)?;
         let points = session.streams.points_of(id);
-        let known = session.knowledge_of(id);
+        let known = session.clock_of(id);
         if session.poll(&points) {
-            session.host_learns(&known);
+            session.join_host_clock(&known);
             Ok(())
         } else {
             Err(CuResult::NOT_READY)
@@ -69,7 +71,7 @@ driver_calls! {
         let key = session.event(event)?;
         match flags {
             0 => {}
-            // For streams that are being captured, and not for others (seen on an H200).
+            // Valid only on streams under capture (seen on an H200).
             EXTERNAL if session.captures.has(id) => return Err(CuResult::NOT_SUPPORTED),
             EXTERNAL => return Err(CuResult::ILLEGAL_STATE),
             _ => return Err(CuResult::INVALID_VALUE),
@@ -79,8 +81,8 @@ driver_calls! {
         }
         let frontier = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.frontier.clone();
         let done = session.end_of_event(event)?;
-        session.clock.hold(id, done);
-        session.enqueue_after(id, Work::Mark("wait for an event"), &frontier)?;
+        session.sim_time.hold(id, done);
+        session.enqueue_after(id, Work::Marker("wait for an event"), &frontier)?;
         Ok(())
     }
 
@@ -97,8 +99,8 @@ driver_calls! {
 
     fn cuStreamGetFlags(stream: CuStream, flags: *mut c_uint) by [stream] |session| {
         let id = session.stream(stream)?;
-        let order = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.order;
-        flags.put(if order == Order::NonBlocking { STREAM_NON_BLOCKING } else { STREAM_DEFAULT })
+        let kind = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.kind;
+        flags.put(if kind == StreamKind::NonBlocking { STREAM_NON_BLOCKING } else { STREAM_DEFAULT })
     }
 
     fn cuStreamGetPriority(stream: CuStream, priority: *mut c_int) by [stream] |session| {

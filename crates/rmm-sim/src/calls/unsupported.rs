@@ -1,4 +1,4 @@
-//! What the software device does not have: these functions are counted, can be made to fail, and
+//! Functions that the software device does not support: they are counted, can be made to fail, and
 //! return `NOT_SUPPORTED`.
 
 use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
@@ -8,7 +8,7 @@ use rmm_sys::{
     CuIpcMemHandle, CuMemHandle, CuMemHandleType, CuModule, CuResult, CuStream,
 };
 
-use crate::call::call;
+use crate::calls::call::call;
 
 macro_rules! unsupported {
     ($(fn $name:ident($($type:ty),*);)*) => {$(

@@ -1,4 +1,4 @@
-//! Virtual memory: reserving addresses, making physical memory, and mapping one to the other.
+//! Virtual memory: reserving addresses, creating physical memory, and mapping it.
 
 use std::ffi::{c_ulonglong, c_void};
 use std::ops::Range;
@@ -9,12 +9,12 @@ use rmm_sys::{
     CuMemLocationType, CuResult,
 };
 
-use crate::call::{address, driver_calls, pointer};
-use crate::current;
-use crate::handle::{self, Kind};
-use crate::session::Session;
-use crate::state::State;
-use crate::virtual_memory::{GRANULARITY, Physical};
+use crate::calls::arguments::{address, pointer};
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::model::handle::{self, HandleKind};
+use crate::model::virtual_memory::{GRANULARITY, Physical};
 
 fn is_granular(bytes: usize) -> bool {
     bytes > 0 && bytes.is_multiple_of(GRANULARITY)
@@ -40,7 +40,7 @@ impl State {
         self.devices[device].attribute(attribute) == Some(1)
     }
 
-    /// The device that physical memory with these properties is of.
+    /// The device of physical memory with these properties.
     fn physical_home(&self, properties: &CuMemAllocationProp) -> Result<usize, CuResult> {
         match (properties.location.kind, properties.kind) {
             (CuMemLocationType::INVALID, _) | (_, CuMemAllocationType::INVALID) => {
@@ -56,7 +56,7 @@ impl State {
         if is_plain { Ok(device) } else { Err(CuResult::NOT_SUPPORTED) }
     }
 
-    /// The device that access rights are for.
+    /// The device that an access right is for.
     fn accessor(&self, location: CuMemLocation) -> Result<usize, CuResult> {
         match location.kind {
             CuMemLocationType::DEVICE => self.device(location.id),
@@ -65,7 +65,7 @@ impl State {
     }
 
     fn physical_slot(&self, handle: CuMemHandle) -> Option<usize> {
-        handle::decode(usize::try_from(handle.0).ok()?, self.machine, Kind::Physical)
+        handle::decode(usize::try_from(handle.0).ok()?, self.machine, HandleKind::Physical)
     }
 
     /// The key of the physical memory that a handle names, while the program holds a reference to
@@ -79,52 +79,11 @@ impl State {
     }
 
     fn physical_handle(&self, slot: usize) -> CuMemHandle {
-        CuMemHandle(handle::encode(self.machine, Kind::Physical, slot).addr() as c_ulonglong)
-    }
-
-    /// Unmaps and releases all physical memory of a device, whatever references there are.
-    pub(crate) fn end_virtual_memory(&mut self, device: usize, by: &'static str) {
-        let physical = &self.virtual_memory.physical;
-        let is_of_device =
-            |key: u64| physical.get(&key).is_some_and(|physical| physical.device == device);
-        let mappings = self.virtual_memory.mappings();
-        let mapped: Vec<Range<usize>> = mappings
-            .filter(|(_, mapped)| is_of_device(mapped.physical))
-            .map(|(start, mapped)| start..start + mapped.bytes)
-            .collect();
-        let keys: Vec<u64> = physical.keys().copied().filter(|&key| is_of_device(key)).collect();
-        for range in mapped {
-            self.check_ended(&range, by);
-            self.virtual_memory.unmap(range.start);
-        }
-        for key in keys {
-            self.return_physical(key);
-        }
-    }
-
-    /// Gives physical memory that nobody holds or maps back to its device.
-    fn return_physical(&mut self, key: u64) {
-        let physical = self.virtual_memory.physical.remove(&key);
-        let physical = physical.expect("physical memory goes back once");
-        if let Some(slot) = self.virtual_memory.slots.slot_of(key) {
-            self.virtual_memory.slots.remove(slot);
-        }
-        self.forget_uses(&physical.backing());
-        self.devices[physical.device].give(physical.start, physical.bytes);
+        CuMemHandle(handle::encode(self.machine, HandleKind::Physical, slot).addr() as c_ulonglong)
     }
 }
 
 impl Session<'_> {
-    /// Makes sure that there are addresses to name memory by once more.
-    pub(crate) fn open_addresses(&mut self) -> Result<(), CuResult> {
-        let totals = self.devices.iter().map(|device| device.total);
-        let memory = totals.fold(0, usize::saturating_add);
-        if let Some(range) = self.virtual_memory.open(memory)? {
-            current::register_range(self.state_machine(), range);
-        }
-        Ok(())
-    }
-
     fn create_physical(&mut self, device: usize, bytes: usize) -> Result<CuMemHandle, CuResult> {
         let start = self.take_from_device(device, bytes)?;
         self.check_allocated(start, bytes, None);
@@ -169,7 +128,7 @@ driver_calls! {
         session.open_addresses()?;
         let start = session.virtual_memory.reserve(bytes, alignment, address(hint));
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
-        session.note(start);
+        session.trace_address(start);
         result.put(pointer(start))
     }
 
@@ -183,7 +142,7 @@ driver_calls! {
         if bytes != reserved || session.virtual_memory.over(&range).next().is_some() {
             return Err(CuResult::INVALID_VALUE);
         }
-        session.note(start);
+        session.trace_address(start);
         session.check_unreserved(&range);
         session.virtual_memory.end_reservation(start);
         Ok(())
@@ -207,7 +166,7 @@ driver_calls! {
         let state = &mut **session;
         let physical = state.virtual_memory.physical.get_mut(&key).ok_or(CuResult::INVALID_VALUE)?;
         physical.references -= 1;
-        // What is mapped stays until it is unmapped.
+        // Memory that is mapped stays until it is unmapped.
         if physical.references == 0 && physical.mappings == 0 {
             let backing = physical.backing();
             state.check_released(&backing);
@@ -241,20 +200,20 @@ driver_calls! {
             return Err(CuResult::INVALID_VALUE);
         }
         let whole = state.virtual_memory.physical.get(&key).map_or(0, |physical| physical.bytes);
-        // A mapping of a part is refused by drivers too, whatever the parameters suggest, and so is
-        // one of more, or of what is no multiple of the granularity (seen on an H100 and an H200).
+        // Drivers refuse to map a part too, although `cuMemMap` has an offset, and sizes that are
+        // larger or no multiple of the granularity (seen on an H100 and an H200).
         if offset != 0 || bytes != whole {
             return Err(CuResult::NOT_SUPPORTED);
         }
         state.check_mapped(&range);
         state.virtual_memory.map(range.start, key);
-        session.note(range.start);
+        session.trace_address(range.start);
         Ok(())
     }
 
     fn cuMemUnmap(start: CuDevicePtr, bytes: usize) by [start] |session| {
         let range = granules(start, bytes)?;
-        session.note(range.start);
+        session.trace_address(range.start);
         session.unmap(&range)
     }
 

@@ -33,7 +33,7 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
     schedules = [Schedule::Lazy, Schedule::Eager],
     leaks = false,
 )]
-fn a_marked_test_says_how_it_is_checked(gpu: &Machine) -> Result<(), CuResult> {
+fn a_marked_test_takes_options_of_the_checker(gpu: &Machine) -> Result<(), CuResult> {
     make_current();
     let mut count = 0;
     cu!(cuDeviceGetCount(&raw mut count)).result()?;

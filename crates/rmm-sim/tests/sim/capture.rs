@@ -1,5 +1,5 @@
-//! Stream capture. The codes, and whether a call spoils the capture, are those that an H200 with a
-//! driver of CUDA 13.0 gave.
+//! Stream capture. The codes, and whether a call invalidates the capture, are those observed on an
+//! H200 with a driver of CUDA 13.0.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,8 +36,8 @@ fn status(stream: CuStream) -> CuCaptureStatus {
     status
 }
 
-/// A call made while a stream is captured, and what comes of it: its code and whether the capture
-/// is still valid.
+/// Makes a call while a stream is captured; returns its code, and whether the capture is still
+/// valid.
 fn during(
     mode: CuCaptureMode,
     captured: CuStream,
@@ -55,7 +55,7 @@ fn during(
     (code, is_active)
 }
 
-/// Makes the call on another thread, in the machine's context.
+/// Makes the call on another thread, with the machine's context current.
 fn elsewhere(machine: &Machine, call: impl FnOnce() -> CuResult + Send) -> CuResult {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -150,7 +150,7 @@ fn potentially_unsafe_calls_are_forbidden_by_mode_and_thread() {
         assert_eq!(on_another(THREAD_LOCAL), FINE, "{name}");
         assert_eq!(during(RELAXED, captured, call), FINE, "{name}");
         assert_eq!(machine.violations().len(), reports, "{name}");
-        // A thread that asks for it may do what it likes, whoever captures.
+        // In relaxed mode, a thread may make any call, whichever thread captures.
         let mut mode = RELAXED;
         ok!(cuThreadExchangeStreamCaptureMode(&raw mut mode));
         assert_eq!(mode, GLOBAL);
@@ -160,12 +160,12 @@ fn potentially_unsafe_calls_are_forbidden_by_mode_and_thread() {
     }
     let first = &machine.violations()[0];
     assert_eq!(first.kind, ViolationKind::CaptureUnsafe);
-    assert!(first.detail.starts_with("cuMemAlloc_v2 ended the capture"), "{first}");
+    assert!(first.detail.starts_with("cuMemAlloc_v2 invalidated the capture"), "{first}");
     assert!(first.detail.contains("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"), "{first}");
 }
 
 #[test]
-fn calls_that_only_enqueue_or_make_something_are_fine() {
+fn calls_that_only_enqueue_or_create_are_allowed_in_captures() {
     let (machine, _entered) = start(Schedule::Lazy);
     let (captured, other, memory) = (stream(), stream(), alloc(64));
     let calls: &[&dyn Fn() -> CuResult] = &[
@@ -187,7 +187,7 @@ fn calls_that_only_enqueue_or_make_something_are_fine() {
 }
 
 #[test]
-fn what_conflicts_with_a_capture_spoils_it_in_every_mode() {
+fn conflicting_calls_invalidate_a_capture_in_every_mode() {
     let (machine, _entered) = start(Schedule::Lazy);
     let (captured, marked, outside) = (stream(), event(), event());
     ok!(cuEventRecord(outside, stream()));
@@ -216,7 +216,7 @@ fn what_conflicts_with_a_capture_spoils_it_in_every_mode() {
 }
 
 #[test]
-fn a_spoilt_capture_takes_no_more_work() {
+fn an_invalid_capture_accepts_no_more_work() {
     let (_machine, _entered) = start(Schedule::Lazy);
     let (captured, memory, mark) = (stream(), alloc(64), event());
     begin(captured, RELAXED);
@@ -231,7 +231,7 @@ fn a_spoilt_capture_takes_no_more_work() {
 }
 
 #[test]
-fn the_legacy_stream_can_not_be_used_while_a_blocking_one_is_captured() {
+fn the_legacy_stream_is_refused_while_a_blocking_one_is_captured() {
     let (_machine, _entered) = start(Schedule::Lazy);
     let (captured, other, memory) = (blocking_stream(), blocking_stream(), alloc(64));
     let implicit = (CuResult::STREAM_CAPTURE_IMPLICIT, false);
@@ -247,7 +247,7 @@ fn the_legacy_stream_can_not_be_used_while_a_blocking_one_is_captured() {
     for (index, call) in calls.iter().enumerate() {
         assert_eq!(during(RELAXED, captured, call), implicit, "call {index}");
     }
-    // To ask is allowed, and so is work on other streams that block with it.
+    // Queries are allowed, and so is work on other blocking streams.
     let ask = || cu!(cuStreamIsCapturing(CuStream::LEGACY, &mut CuCaptureStatus(0)));
     assert_eq!(during(GLOBAL, captured, ask), (CuResult::STREAM_CAPTURE_IMPLICIT, true));
     assert_eq!(during(GLOBAL, captured, || cu!(cuMemsetD8Async(memory, 1, 64, other))), FINE);
@@ -257,7 +257,7 @@ fn the_legacy_stream_can_not_be_used_while_a_blocking_one_is_captured() {
 }
 
 #[test]
-fn an_event_draws_another_stream_in_and_has_to_lead_back() {
+fn a_stream_that_waits_for_a_captured_event_must_be_joined() {
     let (machine, _entered) = start(Schedule::Lazy);
     let (origin, branch, memory) = (stream(), stream(), alloc(128));
     let (fork, join) = (event(), event());
@@ -274,7 +274,7 @@ fn an_event_draws_another_stream_in_and_has_to_lead_back() {
     ok!(cuStreamWaitEvent(origin, join, 0));
     let graph = end(origin).expect("the branch was joined");
     assert_eq!((status(origin), status(branch)), (CuCaptureStatus::NONE, CuCaptureStatus::NONE));
-    // The captured events stand for nothing any more.
+    // Events of an ended capture are invalid.
     assert_eq!(cu!(cuEventQuery(join)), CuResult::INVALID_VALUE);
     assert_eq!(cu!(cuStreamWaitEvent(origin, join, 0)), CuResult::INVALID_VALUE);
     let executable = instantiate(graph);
@@ -290,7 +290,7 @@ fn an_event_draws_another_stream_in_and_has_to_lead_back() {
     draw_in();
     assert_eq!(end(branch), Err(CuResult::STREAM_CAPTURE_UNMATCHED));
     assert_eq!(end(origin), Err(CuResult::STREAM_CAPTURE_INVALIDATED));
-    // Two captures are kept apart.
+    // Captures cannot be merged.
     begin(origin, RELAXED);
     begin(branch, RELAXED);
     ok!(cuEventRecord(fork, origin));
@@ -301,7 +301,7 @@ fn an_event_draws_another_stream_in_and_has_to_lead_back() {
 }
 
 #[test]
-fn a_capture_is_begun_once_and_ended_by_its_thread() {
+fn a_capture_begins_once_and_is_ended_by_its_thread() {
     let (machine, _entered) = start(Schedule::Lazy);
     let captured = stream();
     assert_eq!(end(captured), Err(CuResult::ILLEGAL_STATE));
@@ -317,7 +317,7 @@ fn a_capture_is_begun_once_and_ended_by_its_thread() {
         assert_eq!(elsewhere(&machine, finish), code);
         assert_eq!(status(captured), CuCaptureStatus::NONE);
     }
-    // A stream that goes takes its capture along: nobody is hindered by it any more.
+    // Destroying a stream ends its capture, which no longer forbids calls.
     begin(captured, GLOBAL);
     ok!(cuStreamDestroy_v2(captured));
     ok!(cuCtxSynchronize());
@@ -325,7 +325,7 @@ fn a_capture_is_begun_once_and_ended_by_its_thread() {
 }
 
 #[test]
-fn memory_of_the_driver_s_pools_has_no_graph_nodes() {
+fn memory_of_driver_pools_has_no_graph_nodes() {
     let (_machine, _entered) = start(Schedule::Lazy);
     let captured = stream();
     let memory = alloc_async(64, captured);
@@ -336,7 +336,7 @@ fn memory_of_the_driver_s_pools_has_no_graph_nodes() {
 }
 
 #[test]
-fn each_launch_is_checked_as_the_work_that_it_is() {
+fn each_launch_of_a_graph_is_checked_as_its_work() {
     let (machine, _entered) = start(Schedule::Lazy);
     let (captured, first, second, memory) = (stream(), stream(), stream(), alloc(64));
     begin(captured, GLOBAL);
@@ -350,12 +350,12 @@ fn each_launch_is_checked_as_the_work_that_it_is() {
     ok!(cuMemFree_v2(memory));
     ok!(cuGraphLaunch(executable, second));
     machine.run_all();
-    let last = machine.violations().pop().expect("the launch was told");
+    let last = machine.violations().pop().expect("the launch was reported");
     assert_eq!(last.kind, ViolationKind::UseAfterFree);
 }
 
 #[test]
-fn copies_of_a_graph_touch_the_host_s_memory_at_each_launch() {
+fn captured_copies_access_host_memory_at_each_launch() {
     let (machine, _entered) = start(Schedule::Lazy);
     let (captured, memory) = (stream(), alloc(4));
     let (mut source, mut target) = ([1_u8; 4], [0_u8; 4]);
@@ -386,5 +386,9 @@ fn a_captured_copy_to_the_host_waits_for_nothing() {
     ok!(cuMemcpyDtoHAsync_v2(target.as_mut_ptr().cast(), memory, 4, captured));
     end(captured).expect("nothing spoilt it");
     machine.host_reads(memory, 4).expect("it is allocated");
-    assert_eq!(machine.violations()[0].kind, ViolationKind::Race, "nobody waited for the fill");
+    assert_eq!(
+        machine.violations()[0].kind,
+        ViolationKind::Race,
+        "the host did not wait for the fill"
+    );
 }

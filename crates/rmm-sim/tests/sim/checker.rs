@@ -1,4 +1,4 @@
-//! Checking whole programs: under many schedules, or on every course.
+//! Checking whole programs: under several schedules, or under every one.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -9,8 +9,8 @@ use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult};
 
 use crate::common::{Log, MIB, alloc, event, stream};
 
-/// What a check that fails says.
-fn report(check: impl FnOnce()) -> String {
+/// The message of a check that fails.
+fn report_of(check: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(check)).expect_err("there is something to find");
     *payload.downcast::<String>().expect("a report is a text")
 }
@@ -27,7 +27,7 @@ fn write(machine: &Machine, stream: rmm_sys::CuStream, memory: CuDevicePtr) {
     machine.launch(stream, kernel).expect("the stream and the memory are the machine's");
 }
 
-/// Two streams write the same memory, in order or not.
+/// Two streams write the same memory, ordered or not.
 pub(crate) fn two_writers(machine: &Machine, in_order: bool) {
     make_current();
     let (a, b, done, memory) = (stream(), stream(), event(), alloc(MIB));
@@ -44,13 +44,13 @@ pub(crate) fn two_writers(machine: &Machine, in_order: bool) {
 }
 
 #[test]
-fn a_right_program_passes() {
+fn a_correct_program_passes() {
     rmm_sim::check(|machine| two_writers(machine, true));
 }
 
 #[test]
-fn a_violation_is_told_once_with_all_its_schedules() {
-    let report = report(|| rmm_sim::check(|machine| two_writers(machine, false)));
+fn a_violation_is_reported_once_with_all_its_schedules() {
+    let report = report_of(|| rmm_sim::check(|machine| two_writers(machine, false)));
     assert_eq!(report.matches("race: 1048576 bytes at d0+0x0").count(), 1, "{report}");
     assert!(report.contains("under all 10 schedules:"), "{report}");
 }
@@ -66,25 +66,25 @@ fn race_elsewhere(machine: &Machine, enters: bool) {
 }
 
 #[test]
-fn calls_of_threads_that_are_on_no_machine_fail_a_check() {
+fn calls_of_threads_that_entered_no_machine_fail_a_check() {
     let schedules = [Schedule::Lazy];
-    let told = report(|| {
+    let report = report_of(|| {
         Checker::new().schedules(schedules).run(|_| {
             std::thread::spawn(make_current).join().expect("it has a machine of its own");
         });
     });
-    assert!(told.contains("not checked: 2 driver calls, the first cuInit"), "{told}");
-    let told = report(|| {
+    assert!(report.contains("not checked: 2 driver calls, the first cuInit"), "{report}");
+    let report = report_of(|| {
         Checker::new().schedules(schedules).run(|machine| race_elsewhere(machine, true));
     });
-    assert!(told.contains("race: 1048576 bytes"), "{told}");
+    assert!(report.contains("race: 1048576 bytes"), "{report}");
 }
 
 #[test]
-fn threads_that_cannot_enter_a_machine_are_on_that_of_all_threads() {
+fn threads_that_cannot_enter_a_machine_use_that_of_all_threads() {
     let checker = Checker::new().schedules([Schedule::Lazy]).enter_all_threads(true);
-    let told = report(|| checker.run(|machine| race_elsewhere(machine, false)));
-    assert!(told.contains("race: 1048576 bytes") && !told.contains("not checked"), "{told}");
+    let report = report_of(|| checker.run(|machine| race_elsewhere(machine, false)));
+    assert!(report.contains("race: 1048576 bytes") && !report.contains("not checked"), "{report}");
     checker.run(|machine| {
         std::thread::spawn(make_current).join().expect("the driver is there");
         assert_eq!(machine.calls(), 3);
@@ -92,7 +92,7 @@ fn threads_that_cannot_enter_a_machine_are_on_that_of_all_threads() {
 }
 
 #[test]
-fn a_thread_that_starts_in_a_pool_enters_for_as_long_as_it_lives() {
+fn a_thread_of_a_pool_enters_until_it_ends() {
     Checker::new().schedules([Schedule::Lazy]).run(|machine| {
         let on_start = || machine.enter_until_thread_ends();
         std::thread::scope(|scope| {
@@ -106,7 +106,7 @@ fn a_thread_that_starts_in_a_pool_enters_for_as_long_as_it_lives() {
 }
 
 #[test]
-fn all_threads_are_on_one_machine_at_a_time() {
+fn all_threads_enter_one_machine_at_a_time() {
     let (first, second) = (Machine::new(), Machine::new());
     let of_first = first.enter_all_threads();
     std::thread::scope(|scope| {
@@ -114,7 +114,7 @@ fn all_threads_are_on_one_machine_at_a_time() {
             let _of_second = second.enter_all_threads();
             ok!(cuInit(0));
         });
-        // It waits for this, if it has come so far.
+        // The other thread waits for this, if it has started.
         std::thread::yield_now();
         assert_eq!(second.calls(), 0);
         drop(of_first);
@@ -127,36 +127,36 @@ fn all_threads_are_on_one_machine_at_a_time() {
 }
 
 #[test]
-fn a_program_that_calls_no_driver_is_told_so() {
-    let told = report(|| rmm_sim::check(|_| ()));
-    assert!(told.contains("nothing was checked: the program made no driver call"), "{told}");
+fn a_program_without_driver_calls_fails_a_check() {
+    let report = report_of(|| rmm_sim::check(|_| ()));
+    assert!(report.contains("nothing was checked: the program made no driver call"), "{report}");
 }
 
 #[test]
-fn a_violation_is_told_with_the_places_in_the_program() {
-    let report = report(|| rmm_sim::check(|machine| two_writers(machine, false)));
-    // Each access was asked for by `write`, which `two_writers` called.
+fn a_violation_is_reported_with_its_call_sites() {
+    let report = report_of(|| rmm_sim::check(|machine| two_writers(machine, false)));
+    // Each access was made by `write`, which `two_writers` called.
     let sites = report.lines().filter(|line| line.contains("tests/sim/checker.rs:"));
     assert!(sites.count() >= 4, "{report}");
-    assert!(report.contains("the second access was asked for at\n"), "{report}");
-    // Nothing of the device, the runtime or the test runner.
+    assert!(report.contains("the second access was made at\n"), "{report}");
+    // No frames of the device, the runtime or the test runner.
     assert!(!report.contains("src/") && !report.contains("call_once"), "{report}");
     assert!(report.lines().count() < 20, "{report}");
 }
 
 #[test]
-fn leaks_are_told_unless_they_are_wanted() {
+fn leaks_are_reported_unless_disabled() {
     let leaks = |_: &Machine| {
         make_current();
         alloc(MIB);
     };
-    let report = report(|| rmm_sim::check(leaks));
+    let report = report_of(|| rmm_sim::check(leaks));
     assert!(report.contains("not released: 1048576 bytes"), "{report}");
     Checker::new().leaks(false).run(leaks);
 }
 
 #[test]
-fn a_panic_is_told_with_the_schedules_that_cause_it() {
+fn a_panic_is_reported_with_the_schedules_that_cause_it() {
     let hasty = |machine: &Machine| {
         make_current();
         let stream = stream();
@@ -166,14 +166,14 @@ fn a_panic_is_told_with_the_schedules_that_cause_it() {
         assert_eq!(done, CuResult::SUCCESS, "too slow");
     };
     let schedules = [Schedule::Eager, Schedule::Lazy];
-    let report = report(|| Checker::new().schedules(schedules).run(hasty));
+    let report = report_of(|| Checker::new().schedules(schedules).run(hasty));
     assert!(report.contains("with Schedule::Lazy:\n  panicked: "), "{report}");
     assert!(report.contains("too slow") && !report.contains("Eager"), "{report}");
 }
 
 #[test]
-fn work_that_is_left_queued_is_run_and_judged() {
-    let report = report(|| {
+fn work_that_is_left_queued_is_run_and_checked() {
+    let report = report_of(|| {
         rmm_sim::check(|machine| {
             make_current();
             let kernel = Kernel::new("broken", |_| panic!("on purpose"));
@@ -184,7 +184,7 @@ fn work_that_is_left_queued_is_run_and_judged() {
 }
 
 #[test]
-fn machines_are_as_described() {
+fn machines_are_built_as_configured() {
     let description = Machine::builder().devices(3).memory(4 * MIB);
     Checker::new().machine(description).run(|_| {
         make_current();
@@ -212,8 +212,8 @@ fn an_item_may_run_before_any_call_or_none() {
         courses.borrow_mut().insert(course);
         ok!(cuStreamDestroy_v2(stream));
     });
-    // Before each of the five calls after it, or after the program; the last two look the same to
-    // it.
+    // It may run before each of the five later calls, or after the program. The program cannot
+    // distinguish the last two.
     assert_eq!((explored.runs, explored.is_complete), (6, true));
     assert_eq!(courses.take().len(), 5);
 }
@@ -237,7 +237,7 @@ fn unordered_items_run_in_every_order() {
     assert_eq!(orders.take().len(), 6);
 }
 
-/// Goes wrong only if the first stream's work runs after one query and before the next.
+/// Fails only if the first stream's work runs after one query and before the next.
 fn rarely_wrong(machine: &Machine) {
     make_current();
     let (a, b, log) = (stream(), stream(), Log::default());
@@ -247,19 +247,19 @@ fn rarely_wrong(machine: &Machine) {
     let seen = log.seen();
     ok!(cuStreamDestroy_v2(a));
     ok!(cuStreamDestroy_v2(b));
-    assert!(!(first && seen == [2, 1]), "the rare course");
+    assert!(!(first && seen == [2, 1]), "the rare schedule");
 }
 
 #[test]
-fn what_goes_wrong_is_told_with_a_script_that_shows_it_again() {
-    let told = report(|| {
+fn a_failed_exploration_reports_a_script_that_reproduces_it() {
+    let report = report_of(|| {
         rmm_sim::explore(1000, rarely_wrong);
     });
-    assert!(told.contains("Schedule::Scripted(&[2, 1])"), "{told}");
+    assert!(report.contains("Schedule::Scripted(&[2, 1])"), "{report}");
     let again = [Schedule::Lazy, Schedule::Scripted(&[2, 1])];
-    let report = report(|| Checker::new().schedules(again).run(rarely_wrong));
+    let report = report_of(|| Checker::new().schedules(again).run(rarely_wrong));
     assert!(report.contains("with Schedule::Scripted(&[2, 1]):\n  panicked: "), "{report}");
-    assert!(report.contains("the rare course") && !report.contains("Lazy"), "{report}");
+    assert!(report.contains("the rare schedule") && !report.contains("Lazy"), "{report}");
 }
 
 #[test]
@@ -268,8 +268,8 @@ fn exploration_ends_at_the_limit() {
     assert_eq!((explored.runs, explored.is_complete), (7, false));
 }
 
-/// Two blocks; what was had is given back. The careless program forgets the first if the second
-/// cannot be had.
+/// Allocates two blocks and frees them. The careless program leaks the first if the second
+/// allocation fails.
 fn two_blocks(machine: &Machine, careful: bool) {
     machine.without_faults(make_current);
     let allocate = || {
@@ -301,8 +301,8 @@ fn each_call_fails_in_turn() {
 }
 
 #[test]
-fn what_a_failure_leaves_behind_is_told_with_the_call() {
-    let report = report(|| {
+fn a_leak_after_a_failed_call_is_reported_with_the_call() {
+    let report = report_of(|| {
         rmm_sim::fail_each_call(CuResult::OUT_OF_MEMORY, |machine| two_blocks(machine, false));
     });
     assert!(report.contains("if cuMemAlloc_v2 returns"), "{report}");
@@ -310,8 +310,8 @@ fn what_a_failure_leaves_behind_is_told_with_the_call() {
 }
 
 #[test]
-fn a_program_that_is_wrong_anyway_is_told_so() {
-    let report = report(|| {
+fn a_program_that_fails_without_faults_is_reported() {
+    let report = report_of(|| {
         rmm_sim::fail_each_call(CuResult::UNKNOWN, |_| {
             panic!("hopeless");
         });

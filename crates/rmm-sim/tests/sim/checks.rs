@@ -1,4 +1,4 @@
-//! The checks: what is reported, what is not, and what a report says.
+//! The checks: what they report, what they do not, and the contents of a report.
 
 use rmm_sim::{Kernel, Machine, Schedule, Violation, ViolationKind};
 use rmm_sys::{AllocationEvent, CuContext, CuDevice, CuDevicePtr, CuResult, CuStream};
@@ -25,8 +25,8 @@ pub(crate) fn order(from: CuStream, to: CuStream) {
     ok!(cuEventDestroy_v2(event));
 }
 
-/// Tells what an allocator does, as it would.
-pub(crate) fn tell(
+/// Makes an annotation, as an allocator would.
+pub(crate) fn annotate(
     out: bool,
     owner: u64,
     pointer: CuDevicePtr,
@@ -54,8 +54,8 @@ fn a_race_is_reported_whatever_runs_first() {
         assert_eq!(
             violation.to_string(),
             "race: 1024 bytes at d0+0x400: fill writes it as item 1 of stream 2, then fill writes it as item 1 of stream 3: \
-             stream 3 is ordered behind nothing of stream 2; an event recorded there after item 1, that stream 3 waits for, \
-             would order them"
+             stream 3 is not ordered after stream 2; record an event on stream 2 after item 1 and let stream 3 wait \
+             for it"
         );
     }
 }
@@ -69,7 +69,7 @@ fn events_order_across_any_number_of_streams() {
     order(b, c);
     ok!(cuMemsetD8Async(memory, 2, 4096, c));
     machine.assert_no_violations();
-    // Reads race with nothing but writes.
+    // Reads race only with writes.
     for stream in [a, b] {
         order(c, stream);
         machine.launch(stream, Kernel::new("sum", |_| ()).reads(memory, 4096)).unwrap();
@@ -92,11 +92,11 @@ fn atomic_updates_race_with_everything_but_each_other() {
     order(c, a);
     machine.launch(a, Kernel::new("count", |_| ()).updates(counter, 4)).unwrap();
     machine.launch(b, Kernel::new("count", |_| ()).updates(counter, 4)).unwrap();
-    assert_eq!(kinds(&machine)[2..], [ViolationKind::Race], "only b is not behind the read");
+    assert_eq!(kinds(&machine)[2..], [ViolationKind::Race], "only b is not ordered after the read");
 }
 
 #[test]
-fn an_event_that_was_never_recorded_or_too_early_proves_nothing() {
+fn an_event_recorded_too_early_or_never_orders_nothing() {
     let (machine, _here) = start(Schedule::Eager);
     let (a, b, memory) = (stream(), stream(), alloc(64));
     let (early, never) = (event(), event());
@@ -107,14 +107,14 @@ fn an_event_that_was_never_recorded_or_too_early_proves_nothing() {
     ok!(cuMemsetD8Async(memory, 2, 64, b));
     let missing = only(&machine).missing.expect("an edge is missing");
     assert_eq!(
-        (missing.position, missing.known),
+        (missing.position, missing.reached),
         (2, 1),
         "ordered behind the record, not the fill"
     );
 }
 
 #[test]
-fn what_the_host_waited_for_is_behind_everything_later() {
+fn work_that_the_host_waited_for_precedes_all_later_work() {
     let ways: [Wait; 4] = [
         ("a stream", |stream| ok!(cuStreamSynchronize(stream))),
         ("the device", |_| ok!(cuCtxSynchronize())),
@@ -150,7 +150,7 @@ fn the_legacy_stream_orders_blocking_streams_only() {
 }
 
 #[test]
-fn the_legacy_stream_orders_blocking_streams_that_are_gone() {
+fn the_legacy_stream_orders_destroyed_blocking_streams() {
     let (machine, _here) = start(Schedule::Eager);
     let (blocking, free) = (blocking_stream(), stream());
     let memory = alloc(64);
@@ -164,11 +164,11 @@ fn the_legacy_stream_orders_blocking_streams_that_are_gone() {
 }
 
 #[test]
-fn a_destroyed_stream_is_not_a_finished_one() {
+fn destroying_a_stream_does_not_order_its_work() {
     let (machine, _here) = start(Schedule::Eager);
     let (a, b, memory) = (stream(), stream(), alloc(64));
     ok!(cuMemsetD8Async(memory, 1, 64, a));
-    ok!(cuStreamDestroy_v2(a)); // it has run and is gone, but nothing told the program so
+    ok!(cuStreamDestroy_v2(a)); // it has run, but the program has not waited for it
     ok!(cuMemsetD8Async(memory, 2, 64, b));
     assert_eq!(kinds(&machine), [ViolationKind::Race]);
     ok!(cuCtxSynchronize());
@@ -184,7 +184,7 @@ fn memory_in_stream_order_is_used_in_that_order() {
     ok!(cuMemsetD8Async(memory, 1, 64, b));
     assert_eq!(only(&machine).kind, ViolationKind::UseBeforeAllocation);
     ok!(cuMemFreeAsync(memory, a));
-    assert_eq!(kinds(&machine)[1..], [ViolationKind::ReturnedInUse]);
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::FreedInUse]);
     let memory = alloc_async(64, a);
     order(a, b);
     ok!(cuMemsetD8Async(memory, 1, 64, b));
@@ -194,7 +194,7 @@ fn memory_in_stream_order_is_used_in_that_order() {
 }
 
 #[test]
-fn pinned_memory_is_freed_when_the_host_knows_that_it_is_not_used() {
+fn pinned_memory_is_freed_after_the_host_waited_for_its_uses() {
     let (machine, _here) = start(Schedule::Lazy);
     let (a, memory) = (stream(), alloc(64));
     for waits in [true, false] {
@@ -206,7 +206,7 @@ fn pinned_memory_is_freed_when_the_host_knows_that_it_is_not_used() {
         ok!(cuMemFreeHost(host.cast()));
         assert_eq!(machine.violations().is_empty(), waits);
     }
-    assert_eq!(only(&machine).kind, ViolationKind::ReturnedInUse);
+    assert_eq!(only(&machine).kind, ViolationKind::FreedInUse);
 }
 
 #[test]
@@ -225,13 +225,13 @@ fn the_host_races_with_work_on_memory_that_it_shares() {
 }
 
 #[test]
-fn safe_code_launches_and_writes_where_no_program_can_look() {
+fn safe_code_launches_and_writes_on_device_memory_only() {
     let (machine, _here) = start(Schedule::Lazy);
     let shared = CuDevicePtr(pinned(64).addr() as u64);
     let kernel = || Kernel::new("write", |_| ()).writes(shared, 64);
     assert_eq!(machine.launch(stream(), kernel()), Err(CuResult::INVALID_VALUE));
     assert_eq!(machine.write(shared, &[1]), Err(CuResult::INVALID_VALUE));
-    // SAFETY: nobody looks at the memory.
+    // SAFETY: no code accesses the memory.
     assert_eq!(unsafe { machine.launch_on_shared(stream(), kernel()) }, Ok(()));
 }
 
@@ -260,23 +260,23 @@ fn frees_are_checked() {
 }
 
 #[test]
-fn ranges_of_a_suballocator_are_judged_like_allocations() {
+fn suballocations_are_checked_like_allocations() {
     let (machine, _here) = start(Schedule::Lazy);
     let (a, b, chunk) = (stream(), stream(), alloc(1 << 20));
-    tell(true, 1, chunk, 1000, Some(a));
-    tell(true, 1, at(chunk, 1024), 1000, Some(b));
+    annotate(true, 1, chunk, 1000, Some(a));
+    annotate(true, 1, at(chunk, 1024), 1000, Some(b));
     ok!(cuMemsetD8Async(chunk, 1, 1000, a));
     machine.assert_no_violations();
-    // One byte more is padding between two blocks; much more is the other's block.
+    // One byte more is padding between two blocks; much more is the other block.
     ok!(cuMemsetD8Async(chunk, 1, 1001, a));
     ok!(cuMemsetD8Async(at(chunk, 4096), 1, 1, a));
     assert_eq!(kinds(&machine), [ViolationKind::OutOfBounds; 2]);
-    tell(false, 1, chunk, 1000, Some(a));
+    annotate(false, 1, chunk, 1000, Some(a));
     ok!(cuMemsetD8Async(chunk, 1, 10, a));
     assert_eq!(kinds(&machine)[2..], [ViolationKind::UseAfterFree]);
-    tell(false, 1, chunk, 1000, Some(a));
-    tell(false, 1, at(chunk, 1024), 999, Some(b));
-    tell(false, 1, at(chunk, 8192), 10, None);
+    annotate(false, 1, chunk, 1000, Some(a));
+    annotate(false, 1, at(chunk, 1024), 999, Some(b));
+    annotate(false, 1, at(chunk, 8192), 10, None);
     assert_eq!(
         kinds(&machine)[3..],
         [ViolationKind::DoubleFree, ViolationKind::WrongSize, ViolationKind::UnknownFree]
@@ -284,51 +284,51 @@ fn ranges_of_a_suballocator_are_judged_like_allocations() {
 }
 
 #[test]
-fn a_range_goes_to_another_stream_only_behind_its_free() {
+fn a_suballocation_is_reused_on_another_stream_after_its_free() {
     let (machine, _here) = start(Schedule::Lazy);
     let (a, b, chunk) = (stream(), stream(), alloc(1 << 20));
     let turns: [(CuStream, bool); 4] = [(a, true), (a, true), (b, false), (b, true)];
     for (to, is_right) in turns {
-        tell(true, 1, chunk, 256, Some(to));
+        annotate(true, 1, chunk, 256, Some(to));
         assert_eq!(machine.violations().is_empty(), is_right);
         ok!(cuMemsetD8Async(chunk, 1, 256, to));
-        tell(false, 1, chunk, 256, Some(to));
+        annotate(false, 1, chunk, 256, Some(to));
         if !is_right {
             break;
         }
     }
-    assert_eq!(kinds(&machine), [ViolationKind::HandedOutInUse]);
+    assert_eq!(kinds(&machine), [ViolationKind::AllocatedInUse]);
     order(b, a);
-    tell(true, 1, chunk, 256, Some(a));
-    tell(true, 1, chunk, 256, Some(a));
-    assert_eq!(kinds(&machine)[1..], [ViolationKind::HandedOutTwice]);
+    annotate(true, 1, chunk, 256, Some(a));
+    annotate(true, 1, chunk, 256, Some(a));
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::AllocatedTwice]);
 }
 
 #[test]
-fn allocators_stand_on_each_other() {
+fn suballocations_nest() {
     let (machine, _here) = start(Schedule::Lazy);
     let (a, chunk) = (stream(), alloc(1 << 20));
-    tell(true, 1, chunk, 4096, Some(a)); // the outer one's block
-    tell(true, 2, chunk, 256, Some(a)); // which another divides up
+    annotate(true, 1, chunk, 4096, Some(a)); // a block of the outer allocator
+    annotate(true, 2, chunk, 256, Some(a)); // subdivided by the inner one
     ok!(cuMemsetD8Async(chunk, 1, 256, a));
     machine.assert_no_violations();
     ok!(cuMemsetD8Async(at(chunk, 256), 1, 256, a));
     assert_eq!(kinds(&machine), [ViolationKind::OutOfBounds]);
-    tell(false, 1, chunk, 4096, Some(a));
-    assert_eq!(kinds(&machine)[1..], [ViolationKind::ReturnedWhileHandedOut]);
+    annotate(false, 1, chunk, 4096, Some(a));
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::FreedWithSuballocations]);
 }
 
 #[test]
-fn memory_goes_back_to_the_driver_when_no_part_of_it_is_out() {
+fn memory_is_freed_when_no_part_of_it_is_live() {
     let (machine, _here) = start(Schedule::Lazy);
     let (a, chunk) = (stream(), alloc(1 << 20));
-    tell(true, 1, at(chunk, 512), 256, Some(a));
+    annotate(true, 1, at(chunk, 512), 256, Some(a));
     ok!(cuMemFree_v2(chunk));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedWhileHandedOut]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedWithSuballocations]);
 }
 
 #[test]
-fn uninitialised_reads_are_told_to_those_who_ask() {
+fn uninitialised_reads_are_reported_on_request() {
     for asks in [false, true] {
         let (machine, _here) = enter(Machine::builder().check_initialisation(asks).build());
         let (a, from, to) = (stream(), alloc(64), alloc(64));
@@ -341,19 +341,19 @@ fn uninitialised_reads_are_told_to_those_who_ask() {
 }
 
 #[test]
-fn handles_that_name_nothing_any_more_are_told() {
+fn stale_handles_are_reported() {
     let (machine, _here) = start(Schedule::Lazy);
     let (stream, event) = (stream(), event());
     ok!(cuStreamDestroy_v2(stream));
     assert_eq!(cu!(cuEventRecord(event, stream)), CuResult::INVALID_HANDLE);
     ok!(cuEventDestroy_v2(event));
     assert_eq!(cu!(cuEventQuery(event)), CuResult::INVALID_HANDLE);
-    let told: Vec<String> = machine.violations().iter().map(ToString::to_string).collect();
+    let report: Vec<String> = machine.violations().iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        report,
         [
-            "use of a destroyed handle: cuEventRecord names a stream that was destroyed",
-            "use of a destroyed handle: cuEventQuery names an event that was destroyed",
+            "use of a destroyed handle: cuEventRecord was passed a stream that was destroyed",
+            "use of a destroyed handle: cuEventQuery was passed an event that was destroyed",
         ]
     );
 }
@@ -370,7 +370,7 @@ fn an_event_is_recorded_on_streams_of_its_device() {
 }
 
 #[test]
-fn reports_show_where_both_accesses_were_asked_for() {
+fn reports_show_the_call_sites_of_both_accesses() {
     let (machine, _here) = enter(Machine::builder().backtraces(true).build());
     let memory = alloc(64);
     ok!(cuMemsetD8Async(memory, 1, 64, stream()));
@@ -379,12 +379,12 @@ fn reports_show_where_both_accesses_were_asked_for() {
     for access in [&violation.first, &violation.second] {
         let backtrace = access.as_ref().and_then(|access| access.backtrace.as_ref());
         let text = backtrace.expect("it was asked for").to_string();
-        assert!(text.contains("reports_show_where_both_accesses_were_asked_for"), "{text}");
+        assert!(text.contains("reports_show_the_call_sites_of_both_accesses"), "{text}");
     }
 }
 
 #[test]
-fn nothing_is_checked_where_nobody_asks() {
+fn nothing_is_checked_with_checks_off() {
     let (machine, _here) = enter(Machine::builder().checks(false).build());
     let memory = alloc(64);
     ok!(cuMemsetD8Async(memory, 1, 64, stream()));

@@ -1,9 +1,9 @@
-//! What the tests share: a machine to stand on, and calls in one line each.
+//! Test support: a machine to start with, and driver calls in one line each.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use rmm_sim::{Entered, Kernel, Machine, Schedule};
+use rmm_sim::{Kernel, Machine, MachineGuard, Schedule};
 use rmm_sys::{
     CuContext, CuDevice, CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, STREAM_DEFAULT,
     STREAM_NON_BLOCKING,
@@ -29,12 +29,12 @@ macro_rules! ok {
 pub(crate) const MIB: usize = 1 << 20;
 
 /// A machine of one device, entered, with its context current.
-pub(crate) fn start(schedule: Schedule) -> (Machine, Entered) {
+pub(crate) fn start(schedule: Schedule) -> (Machine, MachineGuard) {
     enter(Machine::builder().schedule(schedule).build())
 }
 
 /// Enters a machine and makes the context of its first device current.
-pub(crate) fn enter(machine: Machine) -> (Machine, Entered) {
+pub(crate) fn enter(machine: Machine) -> (Machine, MachineGuard) {
     let entered = machine.enter();
     ok!(cuInit(0));
     let mut context = CuContext::NULL;
@@ -77,7 +77,7 @@ pub(crate) fn default_pool() -> CuMemPool {
     pool
 }
 
-/// Device memory of its own.
+/// Memory of `cuMemAlloc_v2`.
 pub(crate) fn alloc(bytes: usize) -> CuDevicePtr {
     let mut pointer = CuDevicePtr::NULL;
     ok!(cuMemAlloc_v2(&raw mut pointer, bytes));
@@ -108,12 +108,12 @@ pub(crate) fn peek(machine: &Machine, pointer: CuDevicePtr) -> u8 {
     byte[0]
 }
 
-/// What ran, in order.
+/// A log of what ran, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u32>>>);
 
 impl Log {
-    /// Enqueues something that writes `number` down when it runs.
+    /// Enqueues a host function that logs `number`.
     pub(crate) fn enqueue(&self, machine: &Machine, stream: CuStream, number: u32) {
         let log = self.0.clone();
         machine
@@ -129,7 +129,7 @@ impl Log {
     }
 }
 
-/// A small program on several streams; its course depends on the schedule alone.
+/// A small program on several streams, deterministic but for the schedule.
 pub(crate) fn program(machine: &Machine) {
     let streams = [stream(), blocking_stream(), stream()];
     let event = event();

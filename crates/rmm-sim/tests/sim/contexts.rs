@@ -1,4 +1,4 @@
-//! Contexts that are lost because a kernel failed, and contexts that are reset.
+//! Contexts that a failed kernel has lost, and contexts that are reset.
 
 use std::ffi::{c_int, c_uint};
 
@@ -71,12 +71,12 @@ fn every_call_in_a_lost_context_returns_its_failure() {
         let refused = machine.launch(own, Kernel::new("late", |_| ()));
         assert_eq!(refused, Err(CODE));
         machine.assert_no_violations();
-        assert_eq!(machine.leaks(), [], "nothing of it can be released");
+        assert_eq!(machine.leaks(), [], "its objects cannot be released");
     }
 }
 
 #[test]
-fn calls_that_touch_no_context_outlive_its_loss() {
+fn calls_without_a_context_work_after_its_loss() {
     let (machine, _here) = start(Schedule::Eager);
     let (own, mut count, mut device) = (context(), 0, CuDevice(7));
     machine.fail_context(0, CODE);
@@ -89,7 +89,7 @@ fn calls_that_touch_no_context_outlive_its_loss() {
 }
 
 #[test]
-fn work_behind_a_kernel_that_failed_never_runs() {
+fn work_after_a_failed_kernel_never_runs() {
     for schedule in SCHEDULES {
         let (machine, _here) = enter(Machine::builder().devices(2).schedule(schedule).build());
         let (log, other) = (Log::default(), other_device());
@@ -106,7 +106,7 @@ fn work_behind_a_kernel_that_failed_never_runs() {
         assert!(matches!(to_wait, Ok(()) | Err(CODE)));
         assert_eq!(cu!(cuCtxSynchronize()), CODE);
         assert_eq!(log.seen(), [1]);
-        // The other device goes on.
+        // The other device is not affected.
         log.enqueue(&machine, other, 2);
         ok!(cuStreamSynchronize(other));
         ok!(cuStreamDestroy_v2(other));
@@ -136,7 +136,7 @@ fn a_free_that_waits_for_a_kernel_that_fails_frees_nothing() {
 }
 
 #[test]
-fn a_reset_ends_what_is_in_the_context() {
+fn a_reset_destroys_the_objects_of_the_context() {
     let (machine, _here) = start(Schedule::Lazy);
     let (own, before, handles) = (context(), id(), (stream(), event()));
     let (memory, log) = (alloc(MIB), Log::default());
@@ -156,11 +156,11 @@ fn a_reset_ends_what_is_in_the_context() {
     ok!(cuCtxSynchronize());
     assert_eq!((alloc(MIB), stream(), event()), (memory, handles.0, handles.1));
     machine.run_all();
-    assert_eq!(log.seen(), [], "what was queued has gone");
+    assert_eq!(log.seen(), [], "queued work was discarded");
 }
 
 #[test]
-fn a_reset_heals_no_context_in_which_a_kernel_has_failed() {
+fn a_reset_does_not_restore_a_lost_context() {
     let (machine, _here) = start(Schedule::Lazy);
     let memory = alloc(MIB);
     machine.fail_context(0, CODE);
@@ -172,7 +172,7 @@ fn a_reset_heals_no_context_in_which_a_kernel_has_failed() {
 }
 
 #[test]
-fn a_reset_waits_for_what_runs() {
+fn a_reset_waits_for_running_work() {
     let (machine, _here) = start(Schedule::Lazy);
     let (memory, own) = (alloc(MIB), stream());
     let [begun, go_on] = [(); 2].map(|()| std::sync::Arc::new(std::sync::Barrier::new(2)));
@@ -210,7 +210,7 @@ fn retains_outlive_a_reset() {
 }
 
 #[test]
-fn the_last_release_ends_what_is_in_the_context() {
+fn the_last_release_destroys_the_objects_of_the_context() {
     let (machine, _here) = start(Schedule::Lazy);
     alloc(MIB);
     stream();
@@ -219,7 +219,7 @@ fn the_last_release_ends_what_is_in_the_context() {
 }
 
 #[test]
-fn memory_of_a_context_that_was_reset_must_not_be_used() {
+fn a_use_of_memory_of_a_reset_context_is_reported() {
     let (machine, _here) = start(Schedule::Eager);
     let memory = alloc(MIB);
     reset();
@@ -231,7 +231,7 @@ fn memory_of_a_context_that_was_reset_must_not_be_used() {
     assert!(violation.to_string().contains("cuDevicePrimaryCtxReset_v2"), "{violation}");
 }
 
-/// Memory of a pool, used by work that nothing has waited for.
+/// Memory of a pool, accessed by work that no call has waited for.
 fn pool_memory_in_use(machine: &Machine) -> CuDevicePtr {
     let memory = alloc_async(MIB, CuStream::NULL);
     ok!(cuCtxSynchronize());
@@ -241,7 +241,7 @@ fn pool_memory_in_use(machine: &Machine) -> CuDevicePtr {
 }
 
 #[test]
-fn work_before_a_reset_races_with_nothing_after_it() {
+fn work_before_a_reset_does_not_race_with_work_after_it() {
     for schedule in SCHEDULES {
         let (machine, _here) = start(schedule);
         let memory = pool_memory_in_use(&machine);
@@ -256,7 +256,7 @@ fn work_before_a_reset_races_with_nothing_after_it() {
 }
 
 #[test]
-fn a_reset_ends_pools_too_where_the_machine_is_made_so() {
+fn a_reset_ends_pools_on_request() {
     let machine = Machine::builder().schedule(Schedule::Lazy).reset_ends_all(true).build();
     let (machine, _here) = enter(machine);
     let (memory, pool) = (pool_memory_in_use(&machine), default_pool());
@@ -266,5 +266,5 @@ fn a_reset_ends_pools_too_where_the_machine_is_made_so() {
     assert_eq!(cu!(cuMemFreeAsync(memory, CuStream::NULL)), CuResult::INVALID_VALUE);
     assert_eq!(default_pool(), pool);
     let again = try_alloc_async(MIB, CuStream::NULL);
-    assert_eq!(again, Ok(memory), "the pool serves on");
+    assert_eq!(again, Ok(memory), "the pool still allocates");
 }

@@ -1,4 +1,4 @@
-//! Copies and fills: when they run, in which order, and what they may touch.
+//! Copies and fills: when they run, in which order, and the memory that they may access.
 
 use rmm_sim::{Schedule, ViolationKind};
 use rmm_sys::{CuDevicePtr, CuResult, CuStream};
@@ -24,7 +24,7 @@ fn work_runs_late_and_in_order() {
 }
 
 #[test]
-fn eager_work_runs_at_once() {
+fn eager_work_runs_immediately() {
     let (machine, _here) = start(Schedule::Eager);
     let memory = alloc(16);
     ok!(cuMemsetD8Async(memory, 9, 16, stream()));
@@ -32,7 +32,7 @@ fn eager_work_runs_at_once() {
 }
 
 #[test]
-fn bytes_go_there_and_back() {
+fn bytes_are_copied_to_the_device_and_back() {
     let (_machine, _here) = start(Schedule::Seeded(3));
     let (stream, a, b) = (stream(), alloc(1000), alloc(1000));
     let source: Vec<u8> = (0..1000_u32).map(|i| (i * 7 % 251).to_le_bytes()[0]).collect();
@@ -53,7 +53,7 @@ fn bytes_go_there_and_back() {
 }
 
 #[test]
-fn pageable_sources_are_read_at_once_and_pinned_ones_late() {
+fn pageable_sources_are_read_immediately_and_pinned_ones_late() {
     let (machine, _here) = start(Schedule::Lazy);
     let (stream, memory, page) = (stream(), alloc(2), pinned(1));
     let mut byte = 1_u8;
@@ -107,20 +107,20 @@ fn ranges_outside_an_allocation_are_refused() {
         assert_eq!(code, CuResult::INVALID_VALUE);
     }
     ok!(cuMemsetD8_v2(a, 0, 0));
-    let told: Vec<String> = machine.violations().iter().map(ToString::to_string).collect();
+    let report: Vec<String> = machine.violations().iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        report,
         [
-            "out of bounds: 513 bytes at d0+0x0: a fill names it",
-            "out of bounds: 513 bytes at d0+0x0: a copy names it",
-            "out of bounds: 512 bytes at d0+0x1: a copy names it",
+            "out of bounds: 513 bytes at d0+0x0: passed to a fill",
+            "out of bounds: 513 bytes at d0+0x0: passed to a copy",
+            "out of bounds: 512 bytes at d0+0x1: passed to a copy",
         ],
         "what is not memory at all is only refused"
     );
 }
 
 #[test]
-fn use_after_a_free_in_stream_order_is_told() {
+fn use_after_a_stream_ordered_free_is_reported() {
     let (machine, _here) = start(Schedule::Lazy);
     let (a, b, memory) = (stream(), stream(), alloc_async(100, CuStream::NULL));
     ok!(cuMemsetD8Async(memory, 1, 100, a)); // before the free, but in a stream that nothing orders before it
@@ -130,7 +130,7 @@ fn use_after_a_free_in_stream_order_is_told() {
     let kinds = || machine.violations().iter().map(|violation| violation.kind).collect::<Vec<_>>();
     let at_once = [
         ViolationKind::UseBeforeAllocation, // the allocation was in the order of the default stream
-        ViolationKind::ReturnedInUse,
+        ViolationKind::FreedInUse,
         ViolationKind::UseAfterFree,
     ];
     assert_eq!(kinds(), at_once);
@@ -143,7 +143,7 @@ fn use_after_a_free_in_stream_order_is_told() {
 }
 
 #[test]
-fn work_before_a_free_in_the_same_stream_is_fine() {
+fn work_before_a_free_on_the_same_stream_is_allowed() {
     let (machine, _here) = start(Schedule::Lazy);
     let stream = stream();
     let memory = alloc_async(100, stream);

@@ -1,4 +1,4 @@
-//! Events: what they stand for and when they are complete.
+//! Events: what they record, and when they are complete.
 
 use rmm_sim::{Machine, Schedule};
 use rmm_sys::{CuContext, CuEvent, CuResult, EVENT_DISABLE_TIMING};

@@ -1,4 +1,4 @@
-//! Faults, traces and the end of the driver.
+//! Faults, traces and the shutdown of the driver.
 
 use rmm_sim::{Fault, Machine, Schedule, TraceEntry};
 use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult, CuStream};
@@ -32,7 +32,7 @@ fn any_call_can_fail() {
 }
 
 #[test]
-fn calls_fail_by_chance_as_the_seed_says() {
+fn calls_fail_randomly_by_their_seed() {
     let failures = |seed| {
         let (machine, _here) = start(Schedule::Eager);
         machine.fail(Fault::probability("cuCtxSynchronize", 0.5, seed, CODE));
@@ -44,7 +44,7 @@ fn calls_fail_by_chance_as_the_seed_says() {
 }
 
 #[test]
-fn the_driver_can_be_gone() {
+fn the_driver_can_be_shut_down() {
     let (machine, _here) = start(Schedule::Seeded(8));
     let pointer = alloc(1);
     machine.kill();
@@ -87,7 +87,7 @@ fn trace_of(schedule: Schedule) -> Vec<TraceEntry> {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_and_another_one_another() {
+fn equal_seeds_give_equal_runs_and_different_ones_different_runs() {
     let trace = trace_of(Schedule::Seeded(10));
     assert_eq!(trace, trace_of(Schedule::Seeded(10)));
     assert_ne!(trace, trace_of(Schedule::Seeded(11)));
@@ -120,7 +120,7 @@ fn every_schedule_runs_the_same_work_of_a_stream_in_the_same_order() {
 }
 
 #[test]
-fn machines_do_not_see_each_other() {
+fn machines_are_independent() {
     let (first, here) = start(Schedule::Eager);
     let pointer = alloc(MIB);
     let (second, there) = start(Schedule::Eager);
@@ -136,7 +136,7 @@ fn machines_do_not_see_each_other() {
 }
 
 #[test]
-fn handles_of_a_machine_that_is_gone_name_nothing() {
+fn handles_of_a_dropped_machine_are_invalid() {
     let mut context = CuContext::NULL;
     let gone = Machine::new();
     gone.scope(|| {
@@ -176,12 +176,12 @@ fn a_lost_device_stays_lost() {
 }
 
 #[test]
-fn faults_do_not_see_calls_that_are_kept_from_them() {
+fn faults_do_not_count_calls_while_suspended() {
     let (machine, _here) = start(Schedule::Seeded(15));
     machine.fail(Fault::any_call(2, CODE));
     alloc(1);
     let pointer = machine.without_faults(|| alloc(1));
     drop(std::panic::catch_unwind(|| machine.without_faults(|| panic!("on purpose"))));
-    assert_eq!(cu!(cuMemFree_v2(pointer)), CODE, "the second that the fault sees");
+    assert_eq!(cu!(cuMemFree_v2(pointer)), CODE, "the second call that the fault counts");
     assert_eq!(machine.failed_calls(), ["cuMemFree_v2"]);
 }

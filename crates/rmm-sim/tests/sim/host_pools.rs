@@ -1,4 +1,4 @@
-//! Pools of host and of managed memory, and ordinary memory that devices use.
+//! Pools of host and of managed memory, and pageable memory that devices access.
 
 use std::ffi::c_void;
 
@@ -54,7 +54,7 @@ fn touch(pointer: CuDevicePtr, value: u8) -> u8 {
 }
 
 #[test]
-fn a_pool_at_the_host_gives_memory_that_the_host_may_touch() {
+fn a_host_pool_allocates_memory_that_the_host_can_access() {
     let (machine, _here) = start(Schedule::Lazy);
     let (pool, stream) = (create(HOST).unwrap(), stream());
     let pointer = alloc_from(pool, MIB, stream).unwrap();
@@ -76,7 +76,7 @@ fn a_pool_at_the_host_gives_memory_that_the_host_may_touch() {
 }
 
 #[test]
-fn devices_get_access_to_a_pool_at_the_host_only_when_told() {
+fn devices_access_a_host_pool_only_with_a_right() {
     let (_machine, _here) = enter(Machine::builder().devices(2).build());
     let pool = create(HOST).unwrap();
     let mut flags = CuMemAccessFlags::READ;
@@ -90,7 +90,7 @@ fn devices_get_access_to_a_pool_at_the_host_only_when_told() {
 }
 
 #[test]
-fn pools_at_the_host_exist_where_the_attributes_say_so() {
+fn host_pools_exist_where_the_attributes_say_so() {
     let node = location(CuMemLocationType::HOST_NUMA, 0);
     {
         let (_machine, _here) = enter(Machine::builder().driver_version(12090).build());
@@ -129,7 +129,7 @@ fn each_device_has_a_default_pool_of_managed_memory() {
 }
 
 #[test]
-fn ordinary_memory_is_the_device_s_only_where_the_attribute_says_so() {
+fn pageable_memory_is_accessible_only_with_the_attribute() {
     let mut block = [1u8; 64];
     let pointer = CuDevicePtr(block.as_mut_ptr().expose_provenance() as u64);
     let advise = || {
@@ -153,7 +153,7 @@ fn ordinary_memory_is_the_device_s_only_where_the_attribute_says_so() {
 }
 
 #[test]
-fn copies_that_name_their_direction_take_no_memory_of_a_pool_at_the_host_for_the_devices() {
+fn copies_with_a_direction_refuse_host_pool_memory_as_device_side() {
     let (_machine, _here) = start(Schedule::Lazy);
     let (pool, stream) = (create(HOST).unwrap(), stream());
     let pooled = alloc_from(pool, 8, stream).unwrap();
@@ -169,7 +169,11 @@ fn copies_that_name_their_direction_take_no_memory_of_a_pool_at_the_host_for_the
     };
     assert_eq!(by_name(pooled), [CuResult::INVALID_VALUE; 4]);
     for other in [CuDevicePtr(pinned(8).expose_provenance() as u64), managed(8)] {
-        assert_eq!(by_name(other), [CuResult::SUCCESS; 4], "what else the host may touch is fine");
+        assert_eq!(
+            by_name(other),
+            [CuResult::SUCCESS; 4],
+            "other memory that the host can access is accepted"
+        );
     }
 
     ok!(cuMemcpyAsync(pooled, CuDevicePtr(host.expose_provenance() as u64), 8, stream));

@@ -54,7 +54,7 @@ pub(crate) fn grant_to(id: i32, start: CuDevicePtr, bytes: usize, flags: CuMemAc
     ok!(cuMemSetAccess(start, bytes, &raw const access, 1));
 }
 
-/// Lets device 0 read and write.
+/// Gives device 0 read and write access.
 pub(crate) fn grant(start: CuDevicePtr, bytes: usize) {
     grant_to(0, start, bytes, CuMemAccessFlags::READ_WRITE);
 }
@@ -65,13 +65,13 @@ pub(crate) fn rights_of(id: i32, pointer: CuDevicePtr) -> Result<CuMemAccessFlag
     code.result().map(|()| CuMemAccessFlags(u32::try_from(flags).expect("flags are small")))
 }
 
-/// Physical memory at reserved addresses, for device 0 to read and write.
+/// Mapped memory with read and write access for device 0.
 pub(crate) fn put(start: CuDevicePtr, bytes: usize, handle: CuMemHandle) {
     map(start, bytes, handle);
     grant(start, bytes);
 }
 
-/// So many granules of memory, mapped one by one and held by the mappings alone.
+/// A number of granules, mapped one by one and referenced by the mappings only.
 pub(crate) fn mapped(granules: usize) -> CuDevicePtr {
     let range = reserve(granules * GRANULE);
     for index in 0..granules {

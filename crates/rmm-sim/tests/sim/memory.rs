@@ -1,4 +1,4 @@
-//! Memory: what faults, what is counted, where it goes, and what is refused.
+//! Memory: faults, accounting, placement, and refused calls.
 
 use std::ffi::{c_int, c_void};
 use std::os::unix::process::ExitStatusExt;
@@ -9,11 +9,11 @@ use rmm_sys::{CuDevicePtr, CuMemoryType, CuPointerAttribute, CuResult};
 
 use crate::common::{MIB, alloc, alloc_async, enter, pinned, start, stream};
 
-/// Runs the named test again, alone and in another process, where it is told by the environment to
+/// Runs the named test again in another process, with an environment variable that makes it
 /// misbehave.
 pub(crate) fn signal_of_child(test: &str) -> Option<i32> {
-    let program = std::env::current_exe().expect("the system tells it");
-    // The sanitizers' own handler would turn the signal into an exit.
+    let program = std::env::current_exe().expect("the system provides it");
+    // A sanitizer's handler would turn the signal into an exit.
     let child = Command::new(program)
         .args([test, "--exact"])
         .env("RMM_SIM_CHILD", "1")
@@ -29,18 +29,18 @@ pub(crate) fn touch(address: *const u8) {
 }
 
 #[test]
-fn the_host_can_not_touch_device_memory() {
+fn the_host_cannot_access_device_memory() {
     if std::env::var_os("RMM_SIM_CHILD").is_some() {
         let (_machine, _here) = start(Schedule::Eager);
         let pointer = alloc(4096);
         touch(std::ptr::with_exposed_provenance(usize::try_from(pointer.0).unwrap()));
         return;
     }
-    assert_eq!(signal_of_child("memory::the_host_can_not_touch_device_memory"), Some(11));
+    assert_eq!(signal_of_child("memory::the_host_cannot_access_device_memory"), Some(11));
 }
 
 #[test]
-fn the_host_can_not_touch_pinned_memory_that_was_freed() {
+fn the_host_cannot_access_freed_pinned_memory() {
     if std::env::var_os("RMM_SIM_CHILD").is_some() {
         let (_machine, _here) = start(Schedule::Eager);
         let pointer = pinned(4096);
@@ -48,14 +48,11 @@ fn the_host_can_not_touch_pinned_memory_that_was_freed() {
         touch(pointer);
         return;
     }
-    assert_eq!(
-        signal_of_child("memory::the_host_can_not_touch_pinned_memory_that_was_freed"),
-        Some(11)
-    );
+    assert_eq!(signal_of_child("memory::the_host_cannot_access_freed_pinned_memory"), Some(11));
 }
 
 #[test]
-fn the_host_can_touch_pinned_and_managed_memory() {
+fn the_host_can_access_pinned_and_managed_memory() {
     let (machine, _here) = start(Schedule::Lazy);
     let mut managed = CuDevicePtr::NULL;
     ok!(cuMemAllocManaged(&raw mut managed, 100, rmm_sys::MEM_ATTACH_GLOBAL));
@@ -72,7 +69,7 @@ fn the_host_can_touch_pinned_and_managed_memory() {
 }
 
 #[test]
-fn memory_is_counted_and_comes_back() {
+fn memory_is_counted_until_it_is_freed() {
     let (machine, _here) = start(Schedule::Seeded(1));
     let (mut free, mut total) = (0, 0);
     ok!(cuMemGetInfo_v2(&raw mut free, &raw mut total));
@@ -134,7 +131,7 @@ fn the_same_calls_have_the_same_addresses() {
 }
 
 #[test]
-fn what_is_only_allocated_costs_no_memory() {
+fn allocated_memory_that_is_not_touched_takes_no_host_memory() {
     let (machine, _here) = start(Schedule::Seeded(2));
     let resident = || {
         let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -157,11 +154,11 @@ fn what_is_only_allocated_costs_no_memory() {
     assert_eq!(alloc(1 << 30), large[0]);
     let mut byte = [9];
     machine.read(large[0], &mut byte).unwrap();
-    assert_eq!(byte, [0], "the pages went back to the system");
+    assert_eq!(byte, [0], "the pages were returned to the system");
 }
 
 #[test]
-fn addresses_say_what_they_are() {
+fn pointer_attributes_describe_addresses() {
     let (_machine, _here) = start(Schedule::Eager);
     let inside = |pointer: CuDevicePtr| CuDevicePtr(pointer.0 + 10);
     let kind = |pointer| {
@@ -202,11 +199,11 @@ fn addresses_say_what_they_are() {
         CuPointerAttribute::HOST_POINTER,
         device
     ));
-    assert_eq!(code, CuResult::INVALID_VALUE, "device memory has no place on the host");
+    assert_eq!(code, CuResult::INVALID_VALUE, "device memory has no host address");
 }
 
 #[test]
-fn what_can_not_be_freed_is_refused() {
+fn frees_of_unallocated_memory_are_refused() {
     let (machine, _here) = start(Schedule::Eager);
     let pointer = alloc(1000);
     assert_eq!(cu!(cuMemFree_v2(CuDevicePtr(pointer.0 + 512))), CuResult::INVALID_VALUE);
@@ -221,7 +218,7 @@ fn what_can_not_be_freed_is_refused() {
 }
 
 #[test]
-fn memory_that_the_host_can_use_is_not_read_by_safe_code() {
+fn memory_that_the_host_can_access_is_not_read_by_safe_code() {
     let (machine, _here) = start(Schedule::Eager);
     let page = pinned(16);
     // SAFETY: pinned memory of 16 bytes, which nothing else uses.
@@ -236,7 +233,7 @@ fn memory_that_the_host_can_use_is_not_read_by_safe_code() {
 }
 
 #[test]
-fn registered_memory_is_the_programs_own() {
+fn registered_memory_belongs_to_the_program() {
     let (machine, _here) = start(Schedule::Eager);
     let mut memory = vec![0_u8; 4096];
     let start: *mut c_void = memory.as_mut_ptr().cast();
@@ -246,7 +243,7 @@ fn registered_memory_is_the_programs_own() {
     ok!(cuMemHostGetDevicePointer_v2(&raw mut device, start, 0));
     assert_eq!(device.0, start.addr() as u64);
     assert_eq!(machine.read(device, &mut [0]), Err(CuResult::INVALID_VALUE));
-    // SAFETY: nobody borrows the memory.
+    // SAFETY: the memory is not borrowed.
     assert_eq!(unsafe { machine.read_shared(device, &mut [0]) }, Err(CuResult::INVALID_VALUE));
     ok!(cuMemHostUnregister(start));
     assert_eq!(cu!(cuMemHostUnregister(start)), CuResult::HOST_MEMORY_NOT_REGISTERED);

@@ -1,4 +1,4 @@
-//! Requests for no bytes, and frees of nothing.
+//! Allocations of no bytes, and frees of the null address.
 
 use rmm_sim::Schedule;
 use rmm_sys::{CuDevicePtr, CuResult};
@@ -6,7 +6,7 @@ use rmm_sys::{CuDevicePtr, CuResult};
 use crate::common::{default_pool, start, stream};
 
 #[test]
-fn no_bytes_are_nowhere_and_there_is_nothing_to_free() {
+fn empty_allocations_have_a_null_address_and_need_no_free() {
     let (machine, _entered) = start(Schedule::Lazy);
     let stream = stream();
     let mut pointer = CuDevicePtr(7);
@@ -25,7 +25,7 @@ fn no_bytes_are_nowhere_and_there_is_nothing_to_free() {
 }
 
 #[test]
-fn device_and_managed_memory_are_of_some_bytes() {
+fn device_and_managed_memory_cannot_be_empty() {
     let (_machine, _entered) = start(Schedule::Lazy);
     let mut pointer = CuDevicePtr::NULL;
     assert_eq!(cu!(cuMemAlloc_v2(&raw mut pointer, 0)), CuResult::INVALID_VALUE);

@@ -1,8 +1,8 @@
-//! Kernels of one device on memory of another: what they need, and that copies do not.
+//! Peer access: kernels need it for memory of another device, copies do not.
 
 use std::ffi::c_int;
 
-use rmm_sim::{Entered, Kernel, Machine, Schedule, ViolationKind};
+use rmm_sim::{Kernel, Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::{
     CuContext, CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemAccessFlags, CuMemLocation,
     CuMemLocationType, CuMemPool, CuResult, CuStream,
@@ -11,7 +11,7 @@ use rmm_sys::{
 use crate::common::{MIB, alloc, alloc_async, default_pool, enter, peek, stream};
 
 /// A machine of two devices, of which the first is current, and a stream of the second.
-fn two_devices() -> (Machine, Entered, CuStream) {
+fn two_devices() -> (Machine, MachineGuard, CuStream) {
     let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).build();
     let (machine, entered) = enter(machine);
     let second = on_the_second(stream);
@@ -27,7 +27,7 @@ fn on_the_second<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Lets the second device use memory that the first one allocates.
+/// Gives the second device access to memory of the first.
 fn enable_peers() {
     let mut first = CuContext::NULL;
     ok!(cuCtxGetCurrent(&raw mut first));
@@ -42,7 +42,7 @@ fn grant(pool: CuMemPool, device: c_int, flags: CuMemAccessFlags) {
 
 fn write(machine: &Machine, stream: CuStream, pointer: CuDevicePtr) -> Result<(), CuResult> {
     let kernel = Kernel::new("write", move |memory| {
-        // What is refused is reported.
+        // A refused access is reported.
         let _reported = memory.write(pointer, &[9; 64]);
     });
     machine.launch(stream, kernel.writes(pointer, 64))
@@ -80,7 +80,7 @@ fn a_kernel_with_peer_access_may_use_memory_of_another_device() {
 }
 
 #[test]
-fn peer_access_goes_one_way() {
+fn peer_access_is_one_directional() {
     let (machine, _here, _) = two_devices();
     enable_peers();
     let (theirs, first) = (on_the_second(|| alloc(64)), stream());
@@ -89,9 +89,9 @@ fn peer_access_goes_one_way() {
 }
 
 #[test]
-fn memory_of_a_pool_goes_by_the_access_to_the_pool() {
+fn memory_of_a_pool_needs_access_to_the_pool() {
     let (machine, _here, second) = two_devices();
-    // Which is of no use for pools.
+    // Peer access has no effect on pools.
     enable_peers();
     let (pool, first) = (default_pool(), stream());
     let memory = alloc_async(64, first);
@@ -110,7 +110,7 @@ fn memory_of_a_pool_goes_by_the_access_to_the_pool() {
 }
 
 #[test]
-fn access_that_is_gone_when_the_kernel_runs_is_missed() {
+fn access_that_is_revoked_before_the_kernel_runs_is_missed() {
     let (machine, _here, second) = two_devices();
     let (pool, first) = (default_pool(), stream());
     grant(pool, 1, CuMemAccessFlags::READ_WRITE);

@@ -1,9 +1,9 @@
-//! Pools and streams of different devices: the pool says where memory is, the stream when it may be
-//! used.
+//! Pools and streams of different devices: the pool decides where memory is, the stream when it may
+//! be used.
 
 use std::ffi::c_int;
 
-use rmm_sim::{Entered, Machine, Schedule};
+use rmm_sim::{Machine, MachineGuard, Schedule};
 use rmm_sys::{
     CuContext, CuDevice, CuDevicePtr, CuMemPool, CuMemPoolAttribute, CuPointerAttribute, CuResult,
     CuStream,
@@ -12,11 +12,11 @@ use rmm_sys::{
 use crate::common::{Log, MIB, enter, event, peek, stream, try_alloc_async};
 
 /// A machine of two devices with 32 MiB each, of which the first is current.
-fn two_devices() -> (Machine, Entered) {
+fn two_devices() -> (Machine, MachineGuard) {
     enter(Machine::builder().devices(2).memory(32 * MIB).schedule(Schedule::Lazy).build())
 }
 
-/// Does something with the second device current.
+/// Runs a closure with the second device current.
 fn on_the_second<R>(run: impl FnOnce() -> R) -> R {
     let mut context = CuContext::NULL;
     ok!(cuDevicePrimaryCtxRetain(&raw mut context, CuDevice(1)));
@@ -45,20 +45,20 @@ fn device_of(pointer: CuDevicePtr) -> c_int {
 }
 
 #[test]
-fn memory_is_where_the_pool_is_whichever_device_the_stream_is_of() {
+fn memory_is_on_the_device_of_the_pool_not_of_the_stream() {
     let (machine, _here) = two_devices();
     let second = on_the_second(stream);
     let pointer = alloc_from(pool_of(0), MIB, second).unwrap();
     assert_eq!(device_of(pointer), 0);
     assert_eq!((machine.memory_in_use(0) > 0, machine.memory_in_use(1)), (true, 0));
     let own = try_alloc_async(MIB, second).unwrap();
-    assert_eq!(device_of(own), 1, "without a pool's name it is that of the stream's device");
+    assert_eq!(device_of(own), 1, "without a pool it is the pool of the stream's device");
     let by_default = on_the_second(|| alloc_from(pool_of(0), MIB, CuStream::NULL)).unwrap();
     assert_eq!(device_of(by_default), 0);
 }
 
 #[test]
-fn the_order_is_that_of_the_stream() {
+fn the_order_of_an_allocation_is_that_of_the_stream() {
     let (machine, _here) = two_devices();
     let (first, second) = (stream(), on_the_second(stream));
     let pointer = alloc_from(pool_of(0), MIB, second).unwrap();
@@ -66,7 +66,11 @@ fn the_order_is_that_of_the_stream() {
     ok!(cuMemFreeAsync(pointer, second));
     let other = alloc_from(pool_of(0), MIB, first).unwrap();
     assert_ne!(other, pointer, "nothing orders the free before it");
-    assert_eq!(alloc_from(pool_of(0), MIB, second), Ok(pointer), "the stream itself is behind it");
+    assert_eq!(
+        alloc_from(pool_of(0), MIB, second),
+        Ok(pointer),
+        "the stream itself is ordered after it"
+    );
     ok!(cuMemFreeAsync(pointer, second));
     let event = on_the_second(event);
     ok!(cuEventRecord(event, second));

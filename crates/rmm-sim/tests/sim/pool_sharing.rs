@@ -1,10 +1,10 @@
-//! Pools that are exported, and imported again as another process would.
+//! Pools that are exported, and imported as another process would.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use rmm_sim::{Entered, Kernel, LeakKind, Machine, Schedule, ViolationKind};
+use rmm_sim::{Kernel, LeakKind, Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::{
     CuDeviceAttribute, CuDevicePtr, CuMemHandleType, CuMemLocation, CuMemLocationType, CuMemPool,
     CuMemPoolProps, CuMemPoolPtrExportData, CuPointerAttribute, CuResult, CuStream,
@@ -15,7 +15,7 @@ use crate::common::{MIB, alloc, default_pool, enter, event, peek, start, stream}
 const FILE: CuMemHandleType = CuMemHandleType::POSIX_FILE_DESCRIPTOR;
 
 /// A machine that shares pools, entered.
-fn sharing() -> (Machine, Entered) {
+fn sharing() -> (Machine, MachineGuard) {
     let builder = Machine::builder().schedule(Schedule::Lazy).memory(64 * MIB);
     enter(builder.attribute(CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 1).build())
 }
@@ -63,7 +63,7 @@ fn kinds(machine: &Machine) -> Vec<ViolationKind> {
     machine.violations().iter().map(|violation| violation.kind).collect()
 }
 
-/// A block of an exported pool, and the same block as the importer names it.
+/// A block of an exported pool, and its imported address.
 struct Shared {
     pool: CuMemPool,
     imported_pool: CuMemPool,
@@ -87,14 +87,14 @@ fn shared() -> Shared {
 }
 
 #[test]
-fn what_is_imported_is_the_exporters_memory() {
+fn an_import_shares_the_exporters_memory() {
     let (machine, _here) = sharing();
     let shared = shared();
     assert_ne!(shared.imported, shared.block);
     assert_eq!(peek(&machine, shared.imported), 5);
     let target = shared.imported;
     let kernel = Kernel::new("write", move |memory| {
-        // What is refused is reported.
+        // A refused access is reported.
         let _reported = memory.write(CuDevicePtr(target.0 + 100), &[6; 8]);
     });
     machine.launch(shared.away, kernel.writes(target, 4096)).unwrap();
@@ -116,7 +116,7 @@ fn what_is_imported_is_the_exporters_memory() {
 }
 
 #[test]
-fn uses_by_both_names_are_uses_of_the_same_memory() {
+fn accesses_by_both_addresses_are_to_the_same_memory() {
     let (machine, _here) = sharing();
     let shared = shared();
     ok!(cuMemsetD8Async(shared.imported, 1, 64, shared.away));
@@ -125,7 +125,7 @@ fn uses_by_both_names_are_uses_of_the_same_memory() {
 }
 
 #[test]
-fn the_exporter_frees_behind_the_importer() {
+fn the_exporter_frees_after_the_importer() {
     let (machine, _here) = sharing();
     let shared = shared();
     ok!(cuMemsetD8Async(shared.imported, 1, 64, shared.away));
@@ -139,20 +139,20 @@ fn the_exporter_frees_behind_the_importer() {
 }
 
 #[test]
-fn an_exporter_that_waits_for_nobody_frees_too_early() {
+fn an_exporter_that_does_not_wait_frees_too_early() {
     let (machine, _here) = sharing();
     let shared = shared();
     ok!(cuMemFreeAsync(shared.imported, shared.away));
     ok!(cuMemFreeAsync(shared.block, shared.home));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedInUse]);
 }
 
 #[test]
-fn an_import_ends_with_what_it_names() {
+fn an_import_ends_with_the_exported_allocation() {
     let (machine, _here) = sharing();
     let shared = shared();
     ok!(cuMemFreeAsync(shared.block, shared.home));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedInUse]);
     let used = cu!(cuMemsetD8Async(shared.imported, 1, 64, shared.away));
     let freed = cu!(cuMemFreeAsync(shared.imported, shared.away));
     assert_eq!([used, freed], [CuResult::INVALID_VALUE; 2]);
@@ -161,7 +161,7 @@ fn an_import_ends_with_what_it_names() {
 }
 
 #[test]
-fn work_that_comes_to_memory_that_is_gone_is_left_out() {
+fn work_on_freed_memory_is_skipped() {
     let (machine, _here) = sharing();
     let shared = shared();
     ok!(cuMemsetD8Async(shared.imported, 1, 64, shared.away));
@@ -173,7 +173,7 @@ fn work_that_comes_to_memory_that_is_gone_is_left_out() {
 }
 
 #[test]
-fn work_before_the_end_of_an_import_does_not_come_to_memory_that_the_exporter_freed() {
+fn work_before_an_import_ends_skips_memory_that_the_exporter_freed() {
     let (machine, _here) = sharing();
     let shared = shared();
     ok!(cuMemsetD8Async(shared.imported, 1, 64, shared.away));
@@ -196,13 +196,13 @@ fn an_import_may_be_freed_without_a_stream() {
 }
 
 #[test]
-fn imported_pools_give_nothing_new_and_imported_addresses_are_not_the_programs_to_map() {
+fn imported_pools_do_not_allocate_and_imports_cannot_be_mapped() {
     let (machine, _here) = sharing();
     let shared = shared();
     let refused = CuResult::INVALID_VALUE;
     assert_eq!(alloc_from(shared.imported_pool, shared.away), Err(refused));
     assert_eq!(cu!(cuDeviceSetMemPool(rmm_sys::CuDevice(0), shared.imported_pool)), refused);
-    assert_eq!(export(shared.imported_pool).err(), Some(refused), "it is another's");
+    assert_eq!(export(shared.imported_pool).err(), Some(refused), "it is imported");
     assert_eq!(export_pointer(shared.imported), Err(refused));
     let bytes = 2 * MIB;
     assert_eq!(cu!(cuMemAddressFree(shared.imported, bytes)), refused);
@@ -211,12 +211,12 @@ fn imported_pools_give_nothing_new_and_imported_addresses_are_not_the_programs_t
 }
 
 #[test]
-fn what_names_nothing_is_refused() {
+fn invalid_names_are_refused() {
     let (_machine, _here) = sharing();
     let shared = shared();
     let refused = CuResult::INVALID_VALUE;
     let plain = create(CuMemHandleType::NONE).unwrap();
-    assert_eq!(export(plain).err(), Some(refused), "it was not made for it");
+    assert_eq!(export(plain).err(), Some(refused), "it was not created as shareable");
     assert_eq!(export_pointer(alloc(64)), Err(refused));
     assert_eq!(export_pointer(alloc_from(plain, shared.home).unwrap()), Err(refused));
     let other = File::open("/dev/null").unwrap();
@@ -233,7 +233,7 @@ fn what_names_nothing_is_refused() {
 }
 
 #[test]
-fn devices_share_no_pools_unless_they_are_told_to() {
+fn devices_share_no_pools_by_default() {
     let (_machine, _here) = start(Schedule::Lazy);
     let unsupported = CuResult::NOT_SUPPORTED;
     assert_eq!(create(FILE), Err(unsupported));

@@ -1,4 +1,4 @@
-//! Memory pools: who may have freed memory, and what is kept.
+//! Memory pools: the streams that may reuse freed memory, and the memory that a pool keeps.
 
 use rmm_sim::{Machine, Schedule};
 use rmm_sys::{
@@ -36,7 +36,7 @@ fn alloc_from(pool: CuMemPool, bytes: usize, stream: CuStream) -> Result<CuDevic
 }
 
 #[test]
-fn freed_memory_is_the_same_streams_at_once_and_not_anothers() {
+fn freed_memory_is_reused_on_the_same_stream_only() {
     let (_machine, _here) = start(Schedule::Lazy);
     let (a, b) = (stream(), stream());
     let first = alloc_async(MIB, a);
@@ -47,7 +47,7 @@ fn freed_memory_is_the_same_streams_at_once_and_not_anothers() {
 }
 
 #[test]
-fn freed_memory_is_anothers_once_the_free_is_complete() {
+fn freed_memory_is_reused_elsewhere_once_the_free_is_complete() {
     let (_machine, _here) = start(Schedule::Lazy);
     let (a, b) = (stream(), stream());
     let _keeps_the_segment = alloc_async(512, a);
@@ -55,13 +55,13 @@ fn freed_memory_is_anothers_once_the_free_is_complete() {
     ok!(cuMemFreeAsync(first, a));
     while cu!(cuStreamQuery(a)) == CuResult::NOT_READY {}
     set(default_pool(), Attribute::REUSE_ALLOW_OPPORTUNISTIC, 0);
-    assert_ne!(alloc_async(MIB, b), first, "the pool was told not to look");
+    assert_ne!(alloc_async(MIB, b), first, "opportunistic reuse is off");
     set(default_pool(), Attribute::REUSE_ALLOW_OPPORTUNISTIC, 1);
     assert_eq!(alloc_async(MIB, b), first);
 }
 
 #[test]
-fn freed_memory_is_that_of_a_stream_that_waits() {
+fn freed_memory_is_reused_on_a_stream_that_waits() {
     let (machine, _here) = start(Schedule::Lazy);
     let (a, b, c, event) = (stream(), stream(), stream(), event());
     let first = alloc_async(MIB, a);
@@ -75,14 +75,14 @@ fn freed_memory_is_that_of_a_stream_that_waits() {
     ok!(cuEventRecord(event, b));
     ok!(cuStreamWaitEvent(c, event, 0)); // c waits for a through b
     set(default_pool(), Attribute::REUSE_FOLLOW_EVENT_DEPENDENCIES, 0);
-    assert_ne!(alloc_async(MIB, c), first, "the pool was told not to follow");
+    assert_ne!(alloc_async(MIB, c), first, "following events is off");
     set(default_pool(), Attribute::REUSE_FOLLOW_EVENT_DEPENDENCIES, 1);
     assert_eq!(alloc_async(MIB, c), first);
     assert_eq!(machine.memory_in_use(0), 32 * MIB);
 }
 
 #[test]
-fn the_legacy_stream_is_behind_blocking_streams_without_a_wait() {
+fn the_legacy_stream_reuses_memory_of_blocking_streams() {
     let (_machine, _here) = start(Schedule::Lazy);
     let (blocking, other, event) = (blocking_stream(), stream(), event());
     let [first, second, third] = [0; 3].map(|_| alloc_async(MIB, other));
@@ -104,7 +104,7 @@ fn the_legacy_stream_is_behind_blocking_streams_without_a_wait() {
 }
 
 #[test]
-fn where_nothing_else_is_left_the_stream_waits() {
+fn the_stream_waits_as_a_last_resort() {
     let (machine, _here) =
         enter(Machine::builder().memory(32 * MIB).schedule(Schedule::Lazy).build());
     let (a, b, log) = (stream(), stream(), Log::default());
@@ -119,7 +119,7 @@ fn where_nothing_else_is_left_the_stream_waits() {
 }
 
 #[test]
-fn where_streams_may_not_wait_the_host_does() {
+fn the_host_waits_if_streams_may_not() {
     let (machine, _here) =
         enter(Machine::builder().memory(32 * MIB).schedule(Schedule::Lazy).build());
     set(default_pool(), Attribute::REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0);
@@ -133,7 +133,7 @@ fn where_streams_may_not_wait_the_host_does() {
 }
 
 #[test]
-fn a_synchronisation_gives_back_down_to_the_threshold() {
+fn a_synchronisation_releases_memory_down_to_the_threshold() {
     let (machine, _here) = start(Schedule::Lazy);
     let stream = stream();
     for (threshold, left) in [(0, 0), (40 << 20, 64), (1 << 40, 96)] {
@@ -153,7 +153,7 @@ fn a_synchronisation_gives_back_down_to_the_threshold() {
 }
 
 #[test]
-fn what_pools_hold_in_reserve_serves_others() {
+fn memory_that_pools_reserve_is_released_for_other_allocations() {
     let (_machine, _here) =
         enter(Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build());
     set(default_pool(), Attribute::RELEASE_THRESHOLD, u64::MAX);
@@ -198,7 +198,7 @@ fn a_free_without_a_stream_waits_for_no_work_on_a_pools_memory() {
     ok!(cuMemFree_v2(block));
     assert_eq!(cu!(cuStreamQuery(stream)), CuResult::NOT_READY);
     let kinds: Vec<_> = machine.violations().iter().map(|violation| violation.kind).collect();
-    assert_eq!(kinds[0], rmm_sim::ViolationKind::ReturnedInUse);
+    assert_eq!(kinds[0], rmm_sim::ViolationKind::FreedInUse);
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! What the driver tells of managed memory that was prefetched, and of memory for the decompression
-//! engine.
+//! Attributes of managed memory that was prefetched, and of memory for the decompression engine.
 
 use std::ffi::{c_int, c_void};
 
@@ -25,20 +24,20 @@ fn prefetch(at: CuDevicePtr, bytes: usize, to: CuMemLocation) {
     ok!(cuMemPrefetchAsync_v2(at, bytes, to, 0, CuStream::NULL));
 }
 
-fn told(of: CuMemRangeAttribute, at: CuDevicePtr, bytes: usize) -> Result<c_int, CuResult> {
+fn attribute(of: CuMemRangeAttribute, at: CuDevicePtr, bytes: usize) -> Result<c_int, CuResult> {
     let mut value: c_int = 77;
     let place = (&raw mut value).cast::<c_void>();
     cu!(cuMemRangeGetAttribute(place, 4, of, at, bytes)).result().map(|()| value)
 }
 
 fn last(at: CuDevicePtr, bytes: usize) -> CuDevice {
-    let found = told(CuMemRangeAttribute::LAST_PREFETCH_LOCATION, at, bytes);
+    let found = attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION, at, bytes);
     CuDevice(found.expect("the memory is managed"))
 }
 
 #[test]
-fn a_range_tells_where_it_was_last_asked_to_be() {
-    // Nothing runs: what was asked for is told, not what was done.
+fn a_range_reports_its_last_prefetch_location() {
+    // Nothing runs: the attribute is the requested location, not the actual one.
     let (_machine, _here) = start(Schedule::Lazy);
     let memory = managed();
     let half = CuDevicePtr(memory.0 + MIB as u64 / 2);
@@ -48,13 +47,13 @@ fn a_range_tells_where_it_was_last_asked_to_be() {
     prefetch(half, MIB / 2, HOST);
     let halves = [last(memory, MIB / 2), last(half, MIB / 2), last(memory, MIB)];
     assert_eq!(halves, [CuDevice(0), CuDevice::CPU, CuDevice::INVALID]);
-    let kind = told(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_TYPE, half, 1);
+    let kind = attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_TYPE, half, 1);
     assert_eq!(kind, Ok(2), "CU_MEM_LOCATION_TYPE_HOST");
-    assert_eq!(told(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_ID, memory, 1), Ok(0));
+    assert_eq!(attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_ID, memory, 1), Ok(0));
 }
 
 #[test]
-fn memory_that_was_freed_is_forgotten() {
+fn freed_memory_has_no_prefetch_location() {
     let (_machine, _here) = start(Schedule::Eager);
     let memory = managed();
     prefetch(memory, MIB, DEVICE);
@@ -66,9 +65,9 @@ fn memory_that_was_freed_is_forgotten() {
 fn only_managed_memory_has_attributes_of_ranges() {
     let (_machine, _here) = start(Schedule::Eager);
     let of = CuMemRangeAttribute::LAST_PREFETCH_LOCATION;
-    assert_eq!(told(of, alloc(MIB), MIB), Err(CuResult::INVALID_VALUE));
-    assert_eq!(told(of, managed(), MIB + 1), Err(CuResult::INVALID_VALUE));
-    assert_eq!(told(CuMemRangeAttribute(99), managed(), MIB), Err(CuResult::INVALID_VALUE));
+    assert_eq!(attribute(of, alloc(MIB), MIB), Err(CuResult::INVALID_VALUE));
+    assert_eq!(attribute(of, managed(), MIB + 1), Err(CuResult::INVALID_VALUE));
+    assert_eq!(attribute(CuMemRangeAttribute(99), managed(), MIB), Err(CuResult::INVALID_VALUE));
 }
 
 fn decompresses(at: CuDevicePtr) -> Result<bool, CuResult> {
@@ -79,7 +78,7 @@ fn decompresses(at: CuDevicePtr) -> Result<bool, CuResult> {
 }
 
 #[test]
-fn memory_tells_whether_the_decompression_engine_can_use_it() {
+fn memory_reports_whether_the_decompression_engine_can_use_it() {
     let engine = CuDeviceAttribute::MEM_DECOMPRESS_ALGORITHM_MASK;
     for formats in [0, 1] {
         let (_machine, _here) = enter(Machine::builder().attribute(engine, formats).build());

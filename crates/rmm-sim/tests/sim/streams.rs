@@ -39,7 +39,7 @@ fn blocking_streams_wait_for_the_legacy_stream() {
 }
 
 #[test]
-fn waiting_for_the_legacy_stream_is_waiting_for_blocking_ones() {
+fn a_wait_for_the_legacy_stream_waits_for_blocking_ones() {
     let (machine, _here) = start(Schedule::Lazy);
     let (blocking, log) = (blocking_stream(), Log::default());
     log.enqueue(&machine, blocking, 1);
@@ -49,7 +49,7 @@ fn waiting_for_the_legacy_stream_is_waiting_for_blocking_ones() {
 }
 
 #[test]
-fn a_destroyed_stream_still_does_its_work() {
+fn a_destroyed_stream_still_runs_its_work() {
     let (machine, _here) = start(Schedule::Lazy);
     let (gone, memory) = (stream(), alloc(1));
     ok!(cuMemsetD8Async(memory, 8, 1, gone));
@@ -92,7 +92,7 @@ fn default_streams_have_ids_by_context_and_thread() {
 }
 
 #[test]
-fn host_functions_run_in_order_and_can_not_call_the_driver() {
+fn host_functions_run_in_order_and_cannot_call_the_driver() {
     unsafe extern "C" fn call_back(data: *mut c_void) {
         let code = cu!(cuCtxSynchronize());
         // SAFETY: the test passes a place for a code that outlives the work.
@@ -107,7 +107,7 @@ fn host_functions_run_in_order_and_can_not_call_the_driver() {
 }
 
 #[test]
-fn kernels_touch_what_they_declare() {
+fn kernels_access_only_what_they_declare() {
     let (machine, _here) = start(Schedule::Lazy);
     let (stream, a, b) = (stream(), alloc(4), alloc(4));
     ok!(cuMemsetD8Async(a, 3, 4, stream));
@@ -128,7 +128,7 @@ fn kernels_touch_what_they_declare() {
 }
 
 #[test]
-fn what_makes_things_needs_a_context() {
+fn calls_that_create_objects_need_a_context() {
     let machine = Machine::builder().devices(2).build();
     let _here = machine.enter();
     ok!(cuInit(0));

@@ -14,7 +14,7 @@ fn a_thread_that_entered_no_machine_works_by_handles_and_addresses() {
     let work = move || {
         ok!(cuMemsetD8Async(memory, 5, 4, stream));
         ok!(cuStreamSynchronize(stream));
-        // The default stream is that of a context, and there is none.
+        // The default stream belongs to a context, and none is current.
         assert_eq!(cu!(cuMemsetD8_v2(memory, 6, 1)), CuResult::INVALID_CONTEXT);
         ok!(cuMemFree_v2(memory));
     };
@@ -61,8 +61,8 @@ fn threads_hammer_one_machine() {
     }
 }
 
-/// Own memory, written through streams that depend on each other and on other threads' work; it
-/// must hold what was written last.
+/// Writes memory on streams that depend on each other and on other threads' work, and checks that
+/// it contains what was written last.
 fn hammer(number: u8) {
     let (a, b, event, memory) = (blocking_stream(), stream(), event(), alloc(64));
     for round in 0..20_u8 {
@@ -106,7 +106,7 @@ fn one_thread_waits_for_what_another_one_runs() {
             log.seen()
         })
     };
-    // The calls are counted before they look, and the machine is locked until the second one waits.
+    // A call is counted before it checks for work, and holds the machine's lock until it waits.
     let synchronisations = || {
         let counts = machine.call_counts();
         counts
@@ -123,7 +123,7 @@ fn one_thread_waits_for_what_another_one_runs() {
 }
 
 #[test]
-fn the_default_machine_serves_threads_that_chose_none() {
+fn threads_that_entered_no_machine_use_the_default_one() {
     let work = || {
         ok!(cuInit(0));
         let mut name = [0_u8; 64];

@@ -1,16 +1,16 @@
-//! Simulated time: of the host, of streams, and between events.
+//! Simulated time of the host, of streams, and between events.
 
 use std::time::Duration;
 
-use rmm_sim::{Costs, Entered, Kernel, Machine, Schedule};
+use rmm_sim::{Costs, Kernel, Machine, MachineGuard, Schedule};
 use rmm_sys::{CuContext, CuEvent, CuResult, CuStream};
 
 use crate::common::{MIB, alloc, blocking_stream, enter, event, program, stream};
 
 const US: Duration = Duration::from_micros(1);
 
-/// A machine where only kernels and what the test prices take time.
-fn start(schedule: Schedule, costs: Costs) -> (Machine, Entered) {
+/// A machine where only kernels, and calls with a cost set by the test, take time.
+fn start(schedule: Schedule, costs: Costs) -> (Machine, MachineGuard) {
     enter(Machine::builder().schedule(schedule).costs(costs).build())
 }
 
@@ -19,7 +19,7 @@ fn kernel(machine: &Machine, stream: CuStream, lasts: u32) {
     machine.launch(stream, kernel).expect("the stream is the machine's");
 }
 
-/// How long the host waited when all was done.
+/// The time that the host waited until all work was complete.
 fn synchronized(machine: &Machine) -> Duration {
     let before = machine.stalls().time;
     ok!(cuCtxSynchronize());
@@ -67,7 +67,7 @@ fn a_stream_that_waits_starts_later() {
     kernel(&machine, a, 10);
     kernel(&machine, b, 3);
     order_after(a, b);
-    kernel(&machine, a, 5); // which nobody waits for
+    kernel(&machine, a, 5); // no stream waits for it
     kernel(&machine, b, 1);
     ok!(cuStreamSynchronize(b));
     assert_eq!(machine.time(), 11 * US);
@@ -109,7 +109,7 @@ fn a_context_waits_with_all_its_streams_and_those_to_come() {
 }
 
 #[test]
-fn work_starts_when_the_host_has_asked_for_it() {
+fn work_starts_once_it_is_enqueued() {
     let costs = Costs::none().call("cuLaunchKernel", 4 * US);
     let (machine, _here) = start(Schedule::Eager, costs);
     let stream = stream();
@@ -169,7 +169,7 @@ fn time_is_the_same_whatever_the_schedule() {
 }
 
 #[test]
-fn by_the_clock_a_query_finds_done_what_had_time_enough() {
+fn a_timed_query_finds_work_complete_after_its_duration() {
     let costs = Costs::none().call("cuStreamQuery", 2 * US);
     let (machine, _here) = start(Schedule::Timed, costs);
     let stream = stream();
@@ -183,7 +183,7 @@ fn by_the_clock_a_query_finds_done_what_had_time_enough() {
 }
 
 #[test]
-fn by_the_clock_polling_ends_even_if_it_costs_nothing() {
+fn timed_polling_ends_even_if_calls_cost_nothing() {
     let (machine, _here) = start(Schedule::Timed, Costs::none());
     let stream = stream();
     kernel(&machine, stream, 1);

@@ -1,4 +1,4 @@
-//! Virtual memory: what is mapped where, who may use it, and what is refused.
+//! Virtual memory: mappings, access rights, and refused calls.
 
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule, ViolationKind};
 use rmm_sys::{
@@ -46,13 +46,13 @@ fn mapped_memory_is_used_like_any_other() {
 fn a_range_grows_where_it_is_and_accesses_span_its_mappings() {
     let (machine, _here) = start(Schedule::Lazy);
     let (a, range) = (stream(), reserve(8 * GRANULE));
-    // In this order, so that neighbours by address are none in memory.
+    // In this order, so that adjacent addresses are not adjacent in physical memory.
     let (second, first) = (create(GRANULE), create(GRANULE));
     map(range, GRANULE, first);
     grant(range, GRANULE);
     ok!(cuMemsetD8Async(range, 1, GRANULE, a));
     let over = at(range, GRANULE - 8);
-    assert_eq!(cu!(cuMemsetD8Async(over, 2, 16, a)), REFUSED, "it has not grown yet");
+    assert_eq!(cu!(cuMemsetD8Async(over, 2, 16, a)), REFUSED, "it is not mapped yet");
     map(at(range, GRANULE), GRANULE, second);
     grant(at(range, GRANULE), GRANULE);
     assert_eq!(machine.violations().len(), 1);
@@ -72,7 +72,8 @@ fn a_range_grows_where_it_is_and_accesses_span_its_mappings() {
     let mut bytes = [0_u8; 16];
     ok!(cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), over, 16, a));
     assert_eq!(bytes, [2, 2, 2, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 2, 2, 2]);
-    // Copies of which one side is in two pieces, and of which both are, at different places.
+    // Copies with one side in two pieces, and with both sides in two pieces that are split at
+    // different offsets.
     let whole = at(range, 512);
     ok!(cuMemcpyDtoDAsync_v2(whole, over, 16, a));
     let late = at(range, GRANULE - 2);
@@ -91,19 +92,19 @@ fn a_range_grows_where_it_is_and_accesses_span_its_mappings() {
 }
 
 #[test]
-fn the_host_can_not_touch_mapped_memory() {
+fn the_host_cannot_access_mapped_memory() {
     if std::env::var_os("RMM_SIM_CHILD").is_some() {
         let (_machine, _here) = start(Schedule::Eager);
         let memory = mapped(1);
         touch(std::ptr::with_exposed_provenance(usize::try_from(memory.0).unwrap()));
         return;
     }
-    let test = "virtual_memory::the_host_can_not_touch_mapped_memory";
+    let test = "virtual_memory::the_host_cannot_access_mapped_memory";
     assert_eq!(signal_of_child(test), Some(11));
 }
 
 #[test]
-fn physical_memory_counts_from_when_it_is_made_until_nobody_has_it() {
+fn physical_memory_is_counted_until_its_last_reference_ends() {
     let (machine, _here) = start(Schedule::Eager);
     let range = reserve(16 << 30);
     assert_eq!(machine.memory_in_use(0), 0, "addresses cost nothing");
@@ -127,7 +128,7 @@ fn physical_memory_counts_from_when_it_is_made_until_nobody_has_it() {
 }
 
 #[test]
-fn physical_memory_runs_out_and_takes_what_pools_hold_in_reserve() {
+fn physical_memory_takes_what_pools_reserve_before_it_runs_out() {
     let builder = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy);
     let (machine, _here) = enter(builder.build());
     let a = stream();
@@ -147,7 +148,7 @@ fn physical_memory_runs_out_and_takes_what_pools_hold_in_reserve() {
 }
 
 #[test]
-fn what_is_made_is_empty_and_what_is_released_forgotten() {
+fn new_physical_memory_is_zeroed() {
     let (machine, _here) = start(Schedule::Eager);
     let memory = mapped(1);
     ok!(cuMemsetD8_v2(memory, 9, 2 * MIB));
@@ -159,13 +160,13 @@ fn what_is_made_is_empty_and_what_is_released_forgotten() {
 }
 
 #[test]
-fn any_program_finds_its_bytes_where_a_model_has_them() {
+fn random_programs_find_the_bytes_that_a_model_predicts() {
     const PLACES: usize = 12;
     let (machine, _here) = start(Schedule::Seeded(5));
     let range = reserve(PLACES * GRANULE);
     let sizes = [1, 1, 2, 3];
     let handles = sizes.map(|granules| create(granules * GRANULE));
-    // The first and the last byte of each granule stand for all.
+    // Only the first and the last byte of each granule are checked.
     let mut bytes = sizes.map(|granules| vec![[0_u8; 2]; granules]);
     let mut places: [Option<(usize, usize)>; PLACES] = [None; PLACES];
     let mut state = 1_usize;
@@ -251,12 +252,12 @@ fn sizes_and_addresses_are_whole_granules() {
     let parts = [(GRANULE, 0), (GRANULE, GRANULE), (half, 0), (two - half, 0), (2 * two, 0)];
     for (bytes, offset) in parts {
         let code = map_as(range, bytes, offset, handle, 0);
-        assert_eq!(code, CuResult::NOT_SUPPORTED, "all of it or nothing, as drivers have it");
+        assert_eq!(code, CuResult::NOT_SUPPORTED, "memory is mapped whole, as in the driver");
     }
 }
 
 #[test]
-fn reservations_lie_where_the_hint_says_if_they_can() {
+fn reservations_follow_the_hint_if_they_can() {
     let (_machine, _here) = start(Schedule::Eager);
     let first = reserve(2 * GRANULE);
     let hinted = |hint| {
@@ -271,7 +272,7 @@ fn reservations_lie_where_the_hint_says_if_they_can() {
 }
 
 #[test]
-fn mappings_come_and_go_whole() {
+fn mappings_are_made_and_ended_whole() {
     let (machine, _here) = start(Schedule::Eager);
     let range = reserve(8 * GRANULE);
     let (a, b) = (create(2 * GRANULE), create(2 * GRANULE));
@@ -294,7 +295,7 @@ fn mappings_come_and_go_whole() {
     assert_eq!(cu!(cuMemAddressFree(range, 8 * GRANULE)), REFUSED, "something is mapped there");
     assert_eq!(cu!(cuMemUnmap(range, 9 * GRANULE)), REFUSED, "over the end");
     unmap(range, 8 * GRANULE);
-    unmap(range, 2 * GRANULE); // nothing is mapped there, which is no mistake
+    unmap(range, 2 * GRANULE); // unmapping a gap is allowed
     map(at(range, GRANULE), 2 * GRANULE, a);
     unmap(at(range, GRANULE), 2 * GRANULE);
     assert_eq!(cu!(cuMemAddressFree(range, 4 * GRANULE)), REFUSED);
@@ -308,7 +309,7 @@ fn rights(device: i32, flags: CuMemAccessFlags) -> CuMemAccessDesc {
 }
 
 #[test]
-fn rights_are_each_devices_own_and_every_mapping_begins_with_none() {
+fn access_rights_are_per_device_and_start_at_none() {
     let (machine, _here) = enter(Machine::builder().devices(2).build());
     let (range, handle) = (reserve(GRANULE), create(GRANULE));
     assert_eq!(rights_of(0, range), Err(REFUSED));
@@ -335,7 +336,7 @@ fn rights_are_each_devices_own_and_every_mapping_begins_with_none() {
 }
 
 #[test]
-fn addresses_say_what_they_are() {
+fn pointer_attributes_describe_addresses() {
     let (_machine, _here) = start(Schedule::Eager);
     let (range, handle) = (reserve(4 * GRANULE), create(GRANULE));
     let second = at(range, GRANULE);
@@ -375,7 +376,7 @@ fn handles_and_addresses_find_their_machine() {
 }
 
 #[test]
-fn what_is_left_behind_is_told() {
+fn leaks_of_virtual_memory_are_reported() {
     let (machine, _here) = start(Schedule::Eager);
     let (range, handle) = (reserve(4 * GRANULE), create(2 * GRANULE));
     map(range, 2 * GRANULE, handle);
@@ -415,7 +416,7 @@ fn a_refused_call_changes_nothing() {
 }
 
 #[test]
-fn what_a_device_does_not_have_is_refused() {
+fn unsupported_properties_are_refused() {
     let attribute = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     let (_machine, _here) = enter(Machine::builder().attribute(attribute, 0).build());
     assert_eq!(try_create(GRANULE), Err(CuResult::NOT_SUPPORTED));

@@ -1,9 +1,9 @@
-//! The order of what is done to mapped memory: by whatever address, and up to the end of a mapping.
+//! Order checks on mapped memory: through several addresses, and at the end of a mapping.
 
 use rmm_sim::{Kernel, Machine, Schedule, ViolationKind};
 use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuMemAccessFlags, CuResult, CuStream};
 
-use crate::checks::{kinds, only, order, tell};
+use crate::checks::{annotate, kinds, only, order};
 use crate::common::{enter, peek, start, stream};
 use crate::mapped::{
     GRANULE, at, create, grant, grant_to, map, mapped, put, release, reserve, unmap,
@@ -11,7 +11,7 @@ use crate::mapped::{
 
 const SCHEDULES: [Schedule; 2] = [Schedule::Eager, Schedule::Lazy];
 
-/// Two granules of one piece of physical memory at two places.
+/// Two mappings of the same two granules of physical memory.
 fn aliased() -> [CuDevicePtr; 2] {
     let handle = create(2 * GRANULE);
     let ranges = [reserve(2 * GRANULE), reserve(2 * GRANULE)];
@@ -23,7 +23,7 @@ fn aliased() -> [CuDevicePtr; 2] {
 }
 
 #[test]
-fn two_addresses_of_one_memory_show_the_same_bytes() {
+fn two_mappings_of_one_memory_show_the_same_bytes() {
     let (machine, _here) = start(Schedule::Lazy);
     let ([x, y], a) = (aliased(), stream());
     ok!(cuMemsetD8Async(at(x, 100), 6, 10, a));
@@ -34,7 +34,7 @@ fn two_addresses_of_one_memory_show_the_same_bytes() {
 }
 
 #[test]
-fn accesses_by_two_addresses_of_one_memory_race() {
+fn accesses_through_two_mappings_of_one_memory_race() {
     for schedule in SCHEDULES {
         let (machine, _here) = start(schedule);
         let ([x, y], a, b) = (aliased(), stream(), stream());
@@ -44,8 +44,8 @@ fn accesses_by_two_addresses_of_one_memory_race() {
         machine.launch(b, Kernel::new("look", |_| ()).reads(at(y, 1024), 64)).unwrap();
         let violation = only(&machine);
         assert_eq!(violation.kind, ViolationKind::Race);
-        let place = violation.place.expect("it is told");
-        assert_eq!(place, (format!("v+{:#x}", y.0 - x.0 + 1024), 64), "as the second names it");
+        let place = violation.place.expect("the place is reported");
+        assert_eq!(place, (format!("v+{:#x}", y.0 - x.0 + 1024), 64), "at the second address");
         order(b, a);
         ok!(cuMemsetD8Async(x, 1, 4096, a));
         order(a, b);
@@ -62,7 +62,7 @@ fn memory_keeps_its_history_from_one_mapping_to_the_next() {
     put(first, GRANULE, handle);
     put(second, GRANULE, handle);
     ok!(cuMemsetD8Async(first, 1, 64, a));
-    unmap(second, GRANULE); // nobody uses it by this name
+    unmap(second, GRANULE); // no work uses it by this address
     machine.assert_no_violations();
     put(third, GRANULE, handle);
     ok!(cuMemsetD8Async(third, 2, 64, b));
@@ -70,7 +70,7 @@ fn memory_keeps_its_history_from_one_mapping_to_the_next() {
 }
 
 #[test]
-fn addresses_begin_anew_with_each_mapping() {
+fn addresses_have_a_new_history_with_each_mapping() {
     let (machine, _here) = start(Schedule::Lazy);
     let (memory, a) = (mapped(1), stream());
     ok!(cuMemsetD8Async(memory, 1, 64, a));
@@ -78,11 +78,11 @@ fn addresses_begin_anew_with_each_mapping() {
         unmap(memory, GRANULE);
         put(memory, GRANULE, create(GRANULE));
     }
-    assert_eq!(only(&machine).kind, ViolationKind::ReturnedInUse, "of the first mapping alone");
+    assert_eq!(only(&machine).kind, ViolationKind::FreedInUse, "of the first mapping alone");
 }
 
 #[test]
-fn a_mapping_may_end_when_the_host_knows_that_it_is_not_used() {
+fn a_mapping_may_end_after_the_host_waited_for_its_uses() {
     for schedule in SCHEDULES {
         for waits in [true, false] {
             let (machine, _here) = start(schedule);
@@ -98,9 +98,9 @@ fn a_mapping_may_end_when_the_host_knows_that_it_is_not_used() {
             if !waits {
                 assert_eq!(
                     only(&machine).to_string(),
-                    "returned while in use: 2097152 bytes at v+0x200000: fill writes it as item 1 of stream 2, then cuMemUnmap \
-                     takes it back on the host: the host is ordered behind nothing of stream 2; waiting until item 1 is \
-                     done would order them"
+                    "freed while in use: 2097152 bytes at v+0x200000: fill writes it as item 1 of stream 2, then cuMemUnmap \
+                     frees it on the host: the host is not ordered after stream 2; wait on the host until item 1 is \
+                     complete"
                 );
             }
         }
@@ -108,16 +108,16 @@ fn a_mapping_may_end_when_the_host_knows_that_it_is_not_used() {
 }
 
 #[test]
-fn unmapping_does_not_wait_and_late_work_finds_nothing() {
+fn unmapping_does_not_wait_and_late_work_is_skipped() {
     let (machine, _here) = start(Schedule::Lazy);
     let (memory, a) = (mapped(1), stream());
     ok!(cuMemsetD8Async(memory, 1, 64, a));
     unmap(memory, GRANULE);
-    // What is mapped there later is not what the work was for.
+    // The work was not meant for the memory that is mapped there later.
     let handle = create(GRANULE);
     put(memory, GRANULE, handle);
     ok!(cuStreamSynchronize(a));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse, ViolationKind::UseAfterFree]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedInUse, ViolationKind::UseAfterFree]);
     assert_eq!(peek(&machine, memory), 0);
     unmap(memory, GRANULE);
     assert_eq!(cu!(cuMemsetD8Async(memory, 1, 64, a)), CuResult::INVALID_VALUE);
@@ -125,7 +125,7 @@ fn unmapping_does_not_wait_and_late_work_finds_nothing() {
 }
 
 #[test]
-fn a_kernel_finds_its_memory_gone() {
+fn a_kernel_cannot_access_memory_that_was_unmapped() {
     let (machine, _here) = start(Schedule::Lazy);
     let (memory, a) = (mapped(2), stream());
     let kernel = Kernel::new("late", move |kernel| {
@@ -136,11 +136,11 @@ fn a_kernel_finds_its_memory_gone() {
     machine.launch(a, kernel.writes(memory, 2 * GRANULE)).unwrap();
     unmap(at(memory, GRANULE), GRANULE);
     ok!(cuStreamSynchronize(a));
-    assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse, ViolationKind::UseAfterFree]);
+    assert_eq!(kinds(&machine), [ViolationKind::FreedInUse, ViolationKind::UseAfterFree]);
 }
 
 #[test]
-fn memory_and_addresses_are_given_back_when_nothing_is_at_work_on_them() {
+fn memory_and_addresses_are_released_when_no_work_uses_them() {
     for schedule in SCHEDULES {
         let (machine, _here) = start(schedule);
         let (range, handle, a) = (reserve(GRANULE), create(GRANULE), stream());
@@ -149,7 +149,7 @@ fn memory_and_addresses_are_given_back_when_nothing_is_at_work_on_them() {
         unmap(range, GRANULE);
         release(handle);
         ok!(cuMemAddressFree(range, GRANULE));
-        assert_eq!(kinds(&machine), [ViolationKind::ReturnedInUse; 3]);
+        assert_eq!(kinds(&machine), [ViolationKind::FreedInUse; 3]);
         let what = machine.violations().into_iter().map(|v| v.second.expect("a call").what);
         assert!(what.eq(["cuMemUnmap", "cuMemRelease", "cuMemAddressFree"]));
     }
@@ -172,7 +172,7 @@ fn memory_and_addresses_are_given_back_when_nothing_is_at_work_on_them() {
 }
 
 #[test]
-fn work_needs_the_rights_of_its_device() {
+fn work_needs_the_access_rights_of_its_device() {
     for schedule in SCHEDULES {
         let (machine, _here) = enter(Machine::builder().devices(2).schedule(schedule).build());
         let (range, handle, a) = (reserve(2 * GRANULE), create(GRANULE), stream());
@@ -196,7 +196,7 @@ fn work_needs_the_rights_of_its_device() {
         grant_to(1, range, GRANULE, CuMemAccessFlags::READ);
         order(a, b);
         machine.launch(b, Kernel::new("peer", |_| ()).reads(range, 1)).unwrap();
-        // Where nothing is mapped nobody has a right.
+        // Addresses without a mapping have no access rights.
         let over = at(range, GRANULE - 1);
         assert_eq!(cu!(cuMemcpyDtoH_v2((&raw mut byte).cast(), over, 2)), refused);
         assert_eq!(
@@ -209,7 +209,7 @@ fn work_needs_the_rights_of_its_device() {
 }
 
 #[test]
-fn rights_may_be_taken_when_the_host_knows_that_they_are_not_needed() {
+fn rights_may_be_revoked_after_the_host_waited_for_their_uses() {
     for schedule in SCHEDULES {
         let (machine, _here) = start(schedule);
         let (memory, a) = (mapped(1), stream());
@@ -227,7 +227,7 @@ fn rights_may_be_taken_when_the_host_knows_that_they_are_not_needed() {
         let first = machine.violations()[0].clone();
         assert_eq!((first.kind, first.missing.is_some()), (ViolationKind::NoAccess, true));
         ok!(cuStreamSynchronize(a));
-        // With the work done before, it did no harm this time; else it was left out.
+        // If the work had run before, it did no harm in this run; otherwise it was skipped.
         let (late, found) = (schedule == Schedule::Lazy, machine.violations().len());
         assert_eq!((found, peek(&machine, memory)), if late { (2, 1) } else { (1, 2) });
     }
@@ -239,29 +239,30 @@ fn a_suballocators_blocks_span_mappings() {
     let (range, a, b) = (reserve(4 * GRANULE), stream(), stream());
     let handles = [(); 2].map(|()| create(GRANULE));
     put(range, GRANULE, handles[0]);
-    let tell_all = |out, stream: CuStream| tell(out, 1, range, GRANULE + 4096, Some(stream));
+    let annotate_all =
+        |out, stream: CuStream| annotate(out, 1, range, GRANULE + 4096, Some(stream));
     put(at(range, GRANULE), GRANULE, handles[1]);
-    tell_all(true, a);
+    annotate_all(true, a);
     ok!(cuMemsetD8Async(range, 1, GRANULE + 4096, a));
     machine.assert_no_violations();
     ok!(cuMemsetD8Async(at(range, GRANULE + 4096), 1, 4096, a));
     assert_eq!(kinds(&machine), [ViolationKind::OutOfBounds]);
-    tell_all(false, a);
-    tell_all(true, b);
-    assert_eq!(kinds(&machine)[1..], [ViolationKind::HandedOutInUse], "once for both mappings");
+    annotate_all(false, a);
+    annotate_all(true, b);
+    assert_eq!(kinds(&machine)[1..], [ViolationKind::AllocatedInUse], "once for both mappings");
     ok!(cuCtxSynchronize());
     unmap(at(range, GRANULE), GRANULE);
-    assert_eq!(kinds(&machine)[2..], [ViolationKind::ReturnedWhileHandedOut]);
+    assert_eq!(kinds(&machine)[2..], [ViolationKind::FreedWithSuballocations]);
 }
 
 #[test]
-fn a_block_that_was_taken_back_is_unmapped_when_its_stream_has_come_so_far() {
+fn a_freed_block_is_unmapped_once_its_free_is_complete() {
     let (machine, _here) = start(Schedule::Lazy);
     let (memory, a) = (mapped(1), stream());
     for waits in [true, false] {
-        tell(true, 1, memory, 4096, Some(a));
+        annotate(true, 1, memory, 4096, Some(a));
         ok!(cuMemsetD8Async(memory, 1, 4096, a));
-        tell(false, 1, memory, 4096, Some(a));
+        annotate(false, 1, memory, 4096, Some(a));
         if waits {
             ok!(cuStreamSynchronize(a));
         }
@@ -269,15 +270,15 @@ fn a_block_that_was_taken_back_is_unmapped_when_its_stream_has_come_so_far() {
         assert_eq!(machine.violations().is_empty(), waits);
         put(memory, GRANULE, create(GRANULE));
     }
-    assert!(kinds(&machine).iter().all(|&kind| kind == ViolationKind::ReturnedInUse));
+    assert!(kinds(&machine).iter().all(|&kind| kind == ViolationKind::FreedInUse));
 }
 
 #[test]
-fn a_block_may_be_handed_out_before_its_memory_is_mapped() {
+fn a_block_may_be_suballocated_before_its_memory_is_mapped() {
     let (machine, _here) = start(Schedule::Lazy);
     let (range, a) = (reserve(2 * GRANULE), stream());
     let block = at(range, GRANULE);
-    tell(true, 1, block, 4096, Some(a));
+    annotate(true, 1, block, 4096, Some(a));
     put(block, GRANULE, create(GRANULE));
     ok!(cuMemsetD8Async(block, 1, 4096, a));
     machine.assert_no_violations();

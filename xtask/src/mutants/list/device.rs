@@ -2,16 +2,17 @@
 
 use super::Mutant;
 
-const BYTES: &str = "crates/rmm-sim/src/bytes.rs";
-const CHECKER: &str = "crates/rmm-sim/src/checker.rs";
-const CURRENT: &str = "crates/rmm-sim/src/current.rs";
-const PREFETCH: &str = "crates/rmm-sim/src/prefetch.rs";
-const CONTEXT: &str = "crates/rmm-sim/src/context.rs";
+const BYTES: &str = "crates/rmm-sim/src/api/bytes.rs";
+const CHECKER: &str = "crates/rmm-sim/src/api/checker.rs";
+const FAILURE: &str = "crates/rmm-sim/src/engine/failure.rs";
+const PREFETCH: &str = "crates/rmm-sim/src/model/prefetch.rs";
+const STRAYS: &str = "crates/rmm-sim/src/engine/strays.rs";
+const CONTEXT: &str = "crates/rmm-sim/src/engine/context.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-failure-not-sticky",
-        file: CONTEXT,
+        file: FAILURE,
         original: "        self.devices[device].failed = Some(code);\n",
         replacement: "        let _ = code;\n",
         breaks: "a context goes on after a kernel of it has failed",
@@ -26,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-reset-leaves-races",
         file: CONTEXT,
-        original: "        let known = self.knowledge_of_device(device);\n        self.host_learns_device(device, &known);\n        let state",
+        original: "        let known = self.clock_of_device(device);\n        self.join_host_clock_of_device(device, &known);\n        let state",
         replacement: "        let state",
         breaks: "work of a context that was reset races with what comes after it",
     },
@@ -38,11 +39,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         breaks: "safe code reads memory that safe code writes at the same time",
     },
     Mutant {
-        name: "device-strays-not-told",
-        file: CURRENT,
-        original: "            calls.push((thread(), call));\n",
-        replacement: "            let _ = (call, calls);\n",
-        breaks: "a check passes although a thread's calls went to a machine that nobody checks",
+        name: "device-strays-not-reported",
+        file: STRAYS,
+        original: "        strays.calls.push(Stray { thread: thread::number(), call });\n",
+        replacement: "        let _ = (call, &mut strays.calls);\n",
+        breaks: "a check passes although a thread's calls went to a machine that is not checked",
     },
     Mutant {
         name: "device-check-of-nothing",
@@ -52,17 +53,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         breaks: "a check of a program that calls no driver passes",
     },
     Mutant {
-        name: "device-report-without-places",
+        name: "device-report-without-call-sites",
         file: CHECKER,
         original: "let sited = if has_sites { None }",
         replacement: "let sited = if has_sites || true { None }",
-        breaks: "a report does not say where in the program the accesses were asked for",
+        breaks: "a report does not contain the call sites of the accesses",
     },
     Mutant {
         name: "device-prefetch-of-a-part",
         file: PREFETCH,
         original: "end <= at || found.is_some_and(|found| found != location)",
         replacement: "end <= at",
-        breaks: "a range of which parts were prefetched to different places tells one place",
+        breaks: "a range of which parts were prefetched to different places reports one location",
     },
 ];

@@ -51,7 +51,7 @@ fn a_merge_without_record_is_found_by_its_missing_order() {
         let is_found = (0..ROUNDS).any(|seed| {
             let _words_may_be_right = stress_the_bug(&environment, seed);
             let mut found = machine.violations().into_iter();
-            found.any(|violation| violation.kind == ViolationKind::HandedOutInUse)
+            found.any(|violation| violation.kind == ViolationKind::AllocatedInUse)
         });
         assert!(is_found, "{place:?}: {:?}", machine.violations());
     }

@@ -1,0 +1,78 @@
+//! Launching simulated kernels.
+
+use rmm_sys::{CuResult, CuStream};
+
+use crate::engine::machine::Machine;
+use crate::engine::session::Session;
+use crate::engine::thread;
+use crate::model::kernel::{Kernel, KernelBody};
+use crate::model::memory::Side;
+use crate::model::work::Work;
+
+impl Machine {
+    /// Enqueues a simulated kernel that accesses device memory only.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` if the stream is being captured and the kernel is not
+    /// [repeatable](Kernel::repeatable), `INVALID_HANDLE` for a stream that is not of this machine,
+    /// `INVALID_VALUE` for a range that does not lie within one live allocation or contiguous
+    /// mappings, for which the stream's device lacks the access right, or that the host can access
+    /// too (see [`launch_on_shared`](Self::launch_on_shared)), `NOT_PERMITTED` inside a host
+    /// function or kernel, `INVALID_CONTEXT` for a default stream where the calling thread has no
+    /// current context, and the code of a [kernel that failed](Kernel::fails) in the stream's
+    /// context before.
+    pub fn launch(&self, stream: CuStream, kernel: Kernel) -> Result<(), CuResult> {
+        let body = self.kernel_body(kernel)?;
+        if body.places.iter().all(|(place, _)| place.on_device_only()) {
+            self.enqueue_kernel(stream, body)
+        } else {
+            Err(CuResult::INVALID_VALUE)
+        }
+    }
+
+    /// Enqueues a simulated kernel that may access memory which the host can access too: pinned,
+    /// managed, or pageable.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch), but for such memory.
+    ///
+    /// # Safety
+    /// Until the kernel is complete, the program does not write host memory that the kernel reads,
+    /// does not borrow host memory that it writes, and does not free pageable memory that it
+    /// accesses.
+    pub unsafe fn launch_on_shared(
+        &self,
+        stream: CuStream,
+        kernel: Kernel,
+    ) -> Result<(), CuResult> {
+        let body = self.kernel_body(kernel)?;
+        self.enqueue_kernel(stream, body)
+    }
+
+    /// A kernel with its ranges looked up.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a range that does not lie within one live allocation.
+    fn kernel_body(&self, kernel: Kernel) -> Result<KernelBody, CuResult> {
+        let mut state = self.lock();
+        kernel.into_body(|name, pointer, bytes| {
+            let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
+            state.usable_place(name, address, bytes, Side::Device)
+        })
+    }
+
+    fn enqueue_kernel(&self, stream: CuStream, body: KernelBody) -> Result<(), CuResult> {
+        if thread::in_callback() {
+            return Err(CuResult::NOT_PERMITTED);
+        }
+        let mut session = Session::open(self);
+        session.sim_time.charge("cuLaunchKernel");
+        session.captures.call = "a kernel launch";
+        let stream = session.stream(stream)?;
+        session.refuse_on_failed_stream(stream)?;
+        let work = Work::Kernel(body);
+        session.check_rights(stream, &work)?;
+        session.enqueue(stream, work)?;
+        session.finish_call(Ok(())).result()
+    }
+}

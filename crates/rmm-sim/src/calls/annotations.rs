@@ -1,0 +1,116 @@
+//! Annotations: allocators report the ranges that they suballocate and free.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rmm_sys::{AllocationEvent, Annotations};
+
+use crate::calls::arguments::address;
+use crate::engine::context::ends_contexts;
+use crate::engine::current;
+use crate::engine::session::Session;
+use crate::engine::state::State;
+use crate::engine::thread;
+use crate::model::checks;
+use crate::model::handle::Hint;
+use crate::model::operation::Operation;
+use crate::model::violation::{Access, ViolationKind};
+
+/// The annotation hooks of the software driver's table.
+pub(crate) static ANNOTATIONS: Annotations = Annotations {
+    allocated: |event| on_annotation(event, true),
+    freed: |event| on_annotation(event, false),
+};
+
+fn on_annotation(event: AllocationEvent, out: bool) {
+    if !checks::is_any_machine_checking() || thread::in_callback() {
+        return;
+    }
+    let start = address(event.pointer);
+    let stream = event.stream.map(|stream| Hint::Handle(stream.addr()));
+    let hints = [Hint::Address(start), stream.unwrap_or(Hint::Address(start))];
+    let machine = current::machine_for("an annotation", &hints);
+    let mut session = Session::open(&machine);
+    if !session.checks.is_on() {
+        return;
+    }
+    let near = session.allocation_at(start).map(|allocation| allocation.device);
+    let stream = match event.stream {
+        // A destroyed stream orders nothing; the calls that use it report it.
+        Some(stream) => match session.stream_near(stream, near) {
+            Ok(id) => Some(id),
+            Err(_) => return,
+        },
+        None => None,
+    };
+    let range = start..start + event.bytes;
+    if out {
+        session.suballocated(event, &range, stream);
+    } else {
+        session.suballocation_freed(event, &range, stream);
+    }
+}
+
+impl State {
+    /// Checks that a change of owner happens after all accesses to a range.
+    fn check_owner_change(&mut self, kind: ViolationKind, range: &Range<usize>, access: &Access) {
+        for piece in self.pieces(range) {
+            self.check_order(kind, &piece, access);
+        }
+    }
+
+    /// Records a change of owner, which later accesses must happen after.
+    fn record_owner_change(&mut self, range: &Range<usize>, access: &Arc<Access>) {
+        for piece in self.pieces(range) {
+            self.checks.shadow.write(&piece.backing, Arc::clone(access));
+        }
+        self.record_mapped_use(range, access);
+    }
+
+    fn suballocated(&mut self, event: AllocationEvent, range: &Range<usize>, stream: Option<u64>) {
+        let root = self.root_of(range.start);
+        let access = self.access_after(Operation::Allocate, event.name, stream);
+        let twice =
+            self.checks.suballocations.allocate(root, event.owner, range, Arc::clone(&access));
+        if let Err(broken) = twice {
+            self.report_rule(broken, range, &access);
+        }
+        self.check_owner_change(ViolationKind::AllocatedInUse, range, &access);
+        self.record_owner_change(range, &access);
+    }
+
+    /// Whether memory ended with its context and was not allocated since. Its suballocations may
+    /// still be freed.
+    fn ended_with_its_context(&self, address: usize) -> bool {
+        let by_context = |access: &Arc<Access>| ends_contexts(access.what);
+        self.allocation_at(address).is_none()
+            && self.checks.freed_by(address).is_some_and(by_context)
+    }
+
+    fn suballocation_freed(
+        &mut self,
+        event: AllocationEvent,
+        range: &Range<usize>,
+        stream: Option<u64>,
+    ) {
+        if self.ended_with_its_context(range.start) {
+            return;
+        }
+        let root = self.root_of(range.start);
+        let access = self.access_after(Operation::Free, event.name, stream);
+        let taken = self.checks.suballocations.free(root, event.owner, range, Arc::clone(&access));
+        if let Err(broken) = taken {
+            self.report_rule(broken, range, &access);
+        }
+        self.check_owner_change(ViolationKind::FreedInUse, range, &access);
+        if self.allocation_at(range.start).is_some() {
+            self.record_owner_change(range, &access);
+        } else if root == range.start && !self.virtual_memory.holds(root) {
+            // Host memory that the driver did not allocate: its next owner is not reported.
+            self.checks.shadow.clear(range);
+            // Parts that are still live were reported above.
+            self.checks.suballocations.end(root).unwrap_or_default();
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Building a machine.
+#![forbid(unsafe_code)]
+
+use rmm_sys::{CuDeviceAttribute, CuResult};
+
+use crate::engine::machine::{self, Machine};
+use crate::engine::state::State;
+use crate::model::checks::Settings;
+use crate::model::costs::Costs;
+use crate::model::device::{Device, default_attributes};
+use crate::model::host::HostMemory;
+use crate::model::schedule::Schedule;
+
+impl Machine {
+    /// A machine with one device of 16 GiB. Its schedule is [`Seeded`](crate::Schedule::Seeded) by
+    /// the number in the environment variable `RMM_SIM_SEED`, or by 0.
+    ///
+    /// # Panics
+    /// As [`MachineBuilder::build`].
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A builder with the defaults of [`new`](Self::new).
+    pub fn builder() -> MachineBuilder {
+        MachineBuilder::new()
+    }
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A builder of a [`Machine`].
+#[must_use = "a machine exists once it is built"]
+#[derive(Clone, Debug)]
+pub struct MachineBuilder {
+    devices: usize,
+    memory: usize,
+    host_memory: usize,
+    schedule: Schedule,
+    driver_version: i32,
+    attributes: Vec<(CuDeviceAttribute, i32)>,
+    name: String,
+    checks: Settings,
+    costs: Costs,
+    reset_ends_all: bool,
+}
+
+impl MachineBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            devices: 1,
+            memory: 16 << 30,
+            host_memory: 64 << 30,
+            schedule: Schedule::Seeded(base_seed()),
+            driver_version: 13000,
+            attributes: Vec::new(),
+            name: String::from("Software device"),
+            checks: Settings { order: true, initialisation: false, backtraces: wants_backtraces() },
+            costs: Costs::default(),
+            reset_ends_all: false,
+        }
+    }
+
+    /// Sets the number of devices; 1 by default.
+    pub fn devices(mut self, devices: usize) -> Self {
+        self.devices = devices;
+        self
+    }
+
+    /// Sets the memory of each device in bytes; 16 GiB by default. Only pages that are touched take
+    /// memory of the host.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Sets the limit of pinned and managed memory in bytes; 64 GiB by default.
+    pub fn host_memory(mut self, bytes: usize) -> Self {
+        self.host_memory = bytes;
+        self
+    }
+
+    /// Sets when queued work runs.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = schedule;
+        self
+    }
+
+    /// Sets the driver's version as `cuDriverGetVersion` returns it, such as 12040; 13000 by
+    /// default. Functions of newer versions return `NOT_SUPPORTED`.
+    pub fn driver_version(mut self, version: i32) -> Self {
+        self.driver_version = version;
+        self
+    }
+
+    /// Sets an attribute of each device. With `PAGEABLE_MEMORY_ACCESS` at 1, devices access
+    /// pageable host memory directly. With `HOST_MEMORY_POOLS_SUPPORTED` at 0, there are no pools
+    /// of host memory; with `HOST_NUMA_MEMORY_POOLS_SUPPORTED` at 1, there are pools on NUMA node
+    /// 0. With `MEMPOOL_SUPPORTED_HANDLE_TYPES` at 1 (a file descriptor), pools of device memory
+    /// can be exported, and imported again in this process, on Linux.
+    pub fn attribute(mut self, attribute: CuDeviceAttribute, value: i32) -> Self {
+        self.attributes.push((attribute, value));
+        self
+    }
+
+    /// Sets the name of the devices, to which a number is added; `Software device` by default.
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Sets whether accesses are checked for order and bounds, see [`Machine::violations`], and
+    /// calls that invalidate a capture are reported; they are by default. The checks add some
+    /// microseconds to each call.
+    pub fn checks(mut self, on: bool) -> Self {
+        self.checks.order = on;
+        self
+    }
+
+    /// Sets whether reads of uninitialised memory are reported; they are not by default, since
+    /// copying a partly filled buffer is common and harmless.
+    pub fn check_initialisation(mut self, on: bool) -> Self {
+        self.checks.initialisation = on;
+        self
+    }
+
+    /// Sets whether reports contain the call stacks of the two accesses. Off by default, or on if
+    /// the environment variable `RMM_SIM_BACKTRACE` is set to anything but `0`: a backtrace costs
+    /// some microseconds at each access. [`check`](crate::check) does not need it: it runs a
+    /// program that failed once more, with backtraces.
+    pub fn backtraces(mut self, on: bool) -> Self {
+        self.checks.backtraces = on;
+        self
+    }
+
+    pub(crate) fn has_backtraces(&self) -> bool {
+        self.checks.backtraces
+    }
+
+    /// Sets what calls and work cost in simulated time, see [`Machine::time`].
+    pub fn costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
+    }
+
+    /// Sets whether `cuDevicePrimaryCtxReset_v2` also destroys memory pools with their allocations,
+    /// and virtual memory. It does not by default: CUDA documents that memory of `cudaMallocAsync`
+    /// survives `cudaDeviceReset`, and physical memory and mappings belong to a device, not to a
+    /// context. With this, nothing survives a reset.
+    pub fn reset_ends_all(mut self, on: bool) -> Self {
+        self.reset_ends_all = on;
+        self
+    }
+
+    /// Builds the machine.
+    ///
+    /// # Panics
+    /// If the system cannot reserve enough addresses: eight times the memory of each device, and
+    /// twice the host memory. See [`try_build`](Self::try_build).
+    pub fn build(self) -> Machine {
+        self.try_build().expect("the system can reserve addresses for the machine's memory")
+    }
+
+    /// Builds the machine, or returns an error if the system cannot reserve enough addresses.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` if it cannot, because addresses are limited (`ulimit -v`) or used by a tool
+    /// such as a memory checker.
+    pub fn try_build(self) -> Result<Machine, CuResult> {
+        let mut attributes = default_attributes();
+        if self.driver_version < 13000 {
+            // A driver does not know attributes that are newer than it.
+            attributes.remove(&CuDeviceAttribute::HOST_MEMORY_POOLS_SUPPORTED);
+        }
+        attributes.extend(self.attributes);
+        let device = |ordinal| {
+            let name = format!("{} {ordinal}", self.name);
+            Device::new(ordinal, name, self.memory, attributes.clone())
+        };
+        let devices = (0..self.devices).map(device).collect::<Result<_, _>>()?;
+        let host = HostMemory::new(self.host_memory)?;
+        let mut state = State::new(
+            machine::next_id(),
+            devices,
+            host,
+            self.schedule,
+            self.driver_version,
+            self.checks,
+            self.costs,
+        );
+        state.reset_ends_all = self.reset_ends_all;
+        Ok(Machine::from_state(state))
+    }
+}
+
+/// The default seed: the number in `RMM_SIM_SEED`, or 0.
+pub(crate) fn base_seed() -> u64 {
+    let seed = std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.trim().parse().ok());
+    seed.unwrap_or(0)
+}
+
+fn wants_backtraces() -> bool {
+    std::env::var_os("RMM_SIM_BACKTRACE").is_some_and(|value| value != "0")
+}

@@ -1,0 +1,57 @@
+//! Leaks: the objects that were not released.
+#![forbid(unsafe_code)]
+
+use crate::engine::state::State;
+use crate::model::trace::{Leak, LeakKind};
+
+impl State {
+    /// All objects that were not released, except those of lost contexts, which cannot be released.
+    pub(crate) fn leaks(&self) -> Vec<Leak> {
+        let leak = |kind, what, bytes| Leak { kind, what, bytes };
+        let works = |device: usize| self.devices[device].failed.is_none();
+        let mut leaks = Vec::new();
+        let allocations = self.allocations.iter().filter(|allocation| works(allocation.device));
+        leaks.extend(allocations.map(|allocation| {
+            let place = self.describe(allocation.start);
+            let what = format!("{} bytes at {place} ({:?})", allocation.bytes, allocation.kind);
+            leak(LeakKind::Allocation, what, allocation.bytes)
+        }));
+        let streams = self
+            .stream_slots
+            .keys()
+            .filter(|&id| self.streams.get(id).is_none_or(|stream| works(stream.device)));
+        leaks.extend(streams.map(|id| leak(LeakKind::Stream, format!("stream {id}"), 0)));
+        let events = self
+            .event_slots
+            .keys()
+            .filter(|key| self.events.get(key).is_none_or(|event| works(event.device)));
+        leaks.extend(events.map(|key| leak(LeakKind::Event, format!("event {key}"), 0)));
+        let own = |key: &u64| self.pools.get(key).is_some_and(|pool| !pool.is_default);
+        leaks.extend(
+            self.pool_slots
+                .keys()
+                .filter(own)
+                .map(|key| leak(LeakKind::Pool, format!("pool {key}"), 0)),
+        );
+        let virtual_memory = &self.virtual_memory;
+        leaks.extend(virtual_memory.reservations().map(|range| {
+            let what = format!("{} addresses from {} on", range.len(), self.describe(range.start));
+            leak(LeakKind::AddressRange, what, range.len())
+        }));
+        let held = virtual_memory.physical.iter().filter(|(_, physical)| physical.references > 0);
+        leaks.extend(held.map(|(key, physical)| {
+            let references = physical.references;
+            let what = format!("{references} references to physical memory {key}");
+            leak(LeakKind::PhysicalMemory, what, physical.bytes)
+        }));
+        leaks.extend(virtual_memory.mappings().map(|(start, mapped)| {
+            let place = self.describe(start);
+            let what = format!("mapping of physical memory {} at {place}", mapped.physical);
+            leak(LeakKind::Mapping, what, mapped.bytes)
+        }));
+        let graphs = &self.captures.graphs;
+        let keys = graphs.slots.keys().chain(graphs.executable_slots.keys());
+        leaks.extend(keys.map(|key| leak(LeakKind::Graph, format!("graph {key}"), 0)));
+        leaks
+    }
+}

@@ -1,0 +1,111 @@
+//! The state of the checks of a machine, and the violations found.
+#![forbid(unsafe_code)]
+
+use std::backtrace::Backtrace;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::model::shadow::Shadow;
+use crate::model::suballocations::Suballocations;
+use crate::model::vector_clock::VectorClock;
+use crate::model::violation::{Access, Violation, ViolationKind};
+
+/// Upper bound on the violations that are kept: a mistake in a loop need not be reported more
+/// often.
+const KEPT: usize = 1000;
+/// Frees that are remembered, to report where memory was freed that is accessed or freed again.
+const REMEMBERED: usize = 4096;
+
+/// The checks that are enabled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) order: bool,
+    pub(crate) initialisation: bool,
+    pub(crate) backtraces: bool,
+}
+
+/// The state of the checks.
+#[derive(Debug)]
+pub(crate) struct Checks {
+    pub(crate) settings: Settings,
+    /// The host's vector clock: the points that it has seen complete.
+    pub(crate) host: VectorClock,
+    pub(crate) shadow: Shadow,
+    pub(crate) suballocations: Suballocations,
+    /// The last frees of whole allocations.
+    freed: VecDeque<(Range<usize>, Arc<Access>)>,
+    violations: Vec<Violation>,
+}
+
+/// The number of machines with checks. If there are none, annotations return early.
+static CHECKING_MACHINES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any machine checks annotations.
+pub(crate) fn is_any_machine_checking() -> bool {
+    CHECKING_MACHINES.load(Ordering::Relaxed) > 0
+}
+
+impl Drop for Checks {
+    fn drop(&mut self) {
+        if self.settings.order {
+            CHECKING_MACHINES.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Checks {
+    pub(crate) fn new(settings: Settings) -> Self {
+        if settings.order {
+            CHECKING_MACHINES.fetch_add(1, Ordering::Relaxed);
+        }
+        Self {
+            settings,
+            host: VectorClock::default(),
+            shadow: Shadow::default(),
+            suballocations: Suballocations::default(),
+            freed: VecDeque::new(),
+            violations: Vec::new(),
+        }
+    }
+
+    /// Whether order is checked.
+    pub(crate) fn is_on(&self) -> bool {
+        self.settings.order
+    }
+
+    pub(crate) fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Records a violation, unless it repeats a recent one.
+    pub(crate) fn report(&mut self, violation: Violation) {
+        let is_new = !self.violations.iter().rev().take(64).any(|other| other.repeats(&violation));
+        if is_new && self.violations.len() < KEPT {
+            self.violations.push(violation);
+        }
+    }
+
+    /// Reports that the device itself panicked, in a call or a piece of work.
+    pub(crate) fn report_panic(&mut self, at: &str) {
+        self.report(Violation::new(ViolationKind::DevicePanicked).with_detail(at));
+    }
+
+    pub(crate) fn backtrace(&self) -> Option<Arc<Backtrace>> {
+        self.settings.backtraces.then(|| Arc::new(Backtrace::force_capture()))
+    }
+
+    pub(crate) fn remember_free(&mut self, range: Range<usize>, access: Arc<Access>) {
+        if self.freed.len() == REMEMBERED {
+            self.freed.pop_front();
+        }
+        self.freed.push_back((range, access));
+    }
+
+    /// The last remembered free of memory at `address`.
+    pub(crate) fn freed_by(&self, address: usize) -> Option<&Arc<Access>> {
+        let holds = |(range, _): &&(Range<usize>, _)| range.contains(&address);
+        self.freed.iter().rev().find(holds).map(|(_, access)| access)
+    }
+}

@@ -1,0 +1,230 @@
+//! A simulated device: its attributes, its memory and how that memory is counted.
+//!
+//! The accounting is a simple model of a driver's. Memory is taken in units of 2 MiB: an allocation
+//! of 1 MiB or more is rounded up to whole units; smaller ones are rounded up to 512 bytes and
+//! share units. `cuMemGetInfo_v2` returns the bytes of free units. Placement is address-ordered
+//! first fit in an address range four times the device's memory, so that memory runs out before
+//! addresses do.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rmm_sys::{CuDeviceAttribute, CuResult};
+
+use crate::model::free_ranges::FreeRanges;
+use crate::model::mapping::Mapping;
+use crate::model::vector_clock::VectorClock;
+
+/// The unit in which device memory is taken.
+pub(crate) const UNIT: usize = 2 << 20;
+/// The size from which an allocation has units of its own.
+const LARGE: usize = 1 << 20;
+/// The alignment of every allocation.
+pub(crate) const ALIGNMENT: usize = 512;
+
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) ordinal: usize,
+    pub(crate) name: String,
+    pub(crate) total: usize,
+    free: usize,
+    /// The addresses that programs see, which fault when the host touches them.
+    visible: Mapping,
+    /// The bytes, which simulated work reads and writes instead.
+    shadow: Mapping,
+    units: FreeRanges,
+    small: FreeRanges,
+    attributes: BTreeMap<CuDeviceAttribute, i32>,
+    /// How often the primary context is retained.
+    pub(crate) retained: u32,
+    /// The id of the primary context while it exists: created by a retain, ended by a reset or the
+    /// last release.
+    pub(crate) context_id: Option<u64>,
+    /// The code that every call in the primary context returns after a kernel failed.
+    pub(crate) failed: Option<CuResult>,
+    /// Devices whose memory the primary context may use.
+    pub(crate) peers: BTreeSet<usize>,
+    /// The stream NULL of the primary context.
+    pub(crate) legacy_stream: u64,
+    pub(crate) default_pool: u64,
+    pub(crate) current_pool: u64,
+    /// The default pool of managed memory.
+    pub(crate) managed_pool: u64,
+    /// The clock that streams created from now on wait for first (`cuCtxWaitEvent`).
+    pub(crate) barrier: VectorClock,
+}
+
+impl Device {
+    pub(crate) fn new(
+        ordinal: usize,
+        name: String,
+        total: usize,
+        attributes: BTreeMap<CuDeviceAttribute, i32>,
+    ) -> Result<Self, CuResult> {
+        let addresses = (total.max(UNIT) * 4).next_multiple_of(UNIT);
+        // Two units more than are used: placement starts at a multiple of the unit, and addresses
+        // just below the first or above the last allocation still belong to this device, so that a
+        // wrong address finds its machine.
+        let visible = Mapping::new(addresses + 2 * UNIT, false)?;
+        let shadow = Mapping::new(addresses + 2 * UNIT, true)?;
+        let mut units = FreeRanges::default();
+        units.insert(first_offset(&visible), addresses);
+        Ok(Self {
+            ordinal,
+            name,
+            total,
+            free: total,
+            visible,
+            shadow,
+            units,
+            small: FreeRanges::default(),
+            attributes,
+            retained: 0,
+            context_id: None,
+            failed: None,
+            peers: BTreeSet::new(),
+            legacy_stream: 0,
+            default_pool: 0,
+            current_pool: 0,
+            managed_pool: 0,
+            barrier: VectorClock::default(),
+        })
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.free
+    }
+
+    /// The address range of this device, as (start, length).
+    pub(crate) fn range(&self) -> (usize, usize) {
+        (self.visible.base(), self.visible.len())
+    }
+
+    /// The host address of the bytes at `address`, if it belongs to this device.
+    pub(crate) fn shadow_of(&self, address: usize) -> Option<usize> {
+        self.visible.offset_of(address).map(|offset| self.shadow.base() + offset)
+    }
+
+    /// The address as an offset from the first one that is allocated, for traces.
+    pub(crate) fn relative(&self, address: usize) -> Option<usize> {
+        self.visible.offset_of(address)?;
+        address.checked_sub(self.visible.base() + first_offset(&self.visible))
+    }
+
+    /// Allocates memory; `None` if it is exhausted.
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Option<usize> {
+        let offset = if bytes >= LARGE {
+            self.take_units(bytes)?
+        } else {
+            self.take_small(bytes.next_multiple_of(ALIGNMENT))?
+        };
+        Some(self.visible.base() + offset)
+    }
+
+    /// Frees what [`allocate`](Self::allocate) with the same `bytes` returned.
+    pub(crate) fn deallocate(&mut self, address: usize, bytes: usize) {
+        let offset = self.visible.offset_of(address);
+        let offset = offset.expect("memory is freed on the device that allocated it");
+        if bytes >= LARGE {
+            self.give_units(offset, bytes.next_multiple_of(UNIT));
+        } else {
+            self.give_small(offset, bytes.next_multiple_of(ALIGNMENT));
+        }
+    }
+
+    fn take_units(&mut self, bytes: usize) -> Option<usize> {
+        let len = bytes.checked_next_multiple_of(UNIT).filter(|&len| len <= self.free)?;
+        // Lengths are multiples of the unit, so first fit keeps alignment relative to the first
+        // offset.
+        let offset = self.units.take(len, 1)?;
+        self.free -= len;
+        Some(offset)
+    }
+
+    fn give_units(&mut self, offset: usize, len: usize) {
+        self.free += len;
+        self.units.insert(offset, len);
+        self.shadow.discard(offset, len);
+    }
+
+    fn take_small(&mut self, len: usize) -> Option<usize> {
+        if let Some(offset) = self.small.take(len, 1) {
+            return Some(offset);
+        }
+        let unit = self.take_units(UNIT)?;
+        self.small.insert(unit, UNIT);
+        self.small.take(len, 1)
+    }
+
+    fn give_small(&mut self, offset: usize, len: usize) {
+        let (start, free) = self.small.insert(offset, len);
+        let phase = first_offset(&self.visible) % UNIT;
+        let first = (start + UNIT - phase).next_multiple_of(UNIT) - UNIT + phase;
+        let last = (start + free - phase) / UNIT * UNIT + phase;
+        if last > first {
+            self.small.remove(first, last - first);
+            self.give_units(first, last - first);
+        }
+    }
+
+    pub(crate) fn attribute(&self, attribute: CuDeviceAttribute) -> Option<i32> {
+        self.attributes.get(&attribute).copied()
+    }
+}
+
+/// The offset at which placement starts: the first multiple of the unit inside.
+fn first_offset(visible: &Mapping) -> usize {
+    (visible.base() + 1).next_multiple_of(UNIT) - visible.base()
+}
+
+/// The default attributes of a device.
+pub(crate) fn default_attributes() -> BTreeMap<CuDeviceAttribute, i32> {
+    use CuDeviceAttribute as A;
+    BTreeMap::from([
+        (A::MULTIPROCESSOR_COUNT, 132),
+        (A::INTEGRATED, 0),
+        (A::L2_CACHE_SIZE, 50 << 20),
+        (A::UNIFIED_ADDRESSING, 1),
+        (A::COMPUTE_CAPABILITY_MAJOR, 9),
+        (A::COMPUTE_CAPABILITY_MINOR, 0),
+        (A::MANAGED_MEMORY, 1),
+        (A::PAGEABLE_MEMORY_ACCESS, 0),
+        (A::CONCURRENT_MANAGED_ACCESS, 1),
+        (A::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1),
+        (A::HOST_REGISTER_SUPPORTED, 1),
+        (A::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0),
+        (A::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
+        (A::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0),
+        (A::MEMORY_POOLS_SUPPORTED, 1),
+        (A::MEMPOOL_SUPPORTED_HANDLE_TYPES, 0),
+        (A::IPC_EVENT_SUPPORTED, 0),
+        (A::HANDLE_TYPE_FABRIC_SUPPORTED, 0),
+        (A::HOST_NUMA_ID, -1),
+        (A::MEM_DECOMPRESS_ALGORITHM_MASK, 0),
+        (A::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0),
+        (A::HOST_MEMORY_POOLS_SUPPORTED, 1),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_allocations_share_units_and_release_them() {
+        let mut device = Device::new(0, String::new(), 4 * UNIT, BTreeMap::new()).unwrap();
+        let small: Vec<_> = (0..3).map(|_| device.allocate(1).unwrap()).collect();
+        assert_eq!(device.free(), 3 * UNIT);
+        assert_eq!(small[1] - small[0], ALIGNMENT);
+        assert_eq!(small[0] % UNIT, 0);
+        assert_eq!(device.allocate(4 * UNIT), None);
+        let large = device.allocate(LARGE).unwrap();
+        assert_eq!(device.free(), 2 * UNIT);
+        for address in small {
+            device.deallocate(address, 1);
+        }
+        device.deallocate(large, LARGE);
+        assert_eq!(device.free(), 4 * UNIT);
+        assert!(device.allocate(4 * UNIT).is_some(), "freed memory is coalesced");
+    }
+}

@@ -1,0 +1,64 @@
+//! The trace of calls and work, and leaks.
+#![forbid(unsafe_code)]
+
+use rmm_sys::CuResult;
+
+/// An event of a run. Addresses are relative to the machine, so equal runs have equal traces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TraceEntry {
+    /// A driver call. The work that it ran follows it.
+    #[non_exhaustive]
+    Call {
+        /// The symbol.
+        name: &'static str,
+        /// The address that it returned or was passed, if any (`d0+0x200`: device 0, byte 512).
+        detail: String,
+        /// The code that it returned; `None` while it is running.
+        result: Option<CuResult>,
+    },
+    /// A piece of work that ran.
+    #[non_exhaustive]
+    Work {
+        /// The id of its stream (`cuStreamGetId`).
+        stream: u64,
+        /// Its position in the stream, counted from 1.
+        position: u64,
+        /// A description of the work.
+        what: String,
+    },
+}
+
+/// The kind of an object that was not released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum LeakKind {
+    /// Memory of any kind, or a registration of host memory.
+    Allocation,
+    /// A stream.
+    Stream,
+    /// An event.
+    Event,
+    /// A memory pool other than a default one.
+    Pool,
+    /// A range of reserved addresses.
+    AddressRange,
+    /// A reference to physical memory.
+    PhysicalMemory,
+    /// A mapping of physical memory at reserved addresses.
+    Mapping,
+    /// A graph, or an instantiated graph.
+    Graph,
+}
+
+/// An object that was created and not released.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Leak {
+    /// Its kind.
+    pub kind: LeakKind,
+    /// A description for messages.
+    pub what: String,
+    /// Its bytes, for memory; 0 otherwise.
+    pub bytes: usize,
+}

@@ -1,0 +1,60 @@
+//! Physical memory, its mappings, and their access rights.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rmm_sys::CuMemAccessFlags;
+
+use crate::model::operation::Operation;
+
+/// Physical memory.
+#[derive(Debug)]
+pub(crate) struct Physical {
+    pub(crate) device: usize,
+    /// Its address in its device's range.
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+    /// The program's references: one from its creation, and one from each
+    /// `cuMemRetainAllocationHandle`.
+    pub(crate) references: usize,
+    pub(crate) mappings: usize,
+}
+
+impl Physical {
+    pub(crate) fn backing(&self) -> Range<usize> {
+        self.start..self.start + self.bytes
+    }
+}
+
+/// A mapping of physical memory at reserved addresses.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    /// Larger than that of every earlier mapping.
+    pub(crate) id: u64,
+    pub(crate) bytes: usize,
+    /// The key of the physical memory.
+    pub(crate) physical: u64,
+    pub(crate) device: usize,
+    /// The address of the physical memory.
+    pub(crate) backing: usize,
+    /// The access right of each device; none if it is missing.
+    pub(crate) access: BTreeMap<usize, CuMemAccessFlags>,
+}
+
+impl Mapped {
+    pub(crate) fn access_of(&self, device: usize) -> CuMemAccessFlags {
+        self.access.get(&device).copied().unwrap_or(CuMemAccessFlags::NONE)
+    }
+}
+
+/// Whether an access right permits an operation.
+pub(crate) fn permits(access: CuMemAccessFlags, operation: Operation) -> bool {
+    match operation {
+        Operation::Read => access != CuMemAccessFlags::NONE,
+        // The owner of allocated memory may write it.
+        Operation::Write | Operation::Update | Operation::Allocate | Operation::Free => {
+            access == CuMemAccessFlags::READ_WRITE
+        }
+    }
+}
