@@ -13,9 +13,10 @@ use std::error::Error;
 use std::time::Duration;
 
 use rmm_cli::device::OpenDevice;
+use rmm_cli::replay::Subject;
 use rmm_core::{CudaStream, Device, StreamFlags};
 
-use crate::allocators::{Allocator, Kind, Serves, Start};
+use crate::allocators::{Kind, Serves, Start};
 use crate::rows::Row;
 
 pub use replay::Recorded;
@@ -121,8 +122,8 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn make(&self, start: Start) -> Outcome<Allocator> {
-        Ok((self.kind.make)(start)?)
+    fn make(&self, start: Start) -> Outcome<Subject> {
+        Ok(self.kind.make(start)?)
     }
 
     fn row(
@@ -143,8 +144,8 @@ impl Bench<'_> {
 
     /// How often a pool that counts had to wait, one stream for another or the program for the
     /// device, since `before`.
-    fn waits_row(&mut self, params: &str, allocator: &Allocator, before: Waits) -> Outcome {
-        let Some(Waits { allocations, waits }) = Waits::of(allocator)? else { return Ok(()) };
+    fn waits_row(&mut self, params: &str, allocator: &Subject, before: Waits) -> Outcome {
+        let Some(Waits { allocations, waits }) = Waits::of(allocator) else { return Ok(()) };
         let allocations = allocations - before.allocations;
         let waits = 1000.0 * ratio(waits - before.waits, allocations);
         self.row("waits", params, waits, "per 1000 allocations")
@@ -190,12 +191,10 @@ struct Waits {
 }
 
 impl Waits {
-    fn of(allocator: &Allocator) -> Outcome<Option<Self>> {
-        let told = allocator.told()?.pool();
-        Ok(told.map(|told| Self {
-            allocations: told.allocations,
-            waits: told.stream_waits + told.host_waits,
-        }))
+    fn of(allocator: &Subject) -> Option<Self> {
+        let statistics = allocator.statistics()?;
+        let waits = statistics.stream_waits + statistics.host_waits;
+        Some(Self { allocations: statistics.allocations, waits })
     }
 }
 

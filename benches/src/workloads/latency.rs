@@ -98,7 +98,7 @@ fn beside_blocks(bench: &mut Bench<'_>, case: Case, params: &str) -> Outcome {
     }
     stream.synchronize()?;
     let clock = Instant::now();
-    if allocator.trims() {
+    if allocator.trim() {
         bench.row("latency", format!("{params} trim"), nanos(clock.elapsed()), "ns")?;
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(super) fn random(bench: &mut Bench<'_>) -> Outcome {
         let params = format!("streams={streams}");
         bench.row("random", params.clone(), value, "ns/op")?;
         if streams == 1
-            && let Some(bytes) = allocator.told()?.peak_reserved()
+            && let Some(bytes) = allocator.peak_reserved()?
         {
             bench.row("random", "reserved", to_f64(bytes) / f64::from(1 << 20), "MiB")?;
         }

@@ -70,7 +70,7 @@ pub(super) fn replay(bench: &mut Bench<'_>) -> Outcome {
             player.run(&allocator.resource)?;
             let value = nanos_per(clock.elapsed(), program.calls());
             if cold.is_none() {
-                cold = Some((value, allocator.told()?.peak_reserved()));
+                cold = Some((value, allocator.peak_reserved()?));
             }
             Ok(value)
         })?;

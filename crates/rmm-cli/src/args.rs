@@ -10,7 +10,7 @@ mod memory_size;
 mod resource;
 
 pub use memory_size::MemorySize;
-pub use resource::{ReplayResource, ResourceKind, ResourceList};
+pub use resource::{ReplayResource, ResourceList};
 
 /// GPU memory: what the machine has, and how memory resources do on recorded work.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]

@@ -140,7 +140,7 @@ fn check_all(args: &ReplayArgs, traces: &[Trace]) -> Result<Vec<(String, Checked
             bar.set_message(name.clone());
             let device = OpenDevice::checked(args.memory)?;
             let checked =
-                replay::check(&device, trace, resource.clone(), options, &|events| bar.inc(events))
+                replay::check(&device, trace, resource, options, &|events| bar.inc(events))
                     .map_err(|error| format!("{name}: {error}"))?;
             found.push((name, checked));
         }
@@ -176,7 +176,7 @@ fn replay_all(args: &ReplayArgs, traces: &[Trace], device: &OpenDevice) -> Resul
             let name = trace.path.file_name().unwrap_or_default().to_string_lossy();
             bar.set_message(format!("{name} on {resource}"));
             let replayed =
-                replay::replay(device, trace, resource.clone(), options, &|events| bar.inc(events))
+                replay::replay(device, trace, resource, options, &|events| bar.inc(events))
                     .map_err(|error| format!("{}: {resource}: {error}", trace.path.display()))?;
             result.resources.push(replayed);
         }

@@ -1,100 +1,52 @@
-//! Every adaptor over a pool.
+//! Resources of one type, so that each check is compiled once.
 
 use std::alloc::Layout;
 
-use rmm_adaptors::{
-    AlignedResourceAdaptor, CallbackMemoryResource, FailureCallbackResourceAdaptor,
-    FallbackMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource,
-    PrefetchResourceAdaptor, StatisticsResourceAdaptor, TaggedResourceAdaptor,
-    ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
-};
+use rmm_adaptors::CallbackMemoryResource;
 use rmm_core::{
     AnyResource, Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef,
     SyncResource,
 };
-use rmm_resources::CudaMemoryResource;
+use rmm_spec::{ResourceSpec, stacks::Stack};
 
-macro_rules! define {
-    ($($name:literal: $variant:ident, $doc:literal,)*) => {
-        /// An adaptor that ships.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Adapted {
-            $(#[doc = $doc] $variant,)*
-        }
+/// Bytes of an arena, at least.
+const LEAST_ARENA: usize = 16 << 20;
 
-        impl Adapted {
-            /// All of them, by the names that the environment knows.
-            pub(crate) const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant)),*];
-        }
-    };
-}
-every_adaptor!(define);
-
-/// An adaptor over a pool, of one type whichever it is: so that each check is compiled once for all
-/// of them.
+/// A resource of the list of stacks. A type of its own, and not `AnyResource`, since a type-erased
+/// resource that is erased again stays what it was, and the suite checks what erasure keeps.
 #[derive(Clone, PartialEq, Debug)]
-pub struct AdaptedResource(AnyResource);
+pub struct Erased(AnyResource);
 
-/// Bytes of the pool that the fallback's second one is for.
-const SMALL: usize = 64 << 10;
-
-impl Adapted {
-    /// The adaptor over a pool of at most `capacity` bytes.
+impl Erased {
+    /// Creates the stack on the current device. Pools take at most `room` bytes.
     ///
     /// # Errors
-    /// If it cannot be made.
-    pub fn make(self, capacity: usize) -> Result<AdaptedResource, Error> {
-        let pool = || PoolMemoryResource::builder(CudaMemoryResource::new());
-        let over = match self.capacity(capacity) {
-            Some(capacity) => pool().maximum_size(capacity).build()?,
-            None => pool().build()?,
-        };
-        let adapted = match self {
-            Self::Aligned => AnyResource::new(AlignedResourceAdaptor::new(over, 4096)?),
-            Self::Callback => {
-                let same = over.clone();
-                let allocate = move |stream: StreamRef<'_>, layout| over.allocate(stream, layout);
-                let free = move |stream: StreamRef<'_>, pointer, layout| {
-                    // SAFETY: it came from the other function, with this layout.
-                    unsafe { same.deallocate(stream, pointer, layout) }
-                };
-                // SAFETY: the functions are a resource's.
-                AnyResource::new(unsafe { CallbackMemoryResource::new(allocate, free) })
-            }
-            Self::FailureCallback => {
-                let builder = FailureCallbackResourceAdaptor::builder(over).max_retries(1);
-                AnyResource::new(builder.build(|_| true))
-            }
-            Self::Fallback => {
-                let small = pool().maximum_size(SMALL).build()?;
-                AnyResource::new(FallbackMemoryResource::new(small, over))
-            }
-            Self::Limiting => AnyResource::new(LimitingResourceAdaptor::new(over, capacity as u64)),
-            Self::Logging => {
-                let logging = LoggingResourceAdaptor::to_writer(over, std::io::sink());
-                AnyResource::new(logging.map_err(|error| {
-                    Error::invalid_argument("logging", "it takes no line").with_source(error)
-                })?)
-            }
-            Self::Prefetch => AnyResource::new(PrefetchResourceAdaptor::new(over)),
-            Self::Statistics => AnyResource::new(StatisticsResourceAdaptor::new(over)),
-            Self::Tagged => AnyResource::new(TaggedResourceAdaptor::new(over)),
-            Self::ThreadSafe => AnyResource::new(ThreadSafeResourceAdaptor::new(over)),
-            Self::Tracking => AnyResource::new(TrackingResourceAdaptor::new(over)),
-        };
-        Ok(AdaptedResource(adapted))
+    /// The error of the resource that cannot be created.
+    pub(crate) fn new(stack: &Stack, room: usize) -> Result<Self, Error> {
+        let (max, size) = (room.to_string(), room.max(LEAST_ARENA).to_string());
+        let text = stack.spec_with(&[("max", &*max), ("size", &size), ("bins", "10..16")]);
+        let spec: ResourceSpec = text.parse().map_err(|error| {
+            Error::invalid_argument("conformance", format!("{}: {error}", stack.name))
+        })?;
+        let resource = spec.build()?;
+        Ok(Self(if stack.name == "callback" { called_back(resource) } else { resource }))
     }
+}
 
-    /// The bytes that it can hand out at once over a pool of `capacity`, if every one of them can
-    /// be had whatever the sizes.
-    pub fn capacity(self, capacity: usize) -> Option<usize> {
-        // Aligned blocks take more of the pool than their size, and those of two pools never merge.
-        (!matches!(self, Self::Aligned | Self::Fallback)).then_some(capacity)
-    }
+/// `CallbackMemoryResource` with the functions of a resource.
+fn called_back(resource: AnyResource) -> AnyResource {
+    let same = resource.clone();
+    let allocate = move |stream: StreamRef<'_>, layout| resource.allocate(stream, layout);
+    let free = move |stream: StreamRef<'_>, pointer, layout| {
+        // SAFETY: it came from the other function, with this layout.
+        unsafe { same.deallocate(stream, pointer, layout) }
+    };
+    // SAFETY: the functions are a resource's.
+    AnyResource::new(unsafe { CallbackMemoryResource::new(allocate, free) })
 }
 
 // SAFETY: every call goes to the resource inside, which keeps the contract.
-unsafe impl SyncResource for AdaptedResource {
+unsafe impl SyncResource for Erased {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }
@@ -121,7 +73,7 @@ unsafe impl SyncResource for AdaptedResource {
 }
 
 // SAFETY: as above.
-unsafe impl Resource for AdaptedResource {
+unsafe impl Resource for Erased {
     fn allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate(stream, layout)
     }
@@ -133,4 +85,4 @@ unsafe impl Resource for AdaptedResource {
 }
 
 // SAFETY: what is inside has it.
-unsafe impl HasProperty<DeviceAccessible> for AdaptedResource {}
+unsafe impl HasProperty<DeviceAccessible> for Erased {}

@@ -14,7 +14,7 @@
 //! | `RMM_DRIVER` | `cuda`: the system's driver; `sim` | `sim` |
 //! | `RMM_TEST_DEVICE` | the GPU's number | 0 |
 //! | `RMM_TEST_STREAM` | `legacy`, `per-thread`, `non-blocking` | each of them |
-//! | `RMM_TEST_RESOURCE` | `pool`, `binning`, `arena`, `cuda-async`, `cuda`, `virtual`, `pool-virtual`, `cuda-async-view`, `cuda-async-managed`, `cuda-async-pinned`, `managed`, `pinned`, `system`, `sam-headroom`, and each adaptor over a pool: `aligned`, `callback`, `failure-callback`, `fallback`, `limiting`, `logging`, `prefetch`, `statistics`, `tagged`, `thread-safe`, `tracking` | each of them |
+//! | `RMM_TEST_RESOURCE` | a resource or adaptor by its name in `rmm-spec/src/stacks.rs` | each of them |
 //! | `RMM_SIM_SEED` | the software device's seed | 0 |
 //! | `RMM_STRESS_SECONDS` | how long each test of `stress` goes on, on each device | one short round |
 //! | `RMM_STRESS_SEED` | the seed of the first round | 0 |
@@ -25,10 +25,10 @@
 #[macro_use]
 mod list;
 
-mod adapted;
 mod block;
 mod counter;
 mod environment;
+mod erased;
 mod failure;
 mod kernel;
 mod matrix;
@@ -36,12 +36,12 @@ mod random;
 mod subject;
 pub mod suite;
 
-pub use adapted::{Adapted, AdaptedResource};
 pub use block::Block;
 pub use counter::Counter;
 pub use environment::{Current, DeviceHandle, Environment, Place};
+pub use erased::Erased;
 pub use failure::{Failure, Outcome, ensure};
 pub use kernel::Kernels;
-pub use matrix::{Cell, ResourceChoice, StreamChoice, run_in};
+pub use matrix::{Cell, StreamChoice, is_supported, run_in};
 pub use random::Random;
 pub use subject::Subject;

@@ -10,6 +10,8 @@ mod build;
 mod error;
 mod lexer;
 mod plan;
+#[doc(hidden)]
+pub mod stacks;
 mod syntax;
 mod value;
 
@@ -37,7 +39,8 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | over nothing | options |
 /// |---|---|
-/// | `cuda`, `cuda-async`, `cuda-async-managed`, `cuda-async-pinned`, `managed`, `pinned`, `system`, `virtual` | |
+/// | `cuda`, `cuda-async-managed`, `cuda-async-pinned`, `cuda-async-view`, `managed`, `pinned`, `system`, `virtual` | |
+/// | `cuda-async` | `initial` |
 /// | `sam-headroom` | `headroom` |
 ///
 /// | over another | options |
@@ -50,6 +53,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// | `aligned` | `alignment`, which it needs; `threshold` |
 /// | `logging` | `file`, without which `RMM_LOG_FILE` names it; `per-device`, `auto-flush` |
 /// | `tracking` | `stacks` |
+/// | `failure-callback` | `retries`, which it needs: how often a request that failed is made again |
 /// | `statistics`, `tagged`, `prefetch`, `thread-safe` | |
 /// | `fallback` | over two, the second where the first has no memory |
 ///

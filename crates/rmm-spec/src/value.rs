@@ -39,6 +39,10 @@ pub(crate) fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "expected a whole number".to_owned())
 }
 
+pub(crate) fn count(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a whole number below 2^32".to_owned())
+}
+
 pub(crate) fn is_on(text: &str) -> Result<bool, String> {
     match text {
         "yes" | "true" | "on" | "1" => Ok(true),

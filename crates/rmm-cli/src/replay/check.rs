@@ -1,15 +1,12 @@
 //! A replay that asks whether a resource keeps memory apart: every block is used, and the software
 //! device judges the order.
 
-use rmm_adaptors::PoolPreset;
-use rmm_core::{Device, Error};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_core::{AnyResource, Device, Error};
 use rmm_sim::Violation;
 
 use super::player::Player;
-use super::subject::{Subject, pool, virtual_pool};
-use super::{Options, run};
-use crate::args::{ReplayResource, ResourceKind};
+use super::{Options, Subject, run};
+use crate::args::ReplayResource;
 use crate::device::OpenDevice;
 use crate::trace::Trace;
 
@@ -42,45 +39,25 @@ pub struct Checked {
 pub fn check(
     device: &OpenDevice,
     trace: &Trace,
-    resource: impl Into<ReplayResource>,
+    resource: &ReplayResource,
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Checked, Error> {
-    let kind = match resource.into() {
-        ReplayResource::Named(kind) => kind,
-        ReplayResource::Described(spec) => {
-            return check_on(device, trace, options, progress, || spec.build());
-        }
-    };
-    match kind {
-        ResourceKind::Pool => check_on(device, trace, options, progress, pool),
-        ResourceKind::PoolVirtual => {
-            check_on(device, trace, options, progress, || virtual_pool(PoolPreset::Throughput))
-        }
-        ResourceKind::PoolCompact => {
-            check_on(device, trace, options, progress, || virtual_pool(PoolPreset::Compact))
-        }
-        ResourceKind::CudaAsync => {
-            check_on(device, trace, options, progress, CudaAsyncMemoryResource::new)
-        }
-        ResourceKind::Cuda => {
-            check_on(device, trace, options, progress, || Ok(CudaMemoryResource::new()))
-        }
-    }
+    check_on(device, trace, options, progress, || resource.build())
 }
 
-fn check_on<S: Subject>(
+fn check_on(
     device: &OpenDevice,
     trace: &Trace,
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
-    make: impl FnOnce() -> Result<S, Error>,
+    make: impl FnOnce() -> Result<AnyResource, Error>,
 ) -> Result<Checked, Error> {
     let machine = device
         .machine()
         .ok_or_else(|| Error::invalid_argument("check", "only the software device checks"))?;
     let player = Player::new(trace)?.with_work(machine);
-    let subject = make()?;
+    let subject = Subject::new(make()?);
     let mut checked = Checked {
         events: trace.events.len() as u64,
         failures: 0,
@@ -90,7 +67,7 @@ fn check_on<S: Subject>(
     };
     for _ in 0..options.repeat {
         let outcome = run(device, &player, &subject, options, progress)?;
-        player.free_leftovers(&subject);
+        player.free_leftovers(&subject.resource);
         Device::synchronize_current()?;
         checked.failures = checked.failures.max(outcome.failures);
         checked.first_failure = checked.first_failure.or(outcome.first_failure);

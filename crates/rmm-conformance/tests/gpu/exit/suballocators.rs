@@ -184,7 +184,7 @@ fn leave() {
 #[track_caller]
 fn every_way_out_is_clean(kind: &str) {
     let were_run = Cell::new(false);
-    in_places_with(kinds::choice(kind), |_| {
+    in_places_with(kinds::selected_by(kind), |_| {
         if !were_run.replace(true) {
             for (way, status) in WAYS {
                 leaves(kind, way, status);

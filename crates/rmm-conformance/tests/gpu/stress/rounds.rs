@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use rmm_conformance::{Environment, Failure, Kernels, Random, ResourceChoice};
+use rmm_conformance::{Environment, Failure, Kernels, Random};
 use rmm_core::{Device, Error, Resource};
 
 use super::MIB;
@@ -90,11 +90,11 @@ pub(super) fn round<R: Resource>(
 /// round, by `make`, which is given the bytes that it may take.
 #[track_caller]
 pub(super) fn hold<R: Resource>(
-    choice: ResourceChoice,
+    resource: &str,
     make: impl Fn(usize) -> Result<R, Error>,
     trim: fn(&R),
 ) {
-    in_places_with(choice, |environment| {
+    in_places_with(resource, |environment| {
         let plan = Plan::from_environment()?;
         let (figures, rounds) = plan.run(|seed, steps| {
             let figures = round(environment, &make, trim, seed, steps)?;
