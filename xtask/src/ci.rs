@@ -10,10 +10,10 @@ use std::process::Command;
 
 use crate::cargo::{cargo, workspace_root};
 use crate::error::{Context as _, Result};
-use crate::metadata::Metadata;
+use crate::metadata::{self, Workspace as _};
 use crate::steps::Steps;
 use crate::test::Extent;
-use crate::{readme, test, tidy};
+use crate::{deny, readme, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: one of them
 /// cannot be linked where there is no CUDA, the other consists of assertions that the compiler
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 /// If any step failed.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
-    let metadata = Metadata::of_workspace()?;
+    let metadata = metadata::read()?;
     let mut steps = Steps::default();
     steps.run("formatting", cargo().args(["fmt", "--all", "--", "--check"]));
     steps.check("tidy", || tidy::check(&root));
@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "clippy",
         cargo().args(["clippy", "--all-targets", "--all-features", "--", "-D", "warnings"]),
     );
+    steps.check("dependencies", || deny::check(&root));
     for (package, command) in APART {
         let name = format!("{command} {package}");
         match metadata.member(package) {

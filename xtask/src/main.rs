@@ -17,6 +17,7 @@ mod bench_gpu;
 mod build;
 mod cargo;
 mod ci;
+mod deny;
 mod error;
 mod execute;
 mod metadata;

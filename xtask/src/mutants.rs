@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use crate::cargo::{has_nextest, workspace_root};
 use crate::error::{Context as _, Result};
-use crate::metadata::Metadata;
+use crate::metadata;
 use crate::steps::{new_table, seconds};
 use changed::Changes;
 use copy::Workspace;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let built = target_folder(&root)?;
     let folder = built.join("mutants");
     let workspace = Workspace::copy(&root, &folder.join("workspace"), &built)?;
-    let mut digests = Digests::new(workspace.root(), Metadata::of_workspace()?)?;
+    let mut digests = Digests::new(workspace.root(), metadata::read()?)?;
     let mut results = Results::open(&folder.join("results.txt"))?;
     let known = known(args, &chosen, &results, &mut digests)?;
     let asked: Vec<&Mutant> =

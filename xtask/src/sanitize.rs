@@ -122,7 +122,7 @@ mod command_tests {
 
     use super::*;
     use crate::cargo::describe;
-    use crate::metadata::Metadata;
+    use crate::metadata;
 
     #[test]
     fn the_flags_are_for_a_target_and_a_folder_of_their_own() {
@@ -140,8 +140,8 @@ mod command_tests {
     #[test]
     fn every_package_with_unsafe_code_is_run_or_named_among_what_is_left_out() {
         let left_out: String = LEFT_OUT.iter().map(|(what, _)| *what).collect();
-        for package in Metadata::of_workspace().unwrap().members() {
-            let is_named = left_out.contains(&package.name)
+        for package in metadata::read().unwrap().packages {
+            let is_named = left_out.contains(package.name.as_str())
                 || ["rmm-benches", "rmm-consumer"]
                     .iter()
                     .any(|start| package.name.starts_with(start));

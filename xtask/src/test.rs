@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::cargo::{cargo, has_nextest};
 use crate::error::Result;
-use crate::metadata::Metadata;
+use crate::metadata::{self, Metadata, Workspace as _};
 use crate::steps::Steps;
 
 /// The packages whose tests depend on when the software device runs its work: they are repeated
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 ///
 /// If the workspace cannot be read; failed steps are in `steps`.
 pub(crate) fn add_steps(args: &Args, extent: Extent, steps: &mut Steps) -> Result<()> {
-    let metadata = Metadata::of_workspace()?;
+    let metadata = metadata::read()?;
     let runner = Runner::choose(args.no_nextest || env::var_os("RMM_NO_NEXTEST").is_some());
     let compile_fail: &[&str] = if extent == Extent::Quick { &COMPILE_FAIL } else { &[] };
     steps.run("tests", &mut runner.tests(&[], &[], compile_fail));
@@ -248,9 +248,10 @@ mod tests {
             let text = fs::read_to_string(root.join("crates").join(suite)).unwrap();
             assert!(text.contains(&format!("fn {name}()")), "{suite}");
         }
-        let metadata = Metadata::of_workspace().unwrap();
+        let metadata = metadata::read().unwrap();
         let with_suites: Vec<&str> = metadata
-            .members()
+            .packages
+            .iter()
             .filter(|package| package.dependencies.iter().any(|each| each.name == "trybuild"))
             .map(|package| package.name.as_str())
             .collect();

@@ -107,7 +107,7 @@ fn run_matrix(args: &Args, programs: &Programs) -> Result<()> {
     if let Some(folder) = junit.parent() {
         fs::create_dir_all(folder).context(folder.display())?;
     }
-    fs::write(junit, junit::xml(&results)).context(junit.display())?;
+    fs::write(junit, junit::xml(&results)?).context(junit.display())?;
     println!("wrote {}", junit.display());
 
     match results.iter().filter(|result| !result.passed()).count() {

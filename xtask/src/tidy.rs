@@ -5,7 +5,6 @@
 mod files;
 mod layers;
 mod licence_files;
-mod licences;
 mod manifests;
 mod sources;
 
@@ -15,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cargo::workspace_root;
 use crate::error::Result;
-use crate::metadata::Metadata;
+use crate::metadata;
 use crate::readme;
 
 /// Options of `cargo xtask tidy`.
@@ -57,7 +56,7 @@ impl fmt::Display for Finding {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
     if args.fix {
-        for written in licence_files::write(&root, &Metadata::of_workspace()?)? {
+        for written in licence_files::write(&root, &metadata::read()?)? {
             println!("wrote {}", written.display());
         }
     }
@@ -79,10 +78,9 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     }
     findings.extend(sources::check_policy_modules(&sources));
 
-    let metadata = Metadata::with_dependencies()?;
+    let metadata = metadata::read()?;
     findings.extend(layers::check(root, &metadata));
     findings.extend(manifests::check(root, &metadata));
-    findings.extend(licences::check(&metadata));
     findings.extend(licence_files::check(root, &metadata)?);
 
     // No README.md is one that names no command.
