@@ -10,8 +10,8 @@ use rmm_adaptors::{
 use rmm_core::{AnyResource, DeviceAccessible, HasProperty, Resource, StreamRef};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 
+use crate::outcome::Outcome;
 use crate::setup::POOL_BYTES;
-use crate::workloads::Outcome;
 
 /// What the adaptors are over.
 pub type Pool = PoolMemoryResource<CudaMemoryResource>;

@@ -7,6 +7,7 @@ pub mod adaptors;
 pub mod allocators;
 pub mod handoff;
 pub mod nothing;
+pub mod outcome;
 pub mod player;
 pub mod program;
 pub mod protocol;

@@ -7,32 +7,17 @@
 //! uses it. They take turns in pairs, so that whatever the machine does meanwhile happens to both.
 
 mod raw;
+mod route;
 mod typed;
 
-use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use rmm_adaptors::PoolMemoryResource;
-use rmm_cli::device::{DeviceHandle, OpenDevice};
-use rmm_conformance::Kernels;
-use rmm_containers::{DeviceUVector, PinnedVec};
-use rmm_core::{CudaStream, StreamFlags, current_driver};
-use rmm_resources::CudaMemoryResource;
-use rmm_sys::{CuDevicePtr, Driver};
+use rmm_cli::device::OpenDevice;
 use serde::{Deserialize, Serialize};
 
-use crate::workloads::Outcome;
-
-/// When the memory of the device is allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Allocation {
-    /// Before the first trip: from a pool, and by `cuMemAlloc`.
-    Once,
-    /// In each trip, which frees it too: from a pool, and by `cuMemAllocAsync` from the device's
-    /// default pool, which keeps what is freed.
-    EachTrip,
-}
+pub use self::route::Allocation;
+use self::route::Route;
+use crate::outcome::Outcome;
 
 /// What was measured of one size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -53,63 +38,6 @@ pub struct Figure {
     pub typed_calls: u64,
     /// Driver calls of one trip of raw calls.
     pub raw_calls: u64,
-}
-
-/// What the trips go through.
-struct Route {
-    driver: &'static Driver,
-    kernels: Kernels,
-    stream: CudaStream,
-    words: u32,
-    pool: PoolMemoryResource<CudaMemoryResource>,
-    source: PinnedVec<u32>,
-    target: PinnedVec<u32>,
-    /// The vector that was allocated once, if that was asked for.
-    vector: Option<DeviceUVector<u32>>,
-    /// Where it all is, for raw calls.
-    ///
-    /// # Invariant
-    /// The memory of `source`, `target` and `vector`, none of which is ever replaced.
-    places: Places,
-}
-
-#[derive(Clone, Copy)]
-struct Places {
-    source: *const c_void,
-    target: *mut c_void,
-    vector: Option<CuDevicePtr>,
-    /// Of each.
-    bytes: usize,
-}
-
-impl Route {
-    /// Word `i` of the source is `i`.
-    fn new(device: &OpenDevice, words: u32, allocation: Allocation) -> Outcome<Self> {
-        let driver = current_driver()?;
-        let kernels = Kernels::load(&match device.handle() {
-            DeviceHandle::Software(machine) => rmm_conformance::DeviceHandle::Software(machine),
-            DeviceHandle::Gpu(gpu) => rmm_conformance::DeviceHandle::Gpu(gpu),
-        })?;
-        let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
-        let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
-        let len = usize::try_from(words)?;
-        let source = PinnedVec::from_slice(&(0..words).collect::<Vec<_>>())?;
-        let mut target = PinnedVec::<u32>::zeroed(len)?;
-        let vector = match allocation {
-            Allocation::Once => Some(DeviceUVector::uninit(len, &stream, &pool)?),
-            Allocation::EachTrip => {
-                raw::keep_what_is_freed(driver)?;
-                None
-            }
-        };
-        let places = Places {
-            source: source.as_slice()?.as_ptr().cast(),
-            target: target.as_mut_slice()?.as_mut_ptr().cast(),
-            vector: vector.as_ref().map(DeviceUVector::as_ptr),
-            bytes: len * size_of::<u32>(),
-        };
-        Ok(Self { driver, kernels, stream, words, pool, source, target, vector, places })
-    }
 }
 
 /// Takes the words to the device, adds a number to each, and takes them back; complete on return.

@@ -15,7 +15,7 @@ use rmm_cli::device::OpenDevice;
 use rmm_core::Error;
 use rmm_resources::CudaMemoryResource;
 
-use crate::workloads::Outcome;
+use crate::outcome::Outcome;
 
 /// Bytes that a pool starts with, so that it does not grow while it is timed.
 pub(crate) const POOL_BYTES: usize = 16 << 30;

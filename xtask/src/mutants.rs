@@ -7,12 +7,14 @@
 //! then the conformance suite. Verdicts are kept in the target folder, and `--resume` skips mutants
 //! whose sources have not changed since they were killed.
 
+mod all;
 mod changed;
 mod copy;
 mod digest;
 mod judge;
 mod killer;
 mod list;
+mod mutant;
 mod results;
 mod verdict;
 
@@ -24,12 +26,13 @@ use crate::cargo::{has_nextest, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::metadata;
 use crate::steps::{new_table, seconds};
+use all::mutants;
 use changed::Changes;
 use copy::Workspace;
 use digest::Digests;
 use judge::Judge;
 use killer::Killers;
-use list::{Mutant, mutants};
+use mutant::Mutant;
 use results::Results;
 
 /// Options of `cargo xtask mutants`.

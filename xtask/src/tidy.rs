@@ -3,15 +3,16 @@
 //! Each check is a function from plain data to findings, so that its tests can show it failing.
 
 mod files;
+mod finding;
 mod layers;
 mod licence_files;
 mod manifests;
 mod sources;
 
-use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use self::finding::Finding;
 use crate::cargo::workspace_root;
 use crate::error::Result;
 use crate::metadata;
@@ -23,29 +24,6 @@ pub(crate) struct Args {
     /// Write the licence files that each published crate must carry
     #[arg(long)]
     fix: bool,
-}
-
-/// Something that is not as it should be, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// The file, below the workspace's folder.
-    file: PathBuf,
-    /// Its line, from 1.
-    line: usize,
-    /// What is wrong, and what to do.
-    text: String,
-}
-
-impl Finding {
-    fn new(file: impl Into<PathBuf>, line: usize, text: impl Into<String>) -> Self {
-        Self { file: file.into(), line, text: text.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file.display(), self.line, self.text)
-    }
 }
 
 /// Runs the command.

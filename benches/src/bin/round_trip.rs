@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rmm_benches::outcome::Outcome;
 use rmm_benches::report;
 use rmm_benches::round_trip::{Allocation, measure};
 use rmm_benches::setup::{open, rows_to, say};
-use rmm_benches::workloads::Outcome;
 use rmm_cli::args::DeviceChoice;
 
 /// Bytes that go each way.

@@ -1,12 +1,9 @@
 //! The trip by the driver's own calls, as a program makes them that knows what it does.
 
-use std::ffi::c_void;
+use rmm_sys::CuDevicePtr;
 
-use rmm_core::Device;
-use rmm_sys::{CuDevicePtr, CuMemPool, CuMemPoolAttribute, Driver};
-
-use super::Route;
-use crate::workloads::Outcome;
+use super::route::Route;
+use crate::outcome::Outcome;
 
 pub(super) fn go(route: &mut Route, summand: u32) -> Outcome {
     let (driver, stream) = (route.driver, route.stream.as_raw());
@@ -43,19 +40,5 @@ fn through(route: &Route, memory: CuDevicePtr, summand: u32) -> Outcome {
     // SAFETY: both have so many bytes; nobody looks at the target before the stream has been waited
     // for.
     unsafe { driver.cuMemcpyDtoHAsync_v2(places.target, memory, places.bytes, stream) }.result()?;
-    Ok(())
-}
-
-/// Has the current device's default pool keep what is freed, since it would give it back at each
-/// wait.
-pub(super) fn keep_what_is_freed(driver: &Driver) -> Outcome {
-    let (device, mut pool) = (Device::current()?.as_raw(), CuMemPool::NULL);
-    // SAFETY: `pool` may be written to.
-    unsafe { driver.cuDeviceGetMemPool(&raw mut pool, device) }.result()?;
-    let mut all = u64::MAX;
-    let value = (&raw mut all).cast::<c_void>();
-    // SAFETY: the pool is the device's, and the value is a 64-bit number.
-    unsafe { driver.cuMemPoolSetAttribute(pool, CuMemPoolAttribute::RELEASE_THRESHOLD, value) }
-        .result()?;
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use rmm_containers::DeviceUVector;
 
-use super::Route;
-use crate::workloads::Outcome;
+use super::route::Route;
+use crate::outcome::Outcome;
 
 pub(super) fn go(route: &mut Route, summand: u32) -> Outcome {
     let mut taken;

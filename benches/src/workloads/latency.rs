@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use rmm_cli::device::DeviceHandle;
 use rmm_core::{AnyResource, CudaStream, DevicePtr, Error, Resource as _};
 
+use super::bench::{Bench, new_stream, to_f64};
 use super::pairs::layout;
-use super::{Bench, Outcome, new_stream, to_f64};
 use crate::allocators::Start;
+use crate::outcome::Outcome;
 use crate::protocol::SplitMix64;
 
 /// Many blocks, of which every other one is free.

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use rmm_core::{AnyResource, CudaStream, Device, DevicePtr, Resource as _};
 
-use super::{Bench, Outcome, Waits, nanos_per, new_stream};
+use super::bench::{Bench, Waits, nanos_per, new_stream};
 use crate::allocators::Start;
 use crate::handoff;
+use crate::outcome::Outcome;
 
 pub(super) fn layout(bytes: usize) -> Outcome<Layout> {
     Ok(Layout::from_size_align(bytes, 256)?)

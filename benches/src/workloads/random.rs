@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use rmm_core::Device;
 
-use super::{Bench, Outcome, Waits, nanos_per, to_f64};
+use super::bench::{Bench, Waits, nanos_per, to_f64};
 use crate::allocators::Start;
+use crate::outcome::Outcome;
 use crate::player::Player;
 use crate::program::Program;
 use crate::protocol::RandomOps;

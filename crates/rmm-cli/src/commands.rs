@@ -13,6 +13,8 @@ use crate::results::Report;
 use crate::trace::{self, Trace};
 use crate::{findings, html, output, table};
 
+pub use crate::exit::{BAD_INPUT, FAILURE, SUCCESS, VIOLATIONS};
+
 /// How a command ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -23,15 +25,6 @@ pub struct Ended {
     /// The exit status.
     pub status: u8,
 }
-
-/// The exit status where every event succeeded.
-pub const SUCCESS: u8 = 0;
-/// The exit status where some event failed.
-pub const FAILURE: u8 = 1;
-/// The exit status of bad input or usage.
-pub const BAD_INPUT: u8 = 2;
-/// The exit status where memory was used out of order.
-pub const VIOLATIONS: u8 = 3;
 
 impl Ended {
     fn failed(status: u8, message: String) -> Self {

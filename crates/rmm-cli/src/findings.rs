@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::commands::{FAILURE, SUCCESS, VIOLATIONS};
+use crate::exit::{FAILURE, SUCCESS, VIOLATIONS};
 use crate::format::count;
 use crate::replay::Checked;
 

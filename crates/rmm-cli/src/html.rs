@@ -6,6 +6,7 @@
 mod downsample;
 mod draw;
 mod escape;
+mod figure;
 mod heap;
 mod layout;
 mod timeline;
@@ -13,6 +14,7 @@ mod timeline;
 use std::fmt::Write as _;
 
 use escape::escape;
+use figure::Figure;
 
 use crate::format::{bytes, count, thousands};
 use crate::results::{Report, ResourceResult, TraceResult};
@@ -70,30 +72,6 @@ impl Page {
         self.element("figcaption", &figure.caption);
         self.push("</figure>\n");
     }
-}
-
-/// A picture with the words that belong to it.
-struct Figure {
-    /// Markup.
-    legend: String,
-    /// Markup.
-    svg: String,
-    /// Text, not escaped.
-    caption: String,
-}
-
-/// A line of colour swatches with labels; `class` is a class of the style sheet or empty.
-fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, String, String)>) -> String {
-    let mut markup = "<p class=\"legend\">".to_owned();
-    for (class, colour, label) in entries {
-        let _ = write!(
-            markup,
-            "<span><i class=\"{class}\" style=\"background:{colour}\"></i>{}</span> ",
-            escape(&label)
-        );
-    }
-    markup.push_str("</p>\n");
-    markup
 }
 
 fn title(report: &Report) -> String {

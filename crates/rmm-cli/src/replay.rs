@@ -3,26 +3,20 @@
 mod check;
 mod observe;
 mod player;
+mod run;
 mod subject;
 
 use rmm_core::{Device, Error};
 
-use crate::args::{ReplayResource, ThreadMode};
+use crate::args::ReplayResource;
 use crate::device::OpenDevice;
 use crate::results::{ResourceResult, TraceResult};
 use crate::trace::Trace;
 pub use check::{Checked, check};
-use player::{Outcome, Player};
+use player::Player;
+pub use run::Options;
+use run::run;
 pub use subject::Subject;
-
-/// How to replay.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How often, the first time on a fresh resource.
-    pub repeat: u32,
-    /// Whether recorded threads become threads.
-    pub threads: Option<ThreadMode>,
-}
 
 /// Passes over the trace's events that [`replay`] makes, for a progress bar: each of them takes all
 /// events.
@@ -104,21 +98,6 @@ pub fn trace_result(trace: &Trace) -> TraceResult {
         peak_live_bytes: trace.peak_live_aligned,
         ends_early: trace.ends_early,
         resources: Vec::new(),
-    }
-}
-
-fn run(
-    device: &OpenDevice,
-    player: &Player<'_>,
-    subject: &Subject,
-    options: Options,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<Outcome, Error> {
-    match options.threads {
-        None => Ok(player.run(&subject.resource, progress)),
-        Some(ThreadMode::AsRecorded) => {
-            player.run_threads(&subject.resource, &device.handle(), progress)
-        }
     }
 }
 

@@ -33,6 +33,7 @@ mod failure;
 mod kernel;
 mod matrix;
 mod random;
+mod stream;
 mod subject;
 pub mod suite;
 
@@ -42,6 +43,7 @@ pub use environment::{Current, DeviceHandle, Environment, Place};
 pub use erased::Erased;
 pub use failure::{Failure, Outcome, ensure};
 pub use kernel::Kernels;
-pub use matrix::{Cell, StreamChoice, is_supported, run_in};
+pub use matrix::{Cell, is_supported, run_in};
 pub use random::Random;
+pub use stream::StreamChoice;
 pub use subject::Subject;

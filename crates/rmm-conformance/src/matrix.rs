@@ -2,30 +2,13 @@
 
 use std::fmt;
 
-use rmm_core::{
-    CudaStream, Device, DeviceResource, Error, ErrorKind, StreamFlags, check, current_driver,
-};
+use rmm_core::{Device, DeviceResource, Error, ErrorKind, check, current_driver};
 use rmm_spec::stacks::{ADAPTORS, RESOURCES, Stack};
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::environment::variable;
 use crate::failure::ensure;
-use crate::{Environment, Erased, Failure, Kernels, Outcome, Place, Subject};
-
-macro_rules! define_streams {
-    ($($name:literal: $variant:ident, $doc:literal,)*) => {
-        /// A kind of stream.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum StreamChoice {
-            $(#[doc = $doc] $variant,)*
-        }
-
-        impl StreamChoice {
-            const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant)),*];
-        }
-    };
-}
-every_stream!(define_streams);
+use crate::{Environment, Erased, Failure, Kernels, Outcome, Place, StreamChoice, Subject};
 
 /// Where, on which stream and over which resource a check runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,20 +19,6 @@ pub struct Cell {
     pub stream: StreamChoice,
     /// The resource.
     pub resource: &'static Stack,
-}
-
-impl StreamChoice {
-    /// A stream of this kind, for the calling thread.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    pub fn open(self) -> Result<CudaStream, Error> {
-        match self {
-            Self::Legacy => Ok(CudaStream::legacy()),
-            Self::PerThread => Ok(CudaStream::per_thread()),
-            Self::NonBlocking => CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0),
-        }
-    }
 }
 
 /// The resources at the bottom of a stack: a name before those that it contains.

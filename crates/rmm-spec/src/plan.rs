@@ -154,7 +154,7 @@ impl Plan {
         let plan = if let Some(base) = named(&BASES, name) {
             Self::Base(base)
         } else if let Some(adaptor) = named(&ADAPTORS, name) {
-            Self::Plain { adaptor, upstream: arguments.upstream()? }
+            Self::Plain { adaptor, upstream: upstream(&mut arguments)? }
         } else if let Some(known) = OTHERS.into_iter().find(|known| same(known, name)) {
             Self::with_options(known, &mut arguments)?
         } else {
@@ -171,7 +171,7 @@ impl Plan {
         if name == "cuda-async" {
             return Ok(Self::CudaAsync { initial: arguments.option("initial", size)? });
         }
-        let upstream = arguments.upstream()?;
+        let upstream = upstream(arguments)?;
         let on = |value: Option<bool>| value.unwrap_or(false);
         Ok(match name {
             "pool" => {
@@ -209,9 +209,13 @@ impl Plan {
             "failure-callback" => {
                 Self::FailureCallback { upstream, retries: arguments.needed("retries", count)? }
             }
-            _ => Self::Fallback { first: upstream, second: arguments.upstream()? },
+            _ => Self::Fallback { first: upstream, second: self::upstream(arguments)? },
         })
     }
+}
+
+fn upstream(arguments: &mut Arguments<'_>) -> Result<Box<Plan>, Fault> {
+    Plan::new(arguments.upstream()?).map(Box::new)
 }
 
 fn unknown(name: &str) -> String {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Contents, size, write};
+use super::folder::{Contents, size, write};
 use crate::cargo::describe;
 use crate::error::{Context as _, Result};
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::{RunArgs, machine};
+use super::machine;
+use super::run_args::RunArgs;
 use crate::archive::Archive;
 use crate::cargo::{WithCommand as _, describe, stdout_of};
 use crate::error::{Context as _, Result};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::cargo::stdout_of;
 use crate::error::{Context as _, Result};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::killer::Killer;
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::cargo::stdout_of;
 use crate::error::{Context as _, Result};
 use crate::metadata::{DependencyKind, Metadata, Workspace as _};

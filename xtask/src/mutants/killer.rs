@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::error::{Context as _, Result};
 
 /// The tests that kill, one line a mutant.
@@ -103,7 +103,7 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use super::super::list::mutants;
+    use super::super::all::mutants;
     use super::*;
 
     #[test]

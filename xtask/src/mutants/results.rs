@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::killer::{Killer, Killers};
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::error::{Context as _, Result};
 
 /// The file, and what it says.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 use super::manifests::manifest_of;
 use crate::metadata::{DependencyKind, Member as _, Metadata, Package, Workspace as _};
 

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Finding;
 use super::files::below;
+use super::finding::Finding;
 use crate::error::{Context as _, Result};
 use crate::metadata::{Member as _, Metadata};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::Finding;
 use super::files::below;
+use super::finding::Finding;
 use crate::metadata::{DependencyKind, Member as _, Metadata, Package};
 
 /// Checks every published member: each of its path dependencies needs a version too, because the

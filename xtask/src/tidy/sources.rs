@@ -1,7 +1,7 @@
 //! Checks on the text of Rust files that neither the compiler nor clippy makes.
 
-use super::Finding;
 use super::files::RustFile;
+use super::finding::Finding;
 
 /// The longest that a file may be: a reader should hold one idea at a time.
 const MAX_LINES: usize = 600;

@@ -9,8 +9,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::draw::{
     Canvas, Drawn, FREE, FREE_EDGE, STREAM_COLOURS, WIDTH, css, font, stream_colour, svg,
 };
+use super::figure::{Figure, legend};
 use super::layout::{Layout, Row, Span, layout};
-use super::{Figure, legend};
 use crate::format::{bytes, count};
 use crate::results::{BlockState, HeapBlock, ResourceResult};
 

@@ -5,7 +5,8 @@ use rmm_core::{AnyResource, Device, Error};
 use rmm_sim::Violation;
 
 use super::player::Player;
-use super::{Options, Subject, run};
+use super::run::{Options, run};
+use super::subject::Subject;
 use crate::args::ReplayResource;
 use crate::device::OpenDevice;
 use crate::trace::Trace;

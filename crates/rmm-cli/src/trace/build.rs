@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 
+use super::error::{Compression, Reason};
+use super::event::{ALIGNMENT, Action, Event, MAX_EVENTS, Trace};
 use super::row::{self, Row, RowAction};
 use super::source::{self, BoundedLines, LineTooLong};
-use super::{ALIGNMENT, Action, Compression, Event, MAX_EVENTS, Reason, Trace};
 
 /// A [`Reason`] and its line; the path is added by the caller.
 pub(super) struct Failure {

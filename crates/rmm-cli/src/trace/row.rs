@@ -2,7 +2,7 @@
 
 use csv::ByteRecord;
 
-use super::Reason;
+use super::error::Reason;
 
 /// The columns, as RMM names them.
 const HEADER: [&str; 6] = ["Thread", "Time", "Action", "Pointer", "Size", "Stream"];

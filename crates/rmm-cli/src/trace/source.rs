@@ -6,7 +6,8 @@ use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::{Compression, MAX_LINE};
+use super::error::Compression;
+use super::event::MAX_LINE;
 
 /// The longest magic number that is looked at.
 const MAGIC: usize = 4;

@@ -5,7 +5,7 @@ use rmm_core::{
 };
 use rmm_sys::{CuStream, STREAM_NON_BLOCKING};
 
-use super::{BLOCK_WORDS, keep_busy, stays_intact, take_over};
+use super::blocks::{BLOCK_WORDS, keep_busy, stays_intact, take_over};
 use crate::{Outcome, Subject};
 
 /// A stream made and destroyed by calls to the driver.

@@ -28,7 +28,7 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
     before.check(17, &errors)?;
     errors.expect_none(subject.stream(), "a refused request changed a live block")?;
     drop(before);
-    super::memory_is_usable(subject)?;
+    super::memory::memory_is_usable(subject)?;
 
     let Some(capacity) = subject.capacity() else { return Ok(()) };
     let eighth = u32::try_from(capacity / 32).map_err(Failure::new)?;

@@ -2,7 +2,7 @@
 
 use rmm_core::Resource;
 
-use super::{BLOCK_WORDS, SLOW, keep_busy, stays_intact, take_over};
+use super::blocks::{BLOCK_WORDS, SLOW, keep_busy, stays_intact, take_over};
 use crate::{Outcome, Subject};
 
 /// Clause 2: memory freed on a stream may go to the next request on it at once; the work before the

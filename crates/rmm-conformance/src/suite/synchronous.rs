@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{CudaStream, Device, DevicePtr, Resource};
 
-use super::{BLOCK_WORDS, keep_busy};
+use super::blocks::{BLOCK_WORDS, keep_busy};
 use crate::{Counter, Failure, Outcome, Subject};
 
 /// A block from `allocate_sync`, freed by `deallocate_sync` when this is dropped, after a wait for

@@ -1,6 +1,6 @@
 //! Mutants of the containers.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
@@ -8,7 +8,7 @@ const MEMORY: &str = "crates/rmm-containers/src/memory.rs";
 const ORDER: &str = "crates/rmm-containers/src/order.rs";
 const USES: &str = "crates/rmm-containers/src/order/uses.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "spare-event-of-another-device",
         file: ORDER,

@@ -1,6 +1,6 @@
 //! Mutants of the software device.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const BYTES: &str = "crates/rmm-sim/src/bytes.rs";
 const CHECKER: &str = "crates/rmm-sim/src/checker.rs";
@@ -8,7 +8,7 @@ const CURRENT: &str = "crates/rmm-sim/src/current.rs";
 const PREFETCH: &str = "crates/rmm-sim/src/prefetch.rs";
 const CONTEXT: &str = "crates/rmm-sim/src/context.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-failure-not-sticky",
         file: CONTEXT,

@@ -1,6 +1,6 @@
 //! Mutants of the end of a pool, and of what upstream's panics and refusals leave behind.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const CLOSE: &str = "crates/rmm-adaptors/src/pool/close.rs";
 const CAPTURED: &str = "crates/rmm-adaptors/src/pool/captured.rs";
@@ -10,7 +10,7 @@ const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
 const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "trim-waits-during-a-capture",
         file: SHARED,

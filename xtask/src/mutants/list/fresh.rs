@@ -1,7 +1,8 @@
 //! Further mutants of the order of streams, of caches and batches, of the heap, of captures and of
 //! the containers.
 
-use super::{Mutant, ORDER, STATE};
+use super::{ORDER, STATE};
+use crate::mutants::mutant::Mutant;
 
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
@@ -24,7 +25,7 @@ const SPLIT: &str = "crates/rmm-adaptors/src/pool/heap/split.rs";
 const USES: &str = "crates/rmm-containers/src/order/uses.rs";
 const USE_ORDER: &str = "crates/rmm-containers/src/order.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "seal-keeps-a-former-frontier",
         file: ORDER,

@@ -1,6 +1,6 @@
 //! Mutants of what becomes of a context that is reset or lost.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const ARENAS: &str = "crates/rmm-adaptors/src/arena/arenas.rs";
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
@@ -14,7 +14,7 @@ const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
 const SHARED: &str = "crates/rmm-adaptors/src/pool/shared.rs";
 const TABLE: &str = "crates/rmm-sys/src/watch.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "home-that-is-gone-is-in-order",
         file: BLOCK,

@@ -1,10 +1,11 @@
 //! Mutants of what a pool knows of its streams when there are many, or when they come and go.
 
-use super::{Mutant, ORDER, SHARED};
+use super::{ORDER, SHARED};
+use crate::mutants::mutant::Mutant;
 
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "points-begin-anew",
         file: ORDER,
