@@ -18,7 +18,7 @@ const PACKAGES: [&str; 10] = [
     "rmm-adaptors",
     "rmm-containers",
     "rmm-spec",
-    "rmm",
+    "rmm-rs",
     "rmm-cli",
     "rmm-conformance",
 ];

@@ -21,7 +21,7 @@ use crate::steps::Steps;
 const SCHEDULE_DEPENDENT: [&str; 3] = ["rmm-adaptors", "rmm-containers", "rmm-conformance"];
 
 /// The package whose documentation a newcomer reads.
-const FACADE: &str = "rmm";
+const FACADE: &str = "rmm-rs";
 
 /// Tests that compile programs which must not compile: a minute, and neither features nor schedules
 /// change what they see.

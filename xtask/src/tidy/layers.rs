@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 7] = [
     &["rmm-resources"],
     &["rmm-adaptors"],
     &["rmm-containers", "rmm-spec"],
-    &["rmm"],
+    &["rmm-rs"],
     &["rmm-cli"],
 ];
 
