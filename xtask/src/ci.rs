@@ -67,6 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         cargo().args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings"),
     );
     add_readme_steps(&root, &mut steps);
+    if args.test.all {
+        // Builds each package from what a registry would get. Needs the registry's index.
+        let publish = ["publish", "--workspace", "--dry-run", "--allow-dirty"];
+        steps.run("publish, dry run", cargo().args(publish));
+    }
     steps.finish()
 }
 
