@@ -1,4 +1,4 @@
-//! What it costs to forget a resource's type, and to keep a handle to a stream.
+//! The cost of type erasure, and of owning a handle to a stream.
 
 use std::alloc::Layout;
 use std::error::Error;

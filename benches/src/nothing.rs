@@ -7,8 +7,8 @@ use rmm_core::{
     Claims, DeviceAccessible, DevicePtr, Error, HasProperty, Resource, StreamRef, SyncResource,
 };
 
-/// Hands out one address for all blocks, a multiple of 2 MiB. There is no memory, so nobody may use
-/// it.
+/// Hands out one address for all blocks, a multiple of 2 MiB. There is no memory, so no caller may
+/// use it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nothing;
 

@@ -70,7 +70,7 @@ pub fn rows_to(path: Option<&Path>) -> Outcome<Box<dyn Write>> {
     Ok(Box::new(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?))
 }
 
-/// Tells whoever runs the program something that is no row.
+/// Prints a message for the person who runs the program, beside the rows.
 pub fn say(line: &str) {
     // Where even this cannot be written, the exit status still says it.
     writeln!(io::stderr(), "{line}").ok();

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     steps.finish()
 }
 
-/// Runs what README.md tells a newcomer to run; the tests among it have run by now.
+/// Runs the commands of README.md, other than the tests, which have run by now.
 fn add_readme_steps(root: &Path, steps: &mut Steps) {
     let mut commands = Vec::new();
     steps.check("README.md names the commands that it should", || {

@@ -92,7 +92,7 @@ fn read_in_background(
 ) {
     let Some(mut pipe) = pipe else { return };
     let sender = sender.clone();
-    // The thread ends with the pipe, or with the first piece that nobody waits for any more.
+    // The thread ends with the pipe, or when the receiver is gone.
     thread::spawn(move || {
         let mut piece = [0; 8192];
         while let Ok(length @ 1..) = pipe.read(&mut piece) {

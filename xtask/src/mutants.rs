@@ -186,7 +186,7 @@ fn target_folder(root: &Path) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    //! What is told while it runs.
+    //! What is printed while it runs.
 
     use super::*;
 

@@ -39,7 +39,7 @@ const LEFT_OUT: [(&str, &str); 6] = [
     ("rmm-interop-cuda-sys, rmm-sys-oracle", "assertions of the compiler, nothing runs"),
 ];
 
-/// What the sanitizer is told.
+/// Options of the sanitizer.
 ///
 /// - `detect_leaks=0`: the software device keeps what a process leaks, as a GPU does, and reports
 ///   it itself; resources of a process's whole life, and vectors that tests forget on purpose,

@@ -191,7 +191,7 @@ impl Runner {
                     command.args(["-E", &terms.join(" & ")]);
                 }
             }
-            // Doctests are a step of their own, whoever runs the rest.
+            // Doctests are a step of their own with either runner.
             Self::CargoTest => {
                 command
                     .args(["test", "--no-fail-fast", "--lib", "--bins", "--tests", "--examples"])

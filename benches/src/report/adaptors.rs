@@ -49,7 +49,7 @@ struct Adaptor<'a> {
 impl Adaptor<'_> {
     fn times(&self, of: impl Fn(Cost) -> Option<f64>) -> Option<f64> {
         let (ours, rmm) = (of(self.ours?)?, of(self.rmm?)?);
-        // How many times nothing is cheaper than something nobody can tell.
+        // A ratio to nothing means nothing.
         (rmm > 0.0).then(|| rmm / ours.max(RESOLUTION))
     }
 
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(
             line("callback"),
             "|callback|33.0|470|14.2x|3.00|-2.00|-|2.00|3.00|1.50x|NO|",
-            "what RMM's adds to its pool cannot be told"
+            "what RMM's adds to its pool is below what can be measured"
         );
         assert_eq!(line("tagged"), "|tagged|41.0|-|-|11.0|-|-|10.0|-|-|-|", "RMM has none");
         assert_eq!(

@@ -9,7 +9,7 @@ use super::figures::Figures;
 use super::number::short;
 use super::subject::{Runner, Subject};
 
-/// One figure of everybody.
+/// One figure, of every allocator.
 pub(super) struct Panel {
     pub(super) title: String,
     pub(super) workload: &'static str,

@@ -68,7 +68,7 @@ pub(super) fn title(canvas: &Canvas<'_>, content: &str, place: (i32, i32)) -> Dr
 }
 
 /// The colour of an allocator, the same in every chart: blue and green are ours. People with any
-/// colour vision can tell them apart (after Okabe and Ito).
+/// colour vision can distinguish them (after Okabe and Ito).
 pub(super) fn colour(subject: &Subject) -> RGBColor {
     match (subject.runner, subject.allocator.as_str()) {
         (Runner::Ours, "pool") => RGBColor(0x00, 0x72, 0xb2),

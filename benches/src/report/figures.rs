@@ -81,7 +81,7 @@ impl Figures {
         of_work.get(subject).map(|values| median(values))
     }
 
-    /// Everybody's figure for one work.
+    /// Every allocator's figure for one workload.
     pub(super) fn values(&self, workload: &str, params: &str) -> Vec<(&Subject, f64)> {
         let of_work = self.values.get(&(workload.to_owned(), params.to_owned()));
         let all = of_work.into_iter().flatten();

@@ -17,7 +17,7 @@ use super::lines::{self, Chart};
 use super::number::short;
 use super::{judge, round_trips, summary};
 
-/// What tells a page that was made from one that was written.
+/// Marks a generated page.
 const MARK: &str = "<!-- made by `cargo xtask bench-gpu --report` -->";
 
 /// What a page is made from.

@@ -15,7 +15,7 @@ pub(super) fn go(route: &mut Route, summand: u32) -> Outcome {
     Ok(done?)
 }
 
-/// The stream is to be waited for before anybody looks at the target.
+/// The caller waits for the stream before it reads the target.
 fn enqueue(route: &Route, summand: u32) -> Outcome {
     if let Some(vector) = route.places.vector {
         return through(route, vector, summand);
@@ -37,7 +37,7 @@ fn through(route: &Route, memory: CuDevicePtr, summand: u32) -> Outcome {
     unsafe { driver.cuMemcpyHtoDAsync_v2(memory, places.source, places.bytes, stream) }.result()?;
     // SAFETY: so many words are there, and used on this stream only.
     unsafe { route.kernels.add(route.stream.as_ref(), memory, route.words, summand) }?;
-    // SAFETY: both have so many bytes; nobody looks at the target before the stream has been waited
+    // SAFETY: both have so many bytes; the target is not read before the stream has been waited
     // for.
     unsafe { driver.cuMemcpyDtoHAsync_v2(places.target, memory, places.bytes, stream) }.result()?;
     Ok(())

@@ -93,8 +93,8 @@ fn refused(result: Result<DevicePtr, Error>) -> Outcome {
 /// allocated with, and never used.
 fn free(logged: &Logged, stream: StreamRef<'_>, block: DevicePtr, size: usize) -> Outcome {
     let layout = layout(size)?;
-    // SAFETY: as the comment above says; whoever hands a block to another stream has waited for its
-    // own.
+    // SAFETY: as the comment above says; the thread that hands a block to another stream has waited
+    // for its own.
     unsafe { logged.deallocate(stream, block, layout) };
     Ok(())
 }

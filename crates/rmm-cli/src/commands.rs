@@ -104,7 +104,8 @@ pub fn replay(args: &ReplayArgs) -> Ended {
 /// `rmm replay --check`.
 fn checked(args: &ReplayArgs, traces: &[Trace]) -> Ended {
     if let DeviceChoice::Gpu(_) = args.device {
-        let message = "--check needs the software device: a GPU does not tell".to_owned();
+        let message =
+            "--check needs the software device: a GPU does not report the order of uses".to_owned();
         return Ended::failed(BAD_INPUT, message);
     }
     let mut ended = Ended { text: String::new(), messages: Vec::new(), status: SUCCESS };

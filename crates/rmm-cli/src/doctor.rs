@@ -95,7 +95,7 @@ impl Doctor {
         let mut version = 0;
         // SAFETY: `version` may be written to.
         if let Err(code) = unsafe { driver.cuDriverGetVersion(&raw mut version) }.result() {
-            self.problems.push(format!("the driver does not tell its version: {code}"));
+            self.problems.push(format!("the driver does not report its version: {code}"));
         }
         let missing = driver
             .missing()

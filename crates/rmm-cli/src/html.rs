@@ -22,9 +22,9 @@ use crate::table::{COLUMNS, describe, values};
 
 const STYLE: &str = include_str!("html/report.css");
 
-/// What the columns mean, for whoever sees the page without having run the program.
+/// What the columns mean, for readers who did not run the program.
 const NOTES: &str = "\
-Live: bytes in use, each block rounded up to 256. Reserved: bytes held of the driver. Cold: the first replay, on a fresh \
+Live: bytes in use, each block rounded up to 256. Reserved: bytes held from the driver. Cold: the first replay, on a fresh \
 resource; warm: the later ones. Times are host time for one event. Waits: how often a stream was made to wait for another \
 so that memory could change hands. Leaks: blocks still live at the end of the trace.";
 

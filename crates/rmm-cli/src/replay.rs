@@ -24,7 +24,8 @@ pub fn passes(options: Options) -> u64 {
     u64::from(options.repeat) + 1
 }
 
-/// Replays a trace against one resource. `progress` is told how many more events were done.
+/// Replays a trace against one resource. `progress` is called with the number of events done since
+/// its last call.
 ///
 /// Each recorded stream becomes a non-blocking stream of its own. Requests that failed when they
 /// were recorded are counted and not made again.

@@ -2,7 +2,7 @@
 //!
 //! The text is what RMM's logging adaptor writes: the header
 //! `Thread,Time,Action,Pointer,Size,Stream`, then one row per call. It may be compressed with gzip
-//! or zstd, which is told by the first bytes and not by the file's name.
+//! or zstd, which is recognized by the first bytes and not by the file's name.
 //!
 //! Input is untrusted. Memory is bounded by the number of events, of which at most [`MAX_EVENTS`]
 //! are taken, and by the length of a line, at most [`MAX_LINE`] bytes; decompression streams, so a

@@ -4,7 +4,7 @@
 //! The [checks](suite) are functions over any resource; what they check is the contract in the
 //! documentation of [`rmm_core`](rmm_core#stream-order), by its clauses. They look at the contents
 //! of memory, written and read by [kernels](Kernels) on the device, so an order that is missing
-//! shows as words that somebody else wrote.
+//! shows as words that another stream wrote.
 //!
 //! A [`Cell`] is where, on which stream and over which resource a check runs. The environment
 //! chooses them:

@@ -1,4 +1,4 @@
-//! What a name was given, taken piece by piece; what nobody took is told.
+//! The arguments of a resource, taken one at a time; an argument that is left over is an error.
 
 use crate::error::Fault;
 use crate::syntax::{Call, Setting};
@@ -62,7 +62,7 @@ impl<'t> Arguments<'t> {
         value.ok_or_else(|| Fault::at(self.end, format!("`{}` needs `{name}=`", self.name)))
     }
 
-    /// All that is left is told as wrong.
+    /// Refuses arguments that were not taken.
     pub(crate) fn end(mut self) -> Result<(), Fault> {
         if let Some(extra) = self.upstreams.next() {
             let message = format!("`{}` is not over this", self.name);

@@ -45,7 +45,7 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-/// What is wrong, before the text is at hand.
+/// What is wrong, without the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     message: String,

@@ -57,7 +57,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// | `statistics`, `tagged`, `prefetch`, `thread-safe` | |
 /// | `fallback` | over two, the second where the first has no memory |
 ///
-/// What cannot be right is told with its place:
+/// An error shows the position of what is wrong:
 ///
 /// ```
 /// use rmm_core::{Introspect, SyncResource};

@@ -1,4 +1,4 @@
-//! Stacks from text: what is made, and what is told of a text that describes none.
+//! Stacks from text: what is made, and the errors of texts that describe none.
 
 use proptest::prelude::*;
 use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
@@ -71,7 +71,7 @@ fn sizes_reach_the_resources() {
 }
 
 #[test]
-fn what_can_not_be_made_is_the_resource_s_error() {
+fn a_resource_that_cannot_be_made_returns_its_error() {
     let machine = Machine::builder().memory(16 << 20).build();
     let _entered = machine.enter();
     let spec: ResourceSpec = "pool(cuda, initial=1GiB)".parse().unwrap();
@@ -117,10 +117,10 @@ fn errors_point_at_the_character() {
         ),
     ] {
         let error = text.parse::<ResourceSpec>().expect_err(text);
-        let told = error.to_string();
-        let lines: Vec<&str> = told.lines().collect();
-        assert!(error.message().starts_with(message), "{text}: {told}");
-        assert_eq!(lines[1..], [format!("  {text}"), format!("  {mark}")], "{told}");
+        let shown = error.to_string();
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(error.message().starts_with(message), "{text}: {shown}");
+        assert_eq!(lines[1..], [format!("  {text}"), format!("  {mark}")], "{shown}");
     }
 }
 

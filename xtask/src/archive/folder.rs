@@ -111,7 +111,7 @@ impl Archive {
         if let Some(commit) = &manifest.commit {
             println!("archive {} of commit {commit}", folder.display());
         }
-        // Not relative: the current folder of whoever runs it is not ours to assume.
+        // Absolute: a program that runs from it may have another current folder.
         let folder = fs::canonicalize(folder).context(folder.display())?;
         Ok(Self { folder, manifest })
     }

@@ -29,7 +29,7 @@ const HEADER: &str = "workload,allocator,params,value,unit";
 pub(super) fn run(archive: &Path, args: &RunArgs, on_software: bool) -> Result<()> {
     let archive = Archive::open(archive)?;
     if !on_software && gpus(&archive.program("rmm")?)?.is_empty() {
-        return Err("no GPU here (`rmm doctor` tells why): nothing was run".into());
+        return Err("no GPU here (`rmm doctor` says why): nothing was run".into());
     }
     let output = args.output.clone().unwrap_or_else(|| archive.folder().join("bench-gpu"));
     fs::create_dir_all(&output).context(output.display())?;
@@ -74,7 +74,7 @@ struct Runner {
     /// What its rows are marked with.
     name: &'static str,
     program: PathBuf,
-    /// The folder of the lists of calls that it is to be told of.
+    /// The folder of the lists of calls, for its command line.
     ops: Option<PathBuf>,
 }
 

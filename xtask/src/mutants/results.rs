@@ -30,7 +30,7 @@ impl Results {
         Ok(Self { file, known: text.lines().filter_map(parse).collect() })
     }
 
-    /// Who killed the mutant last, and the digest of what that depends on.
+    /// The test that killed the mutant last, and the digest of what that depends on.
     pub(super) fn of(&self, mutant: &Mutant) -> Option<(&Killer, u64)> {
         self.known.get(mutant.name).map(|(killer, digest)| (killer, *digest))
     }

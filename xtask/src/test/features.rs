@@ -3,7 +3,7 @@
 use crate::metadata::{Member as _, Metadata, Package};
 
 /// Beyond this many features, each is checked alone instead of in every combination: 2^n builds
-/// help nobody.
+/// take too long.
 const POWERSET_LIMIT: usize = 3;
 
 /// The sets of features of one package.

@@ -113,7 +113,7 @@ pub(super) fn cells(devices: &[u32]) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    //! Which cells there are, and what a cell's process is told.
+    //! Which cells there are, and the settings of its process.
 
     use super::*;
     use crate::cargo::describe;
@@ -150,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_told_its_cell() {
-        let told = |cell: Cell| describe(&cell.command(Path::new("/a/gpu")));
-        let cell = told(Cell { device: 2, stream: "legacy", resource: "pool" });
+    fn the_program_gets_the_settings_of_its_cell() {
+        let command = |cell: Cell| describe(&cell.command(Path::new("/a/gpu")));
+        let cell = command(Cell { device: 2, stream: "legacy", resource: "pool" });
         let environment =
             "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 RMM_TEST_RESOURCE=pool RMM_TEST_STREAM=legacy";
         let rest = cell.strip_prefix(environment).unwrap_or_default();
         assert!(rest.starts_with(" /a/gpu --test-threads=1 --skip=devices:: "), "{cell}");
         assert_eq!(
-            told(Cell { device: 2, stream: OWN, resource: OWN }),
+            command(Cell { device: 2, stream: OWN, resource: OWN }),
             "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 /a/gpu --test-threads=1 --skip=small:: --skip=spacious::"
         );
     }

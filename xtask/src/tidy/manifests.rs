@@ -7,7 +7,7 @@ use super::finding::Finding;
 use crate::metadata::{DependencyKind, Member as _, Metadata, Package};
 
 /// Checks every published member: each of its path dependencies needs a version too, because the
-/// path means nothing to who gets the crate from a registry. Those of tests alone are left out of
+/// path means nothing in a crate from a registry. Those of tests alone are left out of
 /// the published manifest, and are free.
 pub(super) fn check(root: &Path, metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -21,7 +21,7 @@ pub(super) const RESERVED: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 pub(super) const FREE: RGBColor = RGBColor(0xee, 0xf0, 0xf3);
 pub(super) const FREE_EDGE: RGBColor = RGBColor(0x8f, 0x97, 0xa3);
 
-/// Colours that people with any colour vision can tell apart (Okabe and Ito's, without the yellow
+/// Colours that people with any colour vision can distinguish (Okabe and Ito's, without the yellow
 /// that vanishes on white), then two more.
 const STREAMS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),

@@ -21,7 +21,7 @@ pub struct Checked {
     pub failures: u64,
     /// What the first of these was, with its line in the trace.
     pub first_failure: Option<String>,
-    /// How often the resource made one stream wait for another, where it tells.
+    /// How often the resource made one stream wait for another, if it counts that.
     pub stream_waits: u64,
     /// Memory that was used, handed out or taken back out of order; a machine keeps the first
     /// thousand.
@@ -32,8 +32,8 @@ pub struct Checked {
 /// allocated, and on the stream that frees it just before. Where that is another stream, it is made
 /// to wait for the first, as a right program does.
 ///
-/// `device` comes from [`OpenDevice::checked`]. `progress` is told how many more events were done,
-/// of as many as the trace has for each repeat.
+/// `device` comes from [`OpenDevice::checked`]. `progress` is called with the number of events done
+/// since its last call; each repeat does as many as the trace has.
 ///
 /// # Errors
 /// As [`replay`](super::replay()), and if the device checks nothing.

@@ -77,8 +77,8 @@ impl Subject {
         }
     }
 
-    /// Bytes reserved from the driver now: by the first resource of the stack that counts them, else
-    /// all that is in use on the device.
+    /// Bytes reserved from the driver now: by the first resource of the stack that counts them,
+    /// else all that is in use on the device.
     pub(super) fn reserved(&self) -> Result<u64, Error> {
         match &self.top {
             Top::Pool(pool) => Ok(pool.reserved_bytes()),
@@ -91,8 +91,8 @@ impl Subject {
         }
     }
 
-    /// The part of [`reserved`](Self::reserved) that belongs to others; to be asked before the first
-    /// event.
+    /// The part of [`reserved`](Self::reserved) that belongs to others; to be asked before the
+    /// first event.
     pub(super) fn reserved_by_others(&self) -> Result<u64, Error> {
         match &self.top {
             Top::FixedSize(_) | Top::Other if reserved(&self.resource.describe()).is_none() => {

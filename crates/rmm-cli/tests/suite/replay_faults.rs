@@ -20,7 +20,7 @@ const MIB: u64 = 1 << 20;
 /// of them than the pool lets go by without an event, then large ones that need what the other
 /// streams freed. Where every call is one of the driver, fewer small ones will do.
 fn log(kind: &str) -> Trace {
-    // Of these sizes a pool keeps none at hand.
+    // Sizes that no thread cache holds.
     let (small_blocks, least) = if kind == "pool" { (66, MIB + 100) } else { (10, 100) };
     let mut rows = String::new();
     let mut row = |thread: u32, action: &str, block: u64, size: u64, stream: u32| {

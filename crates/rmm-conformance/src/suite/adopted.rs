@@ -1,4 +1,4 @@
-//! Streams that somebody else made and destroys.
+//! Foreign streams: created and destroyed outside this library.
 
 use rmm_core::{
     CudaStream, Error, Resource, StreamLifetime, check, current_driver, driver_in_context,
@@ -39,9 +39,9 @@ impl Drop for Foreign {
     }
 }
 
-/// Clause 2, and the promises of [`StreamLifetime`]: a stream of somebody else may be destroyed
-/// while blocks freed on it are pooled and its work is under way; whoever gets them, be it on a
-/// later stream with the same handle, comes after that work.
+/// Clause 2, and the promises of [`StreamLifetime`]: a foreign stream may be destroyed while blocks
+/// freed on it are pooled and its work still runs. A later allocation of these blocks, even on a
+/// new stream with the same handle, is ordered after that work.
 ///
 /// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
 /// over.

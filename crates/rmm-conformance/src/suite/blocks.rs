@@ -10,8 +10,8 @@ pub const BLOCK_WORDS: u32 = 64 << 10;
 /// Cycles that a slow kernel spins for: about 5 ms.
 pub(super) const SLOW: u64 = 10_000_000;
 
-/// Kernels behind a slow one. A software device runs a piece of work whenever somebody asks whether
-/// a stream is idle: there must be some left when the resource has asked.
+/// Kernels behind a slow one. A software device runs a piece of work at each query of a stream:
+/// some must be left after the queries of the resource.
 pub(super) const TRAIL: usize = 8;
 
 /// How often a resource without a limit is asked for memory that it may give from elsewhere.

@@ -48,7 +48,9 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
         is_out_of_memory(&last)?;
         let held = live.len() * usize::try_from(words).map_err(Failure::new)? * 4;
         ensure(held == capacity, || {
-            format!("{held} bytes of {capacity} could be had in blocks of {words} words: {last}")
+            format!(
+                "only {held} of {capacity} bytes could be allocated in blocks of {words} words: {last}"
+            )
         })?;
         for block in &live {
             block.check(words, &errors)?;

@@ -1,4 +1,4 @@
-//! Memory as such: it is there, aligned, and nobody else's.
+//! Memory as such: usable, aligned, and not shared with another block.
 
 use std::alloc::Layout;
 

@@ -1,4 +1,4 @@
-//! Stream order: who may use freed memory, and when.
+//! Stream order: which stream may reuse freed memory, and when.
 
 use rmm_core::Resource;
 

@@ -86,8 +86,9 @@ pub fn synchronous_memory_is_usable_on_every_stream<R: Resource>(
     Ok(())
 }
 
-/// Clauses 2 and 3: memory freed in stream order, with work still under way, goes to
-/// `allocate_sync` only when that is done; and memory from `deallocate_sync` goes to any stream.
+/// Clauses 2 and 3: memory freed in stream order, with work still running, goes to
+/// `allocate_sync` only when that work is complete; and memory from `deallocate_sync` goes to any
+/// stream.
 ///
 /// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
 /// over.

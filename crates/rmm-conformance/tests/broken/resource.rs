@@ -33,7 +33,7 @@ pub(crate) enum Fault {
     HidesExhaustion,
     /// No two handles are equal.
     EqualsNobody,
-    /// What its type claims of its memory is not told at run time.
+    /// A property that its type declares is not reported at run time.
     TellsNothing,
 }
 
@@ -165,7 +165,7 @@ impl PartialEq for Broken {
 impl Drop for State {
     fn drop(&mut self) {
         for (pointer, layout) in lock(&self.free).drain(..) {
-            // SAFETY: the block came from upstream with this layout, and nobody has it.
+            // SAFETY: the block came from upstream with this layout, and no caller has it.
             unsafe { UPSTREAM.deallocate_sync(pointer, layout) };
         }
         if let Some(base) = lock(&self.arena).base {

@@ -97,20 +97,20 @@ fn on_lists(environment: &Environment, bug: Bug) -> Outcome {
 }
 
 /// Asserts that the contents of memory give the bug away.
-fn contents_tell(place: Place) {
+fn contents_show(place: Place) {
     let mut outcomes = (0..ATTEMPTS).map(|_| {
         // On the software device too, what is seen is only what a GPU would show.
         on_lists(&Environment::open_unwatched(place)?, Bug::Present)
     });
-    let told = outcomes.find_map(Outcome::err).expect("the bug shows in what memory holds");
-    assert!(told.to_string().contains("words are wrong"), "{told}");
+    let failure = outcomes.find_map(Outcome::err).expect("the bug shows in what memory holds");
+    assert!(failure.to_string().contains("words are wrong"), "{failure}");
 }
 
 #[test]
 fn a_merge_without_record_is_found() {
     for place in Place::selected().unwrap_or_else(|failure| panic!("{failure}")) {
         if place != Place::Seeded {
-            contents_tell(place);
+            contents_show(place);
         }
         let environment = Environment::open(place).unwrap_or_else(|failure| panic!("{failure}"));
         let DeviceHandle::Software(machine) = environment.handle().clone() else { continue };

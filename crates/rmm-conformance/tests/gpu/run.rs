@@ -80,7 +80,7 @@ pub(crate) fn in_every_environment_unwatched(check: impl Fn(&Environment) -> Out
 }
 
 /// As [`in_every_place`], for checks of what a driver answers to misuse, which the software device
-/// would tell as such.
+/// would report as such.
 #[track_caller]
 pub(crate) fn in_every_place_unwatched(check: impl Fn() -> Outcome) {
     open_every_place(Environment::open_unwatched, |_| check());

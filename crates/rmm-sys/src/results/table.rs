@@ -3,9 +3,9 @@
 use super::{CuResult, Row};
 
 /// Calls a macro with every code: our name, its number, CUDA's name as an identifier and as a
-/// literal (which `doc(alias)` needs), the version of the bindings that have it (one of `cuda_10_2`,
-/// `cuda_13_2` and `cuda_13_5`: in the bindings of that version, and not in those of the one
-/// before), and its meaning.
+/// literal (which `doc(alias)` needs), the version of the bindings that have it (one of
+/// `cuda_10_2`, `cuda_13_2` and `cuda_13_5`: in the bindings of that version, and not in those of
+/// the one before), and its meaning.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! result_codes {

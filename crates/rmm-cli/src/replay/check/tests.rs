@@ -11,7 +11,7 @@ use rmm_sim::ViolationKind;
 
 use super::*;
 
-/// Keeps what is freed and hands it to whoever asks next, on any stream, with no look at the order.
+/// Keeps what is freed and returns it for the next request, on any stream, without any ordering.
 #[derive(Debug, Default)]
 struct Careless {
     upstream: CudaMemoryResource,
@@ -102,9 +102,9 @@ fn check_log(
 }
 
 #[test]
-fn reuse_that_waits_for_nobody_is_found() {
+fn reuse_without_a_wait_is_found() {
     let checked = check_with(|| Ok(careless()));
-    let violation = checked.violations.first().expect("the second stream waits for nobody");
+    let violation = checked.violations.first().expect("the second stream does not wait");
     assert_eq!(violation.kind, ViolationKind::Race, "{violation}");
     let text = violation.to_string();
     assert!(text.contains("last use") && text.contains("first use"), "{text}");

@@ -22,7 +22,7 @@ pub(super) struct Pool {
     raw: CuMemPool,
 }
 
-/// Memory of a pool. It is not given back by itself.
+/// Memory of a pool. Dropping it does not free it.
 pub(super) struct Block {
     /// # Invariant
     /// Allocated by `Pool::allocate`, and not freed.
@@ -162,7 +162,7 @@ impl Block {
         unsafe { driver().cuMemsetD32Async(self.pointer, value, 1, stream.raw()) }
     }
 
-    /// Fails unless its first word is `expected`, for a stream that comes after who wrote it.
+    /// Fails unless its first word is `expected`, for a stream that is ordered after the write.
     pub(super) fn holds(&self, stream: &Stream, expected: u32) -> Outcome {
         let mut word = [0u8; 4];
         // SAFETY: both are so long; the copy is complete when the wait below returns.

@@ -121,7 +121,7 @@ fn fill_another_thread(handle: &DeviceHandle, resource: &AnyResource, stays: boo
     let run = move |filled: Sender<()>| {
         let _current = handle.make_current().expect("the device is there");
         fill_thread(&resource).expect("memory");
-        filled.send(()).expect("somebody waits");
+        filled.send(()).expect("the other thread waits");
         if stays {
             loop {
                 thread::park();

@@ -86,8 +86,8 @@ pub(super) fn round<R: Resource>(
     Round { device, kernels: &kernels, resource: &resource, trim, seed, steps }.run()
 }
 
-/// Asserts that no block of a resource is ever written to by anybody else. It is made anew for each
-/// round, by `make`, which is given the bytes that it may take.
+/// Asserts that no block of a resource is ever written to by another owner. It is made anew for
+/// each round, by `make`, which is given the bytes that it may take.
 #[track_caller]
 pub(super) fn hold<R: Resource>(
     resource: &str,
