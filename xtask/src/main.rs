@@ -68,7 +68,8 @@ enum Command {
     Soak(soak::Args),
     /// Run the tests under the address sanitizer, with a nightly compiler
     Sanitize(sanitize::Args),
-    /// Check what no lint checks: file lengths, module docs, layers, licences
+    /// Check what no lint checks: file lengths, module docs, width and words of comments, layers,
+    /// licence copies
     Tidy(tidy::Args),
 }
 

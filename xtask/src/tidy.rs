@@ -7,6 +7,7 @@ mod finding;
 mod layers;
 mod licence_files;
 mod manifests;
+mod prose;
 mod sources;
 
 use std::fs;
@@ -50,10 +51,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// If they found something, or a file cannot be read.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut findings = Vec::new();
-    let sources = files::rust_sources(root)?;
-    for source in &sources {
+    let sources = files::sources(root)?;
+    for source in sources.iter().filter(|source| source.is_rust()) {
         findings.extend(sources::check(source));
     }
+    findings.extend(prose::check(&sources)?);
     findings.extend(sources::check_policy_modules(&sources));
 
     let metadata = metadata::read()?;
