@@ -4,7 +4,6 @@ mod adaptors;
 mod bars;
 mod draw;
 mod figures;
-mod lines;
 mod number;
 mod page;
 mod round_trips;

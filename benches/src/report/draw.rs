@@ -14,8 +14,6 @@ use super::subject::{Runner, Subject};
 pub(super) const WIDTH: i32 = 960;
 /// Text and axes.
 pub(super) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
-/// Lines that should not be looked at.
-pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 /// The height of a line of text.
 pub(super) const LINE: i32 = 20;
 
@@ -40,7 +38,6 @@ pub(super) fn svg(height: i32, draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Drawn
 #[derive(Clone, Copy)]
 pub(super) enum Side {
     Left,
-    Middle,
     Right,
 }
 
@@ -53,7 +50,6 @@ pub(super) fn text(
 ) -> Drawn {
     let side = match side {
         Side::Left => HPos::Right,
-        Side::Middle => HPos::Center,
         Side::Right => HPos::Left,
     };
     let font = ("sans-serif", 15).into_font().color(&colour).pos(Pos::new(side, VPos::Center));

@@ -103,7 +103,7 @@ pub(super) fn times_better(ours: f64, theirs: f64, unit: &str) -> f64 {
     if higher_is_better(unit) { ours / theirs } else { theirs / ours }
 }
 
-fn higher_is_better(unit: &str) -> bool {
+pub(super) fn higher_is_better(unit: &str) -> bool {
     unit == "Mops/s"
 }
 

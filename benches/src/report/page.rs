@@ -13,7 +13,6 @@ use super::adaptors;
 use super::bars::{self, Panel};
 use super::draw::Drawn;
 use super::figures::Figures;
-use super::lines::{self, Chart};
 use super::number::short;
 use super::{judge, round_trips, summary};
 
@@ -150,31 +149,23 @@ fn charts(figures: &Figures) -> Drawn<Vec<(&'static str, &'static str, String)>>
         (
             "holes.svg",
             "Beside free blocks that are too small",
-            lines::draw(
+            bars::draw(
                 figures,
-                &Chart {
-                    title: "Allocate and free of 4 KiB beside holes of 2 KiB",
-                    workload: "holes",
-                    prefix: "H=",
-                    points: &[0, 10, 100, 1_000, 10_000],
-                    x_title: "holes",
-                    y_title: "ns a pair; less is better",
-                },
+                &["0", "100", "1000", "10000"].map(|holes| {
+                    let title = format!("{holes} holes of 2 KiB, ns a pair of 4 KiB");
+                    panel("holes", &format!("H={holes}"), &title)
+                }),
             )?,
         ),
         (
             "threads.svg",
             "Threads",
-            lines::draw(
+            bars::draw(
                 figures,
-                &Chart {
-                    title: "Random calls of several threads at once",
-                    workload: "threads",
-                    prefix: "T=",
-                    points: &[1, 2, 4, 8, 16],
-                    x_title: "threads",
-                    y_title: "million calls a second in all; more is better",
-                },
+                &["1", "4", "8", "16"].map(|threads| {
+                    let title = format!("{threads} threads, million calls a second in all");
+                    panel("threads", &format!("T={threads}"), &title)
+                }),
             )?,
         ),
     ];
