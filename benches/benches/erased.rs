@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         criterion.bench_function("stream/clone_and_drop", |bencher| {
             bencher.iter(|| drop(black_box(&stream).clone()));
         });
-        // What a stream's handle is made of: on most machines two locked instructions are all of
+        // A stream's handle is an `Arc`: on most machines two locked instructions are all of
         // the time.
         let count = Arc::new([0u64; 8]);
         criterion.bench_function("stream/arc_clone_and_drop", |bencher| {

@@ -1,5 +1,5 @@
-//! The adaptors that `protocol` times, over the pool and over nothing: `peers/adaptors.hpp` makes
-//! RMM's in the same way.
+//! The adaptors that `protocol` times, over the pool and over a resource that does nothing.
+//! `peers/adaptors.hpp` makes RMM's in the same way.
 
 use rmm_adaptors::{
     AlignedResourceAdaptor, CallbackMemoryResource, FailureCallbackResourceAdaptor,

@@ -27,7 +27,7 @@ impl Start {
     }
 }
 
-/// What work an allocator can be asked for.
+/// The workloads that suit an allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Serves {
     /// All of it.
@@ -43,7 +43,7 @@ pub enum Serves {
 pub struct Kind {
     /// The name, in the rows and in the list of stacks of `rmm-spec`.
     pub name: &'static str,
-    /// What it can be asked for.
+    /// The workloads that suit it.
     pub serves: Serves,
 }
 

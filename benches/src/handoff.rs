@@ -1,4 +1,4 @@
-//! One thread allocates, another frees: a ring of blocks between them.
+//! Hand-off benchmark: one thread allocates, another frees, with a ring of blocks between them.
 
 use std::alloc::Layout;
 use std::hint;

@@ -1,5 +1,4 @@
-//! What the benchmarks have in common: the work to be done, a device to do it on, and a loop that
-//! does it.
+//! Parts that the benchmarks share: operation lists, a device, and the timed loops.
 //!
 //! `benches/README.md` says what each benchmark measures and how to run them.
 

@@ -1,4 +1,4 @@
-//! A resource that does nothing, so that only the way to it is timed.
+//! A resource that does nothing, to time the layers above it alone.
 
 use std::alloc::Layout;
 use std::hint::black_box;
@@ -14,7 +14,7 @@ pub struct Nothing;
 
 const ADDRESS: DevicePtr = DevicePtr(2 << 20);
 
-// SAFETY: it hands out an address that is no memory, which the benchmarks do not touch.
+// SAFETY: it returns an address without memory, which the benchmarks never access.
 unsafe impl SyncResource for Nothing {
     fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         Ok(black_box(ADDRESS))

@@ -1,4 +1,4 @@
-//! What a run's rows say: each target with what was measured, and a page with charts.
+//! Reports of a run: a table of the targets, and a page with charts.
 
 mod adaptors;
 mod bars;

@@ -1,10 +1,10 @@
-//! A vector goes to the device, through a kernel and back into memory of the host: by the
-//! containers, and by the driver's own calls.
+//! Round trips: a vector is copied to the device, through a kernel and back to pinned host memory,
+//! by the containers and by the driver's own calls.
 //!
-//! Both do it in the same order on one stream, launch the same kernel by the same function, and
-//! wait for the result; from and to the same memory of the host, and by the same memory of the
-//! device if that is allocated once, since where memory lies makes more of a difference than who
-//! uses it. They take turns in pairs, so that whatever the machine does meanwhile happens to both.
+//! Both make the same copies and launch the same kernel on one stream, in the same order, and wait
+//! for the result. They use the same host memory, and the same device memory if it is allocated
+//! once, since the place of memory makes more of a difference than the code that uses it. They
+//! alternate, so that other activity of the machine affects both.
 
 mod raw;
 mod route;
@@ -57,7 +57,7 @@ pub fn measure(
     trips: usize,
 ) -> Outcome<Figure> {
     let mut route = Route::new(device, words, allocation)?;
-    // The first trips make what is made once.
+    // Warm-up.
     for summand in 0..3 {
         for trip in KINDS {
             timed(trip, &mut route, summand)?;
@@ -89,7 +89,7 @@ pub fn measure(
     Ok(Figure { bytes, allocation, trips, typed_ns, raw_ns, ratio, typed_calls, raw_calls })
 }
 
-/// Times one trip, and looks at both ends of what came back.
+/// Times one trip, and checks both ends of the result.
 fn timed(trip: Trip, route: &mut Route, summand: u32) -> Outcome<Duration> {
     let clock = Instant::now();
     trip(route, summand)?;

@@ -1,4 +1,4 @@
-//! What every benchmark starts with: settings, a device, resources.
+//! Set-up of every benchmark: Criterion's settings, a device, a pool.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@
 //! DIR/bin/xtask          this program, which runs the rest
 //! DIR/bin/rmm            the command-line tool, as released
 //! DIR/bin/...            what is to be run there
-//! DIR/lib/...            libraries that the programs of others need
+//! DIR/lib/...            libraries that the peers need
 //! DIR/traces/*.gz        what `rmm replay` and the benchmarks replay
 //! ```
 

@@ -1,4 +1,4 @@
-//! `cargo xtask bench-gpu`: our allocators and those of others, on the same work in the same run,
+//! `cargo xtask bench-gpu`: our allocators and their peers, on the same work in the same run,
 //! on a machine that has a GPU and no Rust.
 
 mod machine;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Build everything that a GPU machine needs into this folder, and run nothing
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// With --save: leave out the allocators of others, which need g++, python3 and a network to
+    /// With --save: leave out the peers, which need g++, python3 and a network to
     /// build
     #[arg(long, conflicts_with_all = ["archive", "report"])]
     without_peers: bool,

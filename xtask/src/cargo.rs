@@ -1,4 +1,4 @@
-//! Calling cargo, and reading which files it made.
+//! Cargo invocations, and the programs that they built.
 
 use std::env;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! Running a program to its end or to a limit, keeping what it printed.
+//! Runs a program with a time limit and captures its output.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -33,7 +33,7 @@ const LEFT_OUT: [(&str, &str); 6] = [
         "documentation tests",
         "each is a program of its own to build and link; the tests make the same calls",
     ),
-    ("models of locks", "loom replaces the memory accesses that AddressSanitizer would look at"),
+    ("models of locks", "loom replaces the memory accesses that AddressSanitizer would check"),
     ("xtask, benches, consumers", "no unsafe code, or none that the tests above do not run"),
     ("rmm-sim-macros", "it runs inside the compiler"),
     ("rmm-interop-cuda-sys, rmm-sys-oracle", "assertions of the compiler, nothing runs"),

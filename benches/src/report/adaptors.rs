@@ -1,4 +1,4 @@
-//! What adaptors add to a pair of calls, beside RMM's of the same names.
+//! The table of adaptor costs, beside RMM's adaptors of the same names.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Charts of bars: one panel a figure, the best allocator first.
+//! Bar charts: one panel per figure, the best allocator first.
 
 #![forbid(unsafe_code)]
 

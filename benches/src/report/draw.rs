@@ -1,4 +1,4 @@
-//! What the charts share: the canvas, fonts, colours.
+//! Drawing primitives of the charts: canvas, fonts, colours.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! All figures of a run, the passes taken together.
+//! The figures of a run: medians over its passes.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the pool is to reach, and whether it does.
+//! Performance targets of the pool, and whether a run meets them.
 
 #![forbid(unsafe_code)]
 

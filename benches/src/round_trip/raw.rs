@@ -1,4 +1,4 @@
-//! The trip by the driver's own calls, as a program makes them that knows what it does.
+//! The round trip by driver calls, as an expert would write it.
 
 use rmm_sys::CuDevicePtr;
 

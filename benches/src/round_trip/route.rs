@@ -1,4 +1,4 @@
-//! What a trip goes through: memory of the host, a stream, and memory of the device.
+//! The set-up of a round trip: pinned host memory, a stream and device memory.
 
 use std::ffi::c_void;
 
@@ -81,8 +81,8 @@ impl Route {
     }
 }
 
-/// Has the current device's default pool keep what is freed, since it would give it back at each
-/// wait.
+/// Sets the release threshold of the current device's default pool, which would otherwise release
+/// freed memory at each synchronization.
 fn keep_what_is_freed(driver: &Driver) -> Outcome {
     let (device, mut pool) = (Device::current()?.as_raw(), CuMemPool::NULL);
     // SAFETY: `pool` may be written to.

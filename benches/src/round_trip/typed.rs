@@ -1,4 +1,4 @@
-//! The trip by the containers.
+//! The round trip by the containers.
 
 use rmm_containers::DeviceUVector;
 

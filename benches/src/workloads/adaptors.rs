@@ -1,4 +1,4 @@
-//! What each adaptor adds to a pair of calls.
+//! Workload: what each adaptor adds to an allocate/free pair.
 
 use rmm_core::{AnyResource, CudaStream, Device};
 

@@ -1,4 +1,4 @@
-//! One allocator under test, and what every workload needs.
+//! One allocator under test, and helpers of the workloads.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How much work is done.
+//! The amount of work: a full run, or a quick one that only shows that it works.
 
 /// How much is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! The longest single calls beside many blocks: what a thread waits for at worst.
+//! Workload: worst-case latency of single calls beside many live blocks.
 
 use std::alloc::Layout;
 use std::panic;

@@ -1,4 +1,4 @@
-//! Allocation and free of one size: alone, beside holes, and on two threads.
+//! Workloads: allocate/free pairs of one size, alone, beside holes, and across two threads.
 
 use std::alloc::Layout;
 use std::time::Instant;

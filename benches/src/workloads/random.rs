@@ -1,4 +1,4 @@
-//! Random calls of one thread.
+//! Workload: random calls on one thread.
 
 use std::time::{Duration, Instant};
 

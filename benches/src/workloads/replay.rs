@@ -1,4 +1,4 @@
-//! Recorded programs, from a pool that starts empty and grows.
+//! Workload: recorded programs, on a pool that starts empty and grows.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Several threads at once, each with its own stream and its own random calls.
+//! Workload: several threads at once, each with its own stream and random calls.
 
 use std::panic;
 use std::sync::Barrier;

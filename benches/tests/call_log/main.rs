@@ -1,4 +1,4 @@
-//! Our log of a program, and the log of the same program that RMM wrote.
+//! The logging adaptor writes the same log as RMM's for the same program.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The subcommands: what they print, and how they end.
+//! The subcommands: their output and exit status.
 
 use std::path::PathBuf;
 use std::time::Duration;

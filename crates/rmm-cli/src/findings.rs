@@ -1,4 +1,4 @@
-//! What a checked replay found, as text and exit status.
+//! The result of a checked replay as text and exit status.
 
 use std::fmt::Write as _;
 

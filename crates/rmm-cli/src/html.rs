@@ -28,7 +28,7 @@ Live: bytes in use, each block rounded up to 256. Reserved: bytes held from the 
 resource; warm: the later ones. Times are host time for one event. Waits: how often a stream was made to wait for another \
 so that memory could change hands. Leaks: blocks still live at the end of the trace.";
 
-/// The page for a report. A function of the report alone: the same report gives the same bytes.
+/// Renders a report as HTML. Deterministic: the same report gives the same bytes.
 pub fn render(report: &Report) -> String {
     let mut page = Page::default();
     page.push(&format!(

@@ -1,4 +1,4 @@
-//! Writes a file whole or not at all.
+//! Atomic file output: a file is written completely or not at all.
 
 use std::error::Error;
 use std::fmt;

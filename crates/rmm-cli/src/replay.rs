@@ -1,4 +1,5 @@
-//! Replays a trace against a memory resource: once to look on, and several times against the clock.
+//! Replays a trace against a memory resource: once with observation after each event, then several
+//! times for time.
 
 mod check;
 mod observe;

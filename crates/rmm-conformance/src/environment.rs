@@ -1,4 +1,4 @@
-//! Where checks run: a GPU, or the software device.
+//! The device that checks run on: a GPU, or the software device.
 
 use rmm_core::{Device, DeviceGuard, Error};
 use rmm_sim::{Entered, Machine, Schedule};

@@ -1,4 +1,4 @@
-//! Resources of one type, so that each check is compiled once.
+//! Type-erased resources under test: each check is compiled once.
 
 use std::alloc::Layout;
 

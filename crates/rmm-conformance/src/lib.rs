@@ -2,7 +2,7 @@
 //! the same source.
 //!
 //! The [checks](suite) are functions over any resource; what they check is the contract in the
-//! documentation of [`rmm_core`](rmm_core#stream-order), by its clauses. They look at the contents
+//! documentation of [`rmm_core`](rmm_core#stream-order), by its clauses. They check the contents
 //! of memory, written and read by [kernels](Kernels) on the device, so an order that is missing
 //! shows as words that another stream wrote.
 //!

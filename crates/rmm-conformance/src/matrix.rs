@@ -1,4 +1,4 @@
-//! The combinations that checks run in.
+//! The test matrix: device x kind of stream x resource.
 
 use std::fmt;
 
@@ -69,7 +69,7 @@ pub fn is_supported(stack: &Stack) -> Result<bool, Error> {
     })
 }
 
-/// A size that the resource can never allocate, if it may be asked for.
+/// A size that the resource can never allocate, unless a request for it could harm the device.
 fn too_much(stack: &Stack, place: Place) -> Result<Option<usize>, Error> {
     Ok(match base(stack) {
         // A GPU that is asked for more managed memory than it has can hang, and harm more than this

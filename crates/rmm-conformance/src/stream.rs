@@ -1,4 +1,4 @@
-//! The kinds of stream.
+//! The kinds of stream in the matrix.
 
 use rmm_core::{CudaStream, Error, StreamFlags};
 

@@ -1,4 +1,4 @@
-//! Making what was described.
+//! Creates the resources of a specification.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a text means: resources to be made.
+//! The meaning of a specification: which resources, over which, with which options.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Values of options.
+//! Values of options: sizes, numbers, switches, ranges.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! Writing and opening the folder.
+//! The archive folder: writing and opening it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Filling an archive: copying, and leaving out what only a debugger reads.
+//! Saving an archive: copies programs and strips debug information.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A run: every allocator in a process of its own, ours and those of others in turn.
+//! A run: every allocator in its own process, ours and the peers alternating.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -43,7 +43,7 @@ pub(super) fn run(archive: &Path, args: &RunArgs, on_software: bool) -> Result<(
     let mut failed = Vec::new();
     let theirs = peers.as_ref().map(|peers| peers.allocators(args)).transpose();
     let theirs = theirs.unwrap_or_else(|error| {
-        // Ours are worth measuring all the same.
+        // Ours are still worth measuring.
         eprintln!("FAILED peers: {error}");
         failed.push("peers".to_owned());
         None
@@ -83,10 +83,10 @@ impl Runner {
         Ok(Self { name: "ours", program: archive.program("protocol")?, ops: None })
     }
 
-    /// The runner of others' allocators, if the archive has it; what it replays is written first.
+    /// The runner of the peers, if the archive has it; the lists that it replays are written first.
     fn peers(archive: &Archive, output: &Path, args: &RunArgs) -> Result<Option<Self>> {
         let Ok(program) = archive.program("peers") else {
-            println!("the archive has no allocators of others: there is nothing to compare with");
+            println!("the archive has no peers: there is nothing to compare with");
             return Ok(None);
         };
         let ops = output.join("ops");
@@ -126,7 +126,7 @@ struct Run<'a> {
     pass: u32,
 }
 
-/// Every allocator in every pass, ours and those of others in turn.
+/// Every allocator in every pass, ours and the peers alternating.
 fn runs<'a>(
     ours: (&'a Runner, Vec<String>),
     theirs: Option<(&'a Runner, Vec<String>)>,

@@ -1,4 +1,4 @@
-//! Which mutants a branch has touched.
+//! The mutants in files that a branch changed.
 
 use std::collections::BTreeSet;
 use std::path::Path;

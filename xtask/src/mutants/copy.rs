@@ -1,4 +1,4 @@
-//! A copy of the workspace, to be broken.
+//! A copy of the workspace, in which mutants are applied.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! A number that changes with anything that a verdict may depend on.
+//! Digests of everything that a verdict depends on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

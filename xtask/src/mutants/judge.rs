@@ -1,4 +1,4 @@
-//! Which tests are asked about a mutant, and in which order.
+//! Runs tests against a mutant, the likeliest killers first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

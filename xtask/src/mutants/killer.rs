@@ -1,4 +1,4 @@
-//! Which test killed a mutant: tried first the next time.
+//! Tests that killed a mutant in earlier runs, tried first in the next.
 
 use std::collections::BTreeMap;
 use std::fs;

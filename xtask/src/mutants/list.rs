@@ -1,4 +1,4 @@
-//! The mutants: one change each, to a mechanism that something rests on.
+//! The mutants of the pool's stream order and of the base resources.
 
 pub(super) mod adaptors;
 pub(super) mod caches;

@@ -1,5 +1,5 @@
-//! What earlier runs found out, in the target folder: a line for each mutant that was killed,
-//! written at once, so that a run can be stopped at any time.
+//! Results of earlier runs: one line in the target folder per killed mutant, written at once, so
+//! that a run can be stopped at any time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

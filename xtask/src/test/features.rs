@@ -1,4 +1,4 @@
-//! Which sets of features are compiled, besides none and all, with which the tests run.
+//! The feature sets that are compiled, besides none and all.
 
 use crate::metadata::{Member as _, Metadata, Package};
 

@@ -1,4 +1,4 @@
-//! Filling an archive with the tests.
+//! Saving the archive of the GPU tests.
 
 use std::env;
 use std::path::Path;

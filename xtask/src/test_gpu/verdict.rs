@@ -1,4 +1,4 @@
-//! Whether a run of the test program was good, and the table of all runs.
+//! The result of each cell, and the table of all cells.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Finding the workspace's own files.
+//! The workspace's own files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The direction of dependencies between the crates: downwards only.
+//! The direction of dependencies between crates: downwards only.
 
 use std::path::Path;
 

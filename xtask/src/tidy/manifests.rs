@@ -1,4 +1,4 @@
-//! What a registry asks of the manifests of published crates.
+//! Requirements of a registry on the manifests of published crates.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Checks on the text of Rust files that neither the compiler nor clippy makes.
+//! Checks on Rust files: length, module documentation, modules without unsafe code.
 
 use super::files::SourceFile;
 use super::finding::Finding;

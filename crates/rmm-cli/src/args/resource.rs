@@ -1,4 +1,4 @@
-//! What a log is replayed against.
+//! Resources on the command line: a name or a specification.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The heap map: what is where at the peak of the live bytes.
+//! The heap map: live and free ranges by address, at the peak of the live bytes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,4 @@
-//! A replay that asks whether a resource keeps memory apart: every block is used, and the software
-//! device judges the order.
+//! Checked replay: every block is used, and the software device reports uses that are not ordered.
 
 use rmm_core::{AnyResource, Device, Error};
 use rmm_sim::Violation;
@@ -11,7 +10,7 @@ use crate::args::ReplayResource;
 use crate::device::OpenDevice;
 use crate::trace::Trace;
 
-/// What a checked replay found.
+/// The result of a checked replay.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Checked {
@@ -23,8 +22,8 @@ pub struct Checked {
     pub first_failure: Option<String>,
     /// How often the resource made one stream wait for another, if it counts that.
     pub stream_waits: u64,
-    /// Memory that was used, handed out or taken back out of order; a machine keeps the first
-    /// thousand.
+    /// Uses, allocations and frees that are not ordered after an earlier use; a machine keeps the
+    /// first thousand.
     pub violations: Vec<Violation>,
 }
 

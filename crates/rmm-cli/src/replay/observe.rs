@@ -1,5 +1,4 @@
-//! A replay that looks on after every event: what is live and reserved, and a map of the memory at
-//! the peak.
+//! Observed replay: live and reserved bytes after each event, and the heap map at the peak.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,7 @@ use crate::trace::{ALIGNMENT, Action, Trace};
 /// Events between two reports of progress.
 const CHUNK: usize = 1 << 14;
 
-/// What was seen.
+/// The observations.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     pub(super) peak_live: u64,
@@ -26,19 +25,19 @@ pub(super) struct Observed {
     pub(super) first_failure: Option<String>,
 }
 
-/// Replays once and looks on. Everything is freed again, whatever happens.
+/// Replays once with observation. Everything is freed afterwards, also after an error.
 pub(super) fn observe(
     trace: &Trace,
     player: &Player<'_>,
     subject: &Subject,
     progress: &dyn Fn(u64),
 ) -> Result<Observed, Error> {
-    let observed = look_on(trace, player, subject, progress);
+    let observed = observe_events(trace, player, subject, progress);
     player.free_leftovers(&subject.resource);
     observed
 }
 
-fn look_on(
+fn observe_events(
     trace: &Trace,
     player: &Player<'_>,
     subject: &Subject,

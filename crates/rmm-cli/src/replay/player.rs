@@ -1,4 +1,4 @@
-//! Makes a trace's calls, in the recorded order, on one thread or on as many as were recorded.
+//! The replay loop: a trace's calls in recorded order, on one thread or one per recorded thread.
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

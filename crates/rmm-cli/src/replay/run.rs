@@ -1,4 +1,4 @@
-//! One run of a trace, on one thread or on as many as were recorded.
+//! One timed run of a trace.
 
 use rmm_core::Error;
 

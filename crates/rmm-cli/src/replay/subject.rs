@@ -1,4 +1,4 @@
-//! The resource that a trace is replayed against, with the figures that it keeps.
+//! The resource that a trace is replayed against, with its statistics.
 
 use rmm_adaptors::{FixedSizeMemoryResource, PoolBlock, PoolMemoryResource, PoolStatistics};
 use rmm_core::{AnyResource, Description, Device, Error, Fact, Introspect};

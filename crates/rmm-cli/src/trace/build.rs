@@ -1,5 +1,5 @@
-//! From rows to a trace: which block a free means, how much is live, and whether it all makes
-//! sense.
+//! Builds a trace from rows: matches frees to allocations, counts live bytes and checks
+//! consistency.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! Why a log was refused.
+//! Errors of reading a log.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A trace as data: its events, and its bounds.
+//! The data of a trace: events, and limits on their number.
 
 use std::fmt;
 use std::path::PathBuf;

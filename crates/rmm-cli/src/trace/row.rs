@@ -1,4 +1,4 @@
-//! One line of a log, as numbers.
+//! One row of a log, parsed.
 
 use csv::ByteRecord;
 

@@ -43,8 +43,8 @@ impl Drop for Foreign {
 /// freed on it are pooled and its work still runs. A later allocation of these blocks, even on a
 /// new stream with the same handle, is ordered after that work.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
-/// over.
+/// In a resource whose capacity is one block of [`BLOCK_WORDS`] words, the same block must be
+/// reused.
 ///
 /// # Errors
 /// What is wrong.
@@ -68,7 +68,7 @@ pub fn adopted_streams_may_be_destroyed<R: Resource>(subject: &Subject<'_, R>) -
                 StreamLifetime::Unknown => Some(adopted),
             };
             foreign.destroy()?;
-            // A driver likes to give the handle out again.
+            // Drivers tend to reuse the handle.
             let next = Foreign::new()?;
             // SAFETY: the stream exists until after the last use of `namesake`.
             let namesake = unsafe { CudaStream::adopt(next.0, StreamLifetime::UntilDropped) }?;

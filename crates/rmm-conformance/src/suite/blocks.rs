@@ -1,4 +1,4 @@
-//! Blocks that the checks about order hand over.
+//! Helpers of the checks about stream order: slow work, and taking over a freed block.
 
 use rmm_core::{CudaStream, Device, DevicePtr, Resource};
 

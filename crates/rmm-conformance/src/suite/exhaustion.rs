@@ -1,4 +1,4 @@
-//! What happens when there is no memory left.
+//! Out-of-memory behaviour.
 
 use std::alloc::Layout;
 

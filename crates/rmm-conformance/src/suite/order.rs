@@ -26,8 +26,8 @@ pub fn reuse_on_one_stream_keeps_order<R: Resource>(subject: &Subject<'_, R>) ->
 /// comes first there: from the subject's stream to a new one, back, and from a stream that was
 /// destroyed meanwhile.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
-/// over.
+/// In a resource whose capacity is one block of [`BLOCK_WORDS`] words, the same block must be
+/// reused.
 ///
 /// # Errors
 /// What is wrong.

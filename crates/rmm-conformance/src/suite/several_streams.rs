@@ -1,4 +1,4 @@
-//! Containers that several streams use at a time.
+//! Containers that several streams use at the same time.
 
 use std::mem::ManuallyDrop;
 

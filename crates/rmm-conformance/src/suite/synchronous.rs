@@ -1,4 +1,4 @@
-//! Memory that every stream may use at once.
+//! Synchronous allocation: memory that every stream may use on return.
 
 use std::alloc::Layout;
 
@@ -90,8 +90,8 @@ pub fn synchronous_memory_is_usable_on_every_stream<R: Resource>(
 /// `allocate_sync` only when that work is complete; and memory from `deallocate_sync` goes to any
 /// stream.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
-/// over.
+/// In a resource whose capacity is one block of [`BLOCK_WORDS`] words, the same block must be
+/// reused.
 ///
 /// # Errors
 /// What is wrong.

@@ -1,4 +1,4 @@
-//! Many threads on one resource.
+//! One resource shared by many threads.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 

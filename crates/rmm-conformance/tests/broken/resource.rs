@@ -1,4 +1,4 @@
-//! A resource with a fault.
+//! A resource with one injected fault.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,12 +47,12 @@ pub(crate) struct Broken {
 #[derive(Debug, Default)]
 struct State {
     live: Mutex<Vec<Live>>,
-    /// Blocks that were freed and may be handed out again.
+    /// Free blocks.
     free: Mutex<Vec<(DevicePtr, Layout)>>,
     arena: Mutex<Arena>,
 }
 
-/// A piece of memory that is handed out from its start to its end.
+/// A range of memory that is allocated from its start to its end.
 #[derive(Debug, Default)]
 struct Arena {
     base: Option<DevicePtr>,

@@ -96,7 +96,7 @@ fn on_lists(environment: &Environment, bug: Bug) -> Outcome {
     what_is_left_of_merged_blocks_keeps_order(&kernels, &lists)
 }
 
-/// Asserts that the contents of memory give the bug away.
+/// Asserts that the contents of memory show the bug.
 fn contents_show(place: Place) {
     let mut outcomes = (0..ATTEMPTS).map(|_| {
         // On the software device too, what is seen is only what a GPU would show.

@@ -30,7 +30,7 @@ pub(crate) struct Merging(Arc<State>);
 struct State {
     block: Layout,
     /// # Invariant
-    /// From `UPSTREAM`, of the layout `all`, and all that the lists hand out.
+    /// From `UPSTREAM`, of the layout `all`; the lists suballocate it.
     memory: DevicePtr,
     all: Layout,
     lists: Mutex<MergingLists>,

@@ -1,4 +1,4 @@
-//! Running a check in every cell, or in every place.
+//! Runs a check in every cell of the matrix, or on every device.
 
 use std::io::Write;
 use std::sync::Once;

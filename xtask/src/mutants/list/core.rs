@@ -1,4 +1,4 @@
-//! Mutants of the concepts, and of what knows a stream's device.
+//! Mutants of the core concepts and of stream identity.
 
 use crate::mutants::mutant::Mutant;
 

@@ -1,4 +1,4 @@
-//! Mutants of the end of a pool, and of what upstream's panics and refusals leave behind.
+//! Mutants of closing a pool, and of panics and refusals of the upstream.
 
 use crate::mutants::mutant::Mutant;
 

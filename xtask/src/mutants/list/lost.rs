@@ -1,4 +1,4 @@
-//! Mutants of what becomes of a context that is reset or lost.
+//! Mutants of contexts that are reset or lost.
 
 use crate::mutants::mutant::Mutant;
 

@@ -1,4 +1,4 @@
-//! Mutants of what a pool knows of its streams when there are many, or when they come and go.
+//! Mutants of the pool's list of streams, when there are many or when they end.
 
 use super::{ORDER, SHARED};
 use crate::mutants::mutant::Mutant;

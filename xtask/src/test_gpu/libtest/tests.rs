@@ -1,4 +1,4 @@
-//! Texts as the harness prints them.
+//! Outputs of the test harness.
 
 use super::*;
 

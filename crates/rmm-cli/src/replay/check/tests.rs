@@ -1,4 +1,4 @@
-//! A resource that is out of order is found, and one that is not passes.
+//! A resource that breaks stream order is reported, and a pool is not.
 
 use std::alloc::Layout;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ impl Drop for Careless {
     }
 }
 
-// SAFETY: blocks are handed out one at a time; that they may still be in use is the fault to be
+// SAFETY: a block has one owner at a time; that it may still be in use is the fault to be
 // found.
 unsafe impl SyncResource for Careless {
     fn name(&self) -> &'static str {

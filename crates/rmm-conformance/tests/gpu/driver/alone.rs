@@ -1,4 +1,4 @@
-//! Probes that spoil the context of their process, each in a process of its own.
+//! Probes that corrupt the context of their process, each in its own process.
 
 use std::io::Write;
 use std::mem::ManuallyDrop;

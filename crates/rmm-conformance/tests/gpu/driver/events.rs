@@ -1,4 +1,4 @@
-//! Events: what they stand for, and when.
+//! Events: which work they capture, and when they complete.
 
 use rmm_conformance::ensure;
 use rmm_sys::{CuResult, EVENT_DEFAULT, EVENT_DISABLE_TIMING};

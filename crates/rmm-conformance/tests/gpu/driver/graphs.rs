@@ -1,4 +1,4 @@
-//! How streams join a capture, and what the graph does that it makes.
+//! Graphs: how streams join a capture, and what the graph does.
 
 use rmm_conformance::Outcome;
 use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuDevicePtr, CuResult};

@@ -218,7 +218,7 @@ fn addresses_of_the_host_that_the_driver_does_not_know_are_refused() {
         let own = Box::new([0u8; 64]);
         let pointer = CuDevicePtr(std::ptr::from_ref(&*own).addr() as u64);
         let found = Attributes::of(pointer);
-        answers("the kind of ordinary memory", &found.kind, &Err(REFUSED))?;
+        answers("the kind of pageable memory", &found.kind, &Err(REFUSED))?;
         answers("the kind of null", &Attributes::of(CuDevicePtr::NULL).kind, &Err(REFUSED))
     });
 }

@@ -1,4 +1,4 @@
-//! What pools count, and what makes them give memory back.
+//! Pool statistics, and what makes pools release memory.
 
 use rmm_conformance::Outcome;
 use rmm_sys::{CuMemPoolAttribute, CuResult};
@@ -80,7 +80,7 @@ fn blocks_count_as_the_bytes_that_were_asked_for() {
         for bytes in [1, 2, 255, 511, 512, 513, 1000, 4097, (1 << 20) + 1, (2 << 20) + 1] {
             let block = pool.allocate(bytes, &own)?;
             let found = pool.get(CuMemPoolAttribute::USED_MEM_CURRENT);
-            report(&format!("the bytes in use with {bytes} handed out"), &found);
+            report(&format!("the bytes in use with {bytes} allocated"), &found);
             claims.push(answers(&format!("{bytes} bytes count as"), &found, &Ok(bytes as u64)));
             claims.push(block.free(&own));
             claims.push(works("the wait", own.synchronize()));

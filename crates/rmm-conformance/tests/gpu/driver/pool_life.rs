@@ -1,4 +1,4 @@
-//! How pools and their memory come and go.
+//! Lifetimes of pools and of their memory.
 
 use std::ffi::c_int;
 

@@ -97,7 +97,7 @@ fn device_memory_tells_whether_it_can_be_decompressed_to() {
             // An older driver.
             return Ok(());
         }
-        // An H200, which has no such engine, says that its memory is capable all the same.
+        // An H200, which has no such engine, reports the capability nevertheless.
         works("asking", code)
     });
 }

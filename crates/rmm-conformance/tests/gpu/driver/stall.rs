@@ -1,4 +1,4 @@
-//! A stream that stands still for as long as a probe wants, so that no probe depends on time.
+//! A stream stalled for as long as a probe needs, so that no probe depends on time.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -32,7 +32,7 @@ fn no_bytes_of_a_pool_are_given_and_taken_back() {
             return answers("asking for them", &given.err(), &None);
         };
         all([
-            pool.hands_out("with no bytes handed out", 0),
+            pool.hands_out("with no bytes allocated", 0),
             // SAFETY: given above, and there is nothing to use.
             works("the free", unsafe { driver().cuMemFreeAsync(pointer, own.raw()) }),
             works("the wait at the end", own.synchronize()),

@@ -1,4 +1,4 @@
-//! Rounds: how many, how long, and over what.
+//! Rounds of the stress test: their number, length, memory limit and seed.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

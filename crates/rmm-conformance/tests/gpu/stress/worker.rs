@@ -1,4 +1,4 @@
-//! What the threads of a round do.
+//! The threads of a stress round.
 
 use std::ops::AddAssign;
 use std::sync::mpsc::{Receiver, Sender, channel};
