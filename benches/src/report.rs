@@ -1,6 +1,5 @@
 //! Reports of a run: a table of the targets, and a page with charts.
 
-mod adaptors;
 mod bars;
 mod draw;
 mod figures;
@@ -11,7 +10,6 @@ mod subject;
 mod summary;
 mod targets;
 
-pub use adaptors::terminal as adaptors;
 pub use figures::Figures;
 pub use page::{Page, write as write_page};
 pub use round_trips::terminal as round_trips;

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::adaptors;
 use super::bars::{self, Panel};
 use super::draw::Drawn;
 use super::figures::Figures;
@@ -57,7 +56,6 @@ pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
         fs::copy(page.results.join(round_trips::FILE), folder.join(round_trips::FILE))?;
     }
     let mut text = head(page, &machine);
-    text += &adaptors::markdown(page.figures);
     text += &round_trips::markdown(page.results)?;
     for (file, caption, svg) in charts(page.figures)? {
         fs::write(folder.join(file), svg)?;
@@ -119,7 +117,7 @@ fn charts(figures: &Figures) -> Drawn<Vec<(&'static str, &'static str, String)>>
                 ],
             )?,
         ),
-        ("adaptors.svg", "What adaptors add", bars::draw(figures, &adaptors::panels(figures))?),
+        ("adaptors.svg", "What adaptors add", bars::draw(figures, &adaptor_panels(figures))?),
         (
             "random.svg",
             "Random calls",
@@ -170,6 +168,21 @@ fn charts(figures: &Figures) -> Drawn<Vec<(&'static str, &'static str, String)>>
         ),
     ];
     Ok(drawn.into_iter().filter_map(|(file, caption, svg)| Some((file, caption, svg?))).collect())
+}
+
+/// A panel for each adaptor that both runners timed over a resource that does nothing.
+fn adaptor_panels(figures: &Figures) -> Vec<Panel> {
+    let workload = "adaptor_over_nothing";
+    let works = figures.works().filter(|((name, _), _)| name == workload);
+    works
+        .map(|((_, name), _)| name)
+        .filter(|name| figures.values(workload, name).len() > 1)
+        .map(|name| Panel {
+            title: format!("{name}, ns a pair, over nothing"),
+            workload,
+            params: name.clone(),
+        })
+        .collect()
 }
 
 /// Every figure of every allocator.
@@ -239,7 +252,10 @@ mod tests {
         assert!(text.contains("# Allocators on one NVIDIA H100 80GB HBM3, 2026-11-21"), "{text}");
         assert!(text.contains("commit: `1234abc`"), "{text}");
         assert!(text.contains("\n- passes: two a day\n\nAll were timed"), "{text}");
-        assert!(text.contains("## Adaptors"), "{text}");
+        assert!(text.contains("| adaptor limiting "), "{text}");
+        let adaptors = adaptor_panels(&figures);
+        let names = ["statistics", "limiting", "failure_callback", "callback"];
+        assert!(adaptors.iter().map(|panel| &panel.params).eq(names));
         let folder = docs.join("2026-11-21-h100-80gb-hbm3");
         assert_eq!(fs::read_to_string(folder.join("rows.csv")).unwrap(), "rows");
         for chart in
