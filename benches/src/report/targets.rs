@@ -78,13 +78,14 @@ const fn longest(label: &'static str, params: &'static str, at_most: f64) -> Tar
     Target { limit: Limit::AtMost(at_most), ..target(label, "latency", params) }
 }
 
-/// How many times less than RMM's an adaptor of ours is to add, to a resource that does nothing. Over
-/// a pool, a part of its work is done while the processor waits for the pool's.
+/// How many times less than RMM's an adaptor of ours is to add, to a resource that does nothing.
+/// Over a pool, a part of its work is done while the processor waits for the pool's.
 const fn adaptor(label: &'static str, name: &'static str) -> Target {
     Target { than_rmm_pool: Some(5.0), ..target(label, "adaptor_over_nothing", name) }
 }
 
-/// Nanoseconds that two runs of the same differ by: an adaptor that adds less counts as adding this.
+/// Nanoseconds that two runs of the same differ by: an adaptor that adds less counts as adding
+/// this.
 const RESOLUTION: f64 = 0.5;
 
 /// Every target.

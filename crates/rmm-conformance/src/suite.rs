@@ -1,7 +1,7 @@
 //! The checks, by what they are about.
 //!
-//! Each takes a [`Subject`] and says which clause of the [contract](rmm_core#stream-order) it
-//! checks.
+//! Each takes a [`Subject`](crate::Subject) and says which clause of the
+//! [contract](rmm_core#stream-order) it checks.
 
 mod adopted;
 mod blocks;
