@@ -2,7 +2,8 @@
 //!
 //! One file a command. Each command prints what it runs, keeps going through steps that do not
 //! depend on each other, ends with a table, and exits non-zero when something failed. Nothing here
-//! needs more than `cargo`, but for `mutants`, which needs cargo-nextest.
+//! needs more than `cargo`, but for `mutants`, which needs cargo-nextest, and `ci`, which installs
+//! cargo-deny if it is missing.
 
 #![forbid(unsafe_code)]
 #![expect(

@@ -6,5 +6,5 @@ pub const SUCCESS: u8 = 0;
 pub const FAILURE: u8 = 1;
 /// The exit status of bad input or usage.
 pub const BAD_INPUT: u8 = 2;
-/// The exit status where memory was used out of order.
+/// The exit status of a check that found uses of memory that are not ordered.
 pub const VIOLATIONS: u8 = 3;
