@@ -1,4 +1,4 @@
-//! Whose memory it is: `cargo run -p rmm-rs --example attribution_by_tag`.
+//! Whose memory it is: `cargo run -p rmm --example attribution_by_tag`.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -1,4 +1,4 @@
-//! Finds who forgot to free a block: `cargo run -p rmm-rs --example find_a_leak`.
+//! Finds who forgot to free a block: `cargo run -p rmm --example find_a_leak`.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -1,5 +1,5 @@
 //! Logs what a program allocates, then tries other resources on the log:
-//! `cargo run -p rmm-rs --example log_and_replay`.
+//! `cargo run -p rmm --example log_and_replay`.
 //!
 //! The program runs once. From its log, which RMM's tools read as well, `rmm replay` makes the same
 //! calls again, as often and on whatever resource one likes; this example does so through the
