@@ -87,7 +87,7 @@ fn every_stack_of_the_list_can_be_built() {
 
 /// The resource of this text is of type `R`, erased once or twice.
 fn keeps<R: DeviceResource + std::fmt::Debug>(text: &str) {
-    let any = text.parse::<ResourceSpec>().unwrap().build().unwrap();
+    let any = text.parse::<ResourceSpec>().expect("a stack").build().expect("it is supported");
     let twice: AnyResource = AnyResource::new(any.clone());
     let original = any.downcast_ref::<R>().unwrap_or_else(|| panic!("{text} is another type"));
     assert_eq!(twice.downcast_ref::<R>(), Some(original));
