@@ -1,4 +1,4 @@
-//! What it costs to forget a resource's type, and to keep a handle to a stream.
+//! The cost of type erasure, and of owning a handle to a stream.
 
 use std::alloc::Layout;
 use std::error::Error;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         criterion.bench_function("stream/clone_and_drop", |bencher| {
             bencher.iter(|| drop(black_box(&stream).clone()));
         });
-        // What a stream's handle is made of: on most machines two locked instructions are all of
+        // A stream's handle is an `Arc`: on most machines two locked instructions are all of
         // the time.
         let count = Arc::new([0u64; 8]);
         criterion.bench_function("stream/arc_clone_and_drop", |bencher| {

@@ -1,4 +1,4 @@
-//! One thread, or two that pass blocks on: what a call costs.
+//! The time of pool calls on one thread, and on two that hand blocks over.
 
 use std::alloc::Layout;
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! The adaptors that `protocol` times, over the pool and over nothing: `peers/adaptors.hpp` makes
-//! RMM's in the same way.
+//! The adaptors that `protocol` times, over the pool and over a resource that does nothing.
+//! `peers/adaptors.hpp` makes RMM's in the same way.
 
 use rmm_adaptors::{
     AlignedResourceAdaptor, CallbackMemoryResource, FailureCallbackResourceAdaptor,
@@ -10,8 +10,8 @@ use rmm_adaptors::{
 use rmm_core::{AnyResource, DeviceAccessible, HasProperty, Resource, StreamRef};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 
+use crate::outcome::Outcome;
 use crate::setup::POOL_BYTES;
-use crate::workloads::Outcome;
 
 /// What the adaptors are over.
 pub type Pool = PoolMemoryResource<CudaMemoryResource>;
@@ -30,52 +30,29 @@ pub fn adaptors<U>() -> [Adaptor<U>; 12]
 where
     U: Resource + HasProperty<DeviceAccessible> + PartialEq + Clone + 'static,
 {
+    let adaptor = |name, over| Adaptor { name, over };
     [
-        Adaptor {
-            name: "aligned_256",
-            over: |up| Ok(AnyResource::new(AlignedResourceAdaptor::new(up, 256)?)),
-        },
-        Adaptor {
-            name: "aligned_4096",
-            over: |up| Ok(AnyResource::new(AlignedResourceAdaptor::new(up, 4096)?)),
-        },
-        Adaptor { name: "callback", over: |up| Ok(AnyResource::new(callback_to(up))) },
-        Adaptor {
-            name: "failure_callback",
-            over: |up| Ok(AnyResource::new(FailureCallbackResourceAdaptor::new(up, |_| false))),
-        },
-        Adaptor {
-            name: "fallback",
-            over: |up| {
-                let second = ManagedMemoryResource::new();
-                Ok(AnyResource::new(FallbackMemoryResource::new(up, second)))
-            },
-        },
-        Adaptor {
-            name: "limiting",
-            over: |up| Ok(AnyResource::new(LimitingResourceAdaptor::new(up, POOL_BYTES as u64))),
-        },
-        Adaptor {
-            name: "logging",
-            over: |up| Ok(AnyResource::new(LoggingResourceAdaptor::create(up, NULL_FILE)?)),
-        },
-        Adaptor {
-            name: "prefetch",
-            over: |up| Ok(AnyResource::new(PrefetchResourceAdaptor::new(up))),
-        },
-        Adaptor {
-            name: "statistics",
-            over: |up| Ok(AnyResource::new(StatisticsResourceAdaptor::new(up))),
-        },
-        Adaptor { name: "tagged", over: |up| Ok(AnyResource::new(TaggedResourceAdaptor::new(up))) },
-        Adaptor {
-            name: "thread_safe",
-            over: |up| Ok(AnyResource::new(ThreadSafeResourceAdaptor::new(up))),
-        },
-        Adaptor {
-            name: "tracking",
-            over: |up| Ok(AnyResource::new(TrackingResourceAdaptor::new(up))),
-        },
+        adaptor("aligned_256", |up| Ok(AnyResource::new(AlignedResourceAdaptor::new(up, 256)?))),
+        adaptor("aligned_4096", |up| Ok(AnyResource::new(AlignedResourceAdaptor::new(up, 4096)?))),
+        adaptor("callback", |up| Ok(AnyResource::new(callback_to(up)))),
+        adaptor("failure_callback", |up| {
+            Ok(AnyResource::new(FailureCallbackResourceAdaptor::new(up, |_| false)))
+        }),
+        adaptor("fallback", |up| {
+            let second = ManagedMemoryResource::new();
+            Ok(AnyResource::new(FallbackMemoryResource::new(up, second)))
+        }),
+        adaptor("limiting", |up| {
+            Ok(AnyResource::new(LimitingResourceAdaptor::new(up, POOL_BYTES as u64)))
+        }),
+        adaptor("logging", |up| {
+            Ok(AnyResource::new(LoggingResourceAdaptor::create(up, NULL_FILE)?))
+        }),
+        adaptor("prefetch", |up| Ok(AnyResource::new(PrefetchResourceAdaptor::new(up)))),
+        adaptor("statistics", |up| Ok(AnyResource::new(StatisticsResourceAdaptor::new(up)))),
+        adaptor("tagged", |up| Ok(AnyResource::new(TaggedResourceAdaptor::new(up)))),
+        adaptor("thread_safe", |up| Ok(AnyResource::new(ThreadSafeResourceAdaptor::new(up)))),
+        adaptor("tracking", |up| Ok(AnyResource::new(TrackingResourceAdaptor::new(up)))),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! One thread allocates, another frees: a ring of blocks between them.
+//! Hand-off benchmark: one thread allocates, another frees, with a ring of blocks between them.
 
 use std::alloc::Layout;
 use std::hint;
@@ -20,7 +20,7 @@ const EMPTY: u64 = 0;
 const END: u64 = u64::MAX;
 
 /// Allocates `pairs` blocks on the calling thread and the first stream, frees them on another
-/// thread and the second stream, and tells how long both took together. `layout` is not empty.
+/// thread and the second stream, and returns how long both took together. `layout` is not empty.
 ///
 /// # Errors
 /// If the other thread cannot use the device, or an allocation fails.

@@ -1,5 +1,4 @@
-//! What the benchmarks have in common: the work to be done, a device to do it on, and a loop that
-//! does it.
+//! Parts that the benchmarks share: operation lists, a device, and the timed loops.
 //!
 //! `benches/README.md` says what each benchmark measures and how to run them.
 
@@ -7,6 +6,7 @@ pub mod adaptors;
 pub mod allocators;
 pub mod handoff;
 pub mod nothing;
+pub mod outcome;
 pub mod player;
 pub mod program;
 pub mod protocol;

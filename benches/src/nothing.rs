@@ -1,4 +1,4 @@
-//! A resource that does nothing, so that only the way to it is timed.
+//! A resource that does nothing, to time the layers above it alone.
 
 use std::alloc::Layout;
 use std::hint::black_box;
@@ -7,14 +7,14 @@ use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef, SyncResource,
 };
 
-/// Hands out one address for all blocks, a multiple of 2 MiB. There is no memory, so nobody may use
-/// it.
+/// Hands out one address for all blocks, a multiple of 2 MiB. There is no memory, so no caller may
+/// use it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nothing;
 
 const ADDRESS: DevicePtr = DevicePtr(2 << 20);
 
-// SAFETY: it hands out an address that is no memory, which the benchmarks do not touch.
+// SAFETY: it returns an address without memory, which the benchmarks never access.
 unsafe impl SyncResource for Nothing {
     fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         Ok(black_box(ADDRESS))

@@ -1,4 +1,4 @@
-//! The loop that is timed.
+//! The timed loop: replays a list of operations.
 
 use std::time::{Duration, Instant};
 

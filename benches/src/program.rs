@@ -1,4 +1,4 @@
-//! Lists of calls that were checked once, so that a timed loop need not check them again.
+//! Operation lists, validated once, so that a timed loop need not.
 
 #![forbid(unsafe_code)]
 

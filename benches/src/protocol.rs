@@ -1,5 +1,5 @@
-//! Random operation lists that any implementation can rebuild bit for bit, so that two allocators
-//! are timed on the same work.
+//! Reproducible random operation lists: any implementation can rebuild them bit for bit, so
+//! allocators are timed on the same work.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,8 @@
-//! What a run's rows say: each target with what was measured, and a page with charts.
+//! Reports of a run: a table of the targets, and a page with charts.
 
-mod adaptors;
 mod bars;
 mod draw;
 mod figures;
-mod lines;
 mod number;
 mod page;
 mod round_trips;
@@ -12,7 +10,6 @@ mod subject;
 mod summary;
 mod targets;
 
-pub use adaptors::terminal as adaptors;
 pub use figures::Figures;
 pub use page::{Page, write as write_page};
 pub use round_trips::terminal as round_trips;

@@ -1,38 +1,23 @@
-//! A vector goes to the device, through a kernel and back into memory of the host: by the
-//! containers, and by the driver's own calls.
+//! Round trips: a vector is copied to the device, through a kernel and back to pinned host memory,
+//! by the containers and by the driver's own calls.
 //!
-//! Both do it in the same order on one stream, launch the same kernel by the same function, and
-//! wait for the result; from and to the same memory of the host, and by the same memory of the
-//! device if that is allocated once, since where memory lies makes more of a difference than who
-//! uses it. They take turns in pairs, so that whatever the machine does meanwhile happens to both.
+//! Both make the same copies and launch the same kernel on one stream, in the same order, and wait
+//! for the result. They use the same host memory, and the same device memory if it is allocated
+//! once, since the place of memory makes more of a difference than the code that uses it. They
+//! alternate, so that other activity of the machine affects both.
 
 mod raw;
+mod route;
 mod typed;
 
-use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use rmm_adaptors::PoolMemoryResource;
-use rmm_cli::device::{DeviceHandle, OpenDevice};
-use rmm_conformance::Kernels;
-use rmm_containers::{DeviceUVector, PinnedVec};
-use rmm_core::{CudaStream, StreamFlags, current_driver};
-use rmm_resources::CudaMemoryResource;
-use rmm_sys::{CuDevicePtr, Driver};
+use rmm_cli::device::OpenDevice;
 use serde::{Deserialize, Serialize};
 
-use crate::workloads::Outcome;
-
-/// When the memory of the device is allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Allocation {
-    /// Before the first trip: from a pool, and by `cuMemAlloc`.
-    Once,
-    /// In each trip, which frees it too: from a pool, and by `cuMemAllocAsync` from the device's
-    /// default pool, which keeps what is freed.
-    EachTrip,
-}
+pub use self::route::Allocation;
+use self::route::Route;
+use crate::outcome::Outcome;
 
 /// What was measured of one size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -55,63 +40,6 @@ pub struct Figure {
     pub raw_calls: u64,
 }
 
-/// What the trips go through.
-struct Route {
-    driver: &'static Driver,
-    kernels: Kernels,
-    stream: CudaStream,
-    words: u32,
-    pool: PoolMemoryResource<CudaMemoryResource>,
-    source: PinnedVec<u32>,
-    target: PinnedVec<u32>,
-    /// The vector that was allocated once, if that was asked for.
-    vector: Option<DeviceUVector<u32>>,
-    /// Where it all is, for raw calls.
-    ///
-    /// # Invariant
-    /// The memory of `source`, `target` and `vector`, none of which is ever replaced.
-    places: Places,
-}
-
-#[derive(Clone, Copy)]
-struct Places {
-    source: *const c_void,
-    target: *mut c_void,
-    vector: Option<CuDevicePtr>,
-    /// Of each.
-    bytes: usize,
-}
-
-impl Route {
-    /// Word `i` of the source is `i`.
-    fn new(device: &OpenDevice, words: u32, allocation: Allocation) -> Outcome<Self> {
-        let driver = current_driver()?;
-        let kernels = Kernels::load(&match device.handle() {
-            DeviceHandle::Software(machine) => rmm_conformance::DeviceHandle::Software(machine),
-            DeviceHandle::Gpu(gpu) => rmm_conformance::DeviceHandle::Gpu(gpu),
-        })?;
-        let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
-        let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
-        let len = usize::try_from(words)?;
-        let source = PinnedVec::from_slice(&(0..words).collect::<Vec<_>>())?;
-        let mut target = PinnedVec::<u32>::zeroed(len)?;
-        let vector = match allocation {
-            Allocation::Once => Some(DeviceUVector::uninit_in(len, &stream, &pool)?),
-            Allocation::EachTrip => {
-                raw::keep_what_is_freed(driver)?;
-                None
-            }
-        };
-        let places = Places {
-            source: source.as_slice()?.as_ptr().cast(),
-            target: target.as_mut_slice()?.as_mut_ptr().cast(),
-            vector: vector.as_ref().map(DeviceUVector::as_ptr),
-            bytes: len * size_of::<u32>(),
-        };
-        Ok(Self { driver, kernels, stream, words, pool, source, target, vector, places })
-    }
-}
-
 /// Takes the words to the device, adds a number to each, and takes them back; complete on return.
 type Trip = fn(&mut Route, u32) -> Outcome;
 
@@ -129,7 +57,7 @@ pub fn measure(
     trips: usize,
 ) -> Outcome<Figure> {
     let mut route = Route::new(device, words, allocation)?;
-    // The first trips make what is made once.
+    // Warm-up.
     for summand in 0..3 {
         for trip in KINDS {
             timed(trip, &mut route, summand)?;
@@ -161,7 +89,7 @@ pub fn measure(
     Ok(Figure { bytes, allocation, trips, typed_ns, raw_ns, ratio, typed_calls, raw_calls })
 }
 
-/// Times one trip, and looks at both ends of what came back.
+/// Times one trip, and checks both ends of the result.
 fn timed(trip: Trip, route: &mut Route, summand: u32) -> Outcome<Duration> {
     let clock = Instant::now();
     trip(route, summand)?;

@@ -1,4 +1,4 @@
-//! One figure a row, as CSV: what `protocol` and the peers' runner print alike.
+//! Result rows: one figure per CSV row, in the format of the peers' runner.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What every benchmark starts with: settings, a device, resources.
+//! Set-up of every benchmark: Criterion's settings, a device, a pool.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use rmm_cli::device::OpenDevice;
 use rmm_core::Error;
 use rmm_resources::CudaMemoryResource;
 
-use crate::workloads::Outcome;
+use crate::outcome::Outcome;
 
 /// Bytes that a pool starts with, so that it does not grow while it is timed.
 pub(crate) const POOL_BYTES: usize = 16 << 30;
@@ -70,7 +70,7 @@ pub fn rows_to(path: Option<&Path>) -> Outcome<Box<dyn Write>> {
     Ok(Box::new(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?))
 }
 
-/// Tells whoever runs the program something that is no row.
+/// Prints a message for the person who runs the program, beside the rows.
 pub fn say(line: &str) {
     // Where even this cannot be written, the exit status still says it.
     writeln!(io::stderr(), "{line}").ok();

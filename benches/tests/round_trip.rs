@@ -13,9 +13,9 @@ fn every_size_has_a_figure_of_each_kind() -> Result<(), Box<dyn Error>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_round-trip"));
     command.args(["--quick", "--device", "sim", "--output"]).arg(&file);
     let output = command.output()?;
-    let told = String::from_utf8(output.stderr)?;
-    assert!(output.status.success() && output.stdout.is_empty(), "{told}");
-    assert!(told.contains("| 1.0 MiB    each trip"), "there is a table: {told}");
+    let table = String::from_utf8(output.stderr)?;
+    assert!(output.status.success() && output.stdout.is_empty(), "{table}");
+    assert!(table.contains("| 1.0 MiB    each trip"), "there is a table: {table}");
 
     let text = fs::read_to_string(&file)?;
     let mut reader = csv::Reader::from_reader(text.as_bytes());

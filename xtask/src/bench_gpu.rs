@@ -1,14 +1,16 @@
-//! `cargo xtask bench-gpu`: our allocators and those of others, on the same work in the same run,
+//! `cargo xtask bench-gpu`: our allocators and their peers, on the same work in the same run,
 //! on a machine that has a GPU and no Rust.
 
 mod machine;
 mod measure;
+mod run_args;
 mod save;
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use self::run_args::RunArgs;
 use crate::build;
 use crate::cargo::{WithCommand as _, describe, workspace_root};
 use crate::error::Result;
@@ -20,7 +22,7 @@ pub(crate) struct Args {
     /// Build everything that a GPU machine needs into this folder, and run nothing
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// With --save: leave out the allocators of others, which need g++, python3 and a network to
+    /// With --save: leave out the peers, which need g++, python3 and a network to
     /// build
     #[arg(long, conflicts_with_all = ["archive", "report"])]
     without_peers: bool,
@@ -35,30 +37,6 @@ pub(crate) struct Args {
     name: Option<String>,
     #[command(flatten)]
     run: RunArgs,
-}
-
-/// How to run.
-#[derive(Debug, Default, clap::Args)]
-struct RunArgs {
-    /// Where the results go: `bench-gpu` in the archive if left out
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "report"])]
-    output: Option<PathBuf>,
-    /// How often everything is run; each time each allocator in a process of its own, ours and
-    /// others' in turn
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    passes: u32,
-    /// The allocators to run, by their names in the rows; all of them if left out
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["save", "report"])]
-    allocator: Vec<String>,
-    /// The workloads to run; all of them if left out
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["save", "report"])]
-    workload: Vec<String>,
-    /// Just enough of everything to see that it runs; the figures say nothing
-    #[arg(long, conflicts_with_all = ["save", "report"])]
-    quick: bool,
-    /// How long one allocator may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    limit: u64,
 }
 
 /// Runs the command.

@@ -1,4 +1,4 @@
-//! Building the programs of a run with cargo.
+//! Builds the programs of an archive with cargo.
 
 use crate::cargo::{Program, build_programs, cargo};
 use crate::error::{Context as _, Result};

@@ -1,11 +1,11 @@
-//! Calling cargo, and reading which files it made.
+//! Cargo invocations, and the programs that they built.
 
 use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde::Deserialize;
+use cargo_metadata::Message;
 
 use crate::error::{Context, Result};
 
@@ -104,36 +104,23 @@ pub(crate) fn build_programs(command: &mut Command) -> Result<Vec<Program>> {
 
 /// The programs that cargo's JSON messages name.
 pub(crate) fn programs_in(messages: &str) -> Vec<Program> {
-    messages
-        .lines()
-        // Other messages have no executable, and a build script may print what is no message at
-        // all.
-        .filter_map(|line| serde_json::from_str::<ArtifactMessage>(line).ok())
-        .filter_map(|message| {
-            Some(Program {
-                name: message.target.name,
-                kind: message.target.kind.into_iter().next()?,
-                path: message.executable?,
-            })
-        })
-        .collect()
-}
-
-#[derive(Deserialize)]
-struct ArtifactMessage {
-    target: ArtifactTarget,
-    executable: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct ArtifactTarget {
-    name: String,
-    kind: Vec<String>,
+    let messages = Message::parse_stream(messages.as_bytes());
+    let program = |message| match message {
+        Message::CompilerArtifact(artifact) => Some(Program {
+            kind: artifact.target.kind.first()?.to_string(),
+            path: artifact.executable?.into_std_path_buf(),
+            name: artifact.target.name,
+        }),
+        _ => None,
+    };
+    messages.map_while(std::io::Result::ok).filter_map(program).collect()
 }
 
 #[cfg(test)]
 mod tests {
     //! How commands are shown, and what is read from cargo's messages.
+
+    use serde_json::json;
 
     use super::*;
 
@@ -151,15 +138,22 @@ mod tests {
 
     #[test]
     fn only_artifacts_with_an_executable_are_programs() {
-        let messages = r#"
-{"reason":"compiler-artifact","target":{"name":"rmm_core","kind":["lib"]},"executable":null}
-warning: text that a build script printed
-{"reason":"build-script-executed","package_id":"x"}
-{"reason":"compiler-artifact","target":{"name":"gpu","kind":["test"]},"executable":"/t/gpu-1f"}
-{"reason":"build-finished","success":true}
-"#;
+        let artifact = |name: &str, kind: &str, executable: Option<&str>| {
+            let target = json!({"name": name, "kind": [kind], "src_path": ""});
+            let profile = json!({"opt_level": "0", "debug_assertions": true, "test": false,
+                                 "overflow_checks": true});
+            json!({"reason": "compiler-artifact", "package_id": "x", "manifest_path": "",
+                   "target": target, "profile": profile, "features": [], "filenames": [],
+                   "executable": executable, "fresh": true})
+        };
+        let library = artifact("rmm_core", "lib", None);
+        let test = artifact("gpu", "test", Some("/t/gpu-1f"));
+        let messages = format!(
+            "{library}\nwarning: text that a build script printed\n{test}\n\
+             {{\"reason\":\"build-finished\",\"success\":true}}\n"
+        );
         let gpu = Program { name: "gpu".into(), kind: "test".into(), path: "/t/gpu-1f".into() };
-        assert_eq!(programs_in(messages), [gpu]);
+        assert_eq!(programs_in(&messages), [gpu]);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use std::process::Command;
 
 use crate::cargo::{cargo, workspace_root};
 use crate::error::{Context as _, Result};
-use crate::metadata::Metadata;
+use crate::metadata::{self, Workspace as _};
 use crate::steps::Steps;
 use crate::test::Extent;
-use crate::{readme, test, tidy};
+use crate::{deny, readme, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: one of them
 /// cannot be linked where there is no CUDA, the other consists of assertions that the compiler
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 /// If any step failed.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
-    let metadata = Metadata::of_workspace()?;
+    let metadata = metadata::read()?;
     let mut steps = Steps::default();
     steps.run("formatting", cargo().args(["fmt", "--all", "--", "--check"]));
     steps.check("tidy", || tidy::check(&root));
@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "clippy",
         cargo().args(["clippy", "--all-targets", "--all-features", "--", "-D", "warnings"]),
     );
+    steps.check("dependencies", || deny::check(&root));
     for (package, command) in APART {
         let name = format!("{command} {package}");
         match metadata.member(package) {
@@ -66,10 +67,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         cargo().args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings"),
     );
     add_readme_steps(&root, &mut steps);
+    if args.test.all {
+        // Builds each package from what a registry would get. Needs the registry's index.
+        let publish = ["publish", "--workspace", "--dry-run", "--allow-dirty"];
+        steps.run("publish, dry run", cargo().args(publish));
+    }
     steps.finish()
 }
 
-/// Runs what README.md tells a newcomer to run; the tests among it have run by now.
+/// Runs the commands of README.md, other than the tests, which have run by now.
 fn add_readme_steps(root: &Path, steps: &mut Steps) {
     let mut commands = Vec::new();
     steps.check("README.md names the commands that it should", || {

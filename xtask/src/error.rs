@@ -1,4 +1,4 @@
-//! The error of a command that only has to tell a person what went wrong.
+//! Errors of commands: one line of text for a person.
 
 use std::error::Error;
 use std::fmt::Display;

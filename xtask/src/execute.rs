@@ -1,4 +1,4 @@
-//! Running a program to its end or to a limit, keeping what it printed.
+//! Runs a program with a time limit and captures its output.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -92,7 +92,7 @@ fn read_in_background(
 ) {
     let Some(mut pipe) = pipe else { return };
     let sender = sender.clone();
-    // The thread ends with the pipe, or with the first piece that nobody waits for any more.
+    // The thread ends with the pipe, or when the receiver is gone.
     thread::spawn(move || {
         let mut piece = [0; 8192];
         while let Ok(length @ 1..) = pipe.read(&mut piece) {

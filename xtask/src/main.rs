@@ -2,7 +2,8 @@
 //!
 //! One file a command. Each command prints what it runs, keeps going through steps that do not
 //! depend on each other, ends with a table, and exits non-zero when something failed. Nothing here
-//! needs more than `cargo`, but for `mutants`, which needs cargo-nextest.
+//! needs more than `cargo`, but for `mutants`, which needs cargo-nextest, and `ci`, which installs
+//! cargo-deny if it is missing.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -17,6 +18,7 @@ mod bench_gpu;
 mod build;
 mod cargo;
 mod ci;
+mod deny;
 mod error;
 mod execute;
 mod metadata;
@@ -67,7 +69,8 @@ enum Command {
     Soak(soak::Args),
     /// Run the tests under the address sanitizer, with a nightly compiler
     Sanitize(sanitize::Args),
-    /// Check what no lint checks: file lengths, module docs, layers, licences
+    /// Check what no lint checks: file lengths, module docs, width and words of comments, layers,
+    /// licence copies
     Tidy(tidy::Args),
 }
 

@@ -7,12 +7,14 @@
 //! then the conformance suite. Verdicts are kept in the target folder, and `--resume` skips mutants
 //! whose sources have not changed since they were killed.
 
+mod all;
 mod changed;
 mod copy;
 mod digest;
 mod judge;
 mod killer;
 mod list;
+mod mutant;
 mod results;
 mod verdict;
 
@@ -22,14 +24,15 @@ use std::time::{Duration, Instant};
 
 use crate::cargo::{has_nextest, workspace_root};
 use crate::error::{Context as _, Result};
-use crate::metadata::Metadata;
+use crate::metadata;
 use crate::steps::{new_table, seconds};
+use all::mutants;
 use changed::Changes;
 use copy::Workspace;
 use digest::Digests;
 use judge::Judge;
 use killer::Killers;
-use list::{Mutant, mutants};
+use mutant::Mutant;
 use results::Results;
 
 /// Options of `cargo xtask mutants`.
@@ -87,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let built = target_folder(&root)?;
     let folder = built.join("mutants");
     let workspace = Workspace::copy(&root, &folder.join("workspace"), &built)?;
-    let mut digests = Digests::new(workspace.root(), Metadata::of_workspace()?)?;
+    let mut digests = Digests::new(workspace.root(), metadata::read()?)?;
     let mut results = Results::open(&folder.join("results.txt"))?;
     let known = known(args, &chosen, &results, &mut digests)?;
     let asked: Vec<&Mutant> =
@@ -183,7 +186,7 @@ fn target_folder(root: &Path) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    //! What is told while it runs.
+    //! What is printed while it runs.
 
     use super::*;
 

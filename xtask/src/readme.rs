@@ -1,4 +1,4 @@
-//! The commands that README.md tells people to type.
+//! The commands in README.md.
 
 /// The two commands that README.md must name: a demonstration, and the tests.
 pub(crate) const PROMISED: [&str; 2] = [

@@ -18,7 +18,7 @@ const PACKAGES: [&str; 10] = [
     "rmm-adaptors",
     "rmm-containers",
     "rmm-spec",
-    "rmm",
+    "rmm-rs",
     "rmm-cli",
     "rmm-conformance",
 ];
@@ -33,13 +33,13 @@ const LEFT_OUT: [(&str, &str); 6] = [
         "documentation tests",
         "each is a program of its own to build and link; the tests make the same calls",
     ),
-    ("models of locks", "loom replaces the memory accesses that AddressSanitizer would look at"),
+    ("models of locks", "loom replaces the memory accesses that AddressSanitizer would check"),
     ("xtask, benches, consumers", "no unsafe code, or none that the tests above do not run"),
     ("rmm-sim-macros", "it runs inside the compiler"),
     ("rmm-interop-cuda-sys, rmm-sys-oracle", "assertions of the compiler, nothing runs"),
 ];
 
-/// What the sanitizer is told.
+/// Options of the sanitizer.
 ///
 /// - `detect_leaks=0`: the software device keeps what a process leaks, as a GPU does, and reports
 ///   it itself; resources of a process's whole life, and vectors that tests forget on purpose,
@@ -122,7 +122,7 @@ mod command_tests {
 
     use super::*;
     use crate::cargo::describe;
-    use crate::metadata::Metadata;
+    use crate::metadata;
 
     #[test]
     fn the_flags_are_for_a_target_and_a_folder_of_their_own() {
@@ -140,8 +140,8 @@ mod command_tests {
     #[test]
     fn every_package_with_unsafe_code_is_run_or_named_among_what_is_left_out() {
         let left_out: String = LEFT_OUT.iter().map(|(what, _)| *what).collect();
-        for package in Metadata::of_workspace().unwrap().members() {
-            let is_named = left_out.contains(&package.name)
+        for package in metadata::read().unwrap().packages {
+            let is_named = left_out.contains(package.name.as_str())
                 || ["rmm-benches", "rmm-consumer"]
                     .iter()
                     .any(|start| package.name.starts_with(start));

@@ -1,4 +1,4 @@
-//! Shell scripts that stand for programs in tests.
+//! Shell scripts that replace programs in tests.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

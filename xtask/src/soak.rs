@@ -1,5 +1,4 @@
-//! `cargo xtask soak`: random programs over the pool on the software device, as many as there is
-//! time for.
+//! `cargo xtask soak`: random programs over the pool on the software device.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! Running a list of steps to its end, and saying how each went.
+//! A list of steps that runs to its end, with a table of the results.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::cargo::{cargo, has_nextest};
 use crate::error::Result;
-use crate::metadata::Metadata;
+use crate::metadata::{self, Metadata, Workspace as _};
 use crate::steps::Steps;
 
 /// The packages whose tests depend on when the software device runs its work: they are repeated
@@ -21,7 +21,7 @@ use crate::steps::Steps;
 const SCHEDULE_DEPENDENT: [&str; 3] = ["rmm-adaptors", "rmm-containers", "rmm-conformance"];
 
 /// The package whose documentation a newcomer reads.
-const FACADE: &str = "rmm";
+const FACADE: &str = "rmm-rs";
 
 /// Tests that compile programs which must not compile: a minute, and neither features nor schedules
 /// change what they see.
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 ///
 /// If the workspace cannot be read; failed steps are in `steps`.
 pub(crate) fn add_steps(args: &Args, extent: Extent, steps: &mut Steps) -> Result<()> {
-    let metadata = Metadata::of_workspace()?;
+    let metadata = metadata::read()?;
     let runner = Runner::choose(args.no_nextest || env::var_os("RMM_NO_NEXTEST").is_some());
     let compile_fail: &[&str] = if extent == Extent::Quick { &COMPILE_FAIL } else { &[] };
     steps.run("tests", &mut runner.tests(&[], &[], compile_fail));
@@ -191,7 +191,7 @@ impl Runner {
                     command.args(["-E", &terms.join(" & ")]);
                 }
             }
-            // Doctests are a step of their own, whoever runs the rest.
+            // Doctests are a step of their own with either runner.
             Self::CargoTest => {
                 command
                     .args(["test", "--no-fail-fast", "--lib", "--bins", "--tests", "--examples"])
@@ -248,9 +248,10 @@ mod tests {
             let text = fs::read_to_string(root.join("crates").join(suite)).unwrap();
             assert!(text.contains(&format!("fn {name}()")), "{suite}");
         }
-        let metadata = Metadata::of_workspace().unwrap();
+        let metadata = metadata::read().unwrap();
         let with_suites: Vec<&str> = metadata
-            .members()
+            .packages
+            .iter()
             .filter(|package| package.dependencies.iter().any(|each| each.name == "trybuild"))
             .map(|package| package.name.as_str())
             .collect();

@@ -94,7 +94,7 @@ fn run_matrix(args: &Args, programs: &Programs) -> Result<()> {
             println!("no GPU here: NO TEST WAS RUN, as --allow-no-gpu permits");
             return Ok(());
         }
-        return Err("no GPU here (`rmm doctor` tells why): nothing was run; --allow-no-gpu makes this a success".into());
+        return Err("no GPU here (`rmm doctor` says why): nothing was run; --allow-no-gpu makes this a success".into());
     }
     let cells = matrix::cells(&matrix::choose(&found, &args.devices)?);
     let limit = Duration::from_secs(args.limit);
@@ -107,7 +107,7 @@ fn run_matrix(args: &Args, programs: &Programs) -> Result<()> {
     if let Some(folder) = junit.parent() {
         fs::create_dir_all(folder).context(folder.display())?;
     }
-    fs::write(junit, junit::xml(&results)).context(junit.display())?;
+    fs::write(junit, junit::xml(&results)?).context(junit.display())?;
     println!("wrote {}", junit.display());
 
     match results.iter().filter(|result| !result.passed()).count() {

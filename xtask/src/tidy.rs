@@ -3,19 +3,20 @@
 //! Each check is a function from plain data to findings, so that its tests can show it failing.
 
 mod files;
+mod finding;
 mod layers;
 mod licence_files;
-mod licences;
 mod manifests;
+mod prose;
 mod sources;
 
-use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use self::finding::Finding;
 use crate::cargo::workspace_root;
 use crate::error::Result;
-use crate::metadata::Metadata;
+use crate::metadata;
 use crate::readme;
 
 /// Options of `cargo xtask tidy`.
@@ -26,29 +27,6 @@ pub(crate) struct Args {
     fix: bool,
 }
 
-/// Something that is not as it should be, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// The file, below the workspace's folder.
-    file: PathBuf,
-    /// Its line, from 1.
-    line: usize,
-    /// What is wrong, and what to do.
-    text: String,
-}
-
-impl Finding {
-    fn new(file: impl Into<PathBuf>, line: usize, text: impl Into<String>) -> Self {
-        Self { file: file.into(), line, text: text.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file.display(), self.line, self.text)
-    }
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -57,7 +35,7 @@ impl fmt::Display for Finding {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
     if args.fix {
-        for written in licence_files::write(&root, &Metadata::of_workspace()?)? {
+        for written in licence_files::write(&root, &metadata::read()?)? {
             println!("wrote {}", written.display());
         }
     }
@@ -73,16 +51,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// If they found something, or a file cannot be read.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut findings = Vec::new();
-    let sources = files::rust_sources(root)?;
-    for source in &sources {
+    let sources = files::sources(root)?;
+    for source in sources.iter().filter(|source| source.is_rust()) {
         findings.extend(sources::check(source));
     }
+    findings.extend(prose::check(&sources)?);
     findings.extend(sources::check_policy_modules(&sources));
 
-    let metadata = Metadata::with_dependencies()?;
+    let metadata = metadata::read()?;
     findings.extend(layers::check(root, &metadata));
     findings.extend(manifests::check(root, &metadata));
-    findings.extend(licences::check(&metadata));
     findings.extend(licence_files::check(root, &metadata)?);
 
     // No README.md is one that names no command.

@@ -17,7 +17,7 @@ use rmm_benches::setup::{open, rows_to, say};
 use rmm_benches::workloads::{Bench, Extent, Recorded, WORKLOADS, Workload};
 use rmm_cli::args::DeviceChoice;
 
-/// Time memory resources on the same work as everybody's.
+/// Time memory resources on the same work as the allocators of others.
 #[derive(Debug, Parser)]
 #[command(name = "protocol", version)]
 struct Args {

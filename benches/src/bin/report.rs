@@ -24,7 +24,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print each target with what was measured, and what adaptors add
+    /// Print each target with what was measured
     Summary {
         /// `rows.csv` of a run
         rows: PathBuf,
@@ -59,7 +59,7 @@ fn run(args: &Args) -> Result<String, Box<dyn Error>> {
     match &args.command {
         Command::Summary { rows } => {
             let figures = read(rows)?;
-            Ok(report::summary(&report::judge(&figures, &args.ours)) + &report::adaptors(&figures))
+            Ok(report::summary(&report::judge(&figures, &args.ours)))
         }
         Command::Page { results, docs, name } => {
             let page = Page {

@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rmm_benches::outcome::Outcome;
 use rmm_benches::report;
 use rmm_benches::round_trip::{Allocation, measure};
 use rmm_benches::setup::{open, rows_to, say};
-use rmm_benches::workloads::Outcome;
 use rmm_cli::args::DeviceChoice;
 
 /// Bytes that go each way.
 const SIZES: [u32; 7] = [4 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20];
 
-/// All trips of one size and kind carry so many bytes, within these numbers of trips.
+/// Bytes that all trips of one size and kind carry together, within these numbers of trips.
 const BYTES: u32 = 3 << 30;
 const TRIPS: std::ops::RangeInclusive<u32> = 40..=10_000;
 

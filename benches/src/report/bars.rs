@@ -1,15 +1,15 @@
-//! Charts of bars: one panel a figure, the best allocator first.
+//! Bar charts: one panel per figure, the best allocator first.
 
 #![forbid(unsafe_code)]
 
 use plotters::prelude::*;
 
 use super::draw::{Canvas, Drawn, INK, LINE, Side, WIDTH, colour, svg, text, title};
-use super::figures::Figures;
+use super::figures::{Figures, higher_is_better};
 use super::number::short;
 use super::subject::{Runner, Subject};
 
-/// One figure of everybody.
+/// One figure, of every allocator.
 pub(super) struct Panel {
     pub(super) title: String,
     pub(super) workload: &'static str,
@@ -49,11 +49,15 @@ pub(super) fn draw(figures: &Figures, panels: &[Panel]) -> Drawn<Option<String>>
     Ok(Some(drawn))
 }
 
-/// The bars of a panel, the shortest first.
+/// The bars of a panel, the best first.
 fn bars<'a>(figures: &'a Figures, panel: &Panel) -> Vec<(&'a Subject, f64)> {
     let mut bars = figures.values(panel.workload, &panel.params);
     bars.retain(|(subject, _)| !subject.is_the_driver());
     bars.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    let work = (panel.workload.to_owned(), panel.params.clone());
+    if higher_is_better(figures.unit(&work)) {
+        bars.reverse();
+    }
     bars
 }
 
@@ -124,6 +128,14 @@ mod tests {
         }
         assert!(!svg.contains("cuda (ours)"));
         assert!(draw(&figures, &panels[1..]).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_best_allocator_comes_first() {
+        let figures = fixture::figures();
+        let first = |panel: &Panel| bars(&figures, panel)[0].0.label();
+        assert_eq!(first(&panel("pair", "size=4096")), "pool (ours)");
+        assert_eq!(first(&panel("threads", "T=16")), "pool (ours)", "more is better there");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the charts share: the canvas, fonts, colours.
+//! Drawing primitives of the charts: canvas, fonts, colours.
 
 #![forbid(unsafe_code)]
 
@@ -14,8 +14,6 @@ use super::subject::{Runner, Subject};
 pub(super) const WIDTH: i32 = 960;
 /// Text and axes.
 pub(super) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
-/// Lines that should not be looked at.
-pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 /// The height of a line of text.
 pub(super) const LINE: i32 = 20;
 
@@ -40,7 +38,6 @@ pub(super) fn svg(height: i32, draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Drawn
 #[derive(Clone, Copy)]
 pub(super) enum Side {
     Left,
-    Middle,
     Right,
 }
 
@@ -53,7 +50,6 @@ pub(super) fn text(
 ) -> Drawn {
     let side = match side {
         Side::Left => HPos::Right,
-        Side::Middle => HPos::Center,
         Side::Right => HPos::Left,
     };
     let font = ("sans-serif", 15).into_font().color(&colour).pos(Pos::new(side, VPos::Center));
@@ -68,7 +64,7 @@ pub(super) fn title(canvas: &Canvas<'_>, content: &str, place: (i32, i32)) -> Dr
 }
 
 /// The colour of an allocator, the same in every chart: blue and green are ours. People with any
-/// colour vision can tell them apart (after Okabe and Ito).
+/// colour vision can distinguish them (after Okabe and Ito).
 pub(super) fn colour(subject: &Subject) -> RGBColor {
     match (subject.runner, subject.allocator.as_str()) {
         (Runner::Ours, "pool") => RGBColor(0x00, 0x72, 0xb2),

@@ -1,4 +1,4 @@
-//! All figures of a run, the passes taken together.
+//! The figures of a run: medians over its passes.
 
 #![forbid(unsafe_code)]
 
@@ -81,7 +81,7 @@ impl Figures {
         of_work.get(subject).map(|values| median(values))
     }
 
-    /// Everybody's figure for one work.
+    /// Every allocator's figure for one workload.
     pub(super) fn values(&self, workload: &str, params: &str) -> Vec<(&Subject, f64)> {
         let of_work = self.values.get(&(workload.to_owned(), params.to_owned()));
         let all = of_work.into_iter().flatten();
@@ -103,7 +103,7 @@ pub(super) fn times_better(ours: f64, theirs: f64, unit: &str) -> f64 {
     if higher_is_better(unit) { ours / theirs } else { theirs / ours }
 }
 
-fn higher_is_better(unit: &str) -> bool {
+pub(super) fn higher_is_better(unit: &str) -> bool {
     unit == "Mops/s"
 }
 

@@ -9,15 +9,13 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::adaptors;
 use super::bars::{self, Panel};
 use super::draw::Drawn;
 use super::figures::Figures;
-use super::lines::{self, Chart};
 use super::number::short;
 use super::{judge, round_trips, summary};
 
-/// What tells a page that was made from one that was written.
+/// Marks a generated page.
 const MARK: &str = "<!-- made by `cargo xtask bench-gpu --report` -->";
 
 /// What a page is made from.
@@ -58,7 +56,6 @@ pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
         fs::copy(page.results.join(round_trips::FILE), folder.join(round_trips::FILE))?;
     }
     let mut text = head(page, &machine);
-    text += &adaptors::markdown(page.figures);
     text += &round_trips::markdown(page.results)?;
     for (file, caption, svg) in charts(page.figures)? {
         fs::write(folder.join(file), svg)?;
@@ -120,7 +117,7 @@ fn charts(figures: &Figures) -> Drawn<Vec<(&'static str, &'static str, String)>>
                 ],
             )?,
         ),
-        ("adaptors.svg", "What adaptors add", bars::draw(figures, &adaptors::panels(figures))?),
+        ("adaptors.svg", "What adaptors add", bars::draw(figures, &adaptor_panels(figures))?),
         (
             "random.svg",
             "Random calls",
@@ -150,35 +147,42 @@ fn charts(figures: &Figures) -> Drawn<Vec<(&'static str, &'static str, String)>>
         (
             "holes.svg",
             "Beside free blocks that are too small",
-            lines::draw(
+            bars::draw(
                 figures,
-                &Chart {
-                    title: "Allocate and free of 4 KiB beside holes of 2 KiB",
-                    workload: "holes",
-                    prefix: "H=",
-                    points: &[0, 10, 100, 1_000, 10_000],
-                    x_title: "holes",
-                    y_title: "ns a pair; less is better",
-                },
+                &["0", "100", "1000", "10000"].map(|holes| {
+                    let title = format!("{holes} holes of 2 KiB, ns a pair of 4 KiB");
+                    panel("holes", &format!("H={holes}"), &title)
+                }),
             )?,
         ),
         (
             "threads.svg",
             "Threads",
-            lines::draw(
+            bars::draw(
                 figures,
-                &Chart {
-                    title: "Random calls of several threads at once",
-                    workload: "threads",
-                    prefix: "T=",
-                    points: &[1, 2, 4, 8, 16],
-                    x_title: "threads",
-                    y_title: "million calls a second in all; more is better",
-                },
+                &["1", "4", "8", "16"].map(|threads| {
+                    let title = format!("{threads} threads, million calls a second in all");
+                    panel("threads", &format!("T={threads}"), &title)
+                }),
             )?,
         ),
     ];
     Ok(drawn.into_iter().filter_map(|(file, caption, svg)| Some((file, caption, svg?))).collect())
+}
+
+/// A panel for each adaptor that both runners timed over a resource that does nothing.
+fn adaptor_panels(figures: &Figures) -> Vec<Panel> {
+    let workload = "adaptor_over_nothing";
+    let works = figures.works().filter(|((name, _), _)| name == workload);
+    works
+        .map(|((_, name), _)| name)
+        .filter(|name| figures.values(workload, name).len() > 1)
+        .map(|name| Panel {
+            title: format!("{name}, ns a pair, over nothing"),
+            workload,
+            params: name.clone(),
+        })
+        .collect()
 }
 
 /// Every figure of every allocator.
@@ -248,7 +252,10 @@ mod tests {
         assert!(text.contains("# Allocators on one NVIDIA H100 80GB HBM3, 2026-11-21"), "{text}");
         assert!(text.contains("commit: `1234abc`"), "{text}");
         assert!(text.contains("\n- passes: two a day\n\nAll were timed"), "{text}");
-        assert!(text.contains("## Adaptors"), "{text}");
+        assert!(text.contains("| adaptor limiting "), "{text}");
+        let adaptors = adaptor_panels(&figures);
+        let names = ["statistics", "limiting", "failure_callback", "callback"];
+        assert!(adaptors.iter().map(|panel| &panel.params).eq(names));
         let folder = docs.join("2026-11-21-h100-80gb-hbm3");
         assert_eq!(fs::read_to_string(folder.join("rows.csv")).unwrap(), "rows");
         for chart in

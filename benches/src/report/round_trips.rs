@@ -1,4 +1,4 @@
-//! The containers beside raw calls.
+//! The table of round trips: containers beside raw driver calls.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What was measured: an allocator of one of the two runners.
+//! A measured allocator, and which runner measured it.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Runner {
     /// One of this repository.
     Ours,
-    /// One of others.
+    /// A peer: RMM, CUB, PyTorch or the driver.
     Peer,
 }
 
@@ -29,7 +29,7 @@ impl Subject {
         Self { runner: Runner::Ours, allocator: allocator.to_owned() }
     }
 
-    /// One of others.
+    /// A peer: RMM, CUB, PyTorch or the driver.
     pub fn peer(allocator: &str) -> Self {
         Self { runner: Runner::Peer, allocator: allocator.to_owned() }
     }

@@ -1,4 +1,4 @@
-//! What the pool is to reach, and whether it does.
+//! Performance targets of the pool, and whether a run meets them.
 
 #![forbid(unsafe_code)]
 
@@ -78,6 +78,16 @@ const fn longest(label: &'static str, params: &'static str, at_most: f64) -> Tar
     Target { limit: Limit::AtMost(at_most), ..target(label, "latency", params) }
 }
 
+/// How many times less than RMM's an adaptor of ours is to add, to a resource that does nothing.
+/// Over a pool, a part of its work is done while the processor waits for the pool's.
+const fn adaptor(label: &'static str, name: &'static str) -> Target {
+    Target { than_rmm_pool: Some(5.0), ..target(label, "adaptor_over_nothing", name) }
+}
+
+/// Nanoseconds that two runs of the same differ by: an adaptor that adds less counts as adding
+/// this.
+const RESOLUTION: f64 = 0.5;
+
 /// Every target.
 const TARGETS: &[Target] = &[
     pair("pair, 256 B", "size=256"),
@@ -148,6 +158,20 @@ const TARGETS: &[Target] = &[
         "blocks=1000000 streams=1 threads=1 free longest",
         LONGEST[1],
     ),
+    adaptor("adaptor aligned_256", "aligned_256"),
+    adaptor("adaptor aligned_4096", "aligned_4096"),
+    adaptor("adaptor callback", "callback"),
+    adaptor("adaptor failure_callback", "failure_callback"),
+    adaptor("adaptor limiting", "limiting"),
+    adaptor("adaptor logging", "logging"),
+    // It needs memory to move: over the pool.
+    Target {
+        than_rmm_pool: Some(5.0),
+        ..target("adaptor prefetch, over the pool", "adaptor_own", "prefetch")
+    },
+    adaptor("adaptor statistics", "statistics"),
+    adaptor("adaptor thread_safe", "thread_safe"),
+    adaptor("adaptor tracking", "tracking"),
 ];
 
 /// A ratio and what it is to be at least.
@@ -226,8 +250,12 @@ fn judge_one(figures: &Figures, subject: &Subject, target: &Target) -> Judged {
     let rmm_pool = figures.value(&Subject::peer("pool"), workload, params);
     let best_peer = figures.best_peer(workload, params);
     let one_thread = figures.value(subject, "threads", "T=1").filter(|_| workload == "threads");
+    let least = if workload.starts_with("adaptor") { RESOLUTION } else { f64::MIN };
     let times = |theirs: Option<f64>, at_least| Times {
-        measured: ours.zip(theirs).map(|(ours, theirs)| times_better(ours, theirs, &unit)),
+        // A ratio to nothing means nothing.
+        measured: ours
+            .zip(theirs.filter(|theirs| *theirs > 0.0))
+            .map(|(ours, theirs)| times_better(ours.max(least), theirs, &unit)),
         at_least,
     };
     Judged {
@@ -273,6 +301,23 @@ mod tests {
             Verdict::Missed,
             "110 Mops/s, but only five times those of one thread"
         );
+    }
+
+    #[test]
+    fn an_adaptor_is_compared_with_rmm_s() {
+        let times = |label| (of(label).than_rmm_pool.measured, of(label).verdict());
+        assert_eq!(times("adaptor statistics"), (Some(10.0), Verdict::Met));
+        assert_eq!(times("adaptor limiting"), (Some(4.0), Verdict::Missed));
+        assert_eq!(times("adaptor callback"), (Some(1.5), Verdict::Missed));
+        assert_eq!(times("adaptor prefetch, over the pool"), (Some(700.0), Verdict::Met));
+        assert_eq!(times("adaptor tracking"), (None, Verdict::NotMeasured));
+    }
+
+    #[test]
+    fn nothing_is_not_infinitely_better() {
+        let nearly_nothing = of("adaptor failure_callback");
+        assert_eq!(nearly_nothing.ours, Some(0.01));
+        assert_eq!(nearly_nothing.than_rmm_pool.measured, Some(10.0), "5 ns to 0.5 ns");
     }
 
     #[test]

@@ -1,12 +1,9 @@
-//! The trip by the driver's own calls, as a program makes them that knows what it does.
+//! The round trip by driver calls, as an expert would write it.
 
-use std::ffi::c_void;
+use rmm_sys::CuDevicePtr;
 
-use rmm_core::Device;
-use rmm_sys::{CuDevicePtr, CuMemPool, CuMemPoolAttribute, Driver};
-
-use super::Route;
-use crate::workloads::Outcome;
+use super::route::Route;
+use crate::outcome::Outcome;
 
 pub(super) fn go(route: &mut Route, summand: u32) -> Outcome {
     let (driver, stream) = (route.driver, route.stream.as_raw());
@@ -18,7 +15,7 @@ pub(super) fn go(route: &mut Route, summand: u32) -> Outcome {
     Ok(done?)
 }
 
-/// The stream is to be waited for before anybody looks at the target.
+/// The caller waits for the stream before it reads the target.
 fn enqueue(route: &Route, summand: u32) -> Outcome {
     if let Some(vector) = route.places.vector {
         return through(route, vector, summand);
@@ -40,22 +37,8 @@ fn through(route: &Route, memory: CuDevicePtr, summand: u32) -> Outcome {
     unsafe { driver.cuMemcpyHtoDAsync_v2(memory, places.source, places.bytes, stream) }.result()?;
     // SAFETY: so many words are there, and used on this stream only.
     unsafe { route.kernels.add(route.stream.as_stream_ref(), memory, route.words, summand) }?;
-    // SAFETY: both have so many bytes; nobody looks at the target before the stream has been waited
+    // SAFETY: both have so many bytes; the target is not read before the stream has been waited
     // for.
     unsafe { driver.cuMemcpyDtoHAsync_v2(places.target, memory, places.bytes, stream) }.result()?;
-    Ok(())
-}
-
-/// Has the current device's default pool keep what is freed, since it would give it back at each
-/// wait.
-pub(super) fn keep_what_is_freed(driver: &Driver) -> Outcome {
-    let (device, mut pool) = (Device::current()?.as_raw(), CuMemPool::NULL);
-    // SAFETY: `pool` may be written to.
-    unsafe { driver.cuDeviceGetMemPool(&raw mut pool, device) }.result()?;
-    let mut all = u64::MAX;
-    let value = (&raw mut all).cast::<c_void>();
-    // SAFETY: the pool is the device's, and the value is a 64-bit number.
-    unsafe { driver.cuMemPoolSetAttribute(pool, CuMemPoolAttribute::RELEASE_THRESHOLD, value) }
-        .result()?;
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! The trip by the containers.
+//! The round trip by the containers.
 
 use rmm_containers::DeviceUVector;
 
-use super::Route;
-use crate::workloads::Outcome;
+use super::route::Route;
+use crate::outcome::Outcome;
 
 pub(super) fn go(route: &mut Route, summand: u32) -> Outcome {
     let mut taken;

@@ -1,12 +1,14 @@
-//! What each adaptor adds to a pair of calls.
+//! Workload: what each adaptor adds to an allocate/free pair.
 
 use rmm_core::{AnyResource, CudaStream, Device};
 
+use super::bench::{Bench, median, new_stream};
+use super::extent::Extent;
 use super::pairs::{layout, timed_pairs};
-use super::{Bench, Extent, Outcome, median, new_stream};
 use crate::adaptors::{Adaptor, adaptors};
 use crate::allocators::{self, Start};
 use crate::nothing::Nothing;
+use crate::outcome::Outcome;
 
 /// Pairs of a resource, pairs through an adaptor over it, and what the adaptor adds.
 struct Turns {

@@ -1,4 +1,4 @@
-//! The longest single calls beside many blocks: what a thread waits for at worst.
+//! Workload: worst-case latency of single calls beside many live blocks.
 
 use std::alloc::Layout;
 use std::panic;
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use rmm_cli::device::DeviceHandle;
 use rmm_core::{AnyResource, CudaStream, DevicePtr, Error, Resource as _};
 
+use super::bench::{Bench, new_stream, to_f64};
 use super::pairs::layout;
-use super::{Bench, Outcome, new_stream, to_f64};
 use crate::allocators::Start;
+use crate::outcome::Outcome;
 use crate::protocol::SplitMix64;
 
 /// Many blocks, of which every other one is free.
@@ -98,7 +99,7 @@ fn beside_blocks(bench: &mut Bench<'_>, case: Case, params: &str) -> Outcome {
     }
     stream.synchronize()?;
     let clock = Instant::now();
-    if allocator.trims() {
+    if allocator.trim() {
         bench.row("latency", format!("{params} trim"), nanos(clock.elapsed()), "ns")?;
     }
     Ok(())

@@ -1,13 +1,14 @@
-//! Allocation and free of one size: alone, beside holes, and on two threads.
+//! Workloads: allocate/free pairs of one size, alone, beside holes, and across two threads.
 
 use std::alloc::Layout;
 use std::time::Instant;
 
 use rmm_core::{AnyResource, CudaStream, Device, DevicePtr, Resource as _};
 
-use super::{Bench, Outcome, Waits, nanos_per, new_stream};
+use super::bench::{Bench, Waits, nanos_per, new_stream};
 use crate::allocators::Start;
 use crate::handoff;
+use crate::outcome::Outcome;
 
 pub(super) fn layout(bytes: usize) -> Outcome<Layout> {
     Ok(Layout::from_size_align(bytes, 256)?)

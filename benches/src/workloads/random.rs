@@ -1,11 +1,12 @@
-//! Random calls of one thread.
+//! Workload: random calls on one thread.
 
 use std::time::{Duration, Instant};
 
 use rmm_core::Device;
 
-use super::{Bench, Outcome, Waits, nanos_per, to_f64};
+use super::bench::{Bench, Waits, nanos_per, to_f64};
 use crate::allocators::Start;
+use crate::outcome::Outcome;
 use crate::player::Player;
 use crate::program::Program;
 use crate::protocol::RandomOps;
@@ -29,7 +30,7 @@ pub(super) fn random(bench: &mut Bench<'_>) -> Outcome {
         let params = format!("streams={streams}");
         bench.row("random", params.clone(), value, "ns/op")?;
         if streams == 1
-            && let Some(bytes) = allocator.told()?.peak_reserved()
+            && let Some(bytes) = allocator.peak_reserved()?
         {
             bench.row("random", "reserved", to_f64(bytes) / f64::from(1 << 20), "MiB")?;
         }

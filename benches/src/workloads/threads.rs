@@ -1,4 +1,4 @@
-//! Several threads at once, each with its own stream and its own random calls.
+//! Workload: several threads at once, each with its own stream and random calls.
 
 use std::panic;
 use std::sync::Barrier;
@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use rmm_cli::device::DeviceHandle;
 use rmm_core::{AnyResource, Error};
 
-use super::{Bench, Outcome, to_f64};
+use super::bench::{Bench, to_f64};
 use crate::allocators::Start;
+use crate::outcome::Outcome;
 use crate::player::Player;
 use crate::program::Program;
 use crate::protocol::RandomOps;

@@ -1,4 +1,4 @@
-//! Two logs, side by side.
+//! Comparison of two allocation logs.
 
 #![forbid(unsafe_code)]
 

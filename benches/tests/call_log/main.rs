@@ -1,10 +1,10 @@
-//! Our log of a program, and the log of the same program that RMM wrote.
+//! The logging adaptor writes the same log as RMM's for the same program.
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rmm_cli::args::{DeviceChoice, ResourceKind};
+use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{self, Options};
 use rmm_cli::trace;
@@ -38,7 +38,7 @@ fn rmm_s_log_replays_here() -> Outcome {
     assert_eq!((trace.threads.len(), trace.streams.len(), trace.events.len()), (3, 5, 26));
     let device = OpenDevice::open(DeviceChoice::Software)?;
     let options = Options { repeat: 2, threads: None };
-    let result = replay::replay(&device, &trace, ResourceKind::Pool, options, &|_| ())?;
+    let result = replay::replay(&device, &trace, &"pool".parse()?, options, &|_| ())?;
     assert_eq!((result.failures, result.first_failure), (0, None));
     assert_eq!((result.leaked_blocks, result.events), (0, 26));
     assert_eq!(result.peak_live_bytes, trace.peak_live_aligned);

@@ -1,4 +1,4 @@
-//! The calls whose log by RMM is kept.
+//! The program whose log RMM wrote.
 
 use std::alloc::Layout;
 use std::error::Error as StdError;
@@ -85,7 +85,7 @@ fn refused(result: Result<DevicePtr, Error>) -> Outcome {
     match result {
         Err(error) if error.is_out_of_memory() => Ok(()),
         Err(error) => Err(error.into()),
-        Ok(_) => Err("more was handed out than the pool may have".into()),
+        Ok(_) => Err("an allocation above the pool's limit succeeded".into()),
     }
 }
 
@@ -93,8 +93,8 @@ fn refused(result: Result<DevicePtr, Error>) -> Outcome {
 /// allocated with, and never used.
 fn free(logged: &Logged, stream: StreamRef<'_>, block: DevicePtr, size: usize) -> Outcome {
     let layout = layout(size)?;
-    // SAFETY: as the comment above says; whoever hands a block to another stream has waited for its
-    // own.
+    // SAFETY: as the comment above says; the thread that hands a block to another stream has waited
+    // for its own.
     unsafe { logged.deallocate(stream, block, layout) };
     Ok(())
 }

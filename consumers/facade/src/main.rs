@@ -39,11 +39,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let streams = CudaStreamPool::new(4, StreamFlags::NON_BLOCKING)?;
     let (first, second) = (streams.get(), streams.get());
     let (start, end) = (TimedEvent::new()?, TimedEvent::new()?);
-    start.record(&first)?;
+    start.record(first)?;
     let numbers: Vec<u32> = (0..10_000).collect();
     let vector = DeviceUVector::<u32>::from_slice(&numbers, first)?;
     assert_eq!(vector.to_vec_on(second)?, numbers);
-    end.record(&second)?;
+    end.record(second)?;
     start.synchronize()?;
     end.synchronize()?;
     end.elapsed_since(&start)?;

@@ -10,9 +10,9 @@ mod memory_size;
 mod resource;
 
 pub use memory_size::MemorySize;
-pub use resource::{ReplayResource, ResourceKind, ResourceList};
+pub use resource::{ReplayResource, ResourceList};
 
-/// GPU memory: what the machine has, and how memory resources do on recorded work.
+/// GPU memory: inspect the machine, and replay allocation logs against memory resources.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
 #[command(name = "rmm", version, about, max_term_width = 100, after_help = EXIT_STATUSES)]
 pub struct Cli {
@@ -26,32 +26,32 @@ Exit statuses:
   0  every event succeeded
   1  some event failed, such as an allocation for which there was no memory
   2  bad input or usage; nothing was replayed
-  3  --check found memory that was used out of order";
+  3  --check found uses of memory that are not ordered";
 
 /// The subcommands.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
-    /// Say what GPUs, driver and features this program finds
+    /// Report the GPUs, the driver and their features
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),
-    /// Run recorded allocations again, against one or more memory resources
+    /// Replay allocation logs against one or more memory resources
     #[command(long_about = REPLAY_ABOUT, after_long_help = REPLAY_HELP)]
     Replay(ReplayArgs),
 }
 
 const DOCTOR_HELP: &str = "\
-It needs no GPU: that there is none, and why, is a result like any other.
+It needs no GPU: on a machine without one, the report says why there is none.
 
 Exit statuses:
-  0  it has looked, whatever it found
+  0  the report was printed, whatever it says
   2  bad usage";
 
 const REPLAY_ABOUT: &str = "\
-Run recorded allocations again, against one or more memory resources
+Replay allocation logs against one or more memory resources
 
 Reads logs that RMM's logging adaptor wrote (CSV with the header Thread,Time,Action,Pointer,Size,Stream; plain, gzip or \
-zstd), makes the same calls in the same order, and prints for each resource what a call cost, how much memory was held \
-for how much in use, and what failed.";
+zstd), makes the same calls in the same order, and prints for each resource the time of a call, the memory reserved \
+and in use, and the failures.";
 
 const REPLAY_HELP: &str = "\
 Examples:
@@ -66,7 +66,7 @@ Exit statuses:
   0  every event succeeded
   1  some event failed, such as an allocation for which there was no memory
   2  bad input or usage; nothing was replayed
-  3  --check found memory that was used out of order";
+  3  --check found uses of memory that are not ordered";
 
 /// Options of `rmm doctor`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -105,15 +105,15 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
 
-    /// Measure nothing, but use every block, on the software device, and say where the resource let
-    /// two uses of the same memory run at once: on the stream that allocates a block, and on the
-    /// one that frees it, which waits for the other first
+    /// Check stream order instead of measuring: use every block on the software device, and report
+    /// uses of the same memory that are not ordered. A block is used on the stream that allocates
+    /// it, and on the stream that frees it, which waits for the other first
     #[arg(long, conflicts_with_all = ["json", "html"])]
     pub check: bool,
 
     /// With --check: the memory of the software device, such as 24GiB (GiB is 2^30 bytes, GB 10^9)
-    /// or a number of bytes. Little more than the log needs makes a resource take memory from one
-    /// stream for another, and wait
+    /// or a number of bytes. With little more than the log needs, a resource has to reuse memory
+    /// across streams, and wait
     #[arg(long, value_name = "SIZE", requires = "check")]
     pub memory: Option<MemorySize>,
 

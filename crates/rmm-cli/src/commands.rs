@@ -1,4 +1,4 @@
-//! The subcommands: what they print, and how they end.
+//! The subcommands: their output and exit status.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use crate::results::Report;
 use crate::trace::{self, Trace};
 use crate::{findings, html, output, table};
 
+pub use crate::exit::{BAD_INPUT, FAILURE, SUCCESS, VIOLATIONS};
+
 /// How a command ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -23,15 +25,6 @@ pub struct Ended {
     /// The exit status.
     pub status: u8,
 }
-
-/// The exit status where every event succeeded.
-pub const SUCCESS: u8 = 0;
-/// The exit status where some event failed.
-pub const FAILURE: u8 = 1;
-/// The exit status of bad input or usage.
-pub const BAD_INPUT: u8 = 2;
-/// The exit status where memory was used out of order.
-pub const VIOLATIONS: u8 = 3;
 
 impl Ended {
     fn failed(status: u8, message: String) -> Self {
@@ -111,7 +104,8 @@ pub fn replay(args: &ReplayArgs) -> Ended {
 /// `rmm replay --check`.
 fn checked(args: &ReplayArgs, traces: &[Trace]) -> Ended {
     if let DeviceChoice::Gpu(_) = args.device {
-        let message = "--check needs the software device: a GPU does not tell".to_owned();
+        let message =
+            "--check needs the software device: a GPU does not report the order of uses".to_owned();
         return Ended::failed(BAD_INPUT, message);
     }
     let mut ended = Ended { text: String::new(), messages: Vec::new(), status: SUCCESS };
@@ -140,7 +134,7 @@ fn check_all(args: &ReplayArgs, traces: &[Trace]) -> Result<Vec<(String, Checked
             bar.set_message(name.clone());
             let device = OpenDevice::checked(args.memory)?;
             let checked =
-                replay::check(&device, trace, resource.clone(), options, &|events| bar.inc(events))
+                replay::check(&device, trace, resource, options, &|events| bar.inc(events))
                     .map_err(|error| format!("{name}: {error}"))?;
             found.push((name, checked));
         }
@@ -176,7 +170,7 @@ fn replay_all(args: &ReplayArgs, traces: &[Trace], device: &OpenDevice) -> Resul
             let name = trace.path.file_name().unwrap_or_default().to_string_lossy();
             bar.set_message(format!("{name} on {resource}"));
             let replayed =
-                replay::replay(device, trace, resource.clone(), options, &|events| bar.inc(events))
+                replay::replay(device, trace, resource, options, &|events| bar.inc(events))
                     .map_err(|error| format!("{}: {resource}: {error}", trace.path.display()))?;
             result.resources.push(replayed);
         }

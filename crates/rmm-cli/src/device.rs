@@ -12,8 +12,8 @@ use crate::args::{DeviceChoice, MemorySize};
 /// `cuda`.
 pub const DRIVER_VARIABLE: &str = "RMM_DRIVER";
 
-/// Memory of the software device: that of the GPU on which the traces in this repository were
-/// recorded; or less where the system limits a process's addresses.
+/// Memory sizes of the software device, tried in order: that of the GPU on which the traces in this
+/// repository were recorded, and less where the system limits the address space.
 const SOFTWARE_MEMORY: [usize; 3] = [140 << 30, 32 << 30, 4 << 30];
 /// Pinned and managed memory of the software device, which no replay uses.
 const SOFTWARE_HOST_MEMORY: usize = 1 << 30;
@@ -23,7 +23,7 @@ const SOFTWARE_HOST_MEMORY: usize = 1 << 30;
 pub struct OpenDevice {
     /// The device's name.
     pub name: String,
-    /// Why the software device was taken, if it was.
+    /// Why the software device was chosen, if it was.
     pub notice: Option<String>,
     kind: Kind,
 }
@@ -34,7 +34,7 @@ enum Kind {
     Gpu { device: Device, _current: DeviceGuard },
 }
 
-/// What another thread needs to use the same device.
+/// A handle with which another thread uses the same device.
 #[derive(Clone, Debug)]
 pub enum DeviceHandle {
     /// The software device.
@@ -80,9 +80,8 @@ impl OpenDevice {
         }
     }
 
-    /// Opens a software device that checks the order of all work on memory. Those that
-    /// [`open`](Self::open) gives do not, to be fast. It has so much memory, or as much as other
-    /// software devices.
+    /// Opens a software device that checks the stream order of all uses of memory, with this amount
+    /// of memory or the usual one. Devices from [`open`](Self::open) do not check, to be fast.
     ///
     /// # Errors
     /// If this process uses another driver already, or the system has no room for so much memory.
@@ -93,8 +92,8 @@ impl OpenDevice {
         }
     }
 
-    /// A library without a device is no reason to stop: its driver cannot be taken back, so it is
-    /// tried before it becomes the process's.
+    /// A driver without a device is no error. An installed driver cannot be replaced, so it is
+    /// probed before it is installed.
     fn gpu_or_software() -> Result<Self, String> {
         let driver = match Driver::load() {
             Ok(driver) => driver,
@@ -125,13 +124,13 @@ impl OpenDevice {
         };
         let machine = sizes.iter().find_map(|&memory| build(memory).ok());
         let machine = machine
-            .ok_or("the software device has no room: this system limits a process's addresses")?;
+            .ok_or("the software device cannot reserve its memory: this system limits the address space of a process")?;
         let entered = machine.enter();
         let name = Device::current().and_then(Device::name).map_err(|error| error.to_string())?;
         Ok(Self { name, notice, kind: Kind::Software { machine, _entered: entered } })
     }
 
-    /// This software device: for tests that plan faults for it.
+    /// Wraps an existing software device: for tests that inject faults.
     pub fn on_machine(machine: &Machine) -> Self {
         let name = "Software device".to_owned();
         Self {
@@ -165,7 +164,7 @@ impl OpenDevice {
         }
     }
 
-    /// For other threads.
+    /// A handle for other threads.
     pub fn handle(&self) -> DeviceHandle {
         match &self.kind {
             Kind::Software { machine, .. } => DeviceHandle::Software(machine.clone()),
@@ -186,7 +185,7 @@ impl DeviceHandle {
     /// Makes the device current on the calling thread.
     ///
     /// # Errors
-    /// If the driver refuses.
+    /// The driver's error.
     pub fn make_current(&self) -> Result<Current, Error> {
         match self {
             Self::Software(machine) => Ok(Current::Software(machine.enter())),
@@ -195,7 +194,7 @@ impl DeviceHandle {
     }
 }
 
-/// Makes the system's driver the process's, with its calls counted.
+/// Installs the system's driver with counted calls.
 fn install_counted() -> Result<(), LoadError> {
     let driver = Driver::load()?;
     // SAFETY: each function calls the driver's of its name. An earlier call may have installed it

@@ -1,5 +1,4 @@
-//! What there is to work with: driver, devices, what they can do, what is missing, and what to do
-//! about it.
+//! `rmm doctor`: the driver, the devices and their capabilities, problems and their remedies.
 
 use std::fmt::Write as _;
 
@@ -11,7 +10,7 @@ use serde::Serialize;
 
 use crate::format;
 
-/// Everything that was found.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Doctor {
     /// The version of this program.
@@ -27,9 +26,9 @@ pub struct Doctor {
 /// A driver.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriverFacts {
-    /// The CUDA version that it stands for, such as `13.0`.
+    /// The CUDA version that it supports, such as `13.0`.
     pub cuda_version: String,
-    /// Functions of newer drivers that this one lacks, with the CUDA version that brings them.
+    /// Optional functions that this driver lacks, with the CUDA version that introduced them.
     pub missing_functions: Vec<String>,
 }
 
@@ -46,11 +45,11 @@ pub struct DeviceFacts {
     pub total_bytes: u64,
     /// Bytes that could be allocated.
     pub free_bytes: u64,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Capabilities,
 }
 
-/// What a device can do for memory management.
+/// Capabilities of a device for memory management.
 #[derive(Clone, Debug, Serialize)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -67,7 +66,7 @@ pub struct Capabilities {
     pub managed_memory: bool,
     /// Managed memory for host and device at the same time, and prefetching.
     pub concurrent_managed_access: bool,
-    /// Ordinary host memory can be used by the device (HMM or ATS).
+    /// The device can access pageable host memory (HMM or ATS).
     pub pageable_memory_access: bool,
     /// Pools of host memory.
     pub host_memory_pools: bool,
@@ -76,7 +75,7 @@ pub struct Capabilities {
 }
 
 impl Doctor {
-    /// Looks at the process's driver and its devices. Finding nothing is a result, not an error.
+    /// Examines the process's driver and its devices. No driver is a result, not an error.
     pub fn examine() -> Self {
         let mut doctor = Self {
             rmm_version: env!("CARGO_PKG_VERSION").into(),
@@ -95,7 +94,7 @@ impl Doctor {
         let mut version = 0;
         // SAFETY: `version` may be written to.
         if let Err(code) = unsafe { driver.cuDriverGetVersion(&raw mut version) }.result() {
-            self.problems.push(format!("the driver does not tell its version: {code}"));
+            self.problems.push(format!("the driver does not report its version: {code}"));
         }
         let missing = driver
             .missing()
@@ -129,7 +128,7 @@ impl Doctor {
         }
     }
 
-    /// For people.
+    /// The report as text.
     pub fn to_text(&self) -> String {
         let mut text = format!("rmm {}\n", self.rmm_version);
         match &self.driver {
@@ -187,7 +186,7 @@ impl Doctor {
         row("virtual memory", &|d| yes(d.capabilities.virtual_memory));
         row("managed memory", &|d| yes(d.capabilities.managed_memory));
         row("concurrent managed access", &|d| yes(d.capabilities.concurrent_managed_access));
-        row("ordinary host memory (HMM, ATS)", &|d| yes(d.capabilities.pageable_memory_access));
+        row("pageable host memory (HMM, ATS)", &|d| yes(d.capabilities.pageable_memory_access));
         row("host memory pools", &|d| yes(d.capabilities.host_memory_pools));
         row("events shared with processes", &|d| yes(d.capabilities.ipc_events));
         table.to_string()
@@ -230,7 +229,7 @@ impl DeviceFacts {
         })
     }
 
-    /// What it lacks, and what that means.
+    /// Missing capabilities, and their consequences.
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let mut lacks = |has: bool, what: &str| {
@@ -245,7 +244,7 @@ impl DeviceFacts {
         lacks(self.capabilities.managed_memory, "has no managed memory");
         lacks(
             self.capabilities.pageable_memory_access,
-            "cannot use ordinary host memory: copy, or use pinned or managed memory (HMM needs the open kernel modules and Linux 6.1.24 or newer)",
+            "cannot access pageable host memory: copy, or use pinned or managed memory (HMM needs the open kernel modules and Linux 6.1.24 or newer)",
         );
         problems
     }

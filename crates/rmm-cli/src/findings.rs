@@ -1,8 +1,8 @@
-//! What a checked replay found, as text and exit status.
+//! The result of a checked replay as text and exit status.
 
 use std::fmt::Write as _;
 
-use crate::commands::{FAILURE, SUCCESS, VIOLATIONS};
+use crate::exit::{FAILURE, SUCCESS, VIOLATIONS};
 use crate::format::count;
 use crate::replay::Checked;
 

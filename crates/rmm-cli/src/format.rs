@@ -1,4 +1,4 @@
-//! Numbers for people, the same in the terminal and in the HTML report.
+//! Number formatting, the same in the terminal and in the HTML report.
 
 /// 2^20 bytes.
 pub(crate) const MIB: u64 = 1 << 20;

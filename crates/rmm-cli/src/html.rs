@@ -6,6 +6,7 @@
 mod downsample;
 mod draw;
 mod escape;
+mod figure;
 mod heap;
 mod layout;
 mod timeline;
@@ -13,6 +14,7 @@ mod timeline;
 use std::fmt::Write as _;
 
 use escape::escape;
+use figure::Figure;
 
 use crate::format::{bytes, count, thousands};
 use crate::results::{Report, ResourceResult, TraceResult};
@@ -20,13 +22,13 @@ use crate::table::{COLUMNS, describe, values};
 
 const STYLE: &str = include_str!("html/report.css");
 
-/// What the columns mean, for whoever sees the page without having run the program.
+/// What the columns mean, for readers who did not run the program.
 const NOTES: &str = "\
-Live: bytes in use, each block rounded up to 256. Reserved: bytes held of the driver. Cold: the first replay, on a fresh \
+Live: bytes in use, each block rounded up to 256. Reserved: bytes held from the driver. Cold: the first replay, on a fresh \
 resource; warm: the later ones. Times are host time for one event. Waits: how often a stream was made to wait for another \
 so that memory could change hands. Leaks: blocks still live at the end of the trace.";
 
-/// The page for a report. A function of the report alone: the same report gives the same bytes.
+/// Renders a report as HTML. Deterministic: the same report gives the same bytes.
 pub fn render(report: &Report) -> String {
     let mut page = Page::default();
     page.push(&format!(
@@ -70,30 +72,6 @@ impl Page {
         self.element("figcaption", &figure.caption);
         self.push("</figure>\n");
     }
-}
-
-/// A picture with the words that belong to it.
-struct Figure {
-    /// Markup.
-    legend: String,
-    /// Markup.
-    svg: String,
-    /// Text, not escaped.
-    caption: String,
-}
-
-/// A line of colour swatches with labels; `class` is a class of the style sheet or empty.
-fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, String, String)>) -> String {
-    let mut markup = "<p class=\"legend\">".to_owned();
-    for (class, colour, label) in entries {
-        let _ = write!(
-            markup,
-            "<span><i class=\"{class}\" style=\"background:{colour}\"></i>{}</span> ",
-            escape(&label)
-        );
-    }
-    markup.push_str("</p>\n");
-    markup
 }
 
 fn title(report: &Report) -> String {

@@ -17,6 +17,7 @@ pub mod args;
 pub mod commands;
 pub mod device;
 pub mod doctor;
+mod exit;
 mod findings;
 mod format;
 pub mod html;

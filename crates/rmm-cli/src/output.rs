@@ -1,4 +1,4 @@
-//! Writes a file whole or not at all.
+//! Atomic file output: a file is written completely or not at all.
 
 use std::error::Error;
 use std::fmt;
@@ -41,7 +41,7 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), OutputError>
     write(path, contents).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
-/// Whether a file can be written at `path`, as far as can be told without writing it. Leaves
+/// Checks that a file can be written at `path`, as far as possible without writing it. Leaves
 /// nothing behind.
 ///
 /// # Errors

@@ -1,30 +1,23 @@
-//! Replays a trace against a memory resource: once to look on, and several times against the clock.
+//! Replays a trace against a memory resource: once with observation after each event, then several
+//! times for time.
 
 mod check;
 mod observe;
 mod player;
+mod run;
 mod subject;
 
-use rmm_adaptors::PoolPreset;
 use rmm_core::{Device, Error};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 
-use crate::args::{ReplayResource, ResourceKind, ThreadMode};
+use crate::args::ReplayResource;
 use crate::device::OpenDevice;
 use crate::results::{ResourceResult, TraceResult};
 use crate::trace::Trace;
 pub use check::{Checked, check};
-use player::{Outcome, Player};
-use subject::{Subject, pool, virtual_pool};
-
-/// How to replay.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How often, the first time on a fresh resource.
-    pub repeat: u32,
-    /// Whether recorded threads become threads.
-    pub threads: Option<ThreadMode>,
-}
+use player::Player;
+pub use run::Options;
+use run::run;
+pub use subject::Subject;
 
 /// Passes over the trace's events that [`replay`] makes, for a progress bar: each of them takes all
 /// events.
@@ -32,7 +25,8 @@ pub fn passes(options: Options) -> u64 {
     u64::from(options.repeat) + 1
 }
 
-/// Replays a trace against one resource. `progress` is told how many more events were done.
+/// Replays a trace against one resource. `progress` is called with the number of events done since
+/// its last call.
 ///
 /// Each recorded stream becomes a non-blocking stream of its own. Requests that failed when they
 /// were recorded are counted and not made again.
@@ -43,76 +37,30 @@ pub fn passes(options: Options) -> u64 {
 pub fn replay(
     device: &OpenDevice,
     trace: &Trace,
-    resource: impl Into<ReplayResource>,
+    resource: &ReplayResource,
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<ResourceResult, Error> {
-    let resource = resource.into();
-    let name = resource.to_string();
-    let kind = match resource {
-        ReplayResource::Named(kind) => kind,
-        ReplayResource::Described(spec) => {
-            return replay_on(device, trace, name, options, progress, || spec.build());
-        }
-    };
-    match kind {
-        ResourceKind::Pool => replay_on(device, trace, name, options, progress, pool),
-        ResourceKind::PoolVirtual => replay_on(device, trace, name, options, progress, || {
-            virtual_pool(PoolPreset::Throughput)
-        }),
-        ResourceKind::PoolCompact => {
-            replay_on(device, trace, name, options, progress, || virtual_pool(PoolPreset::Compact))
-        }
-        ResourceKind::CudaAsync => {
-            replay_on(device, trace, name, options, progress, CudaAsyncMemoryResource::new)
-        }
-        ResourceKind::Cuda => {
-            replay_on(device, trace, name, options, progress, || Ok(CudaMemoryResource::new()))
-        }
-    }
-}
-
-/// What a trace's results start from.
-pub fn trace_result(trace: &Trace) -> TraceResult {
-    TraceResult {
-        file: trace.path.display().to_string(),
-        events: trace.events.len() as u64,
-        threads: trace.threads.len() as u64,
-        streams: trace.streams.len() as u64,
-        peak_live_bytes: trace.peak_live_aligned,
-        ends_early: trace.ends_early,
-        resources: Vec::new(),
-    }
-}
-
-fn replay_on<S: Subject>(
-    device: &OpenDevice,
-    trace: &Trace,
-    name: String,
-    options: Options,
-    progress: &(dyn Fn(u64) + Sync),
-    make: impl Fn() -> Result<S, Error>,
 ) -> Result<ResourceResult, Error> {
     let observed = {
         let player = Player::new(trace)?;
-        observe::observe(trace, &player, &make()?, progress)?
+        observe::observe(trace, &player, &Subject::new(resource.build()?), progress)?
     };
 
     let player = Player::new(trace)?;
-    let subject = make()?;
+    let subject = Subject::new(resource.build()?);
     let calls = device.driver_calls();
     let waits = subject.stream_waits();
     let cold = run(device, &player, &subject, options, progress)?;
     let driver_calls = device.driver_calls() - calls;
     let stream_waits = subject.stream_waits() - waits;
-    let left = player.free_leftovers(&subject);
+    let left = player.free_leftovers(&subject.resource);
     // Their frees may be what the log lacks.
     let (leaked_blocks, leaked_bytes) = if trace.ends_early { (0, 0) } else { left };
     let mut warm = Vec::new();
     for _ in 1..options.repeat {
         Device::synchronize_current()?;
         warm.push(run(device, &player, &subject, options, progress)?);
-        player.free_leftovers(&subject);
+        player.free_leftovers(&subject.resource);
     }
     Device::synchronize_current()?;
 
@@ -122,7 +70,7 @@ fn replay_on<S: Subject>(
     let first_failure =
         std::iter::once(&cold).chain(&warm).find_map(|outcome| outcome.first_failure.clone());
     Ok(ResourceResult {
-        resource: name,
+        resource: resource.to_string(),
         events: trace.events.len() as u64,
         cold_ns_per_op: cold.nanos_per_event,
         warm_ns_per_op: median(&warm_nanos),
@@ -142,16 +90,16 @@ fn replay_on<S: Subject>(
     })
 }
 
-fn run<S: Subject>(
-    device: &OpenDevice,
-    player: &Player<'_>,
-    subject: &S,
-    options: Options,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<Outcome, Error> {
-    match options.threads {
-        None => Ok(player.run(subject, progress)),
-        Some(ThreadMode::AsRecorded) => player.run_threads(subject, &device.handle(), progress),
+/// What a trace's results start from.
+pub fn trace_result(trace: &Trace) -> TraceResult {
+    TraceResult {
+        file: trace.path.display().to_string(),
+        events: trace.events.len() as u64,
+        threads: trace.threads.len() as u64,
+        streams: trace.streams.len() as u64,
+        peak_live_bytes: trace.peak_live_aligned,
+        ends_early: trace.ends_early,
+        resources: Vec::new(),
     }
 }
 

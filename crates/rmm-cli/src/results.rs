@@ -1,7 +1,7 @@
-//! What a replay found out: plain data, and its JSON.
+//! The results of a replay as plain data, and their JSON.
 //!
 //! "Live" bytes are counted with each size rounded up to 256, the alignment of every allocation, as
-//! the published figures of other allocators are; "reserved" bytes are what the resource holds of
+//! the published figures of other allocators are; "reserved" bytes are what the resource holds from
 //! its upstream or the driver. The ratio of the two at their peaks is what fragmentation and
 //! caching cost.
 
@@ -55,7 +55,7 @@ pub struct ResourceResult {
     pub repeats: u32,
     /// The most bytes live at once in the replay, each size rounded up to 256.
     pub peak_live_bytes: u64,
-    /// The most bytes the resource held of its upstream or the driver.
+    /// The most bytes the resource held from its upstream or the driver.
     pub peak_reserved_bytes: u64,
     /// `peak_reserved_bytes / peak_live_bytes`; 1 is the best possible.
     pub reserved_over_live: f64,
@@ -90,7 +90,7 @@ pub struct Sample {
     pub event: u64,
     /// Bytes live, each size rounded up to 256.
     pub live_bytes: u64,
-    /// Bytes held of the upstream or the driver.
+    /// Bytes held from the upstream or the driver.
     pub reserved_bytes: u64,
 }
 

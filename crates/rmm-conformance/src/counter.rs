@@ -1,4 +1,4 @@
-//! A word of device memory in which kernels count what is wrong.
+//! A device counter in which kernels count mismatches.
 
 use std::alloc::Layout;
 

@@ -1,4 +1,4 @@
-//! Where checks run: a GPU, or the software device.
+//! The device that checks run on: a GPU, or the software device.
 
 use rmm_core::{Device, DeviceGuard, Error};
 use rmm_sim::{Machine, MachineGuard, Schedule};
@@ -96,7 +96,7 @@ impl Environment {
     }
 
     fn open_with(place: Place, is_watched: bool) -> Result<Self, Failure> {
-        // The devices of the software machine use ordinary memory of the host, so that resources
+        // The devices of the software machine use pageable host memory, so that resources
         // over it are checked too.
         let pageable = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
         let machine = || {
@@ -120,7 +120,7 @@ impl Environment {
     /// A device beside the one that is open: the next one. `None` if there is no other.
     ///
     /// # Errors
-    /// If the driver refuses to tell.
+    /// The driver's error.
     pub fn another_device(&self) -> Result<Option<Device>, Error> {
         let (own, count) = (self.device()?.ordinal(), Device::count()?);
         let next = (own + 1) % count.max(1);
@@ -130,7 +130,7 @@ impl Environment {
     /// The device that is open, whichever is current.
     ///
     /// # Errors
-    /// If the driver refuses to tell.
+    /// The driver's error.
     pub fn device(&self) -> Result<Device, Error> {
         match &self.handle {
             DeviceHandle::Software(_) => Device::new(0),
@@ -141,14 +141,14 @@ impl Environment {
     /// The device's name.
     ///
     /// # Errors
-    /// If the driver refuses to tell.
+    /// The driver's error.
     pub fn device_name(&self) -> Result<String, Error> {
         Device::current()?.name()
     }
 
     /// To be called when a check has passed and has dropped all that it made: work did not fail,
-    /// and (where the device can tell) none of it touched memory after its end, and nothing is left
-    /// allocated.
+    /// and (where the device checks this) none of it touched memory after its end, and nothing is
+    /// left allocated.
     ///
     /// # Errors
     /// What is wrong.

@@ -1,4 +1,4 @@
-//! What a check says when it fails.
+//! The error of a check.
 
 use std::fmt;
 use std::panic::Location;

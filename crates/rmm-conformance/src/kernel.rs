@@ -84,7 +84,7 @@ impl Kernels {
     /// If the driver refuses.
     ///
     /// # Safety
-    /// Nobody in the process relies on the context from here on.
+    /// Nothing in the process relies on the context from here on.
     pub unsafe fn fail(&self, stream: StreamRef<'_>) -> Outcome {
         driver_in_context()?;
         match &self.0 {

@@ -2,9 +2,9 @@
 //! the same source.
 //!
 //! The [checks](suite) are functions over any resource; what they check is the contract in the
-//! documentation of [`rmm_core`](rmm_core#stream-order), by its clauses. They look at the contents
+//! documentation of [`rmm_core`](rmm_core#stream-order), by its clauses. They check the contents
 //! of memory, written and read by [kernels](Kernels) on the device, so an order that is missing
-//! shows as words that somebody else wrote.
+//! shows as words that another stream wrote.
 //!
 //! A [`Cell`] is where, on which stream and over which resource a check runs. The environment
 //! chooses them:
@@ -14,7 +14,7 @@
 //! | `RMM_DRIVER` | `cuda`: the system's driver; `sim` | `sim` |
 //! | `RMM_TEST_DEVICE` | the GPU's number | 0 |
 //! | `RMM_TEST_STREAM` | `legacy`, `per-thread`, `non-blocking` | each of them |
-//! | `RMM_TEST_RESOURCE` | `pool`, `binning`, `arena`, `cuda-async`, `cuda`, `virtual`, `pool-virtual`, `cuda-async-view`, `cuda-async-managed`, `cuda-async-pinned`, `managed`, `pinned`, `system`, `sam-headroom`, and each adaptor over a pool: `aligned`, `callback`, `failure-callback`, `fallback`, `limiting`, `logging`, `prefetch`, `statistics`, `tagged`, `thread-safe`, `tracking` | each of them |
+//! | `RMM_TEST_RESOURCE` | a resource or adaptor by its name in `rmm-spec/src/stacks.rs` | each of them |
 //! | `RMM_SIM_SEED` | the software device's seed | 0 |
 //! | `RMM_STRESS_SECONDS` | how long each test of `stress` goes on, on each device | one short round |
 //! | `RMM_STRESS_SEED` | the seed of the first round | 0 |
@@ -25,23 +25,25 @@
 #[macro_use]
 mod list;
 
-mod adapted;
 mod block;
 mod counter;
 mod environment;
+mod erased;
 mod failure;
 mod kernel;
 mod matrix;
 mod random;
+mod stream;
 mod subject;
 pub mod suite;
 
-pub use adapted::{Adapted, AdaptedResource};
 pub use block::Block;
 pub use counter::Counter;
 pub use environment::{Current, DeviceHandle, Environment, Place};
+pub use erased::Erased;
 pub use failure::{Failure, Outcome, ensure};
 pub use kernel::Kernels;
-pub use matrix::{Cell, ResourceChoice, StreamChoice, run_in};
+pub use matrix::{Cell, is_supported, run_in};
 pub use random::Random;
+pub use stream::StreamChoice;
 pub use subject::Subject;

@@ -1,47 +1,14 @@
-//! The combinations that checks run in.
+//! The test matrix: device x kind of stream x resource.
 
 use std::fmt;
 
-use rmm_core::{
-    CudaStream, Device, DeviceResource, Error, ErrorKind, StreamFlags, check, current_driver,
-};
+use rmm_core::{Device, DeviceResource, Error, ErrorKind, check, current_driver};
+use rmm_spec::stacks::{ADAPTORS, RESOURCES, Stack};
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::environment::variable;
 use crate::failure::ensure;
-use crate::{Adapted, Environment, Failure, Kernels, Outcome, Place, Subject};
-
-macro_rules! define_streams {
-    ($($name:literal: $variant:ident, $doc:literal,)*) => {
-        /// A kind of stream.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum StreamChoice {
-            $(#[doc = $doc] $variant,)*
-        }
-
-        impl StreamChoice {
-            const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant)),*];
-        }
-    };
-}
-every_stream!(define_streams);
-
-macro_rules! define_resources {
-    ($($name:literal: $variant:ident, $doc:literal,)*) => {
-        /// A resource that ships.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum ResourceChoice {
-            $(#[doc = $doc] $variant,)*
-            /// An adaptor over a pool over `CudaMemoryResource`.
-            Adapted(Adapted),
-        }
-
-        impl ResourceChoice {
-            const NOT_ADAPTED: &[(&'static str, Self)] = &[$(($name, Self::$variant)),*];
-        }
-    };
-}
-every_resource!(define_resources);
+use crate::{Environment, Erased, Failure, Kernels, Outcome, Place, StreamChoice, Subject};
 
 /// Where, on which stream and over which resource a check runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,90 +18,73 @@ pub struct Cell {
     /// The stream.
     pub stream: StreamChoice,
     /// The resource.
-    pub resource: ResourceChoice,
+    pub resource: &'static Stack,
 }
 
-impl StreamChoice {
-    /// A stream of this kind, for the calling thread.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    pub fn open(self) -> Result<CudaStream, Error> {
-        match self {
-            Self::Legacy => Ok(CudaStream::legacy()),
-            Self::PerThread => Ok(CudaStream::per_thread()),
-            Self::NonBlocking => CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0),
+/// The resources at the bottom of a stack: a name before those that it contains.
+const BASES: [&str; 9] = [
+    "cuda-async-managed",
+    "cuda-async-pinned",
+    "cuda-async",
+    "virtual",
+    "managed",
+    "pinned",
+    "system",
+    "sam-headroom",
+    "cuda",
+];
+
+/// The resource at the bottom of a stack.
+fn base(stack: &Stack) -> &'static str {
+    let is_in = |base: &&str| stack.spec.contains(base);
+    BASES.into_iter().find(is_in).unwrap_or("cuda")
+}
+
+/// Whether the current device and its driver have what the resource needs, by the documentation of
+/// CUDA.
+///
+/// # Errors
+/// The driver's error.
+pub fn is_supported(stack: &Stack) -> Result<bool, Error> {
+    use CuDeviceAttribute as Attribute;
+    let device = Device::current()?;
+    let has = |attribute| match device.attribute(attribute) {
+        Ok(value) => Ok(value != 0),
+        // An attribute that is newer than the driver.
+        Err(error) if error.code() == Some(CuResult::INVALID_VALUE) => Ok(false),
+        Err(error) => Err(error),
+    };
+    Ok(match base(stack) {
+        "cuda-async" => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
+        "virtual" => has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?,
+        "cuda-async-managed" => {
+            has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
         }
-    }
+        "cuda-async-pinned" => has(Attribute::HOST_MEMORY_POOLS_SUPPORTED)?,
+        "managed" => has(Attribute::MANAGED_MEMORY)?,
+        "pinned" => has(Attribute::UNIFIED_ADDRESSING)?,
+        "system" => has(Attribute::PAGEABLE_MEMORY_ACCESS)?,
+        "sam-headroom" => has(Attribute::PAGEABLE_MEMORY_ACCESS)? && driver_version()? >= 12020,
+        _ => true,
+    })
 }
 
-impl ResourceChoice {
-    /// All of them, by the names that the environment knows.
-    fn all() -> Vec<(&'static str, Self)> {
-        let adapted = Adapted::ALL.iter().map(|&(name, adapted)| (name, Self::Adapted(adapted)));
-        Self::NOT_ADAPTED.iter().copied().chain(adapted).collect()
-    }
+/// A size that the resource can never allocate, unless a request for it could harm the device.
+fn too_much(stack: &Stack, place: Place) -> Result<Option<usize>, Error> {
+    Ok(match base(stack) {
+        // A GPU that is asked for more managed memory than it has can hang, and harm more than this
+        // program.
+        "managed" | "cuda-async-managed" if matches!(place, Place::Gpu(_)) => None,
+        "managed" | "cuda-async-managed" | "cuda-async-pinned" | "pinned" | "system"
+        | "sam-headroom" => Some(BEYOND_ADDRESSES),
+        _ => Some(twice_the_device()?),
+    })
+}
 
-    /// Whether the current device and its driver have what the resource needs, by the documentation
-    /// of CUDA.
-    ///
-    /// # Errors
-    /// If the driver refuses to tell.
-    pub fn is_supported(self) -> Result<bool, Error> {
-        use CuDeviceAttribute as Attribute;
-        let device = Device::current()?;
-        let has = |attribute| match device.attribute(attribute) {
-            Ok(value) => Ok(value != 0),
-            // An attribute that is newer than the driver.
-            Err(error) if error.code() == Some(CuResult::INVALID_VALUE) => Ok(false),
-            Err(error) => Err(error),
-        };
-        Ok(match self {
-            Self::Pool | Self::Binning | Self::Arena | Self::Cuda | Self::Adapted(_) => true,
-            Self::CudaAsync | Self::CudaAsyncView => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
-            Self::Virtual | Self::PoolVirtual => {
-                has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?
-            }
-            Self::CudaAsyncManaged => {
-                has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
-            }
-            Self::CudaAsyncPinned => has(Attribute::HOST_MEMORY_POOLS_SUPPORTED)?,
-            Self::Managed => has(Attribute::MANAGED_MEMORY)?,
-            Self::Pinned => has(Attribute::UNIFIED_ADDRESSING)?,
-            Self::System => has(Attribute::PAGEABLE_MEMORY_ACCESS)?,
-            Self::SamHeadroom => {
-                has(Attribute::PAGEABLE_MEMORY_ACCESS)? && driver_version()? >= 12020
-            }
-        })
-    }
-
-    /// Whether it is run on this kind of stream where so many kinds are chosen: an adaptor passes a
-    /// stream on whatever it is, so that one kind will do.
-    fn is_run_on(self, stream: StreamChoice, kinds: usize) -> bool {
-        !matches!(self, Self::Adapted(_)) || stream == StreamChoice::NonBlocking || kinds == 1
-    }
-
-    /// Bytes that the resource can never give, if it may be asked for them.
-    fn too_much(self, place: Place) -> Result<Option<usize>, Error> {
-        Ok(match self {
-            Self::Pool
-            | Self::Adapted(_)
-            | Self::Binning
-            | Self::Arena
-            | Self::Cuda
-            | Self::Virtual
-            | Self::PoolVirtual
-            | Self::CudaAsync
-            | Self::CudaAsyncView => Some(twice_the_device()?),
-            // A GPU that is asked for more managed memory than it has can hang, and harm more than
-            // this program.
-            Self::Managed | Self::CudaAsyncManaged if matches!(place, Place::Gpu(_)) => None,
-            Self::Managed | Self::CudaAsyncManaged => Some(BEYOND_ADDRESSES),
-            Self::CudaAsyncPinned | Self::Pinned | Self::System | Self::SamHeadroom => {
-                Some(BEYOND_ADDRESSES)
-            }
-        })
-    }
+/// Whether the stack is an adaptor over a pool. An adaptor passes on any stream unchanged, so one
+/// kind of stream is enough.
+fn is_adaptor(stack: &'static Stack) -> bool {
+    ADAPTORS.contains(stack)
 }
 
 fn driver_version() -> Result<i32, Error> {
@@ -155,49 +105,55 @@ impl Cell {
     /// If a variable has a value that means nothing.
     pub fn selected() -> Result<Vec<Self>, Failure> {
         let streams = choose("RMM_TEST_STREAM", StreamChoice::ALL)?;
-        let resources = choose("RMM_TEST_RESOURCE", &ResourceChoice::all())?;
+        let stacks: Vec<_> = every_stack().map(|stack| (stack.name, stack)).collect();
+        let resources = choose("RMM_TEST_RESOURCE", &stacks)?;
         let mut cells = Vec::new();
         for place in Place::selected()? {
             for &stream in &streams {
-                let is_run = |resource: &&ResourceChoice| resource.is_run_on(stream, streams.len());
-                let resources = resources.iter().filter(is_run);
+                let is_one_of_many = stream != StreamChoice::NonBlocking && streams.len() > 1;
+                let resources =
+                    resources.iter().filter(|resource| !(is_one_of_many && is_adaptor(resource)));
                 cells.extend(resources.map(|&resource| Self { place, stream, resource }));
             }
         }
         Ok(cells)
     }
 
-    /// Runs a check over a resource that `make` makes, on a device opened for it. `capacity` are
-    /// the bytes that the resource can hand out at once, if it has a limit of its own.
+    /// Runs a check over the resource, on a device opened for it. Pools take at most `room` bytes.
     ///
-    /// Where the device [lacks](ResourceChoice::is_supported) what the resource needs, the check is
-    /// another one: that making the resource is refused as unsupported.
+    /// Where the device [lacks](is_supported) what the resource needs, the check is another one:
+    /// that creating the resource fails as unsupported.
     ///
     /// # Errors
     /// What the check, or the [device](Environment::verify) after it, finds wrong.
-    pub fn run<R: DeviceResource>(
-        &self,
-        capacity: Option<usize>,
-        make: impl FnOnce() -> Result<R, Error>,
-        check: impl FnOnce(&Subject<'_, R>) -> Outcome,
-    ) -> Outcome {
+    pub fn run(&self, room: usize, check: impl FnOnce(&Subject<'_, Erased>) -> Outcome) -> Outcome {
         let environment = Environment::open(self.place)?;
-        if !self.resource.is_supported()? {
+        let make = || Erased::new(self.resource, room);
+        if !is_supported(self.resource)? {
             refuses(make)?;
             return environment.verify();
         }
+        // Only a pool with a limit serves requests of any sizes up to exactly that many bytes:
+        // aligned blocks take more of a pool than their size, blocks of two pools or of bins never
+        // merge, and an arena or virtual memory may be left with two halves in different places.
+        let capacity = self.resource.spec.contains("max={max}").then_some(room);
         let too_much = match capacity {
             Some(capacity) => Some(beyond(capacity)),
-            None => self.resource.too_much(self.place)?,
+            None => too_much(self.resource, self.place)?,
         };
         run_with(&environment, self.stream, (capacity, too_much), make, check)
     }
 }
 
+/// The resources and adaptors that checks run over.
+fn every_stack() -> impl Iterator<Item = &'static Stack> {
+    RESOURCES.iter().chain(ADAPTORS)
+}
+
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, stream, resource } = self;
-        write!(f, "{place:?}, {stream:?} stream, {resource:?}")
+        write!(f, "{place:?}, {stream:?} stream, {}", resource.name)
     }
 }
 
@@ -292,11 +248,9 @@ mod tests {
     fn a_device_is_known_by_what_it_lacks() {
         let machine = rmm_sim::Machine::builder().driver_version(12010).build();
         let _entered = machine.enter();
-        let supported = |(_, choice): &(&str, ResourceChoice)| choice.is_supported().unwrap();
-        let names: Vec<&str> = ResourceChoice::all()
-            .iter()
-            .filter(|each| supported(each))
-            .map(|each| each.0)
+        let names: Vec<&str> = every_stack()
+            .filter(|stack| is_supported(stack).unwrap())
+            .map(|stack| stack.name)
             .collect();
         let expected = [
             "pool",

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run.
+//! A deterministic pseudo-random number generator.
 
 /// The `SplitMix64` sequence.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! What a check is about.
+//! The resource under test, with its device, stream and kernels.
 
 use rmm_core::{CudaStream, Error, Resource, StreamFlags};
 
@@ -53,7 +53,7 @@ impl<'a, R: Resource> Subject<'a, R> {
         self.resource
     }
 
-    /// The bytes that the resource can hand out at once, if it has a limit of its own.
+    /// The bytes that the resource can allocate at once, if it has a limit of its own.
     pub fn capacity(&self) -> Option<usize> {
         self.capacity
     }

@@ -11,7 +11,7 @@ use rmm_conformance::{
 type Check = fn(&Subject<'_, Broken>) -> Outcome;
 
 fn run(fault: Fault, check: Check) -> Outcome {
-    // What the software device would see by itself, a GPU does not tell.
+    // The software device would report some of these itself; a GPU reports none.
     run_on(&Environment::open_unwatched(Place::Lazy)?, fault, check)
 }
 
@@ -164,6 +164,6 @@ fn a_resource_that_is_not_equal_to_itself_is_caught() {
 
 #[test]
 fn a_resource_that_does_not_tell_what_its_type_claims_is_caught() {
-    let what = "not told at run time";
+    let what = "not reported at run time";
     is_caught(Fault::TellsNothing, suite::equality_and_erasure_keep_the_resource, what);
 }

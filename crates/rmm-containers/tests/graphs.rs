@@ -204,7 +204,7 @@ fn capture_during_work(
     drop(used);
     let mut left = None;
     capture_only(own, || {
-        other.as_ref().wait_for(own.as_ref()).expect("both are in one capture");
+        other.wait_for(&own).expect("both are in one capture");
         vector.fill(1).expect("it is captured");
         left = within(vector);
     });
@@ -232,7 +232,7 @@ fn a_wait_recorded_into_a_graph_does_not_order_other_work() {
         for refused in [vector.wait_for_other_streams(), vector.set_stream(&elsewhere)] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
         }
-        assert_eq!(elsewhere.as_ref().is_capturing().ok(), Some(false));
+        assert_eq!(elsewhere.is_capturing().ok(), Some(false));
         Some(vector)
     });
     assert_eq!(leaked_bytes(&machine), 0);
@@ -281,12 +281,12 @@ fn an_open_use_that_began_in_a_capture_lasts_beyond_it() {
     capture_only(&own, || {
         used = Some(vector.use_on_mut(&other).unwrap());
         staged = Some(pinned.device_slice_mut().into_use_on(&other).unwrap());
-        own.as_ref().wait_for(other.as_ref()).unwrap();
+        own.wait_for(&other).unwrap();
     });
     let (used, staged) = (used.unwrap(), staged.unwrap());
     launch_nines(&machine, &other, used.as_ptr(), used.bytes());
     // SAFETY: both have 4 bytes, and both values are for this stream.
-    unsafe { copy::device_to_device(staged.as_ptr(), used.as_ptr(), 4, other.as_ref()) }.unwrap();
+    unsafe { copy::device_to_device(staged.as_ptr(), used.as_ptr(), 4, &other) }.unwrap();
     drop((used, staged));
     drop(vector);
     let mut next = DeviceUVector::uninit_in(4, &own, &resource).unwrap();
@@ -330,7 +330,7 @@ fn a_copy_refused_by_a_capture_keeps_uses_pending() {
     launch_nines(&machine, &other, used.as_ptr(), used.bytes());
     drop(used);
     begin_capture(&own);
-    other.as_ref().wait_for(own.as_ref()).expect("both are in one capture");
+    other.wait_for(&own).expect("both are in one capture");
     assert!(vector.to_vec_on(&own).is_err(), "the stream cannot be waited for");
     let mut graph = CuGraph::NULL;
     // SAFETY: the stream exists, and the result may be written.

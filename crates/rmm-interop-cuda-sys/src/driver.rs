@@ -10,7 +10,7 @@ use crate::{assert_same_layout, to_bytes, to_chars};
 
 /// A value that `cuda-driver-sys` has a type for too.
 ///
-/// Both directions give the same object another type; nothing is created, checked or freed.
+/// Both directions change the type of a handle only; nothing is created, checked or freed.
 pub trait DriverSys: Sized {
     /// The type in `cuda-driver-sys`.
     type Foreign;

@@ -12,7 +12,7 @@ use crate::{assert_same_layout, to_bytes, to_chars};
 
 /// A value that `cuda-runtime-sys` has a type for too.
 ///
-/// Both directions give the same object another type; nothing is created, checked or freed.
+/// Both directions change the type of a handle only; nothing is created, checked or freed.
 pub trait RuntimeSys: Sized {
     /// The type in `cuda-runtime-sys`.
     type Foreign;

@@ -1,7 +1,6 @@
-//! What a name was given, taken piece by piece; what nobody took is told.
+//! The arguments of a resource, taken one at a time; an argument that is left over is an error.
 
 use crate::error::Fault;
-use crate::plan::Plan;
 use crate::syntax::{Call, Setting};
 
 pub(crate) struct Arguments<'t> {
@@ -33,10 +32,10 @@ impl<'t> Arguments<'t> {
     }
 
     /// The next resource that it is over.
-    pub(crate) fn upstream(&mut self) -> Result<Box<Plan>, Fault> {
+    pub(crate) fn upstream(&mut self) -> Result<Call<'t>, Fault> {
         let missing =
             || Fault::at(self.end, format!("`{}` needs a resource to be over", self.name));
-        Plan::new(self.upstreams.next().ok_or_else(missing)?).map(Box::new)
+        self.upstreams.next().ok_or_else(missing)
     }
 
     /// The value of an option, if it is set.
@@ -63,7 +62,7 @@ impl<'t> Arguments<'t> {
         value.ok_or_else(|| Fault::at(self.end, format!("`{}` needs `{name}=`", self.name)))
     }
 
-    /// All that is left is told as wrong.
+    /// Refuses arguments that were not taken.
     pub(crate) fn end(mut self) -> Result<(), Fault> {
         if let Some(extra) = self.upstreams.next() {
             let message = format!("`{}` is not over this", self.name);

@@ -1,18 +1,20 @@
-//! Making what was described.
+//! Creates the resources of a specification.
 
 use std::path::{Path, PathBuf};
 
 use rmm_adaptors::{
     AlignedResourceAdaptor, ArenaMemoryResource, ArenaMemoryResourceBuilder, BinningMemoryResource,
-    FallbackMemoryResource, FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder,
-    LOG_FILE_VARIABLE, LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource,
-    PoolMemoryResourceBuilder, PrefetchResourceAdaptor, StatisticsResourceAdaptor,
-    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
+    FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
+    FixedSizeMemoryResourceBuilder, LOG_FILE_VARIABLE, LimitingResourceAdaptor,
+    LoggingResourceAdaptor, PoolMemoryResource, PoolMemoryResourceBuilder, PrefetchResourceAdaptor,
+    StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
+    TrackingResourceAdaptor,
 };
-use rmm_core::{AnyResource, Error, SyncResource};
+use rmm_core::{AnyResource, Device, Error, SyncResource};
 use rmm_resources::{
-    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder,
+    CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
+    ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
     SystemMemoryResource, VirtualMemoryResource,
 };
 
@@ -24,6 +26,11 @@ impl Plan {
             Self::Base(base) => base.build()?,
             Self::SamHeadroom { headroom } => {
                 AnyResource::new(SamHeadroomMemoryResource::new(*headroom)?)
+            }
+            Self::CudaAsync { initial } => {
+                let builder = CudaAsyncMemoryResource::builder();
+                let builder = set(builder, *initial, CudaAsyncMemoryResourceBuilder::initial_size);
+                AnyResource::new(builder.build()?)
             }
             Self::Pool { upstream, options } => options.build(upstream)?,
             Self::Arena { upstream, size } => {
@@ -66,6 +73,10 @@ impl Plan {
                 let builder = TrackingResourceAdaptor::builder(upstream.build()?);
                 AnyResource::new(builder.capture_stacks(*stacks).build())
             }
+            Self::FailureCallback { upstream, retries } => {
+                let builder = FailureCallbackResourceAdaptor::builder(upstream.build()?);
+                AnyResource::new(builder.max_retries(*retries).build(|_| true))
+            }
             Self::Plain { adaptor, upstream } => adaptor.build(upstream.build()?),
             Self::Fallback { first, second } => {
                 AnyResource::new(FallbackMemoryResource::new(first.build()?, second.build()?))
@@ -95,7 +106,9 @@ impl Base {
     fn build(self) -> Result<AnyResource, Error> {
         Ok(match self {
             Self::Cuda => AnyResource::new(CudaMemoryResource::new()),
-            Self::CudaAsync => AnyResource::new(CudaAsyncMemoryResource::new()?),
+            Self::CudaAsyncView => {
+                AnyResource::new(CudaAsyncViewMemoryResource::of_default_pool(Device::current()?)?)
+            }
             Self::CudaAsyncManaged => AnyResource::new(CudaAsyncManagedMemoryResource::new()?),
             Self::CudaAsyncPinned => AnyResource::new(CudaAsyncPinnedMemoryResource::new()?),
             Self::Managed => AnyResource::new(ManagedMemoryResource::new()),

@@ -1,9 +1,9 @@
-//! What is wrong with a text, and where.
+//! Errors with their position in the text.
 
 use std::fmt;
 
-/// Why a text describes no stack of resources. Displays as what is wrong, the line, and a mark
-/// below the character; of a long line the part around the mark.
+/// The error of a text that is not a valid specification. Displays the message, the line and a mark
+/// below the position; a long line is cut around the mark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpecError {
     message: String,
@@ -45,7 +45,7 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-/// What is wrong, before the text is at hand.
+/// What is wrong, without the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     message: String,

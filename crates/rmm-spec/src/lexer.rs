@@ -1,4 +1,4 @@
-//! A text as words and signs.
+//! The lexer: words, quoted text and punctuation.
 
 use crate::error::Fault;
 

@@ -10,6 +10,8 @@ mod build;
 mod error;
 mod lexer;
 mod plan;
+#[doc(hidden)]
+pub mod stacks;
 mod syntax;
 mod value;
 
@@ -27,33 +29,35 @@ pub use value::bytes_of_unit;
 /// The environment variable that [`ResourceSpec::from_environment`] reads.
 pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 
-/// A stack of resources, described by a line of text and not made yet.
+/// A specification of a stack of resources, as a line of text.
 ///
-/// A resource is a name, and in parentheses what it is over and its options:
+/// A resource is a name, followed in parentheses by its upstream and its options:
 /// `statistics(pool(cuda, initial=1GiB, max=8GiB))`. Sizes are whole numbers of bytes, or of `KiB`,
 /// `MiB`, `GiB` or `TiB` (powers of 1,024), or of `kB`, `MB`, `GB` or `TB` (powers of 1,000); `yes`
 /// and `no` turn options on and off; text with other characters than letters, digits and `_-./` is
 /// put in double quotes. In names `_` is `-`.
 ///
-/// | over nothing | options |
+/// | without upstream | options |
 /// |---|---|
-/// | `cuda`, `cuda-async`, `cuda-async-managed`, `cuda-async-pinned`, `managed`, `pinned`, `system`, `virtual` | |
+/// | `cuda`, `cuda-async-managed`, `cuda-async-pinned`, `cuda-async-view`, `managed`, `pinned`, `system`, `virtual` | |
+/// | `cuda-async` | `initial` |
 /// | `sam-headroom` | `headroom` |
 ///
-/// | over another | options |
+/// | with an upstream | options |
 /// |---|---|
 /// | `pool` | `initial`, `max`, `soft-max`; `preset`: `throughput`, `compact` or `deterministic` |
-/// | `arena` | `size`, all of which it takes when it is made: without it half of the device's free memory |
+/// | `arena` | `size`, reserved on creation (default: half of the device's free memory) |
 /// | `fixed-size` | `block`, `blocks`, `max` |
 /// | `binning` | `bins`: powers of two, `18..22` |
-/// | `limiting` | `limit`, which it needs |
-/// | `aligned` | `alignment`, which it needs; `threshold` |
-/// | `logging` | `file`, without which `RMM_LOG_FILE` names it; `per-device`, `auto-flush` |
+/// | `limiting` | `limit`, required |
+/// | `aligned` | `alignment`, required; `threshold` |
+/// | `logging` | `file` (default: the variable `RMM_LOG_FILE`); `per-device`, `auto-flush` |
 /// | `tracking` | `stacks` |
+/// | `failure-callback` | `retries`, required: how often a failed request is repeated |
 /// | `statistics`, `tagged`, `prefetch`, `thread-safe` | |
-/// | `fallback` | over two, the second where the first has no memory |
+/// | `fallback` | none; over two resources, the second for requests that the first cannot serve |
 ///
-/// What cannot be right is told with its place:
+/// An error shows the position of what is wrong:
 ///
 /// ```
 /// use rmm_core::{Introspect, SyncResource};
@@ -81,21 +85,20 @@ pub struct ResourceSpec {
 }
 
 impl ResourceSpec {
-    /// What the environment variable [`RMM_RESOURCE`](RESOURCE_VARIABLE) describes; `None` if it is
-    /// not set, or empty.
+    /// Reads the environment variable [`RMM_RESOURCE`](RESOURCE_VARIABLE); `None` if it is not set
+    /// or empty.
     ///
     /// # Errors
-    /// If its text describes no stack of resources.
+    /// If its text is not a valid specification.
     pub fn from_environment() -> Result<Option<Self>, SpecError> {
         let text = std::env::var_os(RESOURCE_VARIABLE).unwrap_or_default();
         if text.is_empty() { Ok(None) } else { text.to_string_lossy().parse().map(Some) }
     }
 
-    /// Makes the resources, from the bottom up, for the device that is current now. Each call makes
-    /// new ones.
+    /// Creates the resources on the current device, from the bottom up. Each call creates new ones.
     ///
     /// # Errors
-    /// The error of the resource that cannot be made.
+    /// The error of the resource that cannot be created.
     pub fn build(&self) -> Result<AnyResource, Error> {
         self.plan.build()
     }

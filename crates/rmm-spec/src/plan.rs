@@ -1,4 +1,4 @@
-//! What a text means: resources to be made.
+//! The meaning of a specification: which resources, over which, with which options.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -8,13 +8,16 @@ use rmm_adaptors::PoolPreset;
 use crate::arguments::{Arguments, same};
 use crate::error::Fault;
 use crate::syntax::Call;
-use crate::value::{is_on, number, powers, size};
+use crate::value::{count, is_on, number, powers, size};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
     Base(Base),
     SamHeadroom {
         headroom: usize,
+    },
+    CudaAsync {
+        initial: Option<usize>,
     },
     Pool {
         upstream: Box<Self>,
@@ -53,6 +56,10 @@ pub(crate) enum Plan {
         upstream: Box<Self>,
         stacks: bool,
     },
+    FailureCallback {
+        upstream: Box<Self>,
+        retries: u32,
+    },
     Plain {
         adaptor: Adaptor,
         upstream: Box<Self>,
@@ -67,7 +74,7 @@ pub(crate) enum Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Base {
     Cuda,
-    CudaAsync,
+    CudaAsyncView,
     CudaAsyncManaged,
     CudaAsyncPinned,
     Managed,
@@ -95,7 +102,7 @@ pub(crate) struct PoolOptions {
 
 const BASES: [(&str, Base); 8] = [
     ("cuda", Base::Cuda),
-    ("cuda-async", Base::CudaAsync),
+    ("cuda-async-view", Base::CudaAsyncView),
     ("cuda-async-managed", Base::CudaAsyncManaged),
     ("cuda-async-pinned", Base::CudaAsyncPinned),
     ("managed", Base::Managed),
@@ -112,8 +119,9 @@ const ADAPTORS: [(&str, Adaptor); 4] = [
 ];
 
 /// Resources with options.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 12] = [
     "sam-headroom",
+    "cuda-async",
     "pool",
     "arena",
     "fixed-size",
@@ -122,6 +130,7 @@ const OTHERS: [&str; 10] = [
     "aligned",
     "logging",
     "tracking",
+    "failure-callback",
     "fallback",
 ];
 
@@ -145,7 +154,7 @@ impl Plan {
         let plan = if let Some(base) = named(&BASES, name) {
             Self::Base(base)
         } else if let Some(adaptor) = named(&ADAPTORS, name) {
-            Self::Plain { adaptor, upstream: arguments.upstream()? }
+            Self::Plain { adaptor, upstream: upstream(&mut arguments)? }
         } else if let Some(known) = OTHERS.into_iter().find(|known| same(known, name)) {
             Self::with_options(known, &mut arguments)?
         } else {
@@ -159,7 +168,10 @@ impl Plan {
             let headroom = arguments.needed("headroom", size)?;
             return Ok(Self::SamHeadroom { headroom });
         }
-        let upstream = arguments.upstream()?;
+        if name == "cuda-async" {
+            return Ok(Self::CudaAsync { initial: arguments.option("initial", size)? });
+        }
+        let upstream = upstream(arguments)?;
         let on = |value: Option<bool>| value.unwrap_or(false);
         Ok(match name {
             "pool" => {
@@ -194,9 +206,16 @@ impl Plan {
             "tracking" => {
                 Self::Tracking { upstream, stacks: on(arguments.option("stacks", is_on)?) }
             }
-            _ => Self::Fallback { first: upstream, second: arguments.upstream()? },
+            "failure-callback" => {
+                Self::FailureCallback { upstream, retries: arguments.needed("retries", count)? }
+            }
+            _ => Self::Fallback { first: upstream, second: self::upstream(arguments)? },
         })
     }
+}
+
+fn upstream(arguments: &mut Arguments<'_>) -> Result<Box<Plan>, Fault> {
+    Plan::new(arguments.upstream()?).map(Box::new)
 }
 
 fn unknown(name: &str) -> String {

@@ -1,4 +1,4 @@
-//! A text as names, what they are over, and options; without what they mean.
+//! The parser: names, upstreams and options, without their meaning.
 
 use crate::error::Fault;
 use crate::lexer::{Lexer, Token};
@@ -23,8 +23,7 @@ pub(crate) struct Setting<'t> {
     pub(crate) value_offset: usize,
 }
 
-/// Resources over each other, at most: the text may come from anywhere, and is read by functions
-/// that call themselves.
+/// The largest depth of a stack: the text is untrusted, and the parser is recursive.
 const DEPTH: usize = 64;
 
 pub(crate) fn parse(text: &str) -> Result<Call<'_>, Fault> {

@@ -1,4 +1,4 @@
-//! Values of options.
+//! Values of options: sizes, numbers, switches, ranges.
 
 use std::ops::RangeInclusive;
 
@@ -37,6 +37,10 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
 
 pub(crate) fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "expected a whole number".to_owned())
+}
+
+pub(crate) fn count(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a whole number below 2^32".to_owned())
 }
 
 pub(crate) fn is_on(text: &str) -> Result<bool, String> {

@@ -1,12 +1,19 @@
-//! Stacks from text: what is made, and what is told of a text that describes none.
+//! Stacks from text: what is made, and the errors of texts that describe none.
 
 use proptest::prelude::*;
-use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
+use rmm_adaptors::{
+    ArenaMemoryResource, BinningMemoryResource, LimitingResourceAdaptor, PoolMemoryResource,
+};
 use rmm_core::sys::CuDeviceAttribute;
-use rmm_core::{AnyResource, Introspect, SyncResource};
-use rmm_resources::CudaMemoryResource;
+use rmm_core::{AnyResource, DeviceResource, Introspect, SyncResource};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
+    VirtualMemoryResource,
+};
 use rmm_sim::Machine;
-use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec};
+use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, stacks};
 
 fn names(resource: &AnyResource) -> Vec<&'static str> {
     resource.stack().map(SyncResource::name).collect()
@@ -59,6 +66,56 @@ fn every_name_makes_its_resource() {
 }
 
 #[test]
+fn every_stack_of_the_list_can_be_built() {
+    let machine =
+        Machine::builder().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).build();
+    let _entered = machine.enter();
+    let values = [("initial", "1MiB"), ("max", "2MiB"), ("size", "4MiB"), ("bins", "12..14")];
+    for stack in [stacks::RESOURCES, stacks::VARIANTS, stacks::ADAPTORS].into_iter().flatten() {
+        let text = stack.spec_with(&values);
+        assert!(!text.contains(['{', '}']), "{text}");
+        text.parse::<ResourceSpec>().unwrap().build().unwrap_or_else(|error| {
+            panic!("{text}: {error}");
+        });
+        assert_eq!(stacks::named(stack.name), Some(stack), "a name stands for one stack");
+    }
+    let stack = |name| stacks::named(name).unwrap();
+    assert_eq!(stack("pool").spec_with(&[]), "pool(cuda)");
+    assert_eq!(stack("pool").spec_with(&values[1..2]), "pool(cuda, max=2MiB)");
+    assert_eq!(stack("cuda-async").spec_with(&[]), "cuda-async()");
+}
+
+/// The resource of this text is of type `R`, erased once or twice.
+fn keeps<R: DeviceResource + std::fmt::Debug>(text: &str) {
+    let any = text.parse::<ResourceSpec>().expect("a stack").build().expect("it is supported");
+    let twice: AnyResource = AnyResource::new(any.clone());
+    let original = any.downcast_ref::<R>().unwrap_or_else(|| panic!("{text} is another type"));
+    assert_eq!(twice.downcast_ref::<R>(), Some(original));
+    assert_eq!(AnyResource::new(original.clone()), any);
+}
+
+#[test]
+fn erasure_keeps_the_type_of_each_resource() {
+    let machine =
+        Machine::builder().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).build();
+    let _entered = machine.enter();
+    keeps::<CudaMemoryResource>("cuda");
+    keeps::<CudaAsyncMemoryResource>("cuda-async");
+    keeps::<CudaAsyncViewMemoryResource>("cuda-async-view");
+    keeps::<CudaAsyncManagedMemoryResource>("cuda-async-managed");
+    keeps::<CudaAsyncPinnedMemoryResource>("cuda-async-pinned");
+    keeps::<ManagedMemoryResource>("managed");
+    keeps::<PinnedHostMemoryResource>("pinned");
+    keeps::<SystemMemoryResource>("system");
+    keeps::<SamHeadroomMemoryResource>("sam-headroom(headroom=1MiB)");
+    keeps::<VirtualMemoryResource>("virtual");
+    keeps::<PoolMemoryResource<CudaMemoryResource>>("pool(cuda)");
+    keeps::<PoolMemoryResource<VirtualMemoryResource>>("pool(virtual)");
+    keeps::<ArenaMemoryResource<AnyResource>>("arena(cuda, size=4MiB)");
+    keeps::<BinningMemoryResource<AnyResource>>("binning(pool(cuda), bins=12..14)");
+}
+
+#[test]
 fn sizes_reach_the_resources() {
     let machine = Machine::new();
     let _entered = machine.enter();
@@ -71,7 +128,7 @@ fn sizes_reach_the_resources() {
 }
 
 #[test]
-fn what_can_not_be_made_is_the_resource_s_error() {
+fn a_resource_that_cannot_be_made_returns_its_error() {
     let machine = Machine::builder().memory(16 << 20).build();
     let _entered = machine.enter();
     let spec: ResourceSpec = "pool(cuda, initial=1GiB)".parse().unwrap();
@@ -117,10 +174,10 @@ fn errors_point_at_the_character() {
         ),
     ] {
         let error = text.parse::<ResourceSpec>().expect_err(text);
-        let told = error.to_string();
-        let lines: Vec<&str> = told.lines().collect();
-        assert!(error.message().starts_with(message), "{text}: {told}");
-        assert_eq!(lines[1..], [format!("  {text}"), format!("  {mark}")], "{told}");
+        let shown = error.to_string();
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(error.message().starts_with(message), "{text}: {shown}");
+        assert_eq!(lines[1..], [format!("  {text}"), format!("  {mark}")], "{shown}");
     }
 }
 

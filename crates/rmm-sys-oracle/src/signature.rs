@@ -63,7 +63,7 @@ pub(crate) const fn agree(ours: &[Layout], theirs: &[Layout]) -> bool {
     true
 }
 
-// The comparison itself can tell functions apart.
+// The comparison itself can distinguish functions.
 const _: () = {
     type Narrow = unsafe extern "C" fn(u32, u64) -> u32;
     type Wide = unsafe fn(u64, u64) -> u32;

@@ -14,9 +14,9 @@ use rmm::{DevicePtr, TrackingResourceAdaptor};
 /// Frees its block.
 fn a_careful_function(resource: &impl Resource, stream: &CudaStream) -> Result<(), rmm::Error> {
     let layout = Layout::new::<[f32; 1000]>();
-    let block = resource.allocate(&stream, layout)?;
+    let block = resource.allocate(stream, layout)?;
     // SAFETY: allocated above with this layout; it is used on this stream only.
-    unsafe { resource.deallocate(&stream, block, layout) };
+    unsafe { resource.deallocate(stream, block, layout) };
     Ok(())
 }
 
@@ -27,10 +27,10 @@ fn a_leaky_function(
     stream: &CudaStream,
 ) -> Result<[DevicePtr; 2], rmm::Error> {
     let layout = Layout::new::<[f32; 5000]>();
-    let allocate = || resource.allocate(&stream, layout);
+    let allocate = || resource.allocate(stream, layout);
     let [first, second, third] = [allocate()?, allocate()?, allocate()?];
     // SAFETY: allocated above with this layout; it is used on this stream only.
-    unsafe { resource.deallocate(&stream, first, layout) };
+    unsafe { resource.deallocate(stream, first, layout) };
     Ok([second, third])
 }
 

@@ -11,7 +11,7 @@ use std::io::Write as _;
 
 use rmm::LoggingResourceAdaptor;
 use rmm::prelude::*;
-use rmm_cli::args::{DeviceChoice, ResourceKind};
+use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{self, Options};
 use rmm_cli::results::TraceResult;
@@ -53,8 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let trace = trace::read(&path)?;
     println!("{trace}");
     let options = Options { repeat: 3, threads: None };
-    let replay_on = |kind| replay::replay(&device, &trace, kind, options, &|_| ());
-    let (pool, cuda) = (replay_on(ResourceKind::Pool)?, replay_on(ResourceKind::Cuda)?);
+    let replay_on = |resource| replay::replay(&device, &trace, resource, options, &|_| ());
+    let (pool, cuda) = (replay_on(&"pool".parse()?)?, replay_on(&"cuda".parse()?)?);
 
     for replayed in [&pool, &cuda] {
         assert_eq!((replayed.failures, replayed.leaked_blocks), (0, 0));

@@ -1,10 +1,10 @@
-//! Filling an archive: copying, and leaving out what only a debugger reads.
+//! Saving an archive: copies programs and strips debug information.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Contents, size, write};
+use super::folder::{Contents, size, write};
 use crate::cargo::describe;
 use crate::error::{Context as _, Result};
 

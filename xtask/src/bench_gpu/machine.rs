@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! The description of the machine that was measured.
 
 use std::fs;
 use std::path::Path;

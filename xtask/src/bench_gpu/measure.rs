@@ -1,4 +1,4 @@
-//! A run: every allocator in a process of its own, ours and those of others in turn.
+//! A run: every allocator in its own process, ours and the peers alternating.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::{RunArgs, machine};
+use super::machine;
+use super::run_args::RunArgs;
 use crate::archive::Archive;
 use crate::cargo::{WithCommand as _, describe, stdout_of};
 use crate::error::{Context as _, Result};
@@ -28,7 +29,7 @@ const HEADER: &str = "workload,allocator,params,value,unit";
 pub(super) fn run(archive: &Path, args: &RunArgs, on_software: bool) -> Result<()> {
     let archive = Archive::open(archive)?;
     if !on_software && gpus(&archive.program("rmm")?)?.is_empty() {
-        return Err("no GPU here (`rmm doctor` tells why): nothing was run".into());
+        return Err("no GPU here (`rmm doctor` says why): nothing was run".into());
     }
     let output = args.output.clone().unwrap_or_else(|| archive.folder().join("bench-gpu"));
     fs::create_dir_all(&output).context(output.display())?;
@@ -42,7 +43,7 @@ pub(super) fn run(archive: &Path, args: &RunArgs, on_software: bool) -> Result<(
     let mut failed = Vec::new();
     let theirs = peers.as_ref().map(|peers| peers.allocators(args)).transpose();
     let theirs = theirs.unwrap_or_else(|error| {
-        // Ours are worth measuring all the same.
+        // Ours are still worth measuring.
         eprintln!("FAILED peers: {error}");
         failed.push("peers".to_owned());
         None
@@ -73,7 +74,7 @@ struct Runner {
     /// What its rows are marked with.
     name: &'static str,
     program: PathBuf,
-    /// The folder of the lists of calls that it is to be told of.
+    /// The folder of the lists of calls, for its command line.
     ops: Option<PathBuf>,
 }
 
@@ -82,10 +83,10 @@ impl Runner {
         Ok(Self { name: "ours", program: archive.program("protocol")?, ops: None })
     }
 
-    /// The runner of others' allocators, if the archive has it; what it replays is written first.
+    /// The runner of the peers, if the archive has it; the lists that it replays are written first.
     fn peers(archive: &Archive, output: &Path, args: &RunArgs) -> Result<Option<Self>> {
         let Ok(program) = archive.program("peers") else {
-            println!("the archive has no allocators of others: there is nothing to compare with");
+            println!("the archive has no peers: there is nothing to compare with");
             return Ok(None);
         };
         let ops = output.join("ops");
@@ -125,7 +126,7 @@ struct Run<'a> {
     pass: u32,
 }
 
-/// Every allocator in every pass, ours and those of others in turn.
+/// Every allocator in every pass, ours and the peers alternating.
 fn runs<'a>(
     ours: (&'a Runner, Vec<String>),
     theirs: Option<(&'a Runner, Vec<String>)>,

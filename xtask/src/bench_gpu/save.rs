@@ -1,4 +1,4 @@
-//! Filling an archive with the programs that measure.
+//! Saving the archive of the benchmarks.
 
 use std::env;
 use std::fs;
@@ -30,7 +30,7 @@ pub(super) fn save(folder: &Path, without_peers: bool) -> Result<()> {
         traces: archive::traces(&root)?,
     };
     if without_peers {
-        println!("without the allocators of others: there will be nothing to compare with");
+        println!("without the peers: there will be nothing to compare with");
     } else {
         let built = build_peers(&root)?;
         contents.programs.push(("peers".to_owned(), built.join("bin/peers")));

@@ -66,7 +66,7 @@ fn ours_and_the_others_take_turns_in_each_pass() {
             .chain(["ours", "peer"].map(|runner| format!("{runner} {pass} pair two")))
     };
     assert_eq!(order, pass(1).chain(pass(2)).collect::<Vec<_>>());
-    assert!(rows[1].contains("--ops_"), "the others are told where the lists are: {rows:?}");
+    assert!(rows[1].contains("--ops_"), "the others get the folder of the lists: {rows:?}");
     assert!(!fixture.output().join("ops").exists(), "the lists are no results");
     assert!(fixture.output().join("rows.csv.seen").exists(), "there was a summary");
     let machine = fs::read_to_string(fixture.output().join("machine.txt")).unwrap();

@@ -1,10 +1,10 @@
-//! Which mutants a branch has touched.
+//! The mutants in files that a branch changed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::cargo::stdout_of;
 use crate::error::{Context as _, Result};
 

@@ -1,10 +1,10 @@
-//! A copy of the workspace, to be broken.
+//! A copy of the workspace, in which mutants are applied.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::error::{Context as _, Result};
 
 /// What is no source: what cargo makes by default, and what only the repository needs.

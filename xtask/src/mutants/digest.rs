@@ -1,4 +1,4 @@
-//! A number that changes with anything that a verdict may depend on.
+//! Digests of everything that a verdict depends on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::killer::Killer;
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::cargo::stdout_of;
 use crate::error::{Context as _, Result};
-use crate::metadata::{Dependency, Metadata};
+use crate::metadata::{DependencyKind, Metadata, Workspace as _};
 
 /// What every package depends on.
 const SHARED: [&str; 3] = ["Cargo.toml", "Cargo.lock", ".config/nextest.toml"];
@@ -76,10 +76,12 @@ fn tested_with(metadata: &Metadata, name: &str) -> BTreeSet<PathBuf> {
         let Some(package) = metadata.member(next) else { continue };
         folders.insert(metadata.below_root(package).to_path_buf());
         // What only tests need matters for the package whose tests run.
-        let needed = package.dependencies.iter().filter(|d| next == name || !d.is_dev());
+        let needed = |kind| next == name || kind != DependencyKind::Development;
         left.extend(
-            needed
-                .filter(|dependency| Dependency::has_path(dependency))
+            package
+                .dependencies
+                .iter()
+                .filter(|dependency| needed(dependency.kind) && dependency.path.is_some())
                 .map(|dependency| dependency.name.as_str())
                 .filter(|dependency| found.insert(dependency)),
         );
@@ -107,18 +109,23 @@ fn hash_files(folder: &Path, hasher: &mut DefaultHasher) -> Result<()> {
 mod tests {
     //! What changes a digest, and what does not.
 
+    use serde_json::json;
+
     use super::*;
+    use crate::metadata::tests::metadata_of;
 
     const MUTANT: Mutant =
         Mutant { name: "m", file: "b/x.rs", original: "x", replacement: "y", breaks: "" };
 
     /// Package `a` needs `b`, `b` needs `c` for its tests; `d` stands alone.
-    const PACKAGES: &str = r#"{"workspace_root":"/w","packages":[
-        {"id":"a","name":"a","manifest_path":"/w/a/Cargo.toml","targets":[],"dependencies":[{"name":"b","req":"*","path":"/w/b"}]},
-        {"id":"b","name":"b","manifest_path":"/w/b/Cargo.toml","targets":[],"dependencies":[{"name":"c","req":"*","kind":"dev","path":"/w/c"}]},
-        {"id":"c","name":"c","manifest_path":"/w/c/Cargo.toml","targets":[]},
-        {"id":"d","name":"d","manifest_path":"/w/d/Cargo.toml","targets":[]}],
-        "workspace_members":["a","b","c","d"],"workspace_default_members":[]}"#;
+    fn packages() -> Metadata {
+        metadata_of(json!([
+            {"name": "a", "dependencies": [{"name": "b", "path": "/w/b"}]},
+            {"name": "b", "dependencies": [{"name": "c", "path": "/w/c", "kind": "dev"}]},
+            {"name": "c"},
+            {"name": "d"},
+        ]))
+    }
 
     #[test]
     fn a_digest_changes_with_what_is_compiled_into_the_test_and_with_nothing_else() {
@@ -129,9 +136,8 @@ mod tests {
             fs::write(root.join(file), "1").unwrap();
         }
         let of = |mutant: &Mutant, killer: &str| {
-            let metadata = Metadata::parse(PACKAGES).unwrap();
             let killer = Killer::parse(killer).unwrap();
-            Digests::new(root, metadata).unwrap().of(mutant, &killer).unwrap()
+            Digests::new(root, packages()).unwrap().of(mutant, &killer).unwrap()
         };
         let before = [of(&MUTANT, "a t"), of(&MUTANT, "b::suite t")];
         assert_ne!(before[0], of(&Mutant { replacement: "z", ..MUTANT }, "a t"));

@@ -1,12 +1,13 @@
-//! Which tests are asked about a mutant, and in which order.
+//! Runs tests against a mutant, the likeliest killers first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::all::is_modelled;
 use super::copy::Workspace;
 use super::killer::{Killer, Killers};
-use super::list::Mutant;
+use super::mutant::Mutant;
 use super::verdict::Verdict;
 use crate::cargo::{WithCommand as _, cargo};
 use crate::error::Result;
@@ -77,7 +78,7 @@ impl<'a> Judge<'a> {
                 verdict => return Ok(verdict),
             }
         }
-        let models = mutant.is_modelled().then_some(Scope::Models);
+        let models = is_modelled(mutant).then_some(Scope::Models);
         for scope in models.into_iter().chain([mutant.package(), SLOW].map(Scope::Package)) {
             self.check_without_mutant(scope)?;
             let _broken = self.workspace.apply(mutant)?;
@@ -171,7 +172,7 @@ impl<'a> Judge<'a> {
 
 /// Where a test has to run to kill the mutant again.
 fn scope_of<'a>(mutant: &Mutant, killer: &'a Killer) -> Scope<'a> {
-    if mutant.is_modelled() && killer.test.contains("models::") {
+    if is_modelled(mutant) && killer.test.contains("models::") {
         Scope::Models
     } else {
         Scope::Package(killer.package())

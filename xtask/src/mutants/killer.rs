@@ -1,10 +1,10 @@
-//! Which test killed a mutant: tried first the next time.
+//! Tests that killed a mutant in earlier runs, tried first in the next.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::error::{Context as _, Result};
 
 /// The tests that kill, one line a mutant.
@@ -103,7 +103,7 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use super::super::list::mutants;
+    use super::super::all::mutants;
     use super::*;
 
     #[test]

@@ -1,19 +1,17 @@
-//! The mutants: one change each, to a mechanism that something rests on.
+//! The mutants of the pool's stream order and of the base resources.
 
-mod adaptors;
-mod caches;
-mod containers;
-mod core;
-mod device;
-mod end;
-mod fresh;
-mod heap;
-mod lost;
-mod streams;
+pub(super) mod adaptors;
+pub(super) mod caches;
+pub(super) mod containers;
+pub(super) mod core;
+pub(super) mod device;
+pub(super) mod end;
+pub(super) mod fresh;
+pub(super) mod heap;
+pub(super) mod lost;
+pub(super) mod streams;
 
-use std::borrow::Cow;
-
-use crate::error::Result;
+use super::mutant::Mutant;
 
 const GROW: &str = "crates/rmm-adaptors/src/pool/grow.rs";
 const SESSION: &str = "crates/rmm-adaptors/src/pool/session.rs";
@@ -35,71 +33,8 @@ const MANAGED: &str = "crates/rmm-resources/src/managed.rs";
 const PINNED: &str = "crates/rmm-resources/src/pinned_host.rs";
 const SYSTEM: &str = "crates/rmm-resources/src/system.rs";
 
-/// A change that breaks the program.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mutant {
-    pub(super) name: &'static str,
-    /// Below the workspace's folder.
-    pub(super) file: &'static str,
-    /// What stands there, once.
-    pub(super) original: &'static str,
-    /// What stands there instead.
-    pub(super) replacement: &'static str,
-    /// What is wrong then.
-    pub(super) breaks: &'static str,
-}
-
-impl Mutant {
-    /// The package that it is in.
-    pub(super) fn package(&self) -> &'static str {
-        self.file.split('/').nth(1).unwrap_or(self.file)
-    }
-
-    /// Whether it is in what the models of locks are about.
-    pub(super) fn is_modelled(&self) -> bool {
-        caches::MODELLED.contains(&self.file)
-    }
-
-    /// The file's text with the change.
-    pub(super) fn apply(&self, text: &str) -> Result<String> {
-        // A checkout may have other line ends.
-        let text = if text.contains('\r') {
-            Cow::Owned(text.replace('\r', ""))
-        } else {
-            Cow::Borrowed(text)
-        };
-        match text.matches(self.original).count() {
-            1 => Ok(text.replacen(self.original, self.replacement, 1)),
-            count => Err(format!(
-                "mutant {}: {} has {count} times what it replaces: change xtask/src/mutants/list.rs or what is below it together with the code",
-                self.name, self.file
-            )
-            .into()),
-        }
-    }
-}
-
-/// All of them.
-pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
-    [
-        MUTANTS,
-        heap::MUTANTS,
-        caches::MUTANTS,
-        adaptors::MUTANTS,
-        containers::MUTANTS,
-        core::MUTANTS,
-        device::MUTANTS,
-        end::MUTANTS,
-        fresh::MUTANTS,
-        lost::MUTANTS,
-        streams::MUTANTS,
-    ]
-    .into_iter()
-    .flatten()
-}
-
 /// Those of the pool and the base resources, by file.
-const MUTANTS: &[Mutant] = &[
+pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-wait-after-stealing",
         file: TIMELINE,
@@ -472,52 +407,3 @@ const MUTANTS: &[Mutant] = &[
         breaks: "a capture is spoilt by a wait for the device",
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    //! The list is true of the code.
-
-    use std::collections::BTreeSet;
-    use std::fs;
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn every_mutant_changes_one_place_of_the_code() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let problem = |mutant: &Mutant| {
-            let text = fs::read_to_string(root.join(mutant.file)).unwrap();
-            match mutant.apply(&text) {
-                Ok(broken) => (broken == text).then(|| format!("{} changes nothing", mutant.name)),
-                Err(error) => Some(error.to_string()),
-            }
-        };
-        let problems: Vec<_> = mutants().filter_map(problem).collect();
-        assert!(problems.is_empty(), "{}", problems.join("\n"));
-    }
-
-    #[test]
-    fn names_are_unique_and_say_what_to_type() {
-        let names: BTreeSet<_> = mutants().map(|mutant| mutant.name).collect();
-        assert_eq!(names.len(), mutants().count());
-        let plain = |c: char| c.is_ascii_lowercase() || c == '-';
-        assert!(names.iter().all(|name| name.chars().all(plain)), "{names:?}");
-    }
-
-    #[test]
-    fn what_does_not_stand_there_once_is_an_error() {
-        let mutant = Mutant {
-            name: "m",
-            file: "crates/a/x.rs",
-            original: "x",
-            replacement: "y",
-            breaks: "",
-        };
-        assert_eq!(mutant.apply("a x b").unwrap(), "a y b");
-        assert_eq!(mutant.package(), "a");
-        for text in ["", "x x"] {
-            assert!(mutant.apply(text).unwrap_err().to_string().contains("list.rs"));
-        }
-    }
-}

@@ -1,5 +1,5 @@
-//! What earlier runs found out, in the target folder: a line for each mutant that was killed,
-//! written at once, so that a run can be stopped at any time.
+//! Results of earlier runs: one line in the target folder per killed mutant, written at once, so
+//! that a run can be stopped at any time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::killer::{Killer, Killers};
-use super::list::Mutant;
+use super::mutant::Mutant;
 use crate::error::{Context as _, Result};
 
 /// The file, and what it says.
@@ -30,7 +30,7 @@ impl Results {
         Ok(Self { file, known: text.lines().filter_map(parse).collect() })
     }
 
-    /// Who killed the mutant last, and the digest of what that depends on.
+    /// The test that killed the mutant last, and the digest of what that depends on.
     pub(super) fn of(&self, mutant: &Mutant) -> Option<(&Killer, u64)> {
         self.known.get(mutant.name).map(|(killer, digest)| (killer, *digest))
     }

@@ -1,4 +1,4 @@
-//! What the tests say of a mutant.
+//! The verdict on a mutant: killed, survived or not judged.
 
 use std::fmt;
 

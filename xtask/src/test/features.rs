@@ -1,9 +1,9 @@
-//! Which sets of features are compiled, besides none and all, with which the tests run.
+//! The feature sets that are compiled, besides none and all.
 
-use crate::metadata::{Metadata, Package};
+use crate::metadata::{Member as _, Metadata, Package};
 
 /// Beyond this many features, each is checked alone instead of in every combination: 2^n builds
-/// help nobody.
+/// take too long.
 const POWERSET_LIMIT: usize = 3;
 
 /// The sets of features of one package.
@@ -17,8 +17,9 @@ pub(super) struct Sets {
 /// The sets of every library that has features and that plain commands build.
 pub(super) fn sets(metadata: &Metadata) -> Vec<Sets> {
     metadata
-        .members()
-        .filter(|package| package.has_library() && metadata.is_default_member(package))
+        .workspace_default_packages()
+        .into_iter()
+        .filter(|package| package.targets.iter().any(cargo_metadata::Target::is_lib))
         .filter(|package| package.feature_names().next().is_some())
         .map(sets_of)
         .collect()
@@ -27,7 +28,7 @@ pub(super) fn sets(metadata: &Metadata) -> Vec<Sets> {
 fn sets_of(package: &Package) -> Sets {
     let features: Vec<&str> = package.feature_names().collect();
     let between = between_none_and_all(&features).iter().map(|set| set.join(",")).collect();
-    Sets { package: package.name.clone(), between }
+    Sets { package: package.name.to_string(), between }
 }
 
 /// Every combination of a few features, or each of many alone; without the empty set and the full
@@ -48,31 +49,30 @@ fn between_none_and_all<'a>(features: &[&'a str]) -> Vec<Vec<&'a str>> {
 mod tests {
     //! The sets that are chosen.
 
-    use super::*;
+    use serde_json::json;
 
-    fn workspace(features: &str) -> Metadata {
-        let json = format!(
-            r#"{{"packages":[{{"id":"a","name":"a","manifest_path":"/a/Cargo.toml","targets":[{{"kind":["lib"]}}],
-            "features":{features}}}],"workspace_members":["a"],"workspace_default_members":["a"]}}"#
-        );
-        Metadata::parse(&json).unwrap()
+    use super::*;
+    use crate::metadata::{self, tests::metadata_of};
+
+    fn workspace(features: &serde_json::Value) -> Metadata {
+        metadata_of(json!([{"name": "a", "features": features}]))
     }
 
     #[test]
     fn a_library_without_features_has_no_sets() {
-        assert_eq!(sets(&workspace("{}")), []);
+        assert_eq!(sets(&workspace(&json!({}))), []);
     }
 
     #[test]
     fn what_lies_between_none_and_all_is_checked() {
-        let sets = sets(&workspace(r#"{"default":[],"x":[],"y":[]}"#));
+        let sets = sets(&workspace(&json!({"default": [], "x": [], "y": []})));
         assert_eq!(sets, [Sets { package: "a".into(), between: vec!["x".into(), "y".into()] }]);
     }
 
     #[test]
     fn nothing_is_on_by_default_so_that_a_plain_run_is_one_without_features() {
-        let metadata = Metadata::of_workspace().unwrap();
-        for package in metadata.members() {
+        let metadata = metadata::read().unwrap();
+        for package in &metadata.packages {
             let default = package.features.get("default");
             assert!(default.is_none_or(Vec::is_empty), "{}: add a run without it", package.name);
         }

@@ -1,4 +1,4 @@
-//! Asking `rmm doctor` which GPUs there are.
+//! The GPUs of the machine, from `rmm doctor`.
 
 use std::fmt;
 use std::path::Path;

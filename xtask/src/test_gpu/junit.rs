@@ -1,105 +1,61 @@
 //! The results as JUnit XML, which most services can show.
 
-use std::fmt::Write as _;
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::libtest::{Outcome, TestCase};
+use super::libtest::{self, Outcome};
 use super::verdict::CellResult;
+use crate::error::Result;
 
 /// The whole document: one test suite a cell.
-pub(super) fn xml(results: &[CellResult]) -> String {
-    let mut xml =
-        String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"gpu\">\n");
-    for result in results {
-        xml.push_str(&suite(result));
-    }
-    xml.push_str("</testsuites>\n");
-    xml
+///
+/// # Errors
+///
+/// If the document cannot be written as text.
+pub(super) fn xml(results: &[CellResult]) -> Result<String> {
+    let mut report = Report::new("gpu");
+    report.add_test_suites(results.iter().map(suite));
+    Ok(report.to_string()?)
 }
 
-fn suite(result: &CellResult) -> String {
-    let errors = usize::from(result.problem.is_some());
-    let mut xml = format!(
-        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{errors}\" skipped=\"{}\" time=\"{:.3}\">\n",
-        escaped(&result.cell.to_string()),
-        result.tests.len() + errors,
-        result.count(Outcome::Failed),
-        result.count(Outcome::Ignored),
-        result.took.as_secs_f64(),
-    );
-    let class = escaped(&format!(
-        "gpu.device-{}.{}.{}",
-        result.cell.device, result.cell.stream, result.cell.resource
-    ));
+fn suite(result: &CellResult) -> TestSuite {
+    let cell = &result.cell;
+    let mut suite = TestSuite::new(cell.to_string());
+    suite.set_time(result.took);
+    let class = format!("gpu.device-{}.{}.{}", cell.device, cell.stream, cell.resource);
+    let mut add = |name: &str, status| {
+        let mut case = TestCase::new(name, status);
+        case.set_classname(class.as_str());
+        suite.add_test_case(case);
+    };
     for test in &result.tests {
-        xml.push_str(&case(&class, test));
+        add(&test.name, status(test));
     }
     if let Some(problem) = &result.problem {
-        push(
-            &mut xml,
-            format_args!("    <testcase classname=\"{class}\" name=\"the test program\">\n"),
-        );
-        push(
-            &mut xml,
-            format_args!(
-                "      <error message=\"{}\">{}</error>\n",
-                summary(problem),
-                escaped(problem)
-            ),
-        );
-        xml.push_str("    </testcase>\n");
+        add("the test program", non_success(NonSuccessKind::Error, problem));
     }
-    xml.push_str("  </testsuite>\n");
-    xml
+    suite
 }
 
-fn case(class: &str, test: &TestCase) -> String {
-    let name = escaped(&test.name);
-    let head = format!("    <testcase classname=\"{class}\" name=\"{name}\"");
+fn status(test: &libtest::TestCase) -> TestCaseStatus {
     match test.outcome {
-        Outcome::Passed => format!("{head}/>\n"),
-        Outcome::Ignored if test.output.is_empty() => {
-            format!("{head}>\n      <skipped/>\n    </testcase>\n")
-        }
+        Outcome::Passed => TestCaseStatus::success(),
+        Outcome::Failed => non_success(NonSuccessKind::Failure, &test.output),
         Outcome::Ignored => {
-            let why = escaped(&test.output);
-            format!("{head}>\n      <skipped message=\"{why}\"/>\n    </testcase>\n")
-        }
-        Outcome::Failed => {
-            let (message, output) = (summary(&test.output), escaped(&test.output));
-            format!(
-                "{head}>\n      <failure message=\"{message}\">{output}</failure>\n    </testcase>\n"
-            )
+            let mut skipped = TestCaseStatus::skipped();
+            if !test.output.is_empty() {
+                skipped.set_message(test.output.as_str());
+            }
+            skipped
         }
     }
 }
 
-fn push(xml: &mut String, text: std::fmt::Arguments<'_>) {
-    xml.write_fmt(text).expect("writing to a String never fails");
-}
-
-/// The first line that says something, for an attribute.
-fn summary(text: &str) -> String {
-    escaped(text.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed"))
-}
-
-/// Text that is safe in an element and in an attribute. XML 1.0 has no way to write most control
-/// characters, such as those that colour a terminal; each becomes a replacement character.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&apos;"),
-            '\n' | '\t' => safe.push(c),
-            '\u{FFFE}' | '\u{FFFF}' => safe.push('\u{FFFD}'),
-            c if c.is_control() => safe.push('\u{FFFD}'),
-            c => safe.push(c),
-        }
-    }
-    safe
+/// The first line that is not empty, and the whole text.
+fn non_success(kind: NonSuccessKind, text: &str) -> TestCaseStatus {
+    let summary = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed");
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_message(summary).set_description(text);
+    status
 }
 
 #[cfg(test)]
@@ -111,7 +67,7 @@ mod tests {
     use super::*;
     use crate::test_gpu::matrix::Cell;
 
-    fn result(tests: Vec<TestCase>, problem: Option<&str>) -> CellResult {
+    fn result(tests: Vec<libtest::TestCase>, problem: Option<&str>) -> CellResult {
         let cell = Cell { device: 1, stream: "legacy", resource: "pool" };
         CellResult {
             cell,
@@ -121,19 +77,19 @@ mod tests {
         }
     }
 
-    fn test(name: &str, outcome: Outcome, output: &str) -> TestCase {
-        TestCase { name: name.to_owned(), outcome, output: output.to_owned() }
+    fn test(name: &str, outcome: Outcome, output: &str) -> libtest::TestCase {
+        libtest::TestCase { name: name.to_owned(), outcome, output: output.to_owned() }
     }
 
     #[test]
     fn markup_in_a_failure_is_escaped() {
         let text = "left: Vec<u8> & \"x\" 'y' ]]>\n\u{1b}[31mred\u{0}";
-        let expected =
-            "left: Vec&lt;u8&gt; &amp; &quot;x&quot; &apos;y&apos; ]]&gt;\n\u{FFFD}[31mred\u{FFFD}";
-        assert_eq!(escaped(text), expected);
-        let xml = xml(&[result(vec![test("a::<b>", Outcome::Failed, text)], None)]);
-        assert!(xml.contains(&format!(">{expected}</failure>")), "{xml}");
+        let xml = xml(&[result(vec![test("a::<b>", Outcome::Failed, text)], None)]).unwrap();
+        let escaped =
+            ">left: Vec&lt;u8&gt; &amp; &quot;x&quot; &apos;y&apos; ]]&gt;\nred</failure>";
+        assert!(xml.contains(escaped), "{xml}");
         assert!(xml.contains("name=\"a::&lt;b&gt;\""), "{xml}");
+        assert!(!xml.contains(['\u{1b}', '\u{0}']), "no XML may hold these: {xml}");
     }
 
     #[test]
@@ -146,24 +102,24 @@ mod tests {
         ];
         let expected = "\
 <?xml version=\"1.0\" encoding=\"UTF-8\"?>
-<testsuites name=\"gpu\">
-  <testsuite name=\"device 1 / legacy / pool\" tests=\"5\" failures=\"1\" errors=\"1\" skipped=\"2\" time=\"1.500\">
-    <testcase classname=\"gpu.device-1.legacy.pool\" name=\"a\"/>
-    <testcase classname=\"gpu.device-1.legacy.pool\" name=\"b\">
-      <failure message=\"first\">\nfirst\nsecond</failure>
-    </testcase>
-    <testcase classname=\"gpu.device-1.legacy.pool\" name=\"c\">
-      <skipped/>
-    </testcase>
-    <testcase classname=\"gpu.device-1.legacy.pool\" name=\"d\">
-      <skipped message=\"needs &lt;two&gt;\"/>
-    </testcase>
-    <testcase classname=\"gpu.device-1.legacy.pool\" name=\"the test program\">
-      <error message=\"crashed\">crashed\nbadly</error>
-    </testcase>
-  </testsuite>
+<testsuites name=\"gpu\" tests=\"5\" skipped=\"2\" failures=\"1\" errors=\"1\">
+    <testsuite name=\"device 1 / legacy / pool\" tests=\"5\" skipped=\"2\" errors=\"1\" failures=\"1\" time=\"1.500\">
+        <testcase name=\"a\" classname=\"gpu.device-1.legacy.pool\"/>
+        <testcase name=\"b\" classname=\"gpu.device-1.legacy.pool\">
+            <failure message=\"first\">\nfirst\nsecond</failure>
+        </testcase>
+        <testcase name=\"c\" classname=\"gpu.device-1.legacy.pool\">
+            <skipped/>
+        </testcase>
+        <testcase name=\"d\" classname=\"gpu.device-1.legacy.pool\">
+            <skipped message=\"needs &lt;two&gt;\"/>
+        </testcase>
+        <testcase name=\"the test program\" classname=\"gpu.device-1.legacy.pool\">
+            <error message=\"crashed\">crashed\nbadly</error>
+        </testcase>
+    </testsuite>
 </testsuites>
 ";
-        assert_eq!(xml(&[result(tests, Some("crashed\nbadly"))]), expected);
+        assert_eq!(xml(&[result(tests, Some("crashed\nbadly"))]).unwrap(), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading what a test program of Rust's own harness prints.
+//! A parser for the output of Rust's test harness.
 
 use std::collections::BTreeMap;
 

@@ -5,13 +5,17 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
+pub(super) use self::stacks::{ADAPTORS, RESOURCES};
 use super::doctor::Gpu;
 use crate::error::Result;
 
-// The suite's own list: what it can run on, it is run on.
+// The suite's own lists: what it can run on, it is run on.
 #[macro_use]
 #[path = "../../../crates/rmm-conformance/src/list.rs"]
 mod list;
+#[expect(dead_code, unreachable_pub, reason = "only the names are needed here")]
+#[path = "../../../crates/rmm-spec/src/stacks.rs"]
+mod stacks;
 
 macro_rules! names {
     ($($name:literal: $variant:ident, $doc:literal,)*) => { &[$($name),*] };
@@ -20,13 +24,7 @@ macro_rules! names {
 /// The kinds of stream, as the test program knows them.
 pub(super) const STREAMS: &[&str] = every_stream!(names);
 
-/// The resources, as the test program knows them.
-pub(super) const RESOURCES: &[&str] = every_resource!(names);
-
-/// The adaptors. They pass a stream on whatever it is, so that one kind of stream will do.
-pub(super) const ADAPTORS: &[&str] = every_adaptor!(names);
-
-/// The kind of stream that adaptors run on.
+/// The kind of stream that adaptors run on. They pass on any stream unchanged, so one is enough.
 const OF_ADAPTORS: &str = "non-blocking";
 
 /// Stands for the kinds of stream, or the resources, that tests choose themselves.
@@ -53,7 +51,7 @@ pub(super) struct Cell {
     pub(super) device: u32,
     /// One of [`STREAMS`], or [`OWN`].
     pub(super) stream: &'static str,
-    /// One of [`RESOURCES`] or [`ADAPTORS`], or [`OWN`].
+    /// A name of the list of stacks, or [`OWN`].
     pub(super) resource: &'static str,
 }
 
@@ -107,7 +105,7 @@ pub(super) fn cells(devices: &[u32]) -> Vec<Cell> {
         for &stream in STREAMS {
             let adaptors = if stream == OF_ADAPTORS { ADAPTORS } else { &[] };
             let resources = RESOURCES.iter().chain(adaptors);
-            cells.extend(resources.map(|&resource| Cell { device, stream, resource }));
+            cells.extend(resources.map(|stack| Cell { device, stream, resource: stack.name }));
         }
     }
     cells
@@ -115,7 +113,7 @@ pub(super) fn cells(devices: &[u32]) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    //! Which cells there are, and what a cell's process is told.
+    //! Which cells there are, and the settings of its process.
 
     use super::*;
     use crate::cargo::describe;
@@ -144,7 +142,7 @@ mod tests {
         let cells = cells(&[0, 2]);
         assert!(STREAMS.contains(&OF_ADAPTORS));
         for (device, name) in [0, 2].into_iter().flat_map(|device| {
-            RESOURCES.iter().chain(ADAPTORS).map(move |&resource| (device, resource))
+            RESOURCES.iter().chain(ADAPTORS).map(move |stack| (device, stack.name))
         }) {
             let is_in = |cell: &Cell| (cell.device, cell.resource) == (device, name);
             assert!(cells.iter().any(is_in), "{name} runs on no GPU");
@@ -152,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_told_its_cell() {
-        let told = |cell: Cell| describe(&cell.command(Path::new("/a/gpu")));
-        let cell = told(Cell { device: 2, stream: "legacy", resource: "pool" });
+    fn the_program_gets_the_settings_of_its_cell() {
+        let command = |cell: Cell| describe(&cell.command(Path::new("/a/gpu")));
+        let cell = command(Cell { device: 2, stream: "legacy", resource: "pool" });
         let environment =
             "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 RMM_TEST_RESOURCE=pool RMM_TEST_STREAM=legacy";
         let rest = cell.strip_prefix(environment).unwrap_or_default();
         assert!(rest.starts_with(" /a/gpu --test-threads=1 --skip=devices:: "), "{cell}");
         assert_eq!(
-            told(Cell { device: 2, stream: OWN, resource: OWN }),
+            command(Cell { device: 2, stream: OWN, resource: OWN }),
             "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 /a/gpu --test-threads=1 --skip=small:: --skip=spacious::"
         );
     }

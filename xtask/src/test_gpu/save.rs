@@ -1,4 +1,4 @@
-//! Filling an archive with the tests.
+//! Saving the archive of the GPU tests.
 
 use std::env;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::archive::{self, Contents};
 use crate::build;
 use crate::cargo::workspace_root;
 use crate::error::Result;
-use crate::metadata::Metadata;
+use crate::metadata::{self, Workspace as _};
 
 /// Builds everything into `folder`.
 ///
@@ -22,7 +22,7 @@ pub(super) fn save(folder: &Path) -> Result<()> {
         ("rmm-checked".to_owned(), build::rmm("gpu")?.path),
         ("rmm".to_owned(), build::rmm("release")?.path),
     ];
-    if Metadata::of_workspace()?.member("rmm-benches").is_some() {
+    if metadata::read()?.member("rmm-benches").is_some() {
         programs.extend(build::benches()?.into_iter().map(|program| (program.name, program.path)));
     } else {
         println!("there is no package rmm-benches: the archive has no benchmarks");

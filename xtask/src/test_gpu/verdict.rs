@@ -1,4 +1,4 @@
-//! Whether a run of the test program was good, and the table of all runs.
+//! The result of each cell, and the table of all cells.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_is_told_once_with_its_reason() {
+    fn an_ignored_test_is_listed_once_with_its_reason() {
         const SOME: &str = "running 2 tests\ntest a ... ok\ntest b ... ignored, needs two devices\nok\n\ntest result: ok. 2 passed\n";
         let results = [judged(SOME, Some(0)), judged(SOME, Some(0)), judged(GOOD, Some(0))];
         assert!(results.iter().all(CellResult::passed));

@@ -1,35 +1,49 @@
-//! Finding the workspace's own Rust files.
+//! The workspace's own files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context as _, Result};
 
-/// The folders that hold Rust code of ours.
-const FOLDERS: [&str; 4] = ["crates", "consumers", "benches", "xtask"];
+/// The folders that hold files of ours, beside the top folder itself.
+const FOLDERS: [&str; 6] = [".github", "benches", "consumers", "crates", "docs", "xtask"];
 
-/// One file of Rust code.
+/// What is read, by the ends of names.
+const EXTENSIONS: [&str; 6] = ["html", "md", "rs", "toml", "txt", "yml"];
+
+/// One file.
 #[derive(Debug, Clone)]
-pub(super) struct RustFile {
+pub(super) struct SourceFile {
     /// Below the workspace's folder, with `/` between the parts.
     pub(super) path: String,
     /// All of it.
     pub(super) text: String,
 }
 
-impl RustFile {
+impl SourceFile {
+    /// Whether it is Rust code.
+    pub(super) fn is_rust(&self) -> bool {
+        Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
+    }
+
     /// Whether it is a part of a crate, not one of its tests, benches or examples.
     pub(super) fn is_in_src(&self) -> bool {
         self.path.split('/').any(|part| part == "src")
     }
 }
 
-/// Every Rust file of the workspace, in the order of their paths.
-pub(super) fn rust_sources(root: &Path) -> Result<Vec<RustFile>> {
+/// Every file of code or text, in the order of their paths.
+pub(super) fn sources(root: &Path) -> Result<Vec<SourceFile>> {
     let mut paths = Vec::new();
     for folder in FOLDERS.map(|folder| root.join(folder)) {
         if folder.is_dir() {
             collect(&folder, &mut paths)?;
+        }
+    }
+    for entry in fs::read_dir(root).context(root.display())? {
+        let path = entry?.path();
+        if path.is_file() && is_read(&path) {
+            paths.push(path);
         }
     }
     paths.sort();
@@ -37,9 +51,14 @@ pub(super) fn rust_sources(root: &Path) -> Result<Vec<RustFile>> {
         .into_iter()
         .map(|path| {
             let text = fs::read_to_string(&path).context(path.display())?;
-            Ok(RustFile { path: below(root, &path), text })
+            Ok(SourceFile { path: below(root, &path), text })
         })
         .collect()
+}
+
+fn is_read(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    EXTENSIONS.iter().any(|read| extension == *read)
 }
 
 /// `path` as seen from `root`, with `/` between the parts on every system.
@@ -60,7 +79,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
             if name != "target" && !name.to_string_lossy().starts_with('.') {
                 collect(&path, paths)?;
             }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if is_read(&path) {
             paths.push(path);
         }
     }
@@ -80,16 +99,26 @@ mod tests {
             "crates/a/src/lib.rs",
             "crates/a/tests/t.rs",
             "crates/a/target/gen.rs",
-            "docs/x.rs",
-            "xtask/readme.md",
+            "docs/x.md",
+            "docs/x.svg",
+            "other/x.rs",
+            "README.md",
         ] {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "//! Text.\n").unwrap();
         }
-        let found = rust_sources(root.path()).unwrap();
-        let shown: Vec<_> =
-            found.iter().map(|file| (file.path.as_str(), file.is_in_src())).collect();
-        assert_eq!(shown, [("crates/a/src/lib.rs", true), ("crates/a/tests/t.rs", false)]);
+        let found = sources(root.path()).unwrap();
+        let shown: Vec<_> = found
+            .iter()
+            .map(|file| (file.path.as_str(), file.is_rust(), file.is_in_src()))
+            .collect();
+        let expected = [
+            ("README.md", false, false),
+            ("crates/a/src/lib.rs", true, true),
+            ("crates/a/tests/t.rs", true, false),
+            ("docs/x.md", false, false),
+        ];
+        assert_eq!(shown, expected);
     }
 }

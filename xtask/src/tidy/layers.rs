@@ -1,10 +1,10 @@
-//! The direction of dependencies between the crates: downwards only.
+//! The direction of dependencies between crates: downwards only.
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 use super::manifests::manifest_of;
-use crate::metadata::{Metadata, Package};
+use crate::metadata::{DependencyKind, Member as _, Metadata, Package, Workspace as _};
 
 /// The crates that are published, from the bottom up. A crate may depend on crates of the rows
 /// before its own.
@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 7] = [
     &["rmm-resources"],
     &["rmm-adaptors"],
     &["rmm-containers", "rmm-spec"],
-    &["rmm"],
+    &["rmm-rs"],
     &["rmm-cli"],
 ];
 
@@ -31,14 +31,15 @@ const BESIDE: &str = "rmm-interop-";
 /// Checks the normal and build dependencies of the workspace's members; those of tests are free.
 pub(super) fn check(root: &Path, metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for package in metadata.members() {
+    for package in &metadata.packages {
         let mut find =
             |text: String| findings.push(Finding::new(manifest_of(root, package), 1, text));
         if let Some(text) = check_known(package) {
             find(text);
         }
-        for dependency in package.dependencies.iter().filter(|dependency| !dependency.is_dev()) {
-            if metadata.member(&dependency.name).is_some() {
+        for dependency in &package.dependencies {
+            let is_normal = dependency.kind != DependencyKind::Development;
+            if is_normal && metadata.member(&dependency.name).is_some() {
                 check_edge(&package.name, &dependency.name).into_iter().for_each(&mut find);
             }
         }
@@ -86,25 +87,27 @@ fn rank(name: &str) -> Option<usize> {
 mod tests {
     //! Edges that point the wrong way.
 
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::metadata::tests::metadata_of;
 
     /// Two members, `from` depending on `to`.
     fn findings(from: &str, to: &str, kind: &str, publish: &str) -> Vec<String> {
-        let json = format!(
-            r#"{{"packages":[
-            {{"id":"1","name":"{from}","manifest_path":"/w/crates/{from}/Cargo.toml","publish":{publish},
-              "dependencies":[{{"name":"{to}","req":"^0.1","kind":{kind},"path":"/w/x"}}]}},
-            {{"id":"2","name":"{to}","manifest_path":"/w/x/Cargo.toml","publish":[]}}],
-            "workspace_members":["1","2"],"workspace_default_members":[]}}"#
-        );
-        let metadata = Metadata::parse(&json).unwrap();
+        let (kind, publish): (Value, Value) =
+            (serde_json::from_str(kind).unwrap(), serde_json::from_str(publish).unwrap());
+        let dependency = json!({"name": to, "req": "^0.1", "kind": kind, "path": "/w/x"});
+        let metadata = metadata_of(json!([
+            {"name": from, "publish": publish, "dependencies": [dependency]},
+            {"name": to, "publish": []},
+        ]));
         check(Path::new("/w"), &metadata).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn downwards_is_right_and_upwards_is_wrong() {
         assert!(findings("rmm-adaptors", "rmm-core", "null", "null").is_empty());
-        let expected = "crates/rmm-core/Cargo.toml:1: `rmm-core` must not depend on `rmm-adaptors`: \
+        let expected = "rmm-core/Cargo.toml:1: `rmm-core` must not depend on `rmm-adaptors`: \
                         dependencies point downwards only";
         assert_eq!(findings("rmm-core", "rmm-adaptors", "null", "null"), [expected]);
         assert_eq!(findings("rmm-core", "rmm-adaptors", "\"build\"", "null").len(), 1);

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Finding;
 use super::files::below;
+use super::finding::Finding;
 use crate::error::{Context as _, Result};
-use crate::metadata::Metadata;
+use crate::metadata::{Member as _, Metadata};
 
 /// The files, at the top and in each published crate.
 const FILES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
@@ -42,7 +42,7 @@ fn stale_copies(root: &Path, metadata: &Metadata) -> Result<Vec<(PathBuf, String
     for name in FILES {
         let original = root.join(name);
         let text = fs::read_to_string(&original).context(original.display())?;
-        for package in metadata.members().filter(|package| package.is_published()) {
+        for package in metadata.packages.iter().filter(|package| package.is_published()) {
             let copy = package.folder().join(name);
             if fs::read_to_string(&copy).ok().as_ref() != Some(&text) {
                 stale.push((copy, text.clone()));
@@ -56,7 +56,10 @@ fn stale_copies(root: &Path, metadata: &Metadata) -> Result<Vec<(PathBuf, String
 mod tests {
     //! Copies that are missing, differ, and are mended.
 
+    use serde_json::json;
+
     use super::*;
+    use crate::metadata::tests::metadata_of;
 
     /// A workspace of one published crate and one that is not.
     fn workspace(root: &Path) -> Metadata {
@@ -66,14 +69,10 @@ mod tests {
         for name in FILES {
             fs::write(root.join(name), format!("text of {name}\n")).unwrap();
         }
-        let json = format!(
-            r#"{{"packages":[{{"id":"1","name":"a","manifest_path":{:?},"publish":null}},
-                             {{"id":"2","name":"b","manifest_path":{:?},"publish":[]}}],
-            "workspace_members":["1","2"],"workspace_default_members":[]}}"#,
-            root.join("a/Cargo.toml"),
-            root.join("b/Cargo.toml"),
-        );
-        Metadata::parse(&json).unwrap()
+        metadata_of(json!([
+            {"name": "a", "manifest_path": root.join("a/Cargo.toml")},
+            {"name": "b", "manifest_path": root.join("b/Cargo.toml"), "publish": []},
+        ]))
     }
 
     fn found(root: &Path, metadata: &Metadata) -> Vec<String> {

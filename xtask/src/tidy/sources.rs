@@ -1,7 +1,7 @@
-//! Checks on the text of Rust files that neither the compiler nor clippy makes.
+//! Checks on Rust files: length, module documentation, modules without unsafe code.
 
-use super::Finding;
-use super::files::RustFile;
+use super::files::SourceFile;
+use super::finding::Finding;
 
 /// The longest that a file may be: a reader should hold one idea at a time.
 const MAX_LINES: usize = 600;
@@ -14,7 +14,7 @@ const POLICY_MODULES: [&str; 2] =
 const FORBIDS_UNSAFE: &str = "#![forbid(unsafe_code)]";
 
 /// All checks on a single file.
-pub(super) fn check(file: &RustFile) -> Vec<Finding> {
+pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(check_length(file));
     if file.is_in_src() {
@@ -23,13 +23,13 @@ pub(super) fn check(file: &RustFile) -> Vec<Finding> {
     findings
 }
 
-fn check_length(file: &RustFile) -> Option<Finding> {
+fn check_length(file: &SourceFile) -> Option<Finding> {
     let lines = file.text.lines().count();
     let text = format!("{lines} lines, {MAX_LINES} are allowed: split it");
     (lines > MAX_LINES).then(|| Finding::new(&file.path, MAX_LINES + 1, text))
 }
 
-fn check_module_doc(file: &RustFile) -> Option<Finding> {
+fn check_module_doc(file: &SourceFile) -> Option<Finding> {
     let first = file.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     (!first.starts_with("//!"))
         .then(|| Finding::new(&file.path, 1, "does not begin with a module doc (`//! ...`)"))
@@ -37,7 +37,7 @@ fn check_module_doc(file: &RustFile) -> Option<Finding> {
 
 /// Checks that the compiler forbids unsafe code in every policy module, and that the list above
 /// names real files.
-pub(super) fn check_policy_modules(files: &[RustFile]) -> Vec<Finding> {
+pub(super) fn check_policy_modules(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for module in POLICY_MODULES {
         let mut found = false;
@@ -67,7 +67,7 @@ fn is_named(path: &str, module: &str) -> bool {
 
 /// Whether the file, or a module that contains it, forbids unsafe code: the attribute holds for
 /// child modules too.
-fn forbids_unsafe(file: &RustFile, files: &[RustFile]) -> bool {
+fn forbids_unsafe(file: &SourceFile, files: &[SourceFile]) -> bool {
     if file.text.lines().any(|line| line == FORBIDS_UNSAFE) {
         return true;
     }

@@ -1,4 +1,4 @@
-//! What counts as the same log, and what does not.
+//! Which differences between logs count.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A size of memory, as people write it.
+//! Memory sizes on the command line.
 
 use std::str::FromStr;
 

@@ -1,50 +1,43 @@
-//! What a log is replayed against.
+//! Resources on the command line: a name or a specification.
 
 use std::fmt;
 use std::str::FromStr;
 
-use clap::ValueEnum;
-use rmm_spec::{ResourceSpec, SpecError};
+use rmm_core::{AnyResource, Error};
+use rmm_spec::{ResourceSpec, SpecError, stacks};
 
-/// A memory resource that is made in one way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ResourceKind {
-    /// A pool over the driver's plain allocations
-    Pool,
-    /// A pool over virtual memory, which it extends by what is missing
-    PoolVirtual,
-    /// The same, made to hold little more than is in use
-    PoolCompact,
-    /// The driver's own stream-ordered pool, cuMemAllocAsync
-    CudaAsync,
-    /// The driver's plain allocations, cuMemAlloc, with no pool
-    Cuda,
-}
+/// The stacks that have a name here. Their specifications are in `rmm-spec`'s list.
+const NAMES: [&str; 5] = ["pool", "pool-virtual", "pool-compact", "cuda-async", "cuda"];
 
-impl fmt::Display for ResourceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pool => "pool",
-            Self::PoolVirtual => "pool-virtual",
-            Self::PoolCompact => "pool-compact",
-            Self::CudaAsync => "cuda-async",
-            Self::Cuda => "cuda",
-        })
-    }
-}
-
-/// A memory resource that can be replayed against.
+/// A memory resource to replay against: one of a few names, or a specification.
+///
+/// ```
+/// use rmm_cli::args::ReplayResource;
+///
+/// let named: ReplayResource = "pool-compact".parse()?;
+/// let described: ReplayResource = "statistics(pool(cuda, max=8GiB))".parse()?;
+/// assert_eq!(named.to_string(), "pool-compact");
+/// assert_eq!(described.to_string(), "statistics(pool(cuda, max=8GiB))");
+/// # Ok::<(), rmm_spec::SpecError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReplayResource {
-    /// One of a few, by its name.
-    Named(ResourceKind),
-    /// A stack that a text describes.
-    Described(ResourceSpec),
+pub struct ReplayResource {
+    name: String,
+    spec: ResourceSpec,
 }
 
-impl From<ResourceKind> for ReplayResource {
-    fn from(kind: ResourceKind) -> Self {
-        Self::Named(kind)
+impl ReplayResource {
+    /// The names that stand for a whole stack.
+    pub fn names() -> &'static [&'static str] {
+        &NAMES
+    }
+
+    /// Creates the resource on the current device.
+    ///
+    /// # Errors
+    /// The error of the resource that cannot be created.
+    pub fn build(&self) -> Result<AnyResource, Error> {
+        self.spec.build()
     }
 }
 
@@ -52,19 +45,19 @@ impl FromStr for ReplayResource {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        match ResourceKind::from_str(text.trim(), false) {
-            Ok(kind) => Ok(Self::Named(kind)),
-            Err(_) => text.parse().map(Self::Described),
-        }
+        let text = text.trim();
+        let stack = NAMES.into_iter().find(|name| *name == text).and_then(stacks::named);
+        let spec = match stack {
+            Some(stack) => stack.spec_with(&[]).parse()?,
+            None => text.parse()?,
+        };
+        Ok(Self { name: text.to_owned(), spec })
     }
 }
 
 impl fmt::Display for ReplayResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Named(kind) => kind.fmt(f),
-            Self::Described(spec) => spec.fmt(f),
-        }
+        f.write_str(&self.name)
     }
 }
 

@@ -16,6 +16,10 @@ fn replay(line: &str) -> ReplayArgs {
     }
 }
 
+fn resource(text: &str) -> ReplayResource {
+    text.parse().expect("a name or a specification")
+}
+
 #[test]
 fn the_definition_is_consistent() {
     Cli::command().debug_assert();
@@ -28,7 +32,7 @@ fn defaults() {
         args,
         ReplayArgs {
             files: vec!["a.csv".into(), "b.csv".into()],
-            resources: vec![ResourceList(vec![ResourceKind::Pool.into()])],
+            resources: vec![ResourceList(vec![resource("pool")])],
             device: DeviceChoice::Auto,
             threads: None,
             repeat: 5,
@@ -46,10 +50,7 @@ fn every_option() {
         "rmm replay a.csv --resource cuda,pool,cuda-async,pool --device 3 --threads as-recorded --repeat 1 \
          --json o.json --report o.html",
     );
-    assert_eq!(
-        args.distinct_resources(),
-        [ResourceKind::Cuda, ResourceKind::Pool, ResourceKind::CudaAsync].map(ReplayResource::from)
-    );
+    assert_eq!(args.distinct_resources(), ["cuda", "pool", "cuda-async"].map(resource));
     assert_eq!(args.device, DeviceChoice::Gpu(3));
     assert_eq!(args.threads, Some(ThreadMode::AsRecorded));
     assert_eq!(args.repeat, 1);
@@ -69,16 +70,16 @@ fn every_option() {
 
 #[test]
 fn resource_names_are_those_of_the_command_line() {
-    for kind in ResourceKind::value_variants() {
-        assert_eq!(ResourceKind::from_str(&kind.to_string(), false), Ok(*kind));
+    for name in ReplayResource::names() {
+        assert_eq!(resource(name).to_string(), *name);
+        assert!(rmm_spec::stacks::named(name).is_some(), "{name} has no specification");
     }
 }
 
 #[test]
 fn resources_are_named_or_described() {
     let args = replay("rmm replay a.csv --resource pool,statistics(pool(cuda,max=1GiB)),pool");
-    let described = "statistics(pool(cuda,max=1GiB))".parse().expect("a stack");
-    let expected = [ResourceKind::Pool.into(), ReplayResource::Described(described)];
+    let expected = ["pool", "statistics(pool(cuda,max=1GiB))"].map(resource);
     assert_eq!(args.distinct_resources(), expected);
     let error = parse("rmm replay a.csv --resource pool,limiting(cuda)").expect_err("no limit");
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! A driver whose calls are counted: each function is wrapped in one that adds to a counter.
+//! A driver table whose functions count their calls.
 
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Fewer points of a timeline, with the same peaks.
+//! Downsampling of a timeline that keeps its peaks.
 
 use crate::results::Sample;
 

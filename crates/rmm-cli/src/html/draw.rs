@@ -1,4 +1,4 @@
-//! What the pictures share: the canvas, the units and the colours.
+//! Drawing primitives of the charts: canvas, units, colours.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -11,7 +11,7 @@ pub(super) const WIDTH: i32 = 1200;
 
 /// Text, axes and captions.
 pub(super) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
-/// Lines that should not be looked at.
+/// Grid lines.
 pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 /// Live bytes.
 pub(super) const LIVE: RGBColor = RGBColor(0x00, 0x72, 0xb2);
@@ -21,7 +21,7 @@ pub(super) const RESERVED: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 pub(super) const FREE: RGBColor = RGBColor(0xee, 0xf0, 0xf3);
 pub(super) const FREE_EDGE: RGBColor = RGBColor(0x8f, 0x97, 0xa3);
 
-/// Colours that people with any colour vision can tell apart (Okabe and Ito's, without the yellow
+/// Colours that people with any colour vision can distinguish (Okabe and Ito's, without the yellow
 /// that vanishes on white), then two more.
 const STREAMS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
@@ -52,8 +52,8 @@ pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Drawing into a string does not fail, but plotters' signatures say that it may.
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// Draws a picture as SVG to put into a page: it takes the width it is given, and `label` says what
-/// it is to those who cannot see it.
+/// Draws a picture as SVG to put into a page: it takes the width it is given, and `label` describes
+/// it to screen readers.
 pub(super) fn svg(height: i32, label: &str, draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> String {
     let size = (WIDTH.unsigned_abs(), height.unsigned_abs());
     let mut svg = String::new();

@@ -1,4 +1,4 @@
-//! Text that is safe inside HTML.
+//! HTML escaping.
 
 /// Replaces the five characters that mean something in HTML text and in quoted attributes. Control
 /// characters other than white space, which no HTML document may contain, become the replacement

@@ -1,4 +1,4 @@
-//! The heap map: what is where at the peak of the live bytes.
+//! The heap map: live and free ranges by address, at the peak of the live bytes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,8 +9,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::draw::{
     Canvas, Drawn, FREE, FREE_EDGE, STREAM_COLOURS, WIDTH, css, font, stream_colour, svg,
 };
+use super::figure::{Figure, legend};
 use super::layout::{Layout, Row, Span, layout};
-use super::{Figure, legend};
 use crate::format::{bytes, count};
 use crate::results::{BlockState, HeapBlock, ResourceResult};
 

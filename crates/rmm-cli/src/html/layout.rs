@@ -112,7 +112,7 @@ impl Map {
         }
     }
 
-    /// How many pixels so many bytes of a row are, rounded down.
+    /// The width in pixels of a number of bytes, rounded down.
     fn pixel(&self, bytes: u64) -> u64 {
         let pixel = u128::from(bytes) * u128::from(self.width) / u128::from(self.row_bytes);
         u64::try_from(pixel).unwrap_or(u64::MAX)

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::downsample::{MAX_POINTS, downsample};
 use super::draw::{Drawn, GRID, INK, LIVE, RESERVED, Unit, css, float, font, svg};
-use super::{Figure, legend};
+use super::figure::{Figure, legend};
 use crate::format::{self, bytes, thousands};
 use crate::results::{ResourceResult, Sample};
 

@@ -1,19 +1,16 @@
-//! A replay that asks whether a resource keeps memory apart: every block is used, and the software
-//! device judges the order.
+//! Checked replay: every block is used, and the software device reports uses that are not ordered.
 
-use rmm_adaptors::PoolPreset;
-use rmm_core::{Device, Error};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_core::{AnyResource, Device, Error};
 use rmm_sim::Violation;
 
 use super::player::Player;
-use super::subject::{Subject, pool, virtual_pool};
-use super::{Options, run};
-use crate::args::{ReplayResource, ResourceKind};
+use super::run::{Options, run};
+use super::subject::Subject;
+use crate::args::ReplayResource;
 use crate::device::OpenDevice;
 use crate::trace::Trace;
 
-/// What a checked replay found.
+/// The result of a checked replay.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Checked {
@@ -23,10 +20,10 @@ pub struct Checked {
     pub failures: u64,
     /// What the first of these was, with its line in the trace.
     pub first_failure: Option<String>,
-    /// How often the resource made one stream wait for another, where it tells.
+    /// How often the resource made one stream wait for another, if it counts that.
     pub stream_waits: u64,
-    /// Memory that was used, handed out or taken back out of order; a machine keeps the first
-    /// thousand.
+    /// Uses, allocations and frees that are not ordered after an earlier use; a machine keeps the
+    /// first thousand.
     pub violations: Vec<Violation>,
 }
 
@@ -34,53 +31,33 @@ pub struct Checked {
 /// allocated, and on the stream that frees it just before. Where that is another stream, it is made
 /// to wait for the first, as a right program does.
 ///
-/// `device` comes from [`OpenDevice::checked`]. `progress` is told how many more events were done,
-/// of as many as the trace has for each repeat.
+/// `device` comes from [`OpenDevice::checked`]. `progress` is called with the number of events done
+/// since its last call; each repeat does as many as the trace has.
 ///
 /// # Errors
 /// As [`replay`](super::replay()), and if the device checks nothing.
 pub fn check(
     device: &OpenDevice,
     trace: &Trace,
-    resource: impl Into<ReplayResource>,
+    resource: &ReplayResource,
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Checked, Error> {
-    let kind = match resource.into() {
-        ReplayResource::Named(kind) => kind,
-        ReplayResource::Described(spec) => {
-            return check_on(device, trace, options, progress, || spec.build());
-        }
-    };
-    match kind {
-        ResourceKind::Pool => check_on(device, trace, options, progress, pool),
-        ResourceKind::PoolVirtual => {
-            check_on(device, trace, options, progress, || virtual_pool(PoolPreset::Throughput))
-        }
-        ResourceKind::PoolCompact => {
-            check_on(device, trace, options, progress, || virtual_pool(PoolPreset::Compact))
-        }
-        ResourceKind::CudaAsync => {
-            check_on(device, trace, options, progress, CudaAsyncMemoryResource::new)
-        }
-        ResourceKind::Cuda => {
-            check_on(device, trace, options, progress, || Ok(CudaMemoryResource::new()))
-        }
-    }
+    check_on(device, trace, options, progress, || resource.build())
 }
 
-fn check_on<S: Subject>(
+fn check_on(
     device: &OpenDevice,
     trace: &Trace,
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
-    make: impl FnOnce() -> Result<S, Error>,
+    make: impl FnOnce() -> Result<AnyResource, Error>,
 ) -> Result<Checked, Error> {
     let machine = device
         .machine()
         .ok_or_else(|| Error::invalid_argument("check", "only the software device checks"))?;
     let player = Player::new(trace)?.with_work(machine);
-    let subject = make()?;
+    let subject = Subject::new(make()?);
     let mut checked = Checked {
         events: trace.events.len() as u64,
         failures: 0,
@@ -90,7 +67,7 @@ fn check_on<S: Subject>(
     };
     for _ in 0..options.repeat {
         let outcome = run(device, &player, &subject, options, progress)?;
-        player.free_leftovers(&subject);
+        player.free_leftovers(&subject.resource);
         Device::synchronize_current()?;
         checked.failures = checked.failures.max(outcome.failures);
         checked.first_failure = checked.first_failure.or(outcome.first_failure);

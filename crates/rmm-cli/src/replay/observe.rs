@@ -1,5 +1,4 @@
-//! A replay that looks on after every event: what is live and reserved, and a map of the memory at
-//! the peak.
+//! Observed replay: live and reserved bytes after each event, and the heap map at the peak.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,7 @@ use crate::trace::{ALIGNMENT, Action, Trace};
 /// Events between two reports of progress.
 const CHUNK: usize = 1 << 14;
 
-/// What was seen.
+/// The observations.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     pub(super) peak_live: u64,
@@ -26,27 +25,27 @@ pub(super) struct Observed {
     pub(super) first_failure: Option<String>,
 }
 
-/// Replays once and looks on. Everything is freed again, whatever happens.
-pub(super) fn observe<S: Subject>(
+/// Replays once with observation. Everything is freed afterwards, also after an error.
+pub(super) fn observe(
     trace: &Trace,
     player: &Player<'_>,
-    subject: &S,
+    subject: &Subject,
     progress: &dyn Fn(u64),
 ) -> Result<Observed, Error> {
-    let observed = look_on(trace, player, subject, progress);
-    player.free_leftovers(subject);
+    let observed = observe_events(trace, player, subject, progress);
+    player.free_leftovers(&subject.resource);
     observed
 }
 
-fn look_on<S: Subject>(
+fn observe_events(
     trace: &Trace,
     player: &Player<'_>,
-    subject: &S,
+    subject: &Subject,
     progress: &dyn Fn(u64),
 ) -> Result<Observed, Error> {
     let mut observed = Observed::default();
     let mut live = 0;
-    let others = subject.reserved_by_others()?;
+    let (others, sample_every) = (subject.reserved_by_others()?, subject.sample_every());
     observed.initial_reserved = subject.reserved()?.saturating_sub(others);
     let mut owners: HashMap<u64, u32> = HashMap::new();
     for (index, event) in trace.events.iter().enumerate() {
@@ -54,7 +53,7 @@ fn look_on<S: Subject>(
             Action::Free { block, .. } => player.address(block),
             Action::Allocate { .. } | Action::AllocateFailure { .. } => None,
         };
-        match player.step(subject, event) {
+        match player.step(&subject.resource, event) {
             Ok(()) => match event.action {
                 Action::Allocate { block, size } => {
                     live += size.next_multiple_of(ALIGNMENT);
@@ -76,7 +75,7 @@ fn look_on<S: Subject>(
         }
         observed.peak_live = observed.peak_live.max(live);
         let at_peak = index == trace.peak_event;
-        if at_peak || (index as u64).is_multiple_of(S::SAMPLE_EVERY) {
+        if at_peak || (index as u64).is_multiple_of(sample_every) {
             let reserved = subject.reserved()?.saturating_sub(others);
             observed.peak_reserved = observed.peak_reserved.max(reserved);
             observed.timeline.push(Sample {
@@ -98,11 +97,7 @@ fn look_on<S: Subject>(
 }
 
 /// The resource's blocks, with the streams by their numbers in the trace.
-fn heap_map<S: Subject>(
-    player: &Player<'_>,
-    subject: &S,
-    owners: &HashMap<u64, u32>,
-) -> Vec<HeapBlock> {
+fn heap_map(player: &Player<'_>, subject: &Subject, owners: &HashMap<u64, u32>) -> Vec<HeapBlock> {
     let number_of: HashMap<StreamId, u32> =
         (0..).zip(player.streams()).map(|(number, stream)| (stream.id(), number)).collect();
     let block = |block: rmm_adaptors::PoolBlock| {

@@ -1,4 +1,4 @@
-//! Makes a trace's calls, in the recorded order, on one thread or on as many as were recorded.
+//! The replay loop: a trace's calls in recorded order, on one thread or one per recorded thread.
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -97,7 +97,8 @@ impl<'a> Player<'a> {
         self
     }
 
-    /// A kernel that writes a block, if blocks are put to use. It only tells: no byte is touched.
+    /// A kernel that writes a block, if blocks are used. It declares its accesses and touches no
+    /// byte.
     fn work(
         &self,
         name: &'static str,
@@ -233,8 +234,8 @@ impl<'a> Player<'a> {
                         let text = format!("thread {index}: {error}");
                         lock(refused).get_or_insert(Error::invalid_argument("replay", text));
                     }
-                    ready.wait(); // everybody is registered
-                    ready.wait(); // the clock runs, unless somebody could not start
+                    ready.wait(); // all threads are registered
+                    ready.wait(); // the clock runs, unless a thread could not start
                     if lock(refused).is_some() {
                         return;
                     }
@@ -288,7 +289,7 @@ impl Turns<'_> {
                 self.next.store(turn + 1, Ordering::Release);
                 let next = self.events.get(turn + 1).map(|event| event.thread as usize);
                 if next != Some(index) {
-                    // At the end everybody has to wake up.
+                    // At the end all threads have to wake up.
                     let wake =
                         |&&(other, _): &&(usize, Thread)| next.is_none_or(|next| next == other);
                     threads.iter().filter(wake).for_each(|(_, thread)| thread.unpark());

@@ -1,149 +1,133 @@
-//! What a replay asks of a resource beside memory.
+//! The resource that a trace is replayed against, with its statistics.
 
-use rmm_adaptors::{PoolBlock, PoolMemoryResource, PoolPreset};
-use rmm_core::{
-    AnyResource, Description, Device, Error, Introspect, Metric, Resource, SyncResource,
-};
+use rmm_adaptors::{FixedSizeMemoryResource, PoolBlock, PoolMemoryResource, PoolStatistics};
+use rmm_core::{AnyResource, Description, Device, Error, Introspect, Metric};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
-/// A pool over the driver's plain allocations.
-pub(super) fn pool() -> Result<PoolMemoryResource<CudaMemoryResource>, Error> {
-    PoolMemoryResource::builder(CudaMemoryResource::new()).build()
+/// A type-erased resource, and the figures of the resource at its top.
+#[derive(Debug)]
+pub struct Subject {
+    /// The resource, called through the type-erased handle, as the parts of a program call it.
+    pub resource: AnyResource,
+    top: Top,
 }
 
-/// A pool over virtual memory.
-pub(super) fn virtual_pool(
-    preset: PoolPreset,
-) -> Result<PoolMemoryResource<VirtualMemoryResource>, Error> {
-    PoolMemoryResource::builder(VirtualMemoryResource::new()?).preset(preset).build()
+/// A handle to the resource at the top, if its type keeps figures.
+#[derive(Debug)]
+enum Top {
+    Pool(PoolMemoryResource<CudaMemoryResource>),
+    VirtualPool(PoolMemoryResource<VirtualMemoryResource>),
+    FixedSize(FixedSizeMemoryResource<AnyResource>),
+    CudaAsync(CudaAsyncMemoryResource),
+    Other,
 }
 
-/// A resource that can be replayed against.
-pub(super) trait Subject: Resource {
-    /// Events between two looks at [`reserved`](Self::reserved), where it is slow to tell.
-    const SAMPLE_EVERY: u64;
-
-    /// Bytes held of the upstream or the driver now.
-    fn reserved(&self) -> Result<u64, Error>;
-
-    /// What of these is not the resource's own, as can be told before the first event.
-    fn reserved_by_others(&self) -> Result<u64, Error> {
-        Ok(0)
+impl Subject {
+    /// Finds out which figures the resource keeps.
+    pub fn new(resource: AnyResource) -> Self {
+        let pool = || Some(Top::Pool(PoolMemoryResource::clone(resource.downcast_ref()?)));
+        let virtual_pool =
+            || Some(Top::VirtualPool(PoolMemoryResource::clone(resource.downcast_ref()?)));
+        let blocks =
+            || Some(Top::FixedSize(FixedSizeMemoryResource::clone(resource.downcast_ref()?)));
+        let driver_pool =
+            || Some(Top::CudaAsync(CudaAsyncMemoryResource::clone(resource.downcast_ref()?)));
+        let top = pool().or_else(virtual_pool).or_else(blocks).or_else(driver_pool);
+        let top = top.unwrap_or(Top::Other);
+        Self { resource, top }
     }
 
-    /// The most bytes held so far, if the resource keeps count.
-    fn peak_reserved(&self) -> Result<Option<u64>, Error>;
-
-    /// How often a stream was made to wait for another.
-    fn stream_waits(&self) -> u64;
-
-    /// A map of the memory, if there is one.
-    fn blocks(&self) -> Vec<PoolBlock>;
-}
-
-impl<U: SyncResource> Subject for PoolMemoryResource<U> {
-    const SAMPLE_EVERY: u64 = 1;
-
-    fn reserved(&self) -> Result<u64, Error> {
-        Ok(self.reserved_bytes())
-    }
-
-    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
-        Ok(Some(self.statistics().peak_reserved_bytes))
-    }
-
-    fn stream_waits(&self) -> u64 {
-        self.statistics().stream_waits
-    }
-
-    fn blocks(&self) -> Vec<PoolBlock> {
-        Self::blocks(self)
-    }
-}
-
-impl Subject for CudaAsyncMemoryResource {
-    const SAMPLE_EVERY: u64 = 16;
-
-    fn reserved(&self) -> Result<u64, Error> {
-        self.reserved_bytes()
-    }
-
-    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
-        self.peak_reserved_bytes().map(Some)
-    }
-
-    fn stream_waits(&self) -> u64 {
-        0 // the driver does not tell
-    }
-
-    fn blocks(&self) -> Vec<PoolBlock> {
-        Vec::new()
-    }
-}
-
-impl Subject for CudaMemoryResource {
-    const SAMPLE_EVERY: u64 = 128;
-
-    /// All that is in use on the device, by whomever.
-    fn reserved(&self) -> Result<u64, Error> {
-        let memory = Device::memory_info()?;
-        Ok((memory.total - memory.free) as u64)
-    }
-
-    fn reserved_by_others(&self) -> Result<u64, Error> {
-        self.reserved()
-    }
-
-    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
-        Ok(None)
-    }
-
-    fn stream_waits(&self) -> u64 {
-        0
-    }
-
-    fn blocks(&self) -> Vec<PoolBlock> {
-        Vec::new()
-    }
-}
-
-/// A stack that was described.
-impl Subject for AnyResource {
-    const SAMPLE_EVERY: u64 = 128;
-
-    /// What the first resource of the stack tells that keeps memory; else all that is in use on the
-    /// device, by whomever.
-    fn reserved(&self) -> Result<u64, Error> {
-        match reserved(&self.describe()) {
-            Some(bytes) => Ok(bytes),
-            None => CudaMemoryResource::new().reserved(),
+    /// The counters of the pool at the top, if it is one.
+    pub fn statistics(&self) -> Option<PoolStatistics> {
+        match &self.top {
+            Top::Pool(pool) => Some(pool.statistics()),
+            Top::VirtualPool(pool) => Some(pool.statistics()),
+            Top::FixedSize(blocks) => Some(blocks.statistics()),
+            Top::CudaAsync(_) | Top::Other => None,
         }
     }
 
-    fn reserved_by_others(&self) -> Result<u64, Error> {
-        match reserved(&self.describe()) {
-            Some(_) => Ok(0),
-            None => CudaMemoryResource::new().reserved_by_others(),
+    /// The largest number of bytes reserved so far, if a resource in the stack counts them.
+    ///
+    /// # Errors
+    /// The driver's error, where the driver's pool is asked.
+    pub fn peak_reserved(&self) -> Result<Option<u64>, Error> {
+        match &self.top {
+            Top::CudaAsync(driver_pool) => driver_pool.peak_reserved_bytes().map(Some),
+            _ => Ok(self.pool_statistics().map(|statistics| statistics.peak_reserved_bytes)),
         }
     }
 
-    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
-        let pool = plain_pool(self);
-        Ok(pool.map(|pool| pool.statistics().peak_reserved_bytes))
+    /// Returns unused memory to the driver. Returns whether the resource at the top can.
+    pub fn trim(&self) -> bool {
+        match &self.top {
+            Top::Pool(pool) => _ = pool.trim(0),
+            Top::VirtualPool(pool) => _ = pool.trim(0),
+            Top::FixedSize(_) | Top::CudaAsync(_) | Top::Other => return false,
+        }
+        true
     }
 
-    fn stream_waits(&self) -> u64 {
-        plain_pool(self).map_or(0, |pool| pool.statistics().stream_waits)
+    /// Events between two samples of [`reserved`](Self::reserved): more where a sample is slow.
+    pub(super) fn sample_every(&self) -> u64 {
+        match &self.top {
+            Top::Pool(_) | Top::VirtualPool(_) => 1,
+            Top::CudaAsync(_) => 16,
+            Top::FixedSize(_) | Top::Other => 128,
+        }
     }
 
-    fn blocks(&self) -> Vec<PoolBlock> {
-        plain_pool(self).map_or_else(Vec::new, PoolMemoryResource::blocks)
+    /// Bytes reserved from the driver now: by the first resource of the stack that counts them,
+    /// else all that is in use on the device.
+    pub(super) fn reserved(&self) -> Result<u64, Error> {
+        match &self.top {
+            Top::Pool(pool) => Ok(pool.reserved_bytes()),
+            Top::VirtualPool(pool) => Ok(pool.reserved_bytes()),
+            Top::CudaAsync(driver_pool) => driver_pool.reserved_bytes(),
+            Top::FixedSize(_) | Top::Other => match reserved(&self.resource.describe()) {
+                Some(bytes) => Ok(bytes),
+                None => used_on_device(),
+            },
+        }
+    }
+
+    /// The part of [`reserved`](Self::reserved) that belongs to others; to be asked before the
+    /// first event.
+    pub(super) fn reserved_by_others(&self) -> Result<u64, Error> {
+        match &self.top {
+            Top::FixedSize(_) | Top::Other if reserved(&self.resource.describe()).is_none() => {
+                used_on_device()
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// How often a stream was made to wait for another. The driver's pool does not count it.
+    pub(super) fn stream_waits(&self) -> u64 {
+        self.pool_statistics().map_or(0, |statistics| statistics.stream_waits)
+    }
+
+    /// A map of the memory of the pool, if there is one.
+    pub(super) fn blocks(&self) -> Vec<PoolBlock> {
+        match &self.top {
+            Top::VirtualPool(pool) => pool.blocks(),
+            _ => self.plain_pool().map_or_else(Vec::new, PoolMemoryResource::blocks),
+        }
+    }
+
+    fn pool_statistics(&self) -> Option<PoolStatistics> {
+        self.statistics().or_else(|| self.plain_pool().map(PoolMemoryResource::statistics))
+    }
+
+    /// The pool over `cudaMalloc` in the stack.
+    fn plain_pool(&self) -> Option<&PoolMemoryResource<CudaMemoryResource>> {
+        self.resource.find()
     }
 }
 
-/// The pool over plain memory in a stack: the one whose blocks can be told.
-fn plain_pool(resource: &AnyResource) -> Option<&PoolMemoryResource<CudaMemoryResource>> {
-    resource.find()
+fn used_on_device() -> Result<u64, Error> {
+    let memory = Device::memory_info()?;
+    Ok((memory.total - memory.free) as u64)
 }
 
 fn reserved(description: &Description) -> Option<u64> {

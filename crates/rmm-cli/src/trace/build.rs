@@ -1,5 +1,5 @@
-//! From rows to a trace: which block a free means, how much is live, and whether it all makes
-//! sense.
+//! Builds a trace from rows: matches frees to allocations, counts live bytes and checks
+//! consistency.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 
+use super::error::{Compression, Reason};
+use super::event::{ALIGNMENT, Action, Event, MAX_EVENTS, Trace};
 use super::row::{self, Row, RowAction};
 use super::source::{self, BoundedLines, LineTooLong};
-use super::{ALIGNMENT, Action, Compression, Event, MAX_EVENTS, Reason, Trace};
 
 /// A [`Reason`] and its line; the path is added by the caller.
 pub(super) struct Failure {
@@ -48,8 +49,8 @@ pub(super) fn read(input: impl Read) -> Result<Builder, Failure> {
             row::check_header(&record)
         };
         if let Err(reason) = done {
-            // What was cut off is the rest of the last line. Where there is nothing before it, the
-            // line is all there is to tell of.
+            // What is missing is the rest of the last line. If no line precedes it, the error is
+            // about this line.
             let is_cut = reader.get_ref().unended_line() == Some(line) && reason.is_of_one_line();
             if !is_cut || builder.events.is_empty() {
                 return Err(Failure { line: Some(line), reason });
@@ -68,7 +69,7 @@ fn whole_file(reason: Reason) -> Failure {
     Failure { line: None, reason }
 }
 
-/// Tells apart the operating system, the decompressor, and the bound on a line.
+/// Distinguishes errors of the operating system, of the decompressor, and lines that are too long.
 fn read_failure(error: csv::Error, compression: Compression, events: usize) -> Failure {
     let error = match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

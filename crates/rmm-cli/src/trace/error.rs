@@ -1,11 +1,11 @@
-//! Why a log was refused.
+//! Errors of reading a log.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::{MAX_EVENTS, MAX_LINE};
+use super::event::{MAX_EVENTS, MAX_LINE};
 
 /// A log that cannot be used. `Display` is one line, `FILE:LINE: reason`.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-//! One line of a log, as numbers.
+//! One row of a log, parsed.
 
 use csv::ByteRecord;
 
-use super::Reason;
+use super::error::Reason;
 
 /// The columns, as RMM names them.
 const HEADER: [&str; 6] = ["Thread", "Time", "Action", "Pointer", "Size", "Stream"];

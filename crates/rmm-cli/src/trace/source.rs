@@ -1,4 +1,4 @@
-//! From a file's bytes to the text of a log: decompression, and the bound on a line's length.
+//! The text of a log: decompression, and a limit on the length of a line.
 
 use std::error::Error;
 use std::fmt;
@@ -6,12 +6,13 @@ use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::{Compression, MAX_LINE};
+use super::error::Compression;
+use super::event::MAX_LINE;
 
 /// The longest magic number that is looked at.
 const MAGIC: usize = 4;
 
-/// Finds out how the input is compressed, and gives its text.
+/// Detects the compression of the input and returns its text.
 ///
 /// The window that a zstd frame may ask for is limited by the decoder to 128 MiB.
 pub(super) fn open<'a>(mut input: impl Read + 'a) -> io::Result<(Compression, Box<dyn Read + 'a>)> {

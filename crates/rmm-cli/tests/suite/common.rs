@@ -1,4 +1,4 @@
-//! Logs to read.
+//! Fixture logs.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! The program starts on machines that have no driver: it is not linked to one.
+//! The program does not link the driver, so it starts on machines without one.
 
 use std::process::Command;
 

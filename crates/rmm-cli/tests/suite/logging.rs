@@ -1,4 +1,4 @@
-//! The log that the logging adaptor writes is a log that this crate reads.
+//! A log of the logging adaptor can be read back.
 
 use std::alloc::Layout;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Files are written whole or not at all.
+//! Files are written atomically.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The program itself: what goes where, and its exit status.
+//! The program as a process: standard output, standard error and exit status.
 
 use std::process::Stdio;
 

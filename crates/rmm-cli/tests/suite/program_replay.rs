@@ -167,7 +167,7 @@ fn recorded_failures_are_not_repeated() {
 }
 
 #[test]
-fn what_the_device_can_not_give_is_exit_status_1_and_named() {
+fn a_failed_allocation_is_exit_status_1_and_named() {
     let folder = Folder::new();
     let (log, out) = (folder.log("huge.csv", HUGE), folder.path("out.json"));
     let output =
@@ -206,7 +206,7 @@ fn bad_input_is_exit_status_2_and_writes_nothing() {
 }
 
 #[test]
-fn a_file_that_can_not_be_written_is_exit_status_2_before_anything_is_replayed() {
+fn a_file_that_cannot_be_written_is_exit_status_2() {
     let folder = Folder::new();
     let log = folder.log("tiny.csv", TINY);
     for (option, out) in [
@@ -281,7 +281,7 @@ fn a_checked_replay_counts_what_failed() {
 }
 
 #[test]
-fn a_gpu_can_not_check() {
+fn a_gpu_cannot_check() {
     let folder = Folder::new();
     let output = rmm(&["replay", "--device", "0", "--check", &folder.log("tiny.csv", TINY)]);
     assert_eq!(output.status.code(), Some(2));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use rmm_cli::args::{DeviceChoice, ResourceKind};
+use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{Options, replay};
 use rmm_cli::trace;
@@ -15,8 +15,8 @@ fn replay_whole(name: &str, peak_live: u64, most: f64) {
     let trace = trace::read(&folder.join(name).with_extension("csv.gz")).expect(name);
     let device = OpenDevice::open(DeviceChoice::Software).expect("always there");
     let options = Options { repeat: 1, threads: None };
-    let result =
-        replay(&device, &trace, ResourceKind::Pool, options, &|_| {}).expect("it can be made");
+    let pool = "pool".parse().expect("a name");
+    let result = replay(&device, &trace, &pool, options, &|_| {}).expect("it can be made");
     assert_eq!(result.events, trace.events.len() as u64);
     assert_eq!((result.failures, &result.first_failure), (0, &None), "{name}");
     assert_eq!(result.peak_live_bytes, peak_live, "{name}");

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 
-use rmm_cli::args::{ResourceKind, ThreadMode};
+use rmm_cli::args::ThreadMode;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{Options, replay};
 use rmm_cli::results::ResourceResult;
@@ -19,10 +19,9 @@ const MIB: u64 = 1 << 20;
 /// Three streams and two threads on a device that is nearly too small: rounds of small blocks, more
 /// of them than the pool lets go by without an event, then large ones that need what the other
 /// streams freed. Where every call is one of the driver, fewer small ones will do.
-fn log(kind: ResourceKind) -> Trace {
-    // Of these sizes a pool keeps none at hand.
-    let (small_blocks, least) =
-        if kind == ResourceKind::Pool { (66, MIB + 100) } else { (10, 100) };
+fn log(kind: &str) -> Trace {
+    // Sizes that no thread cache holds.
+    let (small_blocks, least) = if kind == "pool" { (66, MIB + 100) } else { (10, 100) };
     let mut rows = String::new();
     let mut row = |thread: u32, action: &str, block: u64, size: u64, stream: u32| {
         writeln!(rows, "{thread},0,{action},{:#x},{size},{stream}", (block + 1) << 24)
@@ -53,25 +52,26 @@ fn log(kind: ResourceKind) -> Trace {
 
 /// A device with room for what is live, and little more where that makes a pool wait. The driver's
 /// own pool takes what it needs.
-fn description(kind: ResourceKind) -> MachineBuilder {
-    let mib = if kind == ResourceKind::CudaAsync { 64 } else { 16 };
+fn description(kind: &str) -> MachineBuilder {
+    let mib = if kind == "cuda-async" { 64 } else { 16 };
     Machine::builder().memory(mib << 20).schedule(Schedule::Lazy)
 }
 
-fn run(machine: &Machine, trace: &Trace, kind: ResourceKind) -> Result<ResourceResult, Error> {
+fn run(machine: &Machine, trace: &Trace, kind: &str) -> Result<ResourceResult, Error> {
     let device = OpenDevice::on_machine(machine);
     let options = Options { repeat: 2, threads: Some(ThreadMode::AsRecorded) };
-    replay(&device, trace, kind, options, &|_| {})
+    let resource = kind.parse().expect("a name");
+    replay(&device, trace, &resource, options, &|_| {})
 }
 
 /// Replays with nothing in the way.
-fn run_cleanly(machine: &Machine, trace: &Trace, kind: ResourceKind) -> ResourceResult {
+fn run_cleanly(machine: &Machine, trace: &Trace, kind: &str) -> ResourceResult {
     let result = run(machine, trace, kind).expect("nothing fails");
     assert_eq!((result.failures, &result.first_failure), (0, &None), "{kind}");
     result
 }
 
-fn every_call_fails_in_turn(kind: ResourceKind) {
+fn every_call_fails_in_turn(kind: &str) {
     let trace = log(kind);
     let (failed, counted) = (Cell::new(0), Cell::new(0));
     for code in [CuResult::OUT_OF_MEMORY, CuResult::UNKNOWN] {
@@ -101,8 +101,8 @@ fn every_call_fails_in_turn(kind: ResourceKind) {
 
 #[test]
 fn the_log_makes_the_pool_grow_wait_and_reuse() {
-    let machine = description(ResourceKind::Pool).build();
-    let result = run_cleanly(&machine, &log(ResourceKind::Pool), ResourceKind::Pool);
+    let machine = description("pool").build();
+    let result = run_cleanly(&machine, &log("pool"), "pool");
     assert!(result.stream_waits > 0, "{result:?}");
     let counts = machine.call_counts();
     let count = |name| counts.iter().find(|count| count.0 == name).map_or(0, |count| count.1);
@@ -114,25 +114,25 @@ fn the_log_makes_the_pool_grow_wait_and_reuse() {
 
 #[test]
 fn any_call_may_fail_under_the_pool() {
-    every_call_fails_in_turn(ResourceKind::Pool);
+    every_call_fails_in_turn("pool");
 }
 
 #[test]
 fn any_call_may_fail_under_a_pool_that_extends_its_memory() {
-    every_call_fails_in_turn(ResourceKind::PoolVirtual);
+    every_call_fails_in_turn("pool-virtual");
 }
 
 #[test]
 fn any_call_may_fail_under_a_compact_pool() {
-    every_call_fails_in_turn(ResourceKind::PoolCompact);
+    every_call_fails_in_turn("pool-compact");
 }
 
 #[test]
 fn any_call_may_fail_under_the_drivers_pool() {
-    every_call_fails_in_turn(ResourceKind::CudaAsync);
+    every_call_fails_in_turn("cuda-async");
 }
 
 #[test]
 fn any_call_may_fail_without_a_pool() {
-    every_call_fails_in_turn(ResourceKind::Cuda);
+    every_call_fails_in_turn("cuda");
 }

@@ -1,4 +1,4 @@
-//! What is said about a log that cannot be used.
+//! Error messages about logs that cannot be used.
 
 use std::error::Error as _;
 use std::io::{self, Read};

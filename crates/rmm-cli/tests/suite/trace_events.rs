@@ -1,4 +1,4 @@
-//! What a valid log becomes.
+//! The events of valid logs.
 
 use rmm_cli::trace::{Action, Event};
 

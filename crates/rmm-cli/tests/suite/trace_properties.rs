@@ -1,4 +1,4 @@
-//! Any bytes give a trace or an error that says where; never a panic.
+//! Property tests: any bytes give a trace or an error with its position, never a panic.
 
 use std::fmt::Write as _;
 

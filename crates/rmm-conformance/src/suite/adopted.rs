@@ -1,11 +1,11 @@
-//! Streams that somebody else made and destroys.
+//! Foreign streams: created and destroyed outside this library.
 
 use rmm_core::{
     CudaStream, Error, Resource, StreamLifetime, check, current_driver, driver_in_context,
 };
 use rmm_sys::{CuStream, STREAM_NON_BLOCKING};
 
-use super::{BLOCK_WORDS, keep_busy, stays_intact, take_over};
+use super::blocks::{BLOCK_WORDS, keep_busy, stays_intact, take_over};
 use crate::{Outcome, Subject};
 
 /// A stream made and destroyed by calls to the driver.
@@ -39,12 +39,12 @@ impl Drop for Foreign {
     }
 }
 
-/// Clause 2, and the promises of [`StreamLifetime`]: a stream of somebody else may be destroyed
-/// while blocks freed on it are pooled and its work is under way; whoever gets them, be it on a
-/// later stream with the same handle, comes after that work.
+/// Clause 2, and the promises of [`StreamLifetime`]: a foreign stream may be destroyed while blocks
+/// freed on it are pooled and its work still runs. A later allocation of these blocks, even on a
+/// new stream with the same handle, is ordered after that work.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
-/// over.
+/// In a resource whose capacity is one block of [`BLOCK_WORDS`] words, the same block must be
+/// reused.
 ///
 /// # Errors
 /// What is wrong.
@@ -68,7 +68,7 @@ pub fn adopted_streams_may_be_destroyed<R: Resource>(subject: &Subject<'_, R>) -
                 StreamLifetime::Unknown => Some(adopted),
             };
             foreign.destroy()?;
-            // A driver likes to give the handle out again.
+            // Drivers tend to reuse the handle.
             let next = Foreign::new()?;
             // SAFETY: the stream exists until after the last use of `namesake`.
             let namesake = unsafe { CudaStream::adopt(next.0, StreamLifetime::UntilDropped) }?;

@@ -3,7 +3,7 @@
 use rmm_containers::{DeviceBuffer, DeviceUVector};
 use rmm_core::{AnyResource, Device, DeviceResource, Introspect};
 
-use super::{BLOCK_WORDS, SLOW, take_over};
+use super::blocks::{BLOCK_WORDS, SLOW, take_over};
 use crate::failure::ensure;
 use crate::{Failure, Outcome, Subject};
 
@@ -85,7 +85,7 @@ pub fn buffers_move_between_streams<R: DeviceResource>(subject: &Subject<'_, R>)
 
     let third = DeviceBuffer::uninit_in(BYTES, stream, resource)?;
     fill(subject, &third, 6, SLOW)?;
-    (0..super::TRAIL).try_for_each(|_| fill(subject, &third, 6, 0))?;
+    (0..super::blocks::TRAIL).try_for_each(|_| fill(subject, &third, 6, 0))?;
     let pointer = third.as_ptr();
     let device = subject.device();
     let dropped = std::thread::scope(|scope| {

@@ -12,13 +12,13 @@ struct Restore(AnyResource);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // It can fail only if the driver is gone, and then nobody asks any more.
+        // It fails only if the driver is gone, and then nothing uses the current resource.
         let _gone = set_current_device_resource(&self.0);
     }
 }
 
-/// A resource that is made the current one serves those who name none, on every thread, until
-/// another takes its place, and is given back then.
+/// The current resource serves containers that name no resource, on every thread, until another
+/// replaces it; replacing it returns it.
 ///
 /// # Errors
 /// What is wrong.

@@ -1,4 +1,4 @@
-//! What happens when there is no memory left.
+//! Out-of-memory behaviour.
 
 use std::alloc::Layout;
 
@@ -28,7 +28,7 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
     before.check(17, &errors)?;
     errors.expect_none(subject.stream(), "a refused request changed a live block")?;
     drop(before);
-    super::memory_is_usable(subject)?;
+    super::memory::memory_is_usable(subject)?;
 
     let Some(capacity) = subject.capacity() else { return Ok(()) };
     let eighth = u32::try_from(capacity / 32).map_err(Failure::new)?;
@@ -48,7 +48,9 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
         is_out_of_memory(&last)?;
         let held = live.len() * usize::try_from(words).map_err(Failure::new)? * 4;
         ensure(held == capacity, || {
-            format!("{held} bytes of {capacity} could be had in blocks of {words} words: {last}")
+            format!(
+                "only {held} of {capacity} bytes could be allocated in blocks of {words} words: {last}"
+            )
         })?;
         for block in &live {
             block.check(words, &errors)?;

@@ -1,4 +1,4 @@
-//! Equality, and resources whose type is forgotten.
+//! Equality, and type erasure.
 
 use std::alloc::Layout;
 
@@ -26,14 +26,14 @@ pub fn equality_and_erasure_keep_the_resource<R: DeviceResource>(
     let twice: AnyResource = AnyResource::new(any.clone());
     let borrowed = DeviceAsyncResourceRef::new(original);
     ensure(*original == clone, || "a clone is not equal to its original".into())?;
-    ensure(any == AnyResource::new(clone.clone()), || "erasure forgets equality".into())?;
+    ensure(any == AnyResource::new(clone.clone()), || "erasure does not keep equality".into())?;
     ensure(any == twice, || "erasing twice makes another resource".into())?;
     ensure(twice.downcast_ref::<R>() == Some(original), || "the type is lost".into())?;
     let names = [any.name(), twice.name(), borrowed.name()];
     ensure(names == [original.name(); 3], || format!("the name is lost: {names:?}"))?;
     let wrapped = LoggingResourceAdaptor::to_writer(original.clone(), std::io::sink())?;
     ensure(original.declares::<DeviceAccessible>(), || {
-        "a property that the type claims is not told at run time".into()
+        "a property that the type declares is not reported at run time".into()
     })?;
     ensure(wrapped.find::<R>() == Some(original), || "a wrapper hides what it wraps".into())?;
     let wrapped: AnyResource = AnyResource::new(wrapped);

@@ -1,4 +1,4 @@
-//! Memory as such: it is there, aligned, and nobody else's.
+//! Memory as such: usable, aligned, and not shared with another block.
 
 use std::alloc::Layout;
 
@@ -99,7 +99,7 @@ pub fn zero_bytes_are_free<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
     Ok(())
 }
 
-/// The promise of `SyncResource`: memory that is handed out is not handed out again before it is
+/// The promise of `SyncResource`: memory that is allocated is not allocated again before it is
 /// freed. Blocks of random sizes, on two streams, each with contents of its own.
 ///
 /// # Errors

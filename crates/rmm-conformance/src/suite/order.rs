@@ -1,8 +1,8 @@
-//! Stream order: who may use freed memory, and when.
+//! Stream order: which stream may reuse freed memory, and when.
 
 use rmm_core::Resource;
 
-use super::{BLOCK_WORDS, SLOW, keep_busy, stays_intact, take_over};
+use super::blocks::{BLOCK_WORDS, SLOW, keep_busy, stays_intact, take_over};
 use crate::{Outcome, Subject};
 
 /// Clause 2: memory freed on a stream may go to the next request on it at once; the work before the
@@ -26,8 +26,8 @@ pub fn reuse_on_one_stream_keeps_order<R: Resource>(subject: &Subject<'_, R>) ->
 /// comes first there: from the subject's stream to a new one, back, and from a stream that was
 /// destroyed meanwhile.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
-/// over.
+/// In a resource whose capacity is one block of [`BLOCK_WORDS`] words, the same block must be
+/// reused.
 ///
 /// # Errors
 /// What is wrong.

@@ -1,11 +1,11 @@
-//! Containers that several streams use at a time.
+//! Containers that several streams use at the same time.
 
 use std::mem::ManuallyDrop;
 
 use rmm_containers::{DeviceScalar, DeviceSliceMut, DeviceUVector, OnStream, PinnedVec};
 use rmm_core::{Device, DeviceResource};
 
-use super::{BLOCK_WORDS, SLOW, TRAIL, take_over};
+use super::blocks::{BLOCK_WORDS, SLOW, TRAIL, take_over};
 use crate::failure::ensure;
 use crate::{Failure, Outcome, Subject};
 

@@ -1,10 +1,10 @@
-//! Memory that every stream may use at once.
+//! Synchronous allocation: memory that every stream may use on return.
 
 use std::alloc::Layout;
 
 use rmm_core::{CudaStream, Device, DevicePtr, Resource};
 
-use super::{BLOCK_WORDS, keep_busy};
+use super::blocks::{BLOCK_WORDS, keep_busy};
 use crate::{Counter, Failure, Outcome, Subject};
 
 /// A block from `allocate_sync`, freed by `deallocate_sync` when this is dropped, after a wait for
@@ -86,11 +86,12 @@ pub fn synchronous_memory_is_usable_on_every_stream<R: Resource>(
     Ok(())
 }
 
-/// Clauses 2 and 3: memory freed in stream order, with work still under way, goes to
-/// `allocate_sync` only when that is done; and memory from `deallocate_sync` goes to any stream.
+/// Clauses 2 and 3: memory freed in stream order, with work still running, goes to
+/// `allocate_sync` only when that work is complete; and memory from `deallocate_sync` goes to any
+/// stream.
 ///
-/// Over a resource whose capacity is one block of [`BLOCK_WORDS`] words, the block has to be handed
-/// over.
+/// In a resource whose capacity is one block of [`BLOCK_WORDS`] words, the same block must be
+/// reused.
 ///
 /// # Errors
 /// What is wrong.

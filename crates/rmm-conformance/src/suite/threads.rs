@@ -1,4 +1,4 @@
-//! Many threads on one resource.
+//! One resource shared by many threads.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -18,7 +18,7 @@ type Parcel<'a, R> = (Block<'a, R>, u32, CudaEvent);
 
 /// A resource is `Sync`: eight threads, each on a stream of its own (of the subject's kind),
 /// allocate, fill, check and free at random, and hand blocks to the next thread with an event.
-/// Nobody's contents change.
+/// No block's contents change.
 ///
 /// # Errors
 /// What is wrong.

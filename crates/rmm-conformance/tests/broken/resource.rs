@@ -1,4 +1,4 @@
-//! A resource with a fault.
+//! A resource with one injected fault.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +33,7 @@ pub(crate) enum Fault {
     HidesExhaustion,
     /// No two handles are equal.
     EqualsNobody,
-    /// What its type claims of its memory is not told at run time.
+    /// A property that its type declares is not reported at run time.
     TellsNothing,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Broken {
 #[derive(Debug, Default)]
 struct State {
     live: Mutex<Vec<Live>>,
-    /// Blocks that were freed and may be handed out again.
+    /// Free blocks.
     free: Mutex<Vec<(DevicePtr, Layout)>>,
     arena: Mutex<Arena>,
 }
 
-/// A piece of memory that is handed out from its start to its end.
+/// A range of memory that is allocated from its start to its end.
 #[derive(Debug, Default)]
 struct Arena {
     base: Option<DevicePtr>,
@@ -165,7 +165,7 @@ impl PartialEq for Broken {
 impl Drop for State {
     fn drop(&mut self) {
         for (pointer, layout) in lock(&self.free).drain(..) {
-            // SAFETY: the block came from upstream with this layout, and nobody has it.
+            // SAFETY: the block came from upstream with this layout, and no caller has it.
             unsafe { UPSTREAM.deallocate_sync(pointer, layout) };
         }
         if let Some(base) = lock(&self.arena).base {

@@ -1,4 +1,4 @@
-//! What belongs to which of two devices, whichever is current.
+//! Objects belong to their device, whichever of two devices is current.
 
 use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};

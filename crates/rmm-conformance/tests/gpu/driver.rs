@@ -77,7 +77,7 @@ fn in_every_pair(probe: impl Fn(&Pair) -> Outcome) {
     pair::in_every_pair(|pair| on(pair.home, || probe(pair)));
 }
 
-/// As [`in_every_pair`], for what the software device would tell as misuse.
+/// As [`in_every_pair`], for what the software device would report as misuse.
 #[track_caller]
 fn in_every_pair_unwatched(probe: impl Fn(&Pair) -> Outcome) {
     pair::in_every_pair_unwatched(|pair| on(pair.home, || probe(pair)));
@@ -89,7 +89,7 @@ fn answers<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome
     ensure(found == expected, || format!("{what}: {found:?}, expected {expected:?}"))
 }
 
-/// Fails with every claim that does not hold, so that one run on a device tells all of them.
+/// Fails with every claim that does not hold, so that one run on a device shows all of them.
 #[track_caller]
 fn all(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
     let broken: Vec<String> =
@@ -103,9 +103,8 @@ fn is_one_of<T: PartialEq + Debug>(what: &str, found: &T, expected: &[T]) -> Out
     ensure(expected.contains(found), || format!("{what}: {found:?}, expected one of {expected:?}"))
 }
 
-/// Tells what a driver does where nobody documents it, for who reads the output of a run on a
-/// device.
-fn tell(what: &str, found: &impl Debug) {
+/// Prints undocumented behaviour of the driver, for the reader of a run's output.
+fn report(what: &str, found: &impl Debug) {
     // Not by `println!`, which the test runner keeps to itself.
     let _unseen = writeln!(std::io::stderr(), "SEEN: {what}: {found:?}");
 }

@@ -1,5 +1,4 @@
-//! A program that leaves with memory still in its hands: in the registry, in a static, on another
-//! thread.
+//! Programs that exit with memory still allocated: in the registry, in a static, on another thread.
 
 #[cfg(unix)]
 #[path = "exit/kinds.rs"]

@@ -78,8 +78,8 @@ fn import(given: &str) -> Outcome {
     let (number, digits) =
         given.split_once(' ').ok_or_else(|| invalid("no allocation is named"))?;
     let number: i32 = number.parse().map_err(invalid)?;
-    // SAFETY: the parent left this descriptor open for this process, which nobody else here knows
-    // of.
+    // SAFETY: the parent left this descriptor open for this process, and no other code here
+    // uses it.
     let file = unsafe { OwnedFd::from_raw_fd(number) };
     let mut data = CuMemPoolPtrExportData { reserved: [0; 64] };
     for (byte, pair) in data.reserved.iter_mut().zip(digits.as_bytes().chunks(2)) {
@@ -104,8 +104,8 @@ fn import(given: &str) -> Outcome {
 
 /// The same file under a descriptor that a child inherits.
 fn inheritable(file: &OwnedFd) -> Result<OwnedFd, Error> {
-    // SAFETY: `dup` makes a new descriptor, without the flag that closes it in a child; nobody else
-    // owns it.
+    // SAFETY: `dup` makes a new descriptor, without the flag that closes it in a child; nothing
+    // else owns it.
     let copied = unsafe { libc::dup(file.as_raw_fd()) };
     if copied < 0 {
         return Err(invalid(std::io::Error::last_os_error()));

@@ -7,9 +7,7 @@
 //! if nothing keeps them from it.
 
 use rmm_adaptors::{ArenaMemoryResource, FixedSizeMemoryResource, PoolMemoryResource, PoolPreset};
-use rmm_conformance::{
-    Block, Counter, DeviceHandle, Environment, Kernels, Outcome, Place, ResourceChoice, ensure,
-};
+use rmm_conformance::{Block, Counter, DeviceHandle, Environment, Kernels, Outcome, Place, ensure};
 use rmm_core::{CudaStream, Device, Error, Resource, StreamFlags};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::ViolationKind;
@@ -98,21 +96,21 @@ fn on_lists(environment: &Environment, bug: Bug) -> Outcome {
     what_is_left_of_merged_blocks_keeps_order(&kernels, &lists)
 }
 
-/// Asserts that the contents of memory give the bug away.
-fn contents_tell(place: Place) {
+/// Asserts that the contents of memory show the bug.
+fn contents_show(place: Place) {
     let mut outcomes = (0..ATTEMPTS).map(|_| {
         // On the software device too, what is seen is only what a GPU would show.
         on_lists(&Environment::open_unwatched(place)?, Bug::Present)
     });
-    let told = outcomes.find_map(Outcome::err).expect("the bug shows in what memory holds");
-    assert!(told.to_string().contains("words are wrong"), "{told}");
+    let failure = outcomes.find_map(Outcome::err).expect("the bug shows in what memory holds");
+    assert!(failure.to_string().contains("words are wrong"), "{failure}");
 }
 
 #[test]
 fn a_merge_without_record_is_found() {
     for place in Place::selected().unwrap_or_else(|failure| panic!("{failure}")) {
         if place != Place::Seeded {
-            contents_tell(place);
+            contents_show(place);
         }
         let environment = Environment::open(place).unwrap_or_else(|failure| panic!("{failure}"));
         let DeviceHandle::Software(machine) = environment.handle().clone() else { continue };
@@ -131,8 +129,8 @@ fn a_merge_with_record_keeps_order() {
 }
 
 /// Runs both scripts, or the first, over a resource with room for so many blocks.
-fn keeps_order<R: Resource>(choice: ResourceChoice, make: impl Fn(usize) -> Result<R, Error>) {
-    in_places_with(choice, |environment| {
+fn keeps_order<R: Resource>(resource: &str, make: impl Fn(usize) -> Result<R, Error>) {
+    in_places_with(resource, |environment| {
         let kernels = Kernels::load(environment.handle())?;
         what_is_left_of_merged_blocks_keeps_order(&kernels, &make(2)?)?;
         a_refusal_after_merging_keeps_order(&kernels, &make(3)?)
@@ -142,7 +140,7 @@ fn keeps_order<R: Resource>(choice: ResourceChoice, make: impl Fn(usize) -> Resu
 #[test]
 fn pools_keep_order() {
     for preset in [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic] {
-        keeps_order(ResourceChoice::Pool, |blocks| {
+        keeps_order("pool", |blocks| {
             let builder = PoolMemoryResource::builder(DEVICE).preset(preset);
             builder.initial_size(blocks * BYTES).maximum_size(blocks * BYTES).build()
         });
@@ -151,7 +149,7 @@ fn pools_keep_order() {
 
 #[test]
 fn a_pool_over_the_driver_s_pool_keeps_order() {
-    keeps_order(ResourceChoice::CudaAsync, |blocks| {
+    keeps_order("cuda-async", |blocks| {
         let upstream = CudaAsyncMemoryResource::new()?;
         let builder = PoolMemoryResource::builder(upstream).initial_size(blocks * BYTES);
         builder.maximum_size(blocks * BYTES).build()
@@ -160,7 +158,7 @@ fn a_pool_over_the_driver_s_pool_keeps_order() {
 
 #[test]
 fn a_pool_that_extends_its_memory_keeps_order() {
-    keeps_order(ResourceChoice::PoolVirtual, |blocks| {
+    keeps_order("pool-virtual", |blocks| {
         let upstream = VirtualMemoryResource::new()?;
         let builder = PoolMemoryResource::builder(upstream).initial_size(blocks * BYTES);
         builder.maximum_size(blocks * BYTES).build()
@@ -169,14 +167,14 @@ fn a_pool_that_extends_its_memory_keeps_order() {
 
 #[test]
 fn an_arena_keeps_order() {
-    keeps_order(ResourceChoice::Arena, |blocks| {
+    keeps_order("arena", |blocks| {
         ArenaMemoryResource::builder(DEVICE).arena_size(blocks * BYTES).build()
     });
 }
 
 #[test]
 fn blocks_of_one_size_keep_order() {
-    in_places_with(ResourceChoice::Binning, |environment| {
+    in_places_with("binning", |environment| {
         let kernels = Kernels::load(environment.handle())?;
         let builder = FixedSizeMemoryResource::builder(DEVICE).block_size(BYTES / 2 * 3).blocks(2);
         let blocks = builder.maximum_size(BYTES * 3).build()?;

@@ -30,7 +30,7 @@ pub(crate) struct Merging(Arc<State>);
 struct State {
     block: Layout,
     /// # Invariant
-    /// From `UPSTREAM`, of the layout `all`, and all that the lists hand out.
+    /// From `UPSTREAM`, of the layout `all`; the lists suballocate it.
     memory: DevicePtr,
     all: Layout,
     lists: Mutex<MergingLists>,
@@ -62,7 +62,8 @@ impl Merging {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // SAFETY: by the invariant, and nobody has any of it; the upstream waits for the device.
+        // SAFETY: by the invariant, and no block of it is allocated; the upstream waits for the
+        // device.
         unsafe { UPSTREAM.deallocate_sync(self.memory, self.all) };
     }
 }

@@ -37,7 +37,7 @@ impl Pair {
 }
 
 /// Runs the check with two devices in every place, and panics with what is wrong. A machine with
-/// one device is told as an ignored test.
+/// one device reports an ignored test.
 #[track_caller]
 pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> Outcome) {
     run_in(Environment::open, |pair| {
@@ -47,7 +47,7 @@ pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> Outcome) {
 }
 
 /// As [`in_every_pair`], for checks of what a driver answers to misuse, which the software device
-/// would tell as such.
+/// would report as such.
 #[track_caller]
 pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> Outcome) {
     run_in(Environment::open_unwatched, |pair| {
@@ -56,8 +56,8 @@ pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> Outcome) {
     });
 }
 
-/// As [`in_every_pair`], for devices that can use each other's memory. Those that cannot are told
-/// as an ignored test.
+/// As [`in_every_pair`], for devices that can use each other's memory. Other machines report
+/// an ignored test.
 #[track_caller]
 pub(crate) fn in_every_pair_of_peers(run: impl Fn(&Pair) -> Outcome) {
     run_in(Environment::open, |pair| {
@@ -80,7 +80,7 @@ fn run_in(
     let ran = Place::selected().and_then(|places| {
         places.into_iter().try_for_each(|place| {
             if let Some(why) = run_at(open(place)?, &run)? {
-                tell_ignored(&why);
+                report_ignored(&why);
             }
             Ok(())
         })
@@ -110,7 +110,7 @@ fn run_at(
 /// way for it to say that it did not run. `cargo xtask test-gpu` takes the first word behind the
 /// test's name for its result, so that is said there; not by `println!`, which the harness keeps to
 /// itself.
-fn tell_ignored(why: &str) {
+fn report_ignored(why: &str) {
     let _unseen = writeln!(std::io::stdout(), "ignored, {why}");
     let _unseen = writeln!(std::io::stderr(), "NOT RUN: {why}");
 }

@@ -1,4 +1,4 @@
-//! Checks about memory that changes hands: the pool has room for one block, so it must.
+//! Checks in which a freed block must be reused: the pool has room for one.
 
 use crate::run::conformance;
 

@@ -1,4 +1,4 @@
-//! Checks that need some room.
+//! Checks in pools with room for many blocks.
 
 use crate::run::conformance;
 

@@ -23,7 +23,6 @@ use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
     PoolPreset,
 };
-use rmm_conformance::ResourceChoice;
 use rmm_core::{Error, SyncResource};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
@@ -52,17 +51,17 @@ fn pool(preset: PoolPreset, limit: usize) -> Result<Pool<CudaMemoryResource>, Er
 
 #[test]
 fn pool_for_throughput() {
-    hold(ResourceChoice::Pool, |limit| pool(PoolPreset::Throughput, limit), trim);
+    hold("pool", |limit| pool(PoolPreset::Throughput, limit), trim);
 }
 
 #[test]
 fn pool_that_is_compact() {
-    hold(ResourceChoice::Pool, |limit| pool(PoolPreset::Compact, limit), trim);
+    hold("pool", |limit| pool(PoolPreset::Compact, limit), trim);
 }
 
 #[test]
 fn pool_that_is_deterministic() {
-    hold(ResourceChoice::Pool, |limit| pool(PoolPreset::Deterministic, limit), trim);
+    hold("pool", |limit| pool(PoolPreset::Deterministic, limit), trim);
 }
 
 #[test]
@@ -71,7 +70,7 @@ fn pool_that_grows_sooner_than_it_waits() {
         let builder = PoolMemoryResource::builder(DEVICE).soft_maximum_size(limit / 2 / MIB * MIB);
         builder.maximum_size(limit).build()
     };
-    hold(ResourceChoice::Pool, make, trim);
+    hold("pool", make, trim);
 }
 
 #[test]
@@ -80,7 +79,7 @@ fn pool_over_virtual_memory() {
         let upstream = VirtualMemoryResource::new()?;
         PoolMemoryResource::builder(upstream).maximum_size(limit).build()
     };
-    hold(ResourceChoice::PoolVirtual, make, trim);
+    hold("pool-virtual", make, trim);
 }
 
 #[test]
@@ -89,13 +88,13 @@ fn pool_over_the_driver_s_pool() {
         let upstream = CudaAsyncMemoryResource::new()?;
         PoolMemoryResource::builder(upstream).maximum_size(limit).build()
     };
-    hold(ResourceChoice::CudaAsync, make, trim);
+    hold("cuda-async", make, trim);
 }
 
 #[test]
 fn arena() {
     let make = |limit| ArenaMemoryResource::builder(DEVICE).arena_size(limit).build();
-    hold(ResourceChoice::Arena, make, |_| ());
+    hold("arena", make, |_| ());
 }
 
 /// Blocks of one size.
@@ -110,7 +109,7 @@ fn blocks(
 #[test]
 fn fixed_size() {
     hold(
-        ResourceChoice::Binning,
+        "binning",
         |limit| blocks(4 * MIB, WASTE * limit),
         |blocks| {
             blocks.trim(0);
@@ -125,12 +124,12 @@ fn binning() {
         let bins = bins.bin_of(4 * KIB, blocks(4 * KIB, 64 * KIB)?)?;
         Ok(bins.bin_of(256 * KIB, blocks(256 * KIB, 4 * MIB)?)?.build())
     };
-    hold(ResourceChoice::Binning, make, |bins: &Bins| trim(bins.upstream()));
+    hold("binning", make, |bins: &Bins| trim(bins.upstream()));
 }
 
 /// The allocator that shows what the stress finds, without its bug: what is found is the bug.
 #[test]
 fn lists_that_record_their_merges() {
     let make = |limit| Merging::new(Bug::Fixed, 4 * MIB, WASTE * limit / (4 * MIB));
-    hold(ResourceChoice::Pool, make, |_| ());
+    hold("pool", make, |_| ());
 }

@@ -1,4 +1,4 @@
-//! Time between two events, and moving managed memory ahead of its use.
+//! Timed events, and prefetching of managed memory.
 
 use std::time::Duration;
 

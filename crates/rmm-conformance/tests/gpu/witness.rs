@@ -1,4 +1,4 @@
-//! A resource that notes which device is current when it is called.
+//! A resource that records which device is current at each call.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! Mutants of the adaptors.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const ALIGNED: &str = "crates/rmm-adaptors/src/aligned.rs";
 const BLOCKS: &str = "crates/rmm-adaptors/src/blocks.rs";
@@ -19,7 +19,7 @@ const TAGGED: &str = "crates/rmm-adaptors/src/tagged.rs";
 const THREAD_SAFE: &str = "crates/rmm-adaptors/src/thread_safe.rs";
 const TRACKING: &str = "crates/rmm-adaptors/src/tracking.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "limit-kept-after-a-failure",
         file: LIMITING,

@@ -1,6 +1,6 @@
 //! Mutants of the caches in front of a pool's lock, and of what passes blocks between them.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
@@ -17,9 +17,9 @@ const THREAD: &str = "crates/rmm-adaptors/src/pool/caches/thread.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
 
 /// What has models that explore every interleaving of a few threads.
-pub(super) const MODELLED: &[&str] = &[ALONE, BIASED, THREAD];
+pub(in crate::mutants) const MODELLED: &[&str] = &[ALONE, BIASED, THREAD];
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "cache-of-any-stream",
         file: CACHES,

@@ -1,6 +1,6 @@
 //! Mutants of the containers.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
@@ -8,7 +8,7 @@ const RANGE_VIEW: &str = "crates/rmm-containers/src/range_view.rs";
 const USES: &str = "crates/rmm-containers/src/use_tracker/pending.rs";
 const USE_TRACKER: &str = "crates/rmm-containers/src/use_tracker.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "spare-event-of-another-device",
         file: USE_TRACKER,

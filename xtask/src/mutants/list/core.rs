@@ -1,6 +1,6 @@
-//! Mutants of the concepts, and of what knows a stream's device.
+//! Mutants of the core concepts and of stream identity.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const ANY: &str = "crates/rmm-core/src/erased/any.rs";
 const BUFFER: &str = "crates/rmm-containers/src/buffer/make.rs";
@@ -12,7 +12,7 @@ const ERASED: &str = "crates/rmm-core/src/erased.rs";
 const INTROSPECT: &str = "crates/rmm-core/src/resource/introspect.rs";
 const VIEW: &str = "crates/rmm-core/src/resource_view.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "erased-keeps-the-pointer",
         file: ANY,

@@ -1,6 +1,6 @@
 //! Mutants of the software device.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const BYTES: &str = "crates/rmm-sim/src/api/bytes.rs";
 const CHECKER: &str = "crates/rmm-sim/src/api/checker.rs";
@@ -9,7 +9,7 @@ const PREFETCH: &str = "crates/rmm-sim/src/model/prefetch.rs";
 const STRAYS: &str = "crates/rmm-sim/src/engine/strays.rs";
 const CONTEXT: &str = "crates/rmm-sim/src/engine/context.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-failure-not-sticky",
         file: FAILURE,

@@ -1,6 +1,6 @@
-//! Mutants of the end of a pool, and of what upstream's panics and refusals leave behind.
+//! Mutants of closing a pool, and of panics and refusals of the upstream.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const LADDER: &str = "crates/rmm-adaptors/src/pool/ladder.rs";
 const SHRINK: &str = "crates/rmm-adaptors/src/pool/shrink.rs";
@@ -12,7 +12,7 @@ const GRAPHS: &str = "crates/rmm-adaptors/src/pool/graphs.rs";
 const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "trim-waits-during-a-capture",
         file: SHRINK,

@@ -1,7 +1,7 @@
 //! Further mutants of the order of streams, of caches and batches, of the heap, of captures and of
 //! the containers.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
@@ -28,7 +28,7 @@ const USES: &str = "crates/rmm-containers/src/use_tracker/pending.rs";
 const USE_TRACKER: &str = "crates/rmm-containers/src/use_tracker.rs";
 const USE_WAITS: &str = "crates/rmm-containers/src/use_tracker/waits.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "seal-keeps-a-former-frontier",
         file: TIMELINE,

@@ -1,6 +1,6 @@
 //! Mutants of the pool's heap: which block is free, and where a size goes.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
 const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
@@ -11,7 +11,7 @@ const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 const BINS: &str = "crates/rmm-adaptors/src/pool/heap/bins.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "merging-takes-the-older-point-after",
         file: HEAP,

@@ -1,6 +1,6 @@
-//! Mutants of what becomes of a context that is reset or lost.
+//! Mutants of contexts that are reset or lost.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
 const SERVE: &str = "crates/rmm-adaptors/src/arena/serve.rs";
@@ -15,7 +15,7 @@ const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
 const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const TABLE: &str = "crates/rmm-sys/src/watch.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "home-that-is-gone-is-in-order",
         file: BLOCK,

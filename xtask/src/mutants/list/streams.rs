@@ -1,12 +1,12 @@
-//! Mutants of what a pool knows of its streams when there are many, or when they come and go.
+//! Mutants of the pool's list of streams, when there are many or when they end.
 
-use super::Mutant;
+use crate::mutants::mutant::Mutant;
 
 const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
 const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 
-pub(super) const MUTANTS: &[Mutant] = &[
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "points-begin-anew",
         file: TIMELINE,

@@ -1,4 +1,4 @@
-//! Texts as the harness prints them.
+//! Outputs of the test harness.
 
 use super::*;
 
@@ -71,7 +71,7 @@ fn a_test_that_prints_past_the_harness_keeps_its_result() {
 }
 
 #[test]
-fn a_test_that_finds_that_it_can_not_run_is_ignored_and_says_why() {
+fn a_test_that_cannot_run_is_ignored_with_its_reason() {
     let report = parse(
         "running 2 tests\ntest a ... ignored, needs two devices\nignored, needs two devices\nok\ntest b ... ok\n\ntest result: ok. 2 passed\n",
     );
@@ -82,7 +82,7 @@ fn a_test_that_finds_that_it_can_not_run_is_ignored_and_says_why() {
 
 #[test]
 fn words_that_only_end_alike_are_no_result() {
-    let report = parse("test a ... the broken token book\n");
+    let report = parse("test a ... the broken token look\n");
     assert!(report.tests.is_empty());
     assert_eq!(report.unfinished.as_deref(), Some("a"));
 }

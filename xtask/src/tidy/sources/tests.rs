@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn file(path: &str, text: &str) -> RustFile {
-    RustFile { path: path.to_owned(), text: text.to_owned() }
+fn file(path: &str, text: &str) -> SourceFile {
+    SourceFile { path: path.to_owned(), text: text.to_owned() }
 }
 
 /// What the checks say of a library file with this text.

@@ -1,16 +1,17 @@
-//! A resource that is out of order is found, and one that is not passes.
+//! A resource that breaks stream order is reported, and a pool is not.
 
 use std::alloc::Layout;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-use rmm_adaptors::{PoolBlock, PoolMemoryResource};
-use rmm_core::{DevicePtr, Resource, StreamRef, SyncResource};
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{DeviceAccessible, DevicePtr, HasProperty, Resource, StreamRef, SyncResource};
+use rmm_resources::CudaMemoryResource;
 use rmm_sim::ViolationKind;
 
 use super::*;
 
-/// Keeps what is freed and hands it to whoever asks next, on any stream, with no look at the order.
+/// Keeps what is freed and returns it for the next request, on any stream, without any ordering.
 #[derive(Debug, Default)]
 struct Careless {
     upstream: CudaMemoryResource,
@@ -26,7 +27,7 @@ impl Drop for Careless {
     }
 }
 
-// SAFETY: blocks are handed out one at a time; that they may still be in use is the fault to be
+// SAFETY: a block has one owner at a time; that it may still be in use is the fault to be
 // found.
 unsafe impl SyncResource for Careless {
     fn name(&self) -> &'static str {
@@ -58,24 +59,21 @@ unsafe impl Resource for Careless {
     }
 }
 
-impl Subject for Careless {
-    const SAMPLE_EVERY: u64 = 1;
+// SAFETY: what the upstream resource provides can be accessed by the device.
+unsafe impl HasProperty<DeviceAccessible> for Careless {}
 
-    fn reserved(&self) -> Result<u64, Error> {
-        Ok(0)
+impl PartialEq for Careless {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
     }
+}
 
-    fn peak_reserved(&self) -> Result<Option<u64>, Error> {
-        Ok(None)
-    }
+fn careless() -> AnyResource {
+    AnyResource::new(Careless::default())
+}
 
-    fn stream_waits(&self) -> u64 {
-        0
-    }
-
-    fn blocks(&self) -> Vec<PoolBlock> {
-        Vec::new()
-    }
+fn pool() -> Result<AnyResource, Error> {
+    Ok(AnyResource::new(PoolMemoryResource::builder(CudaMemoryResource::new()).build()?))
 }
 
 /// A block that goes from one stream to another, and one that is freed on another stream than it
@@ -87,14 +85,14 @@ const LOG: &str = "Thread,Time,Action,Pointer,Size,Stream
 1,0,free,0x1000,4096,3
 ";
 
-fn check_with<S: Subject>(make: impl FnOnce() -> Result<S, Error>) -> Checked {
+fn check_with(make: impl FnOnce() -> Result<AnyResource, Error>) -> Checked {
     check_log(LOG, None, make)
 }
 
-fn check_log<S: Subject>(
+fn check_log(
     log: &str,
     memory: Option<&str>,
-    make: impl FnOnce() -> Result<S, Error>,
+    make: impl FnOnce() -> Result<AnyResource, Error>,
 ) -> Checked {
     let memory = memory.map(|size| size.parse().expect("a size"));
     let device = OpenDevice::checked(memory).expect("always there");
@@ -104,9 +102,9 @@ fn check_log<S: Subject>(
 }
 
 #[test]
-fn reuse_that_waits_for_nobody_is_found() {
-    let checked = check_with(|| Ok(Careless::default()));
-    let violation = checked.violations.first().expect("the second stream waits for nobody");
+fn reuse_without_a_wait_is_found() {
+    let checked = check_with(|| Ok(careless()));
+    let violation = checked.violations.first().expect("the second stream does not wait");
     assert_eq!(violation.kind, ViolationKind::Race, "{violation}");
     let text = violation.to_string();
     assert!(text.contains("last use") && text.contains("first use"), "{text}");
@@ -114,7 +112,7 @@ fn reuse_that_waits_for_nobody_is_found() {
 
 #[test]
 fn a_pool_is_in_order_and_so_are_frees_on_other_streams() {
-    let checked = check_with(|| PoolMemoryResource::builder(CudaMemoryResource::new()).build());
+    let checked = check_with(pool);
     assert!(checked.violations.is_empty(), "{:?}", checked.violations);
     assert_eq!((checked.events, checked.failures), (4, 0));
 }
@@ -135,7 +133,6 @@ fn turns() -> String {
 
 #[test]
 fn where_memory_is_short_streams_wait_for_each_other() {
-    let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).build();
     let short = check_log(&turns(), Some("8MiB"), pool);
     assert_eq!((short.failures, short.violations.len()), (0, 0), "{:?}", short.first_failure);
     let plenty = check_log(&turns(), None, pool);
@@ -145,7 +142,7 @@ fn where_memory_is_short_streams_wait_for_each_other() {
 
 #[test]
 fn a_careless_resource_is_found_where_memory_is_short() {
-    let checked = check_log(&turns(), Some("16MiB"), || Ok(Careless::default()));
+    let checked = check_log(&turns(), Some("16MiB"), || Ok(careless()));
     assert_eq!(checked.failures, 0);
     assert!(!checked.violations.is_empty());
 }

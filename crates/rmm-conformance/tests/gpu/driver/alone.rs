@@ -1,4 +1,4 @@
-//! Probes that spoil the context of their process, each in a process of its own.
+//! Probes that corrupt the context of their process, each in its own process.
 
 use std::io::Write;
 use std::mem::ManuallyDrop;
@@ -25,12 +25,12 @@ pub(super) fn in_a_process_of_its_own(test: &str, probe: impl Fn(&Environment) -
         .env(CHILD, test)
         .output()
         .expect("it starts");
-    let (out, told) =
+    let (out, printed) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}: {out}{told}", output.status);
+    assert!(output.status.success(), "{}: {out}{printed}", output.status);
     assert!(!out.contains("running 0 tests"), "{test} is the path of no test");
-    // For who reads the output of a run on a device.
-    let _unseen = write!(std::io::stderr(), "{told}");
+    // For the reader of a run's output.
+    let _unseen = write!(std::io::stderr(), "{printed}");
 }
 
 /// Leaves what is of a context that is gone: its end would call the driver, with handles and

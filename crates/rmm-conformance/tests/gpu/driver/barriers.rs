@@ -1,4 +1,4 @@
-//! What the legacy default stream waits for without being told to, and what waits for it.
+//! What the legacy default stream waits for implicitly, and what waits for it.
 
 use rmm_conformance::Failure;
 

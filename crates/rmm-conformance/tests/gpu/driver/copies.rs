@@ -19,7 +19,7 @@ const BYTES: usize = 8;
 const LAYOUT: Layout = Layout::new::<[u8; BYTES]>();
 const DEVICE: CudaMemoryResource = CudaMemoryResource::new();
 
-/// Memory of a resource, given back when this is dropped, when the stream is done with it.
+/// Memory of a resource, freed when this is dropped, after the stream has completed its work.
 struct Held<'a> {
     resource: &'a dyn SyncResource,
     stream: &'a CudaStream,
@@ -42,7 +42,7 @@ impl<'a> Held<'a> {
     /// until the stream is done.
     fn copies_by_name(&self, host: *mut c_void) -> Result<[CuResult; 4], Error> {
         let ((driver, _), own, stream) = (driver_in_context()?, self.pointer, self.stream.as_raw());
-        // SAFETY: both sides are so long; this one is given back, and the other one gone, only when
+        // SAFETY: both sides are so long; this one is freed, and the other one gone, only when
         // the stream is done.
         let to = unsafe { driver.cuMemcpyHtoD_v2(own, host, BYTES) };
         // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! Events: what they stand for, and when.
+//! Events: which work they capture, and when they complete.
 
 use rmm_conformance::ensure;
 use rmm_sys::{CuResult, EVENT_DEFAULT, EVENT_DISABLE_TIMING};
@@ -166,8 +166,8 @@ fn an_event_is_recorded_on_streams_of_its_own_context_only() {
     });
 }
 
-/// Whether the driver can tell the time between events: 12.8 and newer.
-fn tells_time() -> Result<bool, CuResult> {
+/// Whether the driver measures time between events: 12.8 and newer.
+fn measures_time() -> Result<bool, CuResult> {
     let mut version = 0;
     // SAFETY: `version` may be written to.
     unsafe { driver().cuDriverGetVersion(&raw mut version) }.result()?;
@@ -175,9 +175,9 @@ fn tells_time() -> Result<bool, CuResult> {
 }
 
 #[test]
-fn time_is_told_between_events_that_are_complete() {
+fn time_is_measured_between_events_that_are_complete() {
     in_every_environment(|environment| {
-        if !tells_time()? {
+        if !measures_time()? {
             return Ok(());
         }
         let (start, end) = (Event::with_flags(EVENT_DEFAULT)?, Event::with_flags(EVENT_DEFAULT)?);
@@ -204,7 +204,7 @@ fn time_is_told_between_events_that_are_complete() {
 #[test]
 fn events_without_time_tell_none() {
     in_every_place(|| {
-        if !tells_time()? {
+        if !measures_time()? {
             return Ok(());
         }
         let (timed, timeless) = (Event::with_flags(EVENT_DEFAULT)?, Event::new()?);

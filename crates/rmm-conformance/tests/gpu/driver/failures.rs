@@ -10,7 +10,7 @@ use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuResult, CuS
 use super::alone::{in_a_process_of_its_own, leave};
 use super::raw::{Event, Memory, Stream, context, driver, synchronize_context};
 use super::raw_pool::{BLOCK, Pool};
-use super::{all, answers, is_one_of, tell, works};
+use super::{all, answers, is_one_of, report, works};
 
 const LOST: CuResult = CuResult::ILLEGAL_ADDRESS;
 
@@ -64,7 +64,7 @@ fn every_call_in_a_lost_context_returns_its_failure() {
                 lost("a free", unsafe { driver().cuMemFree_v2(word) }),
             ]);
             // SAFETY: neither is used again.
-            tell("the end of a stream", &unsafe { driver().cuStreamDestroy_v2(own.raw()) });
+            report("the end of a stream", &unsafe { driver().cuStreamDestroy_v2(own.raw()) });
             leave((memory, own, event));
             claims
         },
@@ -112,7 +112,7 @@ fn who_asks_for_a_lost_context_may_get_it() {
             let (mut retained, mut flags, mut active): (_, _, c_int) = (CuContext::NULL, 0, -1);
             // SAFETY: `retained` may be written to.
             let code = unsafe { driver().cuDevicePrimaryCtxRetain(&raw mut retained, device) };
-            tell("retaining a lost context", &(code, retained == own));
+            report("retaining a lost context", &(code, retained == own));
             is_one_of("retaining it", &code, &[CuResult::SUCCESS, LOST])?;
             // SAFETY: both may be written to.
             let code = unsafe {
@@ -124,7 +124,7 @@ fn who_asks_for_a_lost_context_may_get_it() {
     );
 }
 
-/// What nobody documents, told by a run on a device.
+/// Undocumented: printed by a run on a device.
 #[test]
 fn pools_and_virtual_memory_may_be_lost_too() {
     in_a_process_of_its_own(
@@ -142,13 +142,13 @@ fn pools_and_virtual_memory_may_be_lost_too() {
             let reserved = unsafe {
                 driver().cuMemAddressReserve(&raw mut at, 2 << 20, 0, CuDevicePtr::NULL, 0)
             };
-            tell("reserving addresses", &reserved);
+            report("reserving addresses", &reserved);
             is_one_of("reserving addresses", &reserved, &[CuResult::SUCCESS, LOST])?;
             let trimmed = pool.trim_to(0);
-            tell("trimming a pool", &trimmed);
+            report("trimming a pool", &trimmed);
             is_one_of("trimming a pool", &trimmed, &[CuResult::SUCCESS, LOST])?;
             let destroyed = pool.destroy();
-            tell("destroying a pool", &destroyed);
+            report("destroying a pool", &destroyed);
             leave(own);
             is_one_of("destroying a pool", &destroyed, &[CuResult::SUCCESS, LOST])
         },

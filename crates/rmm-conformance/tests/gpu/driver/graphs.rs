@@ -1,11 +1,11 @@
-//! How streams join a capture, and what the graph does that it makes.
+//! Graphs: how streams join a capture, and what the graph does.
 
 use rmm_conformance::Outcome;
 use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuDevicePtr, CuResult};
 
 use super::raw::{Event, Memory, Stream, driver};
 use super::raw_graph::{Capture, end, status};
-use super::{all, answers, is_one_of, tell, works};
+use super::{all, answers, is_one_of, report, works};
 use crate::run::{in_every_place, in_every_place_unwatched};
 
 const GLOBAL: CuCaptureMode = CuCaptureMode::GLOBAL;
@@ -219,7 +219,7 @@ fn memory_of_pools_is_part_of_the_graph_or_refused() {
         };
         let left = status(&captured);
         let ended = capture.end().err();
-        tell("memory of a pool in a capture", &given);
+        report("memory of a pool in a capture", &given);
         all([
             is_one_of("the code", &given, &[CuResult::SUCCESS, CuResult::NOT_SUPPORTED]),
             taken,

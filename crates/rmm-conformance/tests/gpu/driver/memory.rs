@@ -25,7 +25,7 @@ fn info() -> Result<(usize, usize), Failure> {
     Ok((free, total))
 }
 
-/// Pinned memory, if the driver gives some.
+/// Pinned memory, if the driver allocates it.
 pub(super) fn pinned(bytes: usize, flags: c_uint) -> Result<*mut c_void, CuResult> {
     let mut pointer = std::ptr::null_mut();
     // SAFETY: `pointer` may be written to.
@@ -42,7 +42,7 @@ pub(super) unsafe fn free_pinned(pointer: *mut c_void) -> CuResult {
     unsafe { driver().cuMemFreeHost(pointer) }
 }
 
-/// Managed memory, if the driver gives some.
+/// Managed memory, if the driver allocates it.
 pub(super) fn managed(bytes: usize, flags: c_uint) -> Result<CuDevicePtr, CuResult> {
     let mut pointer = CuDevicePtr::NULL;
     // SAFETY: `pointer` may be written to.

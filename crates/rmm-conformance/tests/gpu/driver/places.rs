@@ -1,4 +1,4 @@
-//! Of which device memory from a pool is, whichever stream asks.
+//! The device of pool memory does not depend on the stream of the allocation.
 
 use rmm_conformance::Failure;
 use rmm_core::{CudaStream, Device, DevicePtr, check, driver_in_context};

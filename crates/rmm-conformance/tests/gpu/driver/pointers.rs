@@ -1,4 +1,4 @@
-//! What the driver tells of an address.
+//! What the driver reports about an address.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -33,9 +33,9 @@ unsafe fn attribute<T>(
     unsafe { driver().cuPointerGetAttribute(place, attribute, of) }.result().map(|()| value)
 }
 
-/// What is told of most addresses.
+/// The attributes of most addresses.
 #[derive(PartialEq, Eq, Debug)]
-struct Told {
+struct Attributes {
     kind: Result<CuMemoryType, CuResult>,
     is_managed: Result<c_int, CuResult>,
     ordinal: Result<c_int, CuResult>,
@@ -43,7 +43,7 @@ struct Told {
     on_host: Result<u64, CuResult>,
 }
 
-impl Told {
+impl Attributes {
     fn of(pointer: CuDevicePtr) -> Self {
         use CuPointerAttribute as A;
         // SAFETY: a `c_uint`.
@@ -68,7 +68,7 @@ impl Told {
 }
 
 /// Fails unless the start of some memory, and an address inside of it, are what they should be.
-fn is_told(
+fn has_attributes(
     what: &str,
     start: CuDevicePtr,
     (kind, is_managed): (CuMemoryType, bool),
@@ -76,14 +76,14 @@ fn is_told(
 ) -> Outcome {
     let ordinal = c_int::try_from(Device::current()?.ordinal()).map_err(Failure::new)?;
     for pointer in [start, CuDevicePtr(start.0 + 12345)] {
-        let expected = Told {
+        let expected = Attributes {
             kind: Ok(kind),
             is_managed: Ok(c_int::from(is_managed)),
             ordinal: Ok(ordinal),
             on_device: Ok(pointer),
             on_host: if is_on_host { Ok(pointer.0) } else { Err(REFUSED) },
         };
-        answers(what, &Told::of(pointer), &expected)?;
+        answers(what, &Attributes::of(pointer), &expected)?;
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn range(pointer: CuDevicePtr) -> Result<(CuDevicePtr, usize), CuResult> {
 fn device_memory_is_told() {
     in_every_place(|| {
         let memory = Memory::new(BYTES)?;
-        is_told("device memory", memory.pointer, (CuMemoryType::DEVICE, false), false)
+        has_attributes("device memory", memory.pointer, (CuMemoryType::DEVICE, false), false)
     });
 }
 
@@ -110,7 +110,7 @@ fn device_memory_is_told() {
 fn managed_memory_is_told() {
     in_every_place(|| {
         let pointer = managed(BYTES, MEM_ATTACH_GLOBAL)?;
-        let outcome = is_told("managed memory", pointer, (CuMemoryType::DEVICE, true), true);
+        let outcome = has_attributes("managed memory", pointer, (CuMemoryType::DEVICE, true), true);
         // SAFETY: allocated above, and no work uses it.
         works("the free", unsafe { driver().cuMemFree_v2(pointer) })?;
         outcome
@@ -122,7 +122,7 @@ fn pinned_memory_is_told() {
     in_every_place(|| {
         let pointer = pinned(BYTES, 0)?;
         let on_device = CuDevicePtr(pointer.addr() as u64);
-        let outcome = is_told("pinned memory", on_device, (CuMemoryType::HOST, false), true);
+        let outcome = has_attributes("pinned memory", on_device, (CuMemoryType::HOST, false), true);
         // SAFETY: allocated above, and no work uses it.
         works("the free", unsafe { free_pinned(pointer) })?;
         outcome
@@ -135,13 +135,14 @@ fn memory_of_a_pool_is_told() {
         let (pool, own) = (Pool::made(0)?, Stream::non_blocking()?);
         let block = pool.allocate(BYTES, &own)?;
         works("the wait", own.synchronize())?;
-        let told = is_told("pool memory", block.pointer, (CuMemoryType::DEVICE, false), false);
+        let checked =
+            has_attributes("pool memory", block.pointer, (CuMemoryType::DEVICE, false), false);
         let handle = CuPointerAttribute::MEMPOOL_HANDLE;
         // SAFETY: a `CuMemPool`.
         let from = unsafe { attribute(block.pointer, handle, CuMemPool::NULL) };
         block.free(&own)?;
         works("the wait at the end", own.synchronize())?;
-        told?;
+        checked?;
         answers("the pool that it is from", &from, &Ok(pool.raw()))
     });
 }
@@ -216,8 +217,8 @@ fn addresses_of_the_host_that_the_driver_does_not_know_are_refused() {
     in_every_place_unwatched(|| {
         let own = Box::new([0u8; 64]);
         let pointer = CuDevicePtr(std::ptr::from_ref(&*own).addr() as u64);
-        let found = Told::of(pointer);
-        answers("the kind of ordinary memory", &found.kind, &Err(REFUSED))?;
-        answers("the kind of null", &Told::of(CuDevicePtr::NULL).kind, &Err(REFUSED))
+        let found = Attributes::of(pointer);
+        answers("the kind of pageable memory", &found.kind, &Err(REFUSED))?;
+        answers("the kind of null", &Attributes::of(CuDevicePtr::NULL).kind, &Err(REFUSED))
     });
 }

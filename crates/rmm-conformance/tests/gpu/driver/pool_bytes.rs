@@ -1,4 +1,4 @@
-//! What pools count, and what makes them give memory back.
+//! Pool statistics, and what makes pools release memory.
 
 use rmm_conformance::Outcome;
 use rmm_sys::{CuMemPoolAttribute, CuResult};
@@ -6,7 +6,7 @@ use rmm_sys::{CuMemPoolAttribute, CuResult};
 use super::raw::{Event, Stream, synchronize_context};
 use super::raw_pool::{BLOCK, Pool};
 use super::stall::Stall;
-use super::{all, answers, is_refused, tell, works};
+use super::{all, answers, is_refused, report, works};
 use crate::run::{in_every_environment, in_every_place, in_every_place_unwatched};
 
 const COUNTERS: [CuMemPoolAttribute; 4] = [
@@ -80,11 +80,11 @@ fn blocks_count_as_the_bytes_that_were_asked_for() {
         for bytes in [1, 2, 255, 511, 512, 513, 1000, 4097, (1 << 20) + 1, (2 << 20) + 1] {
             let block = pool.allocate(bytes, &own)?;
             let found = pool.get(CuMemPoolAttribute::USED_MEM_CURRENT);
-            tell(&format!("the bytes in use with {bytes} handed out"), &found);
+            report(&format!("the bytes in use with {bytes} allocated"), &found);
             claims.push(answers(&format!("{bytes} bytes count as"), &found, &Ok(bytes as u64)));
             claims.push(block.free(&own));
             claims.push(works("the wait", own.synchronize()));
-            claims.push(pool.hands_out(&format!("with {bytes} bytes given back"), 0));
+            claims.push(pool.hands_out(&format!("with {bytes} bytes freed"), 0));
         }
         all(claims)
     });

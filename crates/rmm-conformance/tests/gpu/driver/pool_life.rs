@@ -1,4 +1,4 @@
-//! How pools and their memory come and go.
+//! Lifetimes of pools and of their memory.
 
 use std::ffi::c_int;
 
@@ -94,7 +94,7 @@ fn the_default_pool_is_current_again_when_the_current_one_is_destroyed() {
     });
 }
 
-/// Its documentation says so, and that who frees it has waited for all that uses it.
+/// Its documentation says so, and that the caller has waited for all uses.
 #[test]
 fn freeing_pool_memory_without_a_stream_waits_for_nothing() {
     in_every_environment(|environment| {
@@ -146,7 +146,7 @@ fn a_pool_is_current_on_its_own_device_only() {
 }
 
 #[test]
-fn pools_refuse_what_they_can_not_give() {
+fn pools_refuse_what_they_cannot_allocate() {
     in_every_place_unwatched(|| {
         let (pool, own) = (Pool::made(0)?, Stream::non_blocking()?);
         let too_much = pool.allocate(1 << 50, &own).err();

@@ -1,5 +1,5 @@
-//! Which memory a pool hands out again, and to whom. Blocks are so large that a pool that does not
-//! reuse one has to grow.
+//! Which memory a driver's pool reuses, and for which stream. Blocks are so large that a pool that
+//! does not reuse one has to grow.
 
 use rmm_conformance::{Environment, Outcome, ensure};
 use rmm_sys::{CuMemPoolAttribute, CuResult};

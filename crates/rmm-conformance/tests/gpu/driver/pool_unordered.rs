@@ -1,7 +1,7 @@
 //! Pool memory that is freed without a stream, by `cuMemFree`: it serves again, but the pool counts
 //! it as in use for ever.
 //!
-//! Nobody documents it; it was seen on an H200.
+//! Undocumented; seen on an H200.
 
 use rmm_conformance::{Failure, Outcome};
 use rmm_sys::{CuMemPoolAttribute, CuResult};

@@ -1,4 +1,4 @@
-//! What the driver tells of managed memory that was prefetched.
+//! What the driver reports about managed memory that was prefetched.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,12 +11,12 @@ use rmm_sys::{
 
 use super::memory::managed;
 use super::raw::{Memory, Stream, driver};
-use super::{answers, is_refused, tell, works};
+use super::{answers, is_refused, report, works};
 use crate::run::in_every_place;
 
 const BYTES: usize = 4 << 20;
 
-fn told(of: CuMemRangeAttribute, at: CuDevicePtr, bytes: usize) -> Result<c_int, CuResult> {
+fn attribute(of: CuMemRangeAttribute, at: CuDevicePtr, bytes: usize) -> Result<c_int, CuResult> {
     let mut value: c_int = 77;
     let place = (&raw mut value).cast::<c_void>();
     // SAFETY: the place takes four bytes, as each attribute asked for here is.
@@ -25,7 +25,7 @@ fn told(of: CuMemRangeAttribute, at: CuDevicePtr, bytes: usize) -> Result<c_int,
 }
 
 fn last(at: CuDevicePtr, bytes: usize) -> Result<CuDevice, CuResult> {
-    told(CuMemRangeAttribute::LAST_PREFETCH_LOCATION, at, bytes).map(CuDevice)
+    attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION, at, bytes).map(CuDevice)
 }
 
 fn prefetch(at: CuDevicePtr, bytes: usize, location: CuMemLocation, own: &Stream) -> Outcome {
@@ -59,9 +59,9 @@ fn a_range_tells_where_it_was_last_asked_to_be() {
         answers("the first half", &last(memory, BYTES / 2), &Ok(CuDevice(id)))?;
         answers("the second half", &last(half, BYTES / 2), &Ok(CuDevice::CPU))?;
         answers("both halves", &last(memory, BYTES), &Ok(CuDevice::INVALID))?;
-        let kind = told(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_TYPE, memory, BYTES / 2);
+        let kind = attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_TYPE, memory, BYTES / 2);
         answers("the kind of place", &kind, &Ok(1))?;
-        let number = told(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_ID, memory, BYTES / 2);
+        let number = attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_ID, memory, BYTES / 2);
         answers("the number of the place", &number, &Ok(id))?;
         works("the wait", own.synchronize())?;
         // SAFETY: allocated above, and no work uses it.
@@ -89,7 +89,7 @@ fn device_memory_tells_whether_it_can_be_decompressed_to() {
         let code = unsafe { driver().cuPointerGetAttribute(place, attribute, memory.pointer) };
         let engine = CuDeviceAttribute::MEM_DECOMPRESS_ALGORITHM_MASK;
         let formats = Device::current()?.attribute(engine);
-        tell(
+        report(
             "device memory for decompression, and the engine's formats",
             &(code, capable, &formats),
         );
@@ -97,7 +97,7 @@ fn device_memory_tells_whether_it_can_be_decompressed_to() {
             // An older driver.
             return Ok(());
         }
-        // An H200, which has no such engine, says that its memory is capable all the same.
+        // An H200, which has no such engine, reports the capability nevertheless.
         works("asking", code)
     });
 }

@@ -4,7 +4,7 @@ use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuGraph, CuGraphExec, CuResult};
 
 use super::raw::{Stream, driver};
 
-/// A capture under way. It is ended when this is dropped: one that is left would make calls of
+/// A capture in progress. It is ended when this is dropped: one that is left would make calls of
 /// later probes fail.
 pub(super) struct Capture<'a> {
     stream: &'a Stream,

@@ -12,7 +12,7 @@ use rmm_sys::{
 use super::raw::{Stream, driver};
 use super::{answers, works};
 
-/// The bytes of most blocks: so many that a pool that reuses none has to grow.
+/// The bytes of most blocks: large enough that a pool has to grow unless it reuses one.
 pub(super) const BLOCK: usize = 64 << 20;
 
 /// A pool of the current device, destroyed when this is dropped.
@@ -22,7 +22,7 @@ pub(super) struct Pool {
     raw: CuMemPool,
 }
 
-/// Memory of a pool. It is not given back by itself.
+/// Memory of a pool. Dropping it does not free it.
 pub(super) struct Block {
     /// # Invariant
     /// Allocated by `Pool::allocate`, and not freed.
@@ -30,7 +30,7 @@ pub(super) struct Block {
 }
 
 impl Pool {
-    /// A pool as the driver makes it, of at most so many bytes; 0 for no limit.
+    /// A pool with the driver's defaults and this maximum size; 0 for no limit.
     pub(super) fn made(max_size: usize) -> Result<Self, Failure> {
         let id = c_int::try_from(Device::current()?.ordinal()).map_err(Failure::new)?;
         let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id };
@@ -42,7 +42,7 @@ impl Pool {
         Ok(Self { raw })
     }
 
-    /// A pool that gives nothing back by itself, and that reuses memory of other streams by none of
+    /// A pool that releases nothing by itself, and that reuses memory of other streams by none of
     /// the ways that can be switched.
     pub(super) fn that_keeps(max_size: usize) -> Result<Self, Failure> {
         let pool = Self::made(max_size)?;
@@ -108,7 +108,7 @@ impl Pool {
         code.result().map(|()| value == 1)
     }
 
-    /// Fails unless the pool counts so many bytes.
+    /// Fails unless the pool's attribute has this value.
     #[track_caller]
     pub(super) fn counts(
         &self,
@@ -119,13 +119,13 @@ impl Pool {
         answers(&format!("{attribute:?} {when}"), &self.get(attribute), &Ok(bytes as u64))
     }
 
-    /// Fails unless so many bytes are reserved.
+    /// Fails unless this many bytes are reserved.
     #[track_caller]
     pub(super) fn reserves(&self, when: &str, bytes: usize) -> Outcome {
         self.counts(when, CuMemPoolAttribute::RESERVED_MEM_CURRENT, bytes)
     }
 
-    /// Fails unless so many bytes are handed out.
+    /// Fails unless this many bytes are allocated.
     #[track_caller]
     pub(super) fn hands_out(&self, when: &str, bytes: usize) -> Outcome {
         self.counts(when, CuMemPoolAttribute::USED_MEM_CURRENT, bytes)
@@ -162,7 +162,7 @@ impl Block {
         unsafe { driver().cuMemsetD32Async(self.pointer, value, 1, stream.raw()) }
     }
 
-    /// Fails unless its first word is `expected`, for a stream that comes after who wrote it.
+    /// Fails unless its first word is `expected`, for a stream that is ordered after the write.
     pub(super) fn holds(&self, stream: &Stream, expected: u32) -> Outcome {
         let mut word = [0u8; 4];
         // SAFETY: both are so long; the copy is complete when the wait below returns.

@@ -1,4 +1,4 @@
-//! The program's own memory, made known to the driver.
+//! Host memory registered with the driver.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;

@@ -15,7 +15,7 @@ use super::alone::{in_a_process_of_its_own, leave};
 use super::failures::lose;
 use super::raw::{Event, Memory, Stream, context, driver, synchronize_context};
 use super::raw_pool::{BLOCK, Pool};
-use super::{all, answers, is_one_of, tell, works};
+use super::{all, answers, is_one_of, report, works};
 
 fn device() -> Result<CuDevice, Failure> {
     Ok(Device::current()?.as_raw())
@@ -82,14 +82,14 @@ fn a_reset_leaves_no_context_until_the_next_retain() {
             reset(device)?;
             let gone = [CuResult::CONTEXT_IS_DESTROYED, CuResult::INVALID_CONTEXT];
             let refused = synchronize_context();
-            tell("waiting for a context that was reset", &refused);
-            tell("the current context after a reset", &(context()? == own));
+            report("waiting for a context that was reset", &refused);
+            report("the current context after a reset", &(context()? == own));
             let claims = all([
                 answers("whether it is active", &is_active(device), &Ok(false)),
                 is_one_of("waiting for it", &refused, &gone),
             ]);
             let next = retain(device)?;
-            tell("whether the next context has the same handle", &(next == own));
+            report("whether the next context has the same handle", &(next == own));
             claims?;
             answers("whether it is active again", &is_active(device), &Ok(true))?;
             // SAFETY: retained above.
@@ -109,7 +109,7 @@ fn the_context_after_a_reset_has_an_id_of_its_own() {
             answers("the id by its handle", &id_of(own), &Ok(before))?;
             let next = renew()?;
             let after = id_of(next)?;
-            tell("the ids before and after a reset", &(before, after, next == own));
+            report("the ids before and after a reset", &(before, after, next == own));
             answers("the id of the current context", &id_of(CuContext::NULL), &Ok(after))?;
             ensure(before != after, || format!("both contexts have the id {before}"))
         },
@@ -136,7 +136,7 @@ fn a_thread_that_had_the_context_has_the_next_one() {
             let (own, device) = (context()?, device()?);
             reset(device)?;
             let next = retain(device)?;
-            tell("whether the next context has the same handle", &(next == own));
+            report("whether the next context has the same handle", &(next == own));
             if next != own {
                 return Ok(());
             }
@@ -161,7 +161,7 @@ fn a_reset_frees_the_memory_of_the_context() {
         leave((memory, own, event));
         renew()?;
         let after = free_bytes()?;
-        tell("free bytes before, with memory, and after a reset", &(before, left, after));
+        report("free bytes before, with memory, and after a reset", &(before, left, after));
         all([
             ensure(after > left, || format!("{left} bytes were free, then {after}")),
             answers("its address", &is_known(at), &CuResult::INVALID_VALUE),
@@ -212,7 +212,7 @@ fn memory_of_pools_outlives_a_reset() {
         renew()?;
         let known = is_known(block.pointer);
         let used = pool.get(CuMemPoolAttribute::USED_MEM_CURRENT);
-        tell("pool memory after a reset: its address, what is used", &(known, used));
+        report("pool memory after a reset: its address, what is used", &(known, used));
         works("its address", known)?;
         answers("what is used", &used, &Ok(BLOCK as u64))?;
         let next = Stream::non_blocking()?;
@@ -237,7 +237,7 @@ fn virtual_memory_outlives_a_reset() {
         let mut rights = 0;
         // SAFETY: `rights` may be written to, and the location read.
         let code = unsafe { driver().cuMemGetAccess(&raw mut rights, &raw const location, at) };
-        tell("mapped memory after a reset: its rights", &(code, rights));
+        report("mapped memory after a reset: its rights", &(code, rights));
         works("its rights", code)?;
         answers("the rights", &rights, &u64::from(CuMemAccessFlags::READ_WRITE.0))?;
         let mut word = [0_u8; 4];
@@ -283,7 +283,7 @@ fn another_device_is_left_alone_by_a_reset() {
         "driver::resets::another_device_is_left_alone_by_a_reset",
         |environment| {
             let Some(other) = environment.another_device()? else {
-                tell("a reset beside another device", &"this machine has one device");
+                report("a reset beside another device", &"this machine has one device");
                 return Ok(());
             };
             // Made in the other device's context, which is current meanwhile.

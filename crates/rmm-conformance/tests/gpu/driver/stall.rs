@@ -1,4 +1,4 @@
-//! A stream that stands still for as long as a probe wants, so that no probe depends on time.
+//! A stream stalled for as long as a probe needs, so that no probe depends on time.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ enum Step {
     Ahead,
     Holding,
     Released,
-    /// Nobody released it in time.
+    /// It was not released in time.
     Expired,
 }
 
@@ -71,9 +71,7 @@ impl Stall {
         let step = self.gate.open();
         let ran = self.runner.take().map_or(Ok(()), JoinHandle::join);
         ensure(ran.is_ok(), || "what ran the work that stalls panicked".to_owned())?;
-        ensure(step == Step::Holding, || {
-            "a call waited for stalled work, which nobody expected".to_owned()
-        })
+        ensure(step == Step::Holding, || "a call waited for stalled work, unexpectedly".to_owned())
     }
 }
 
@@ -143,8 +141,8 @@ fn enqueue(gate: &Arc<Gate>, stream: CuStream) -> CuResult {
     code
 }
 
-/// Enqueues the work and runs it by waiting for it. If it is not enqueued, whoever stalls the
-/// stream misses it.
+/// Enqueues the work and runs it by waiting for it. If that fails, the thread that stalls the
+/// stream finds out by its time limit.
 fn enqueue_and_run(gate: &Arc<Gate>, context: CuContext, stream: CuStream) {
     // SAFETY: contexts of this program stay.
     let code = unsafe { driver().cuCtxSetCurrent(context) };

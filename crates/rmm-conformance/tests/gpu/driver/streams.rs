@@ -1,4 +1,4 @@
-//! Streams: who they are, how they were made, and how they end.
+//! Streams: their identity, flags and destruction.
 
 use std::collections::HashSet;
 use std::ffi::c_int;

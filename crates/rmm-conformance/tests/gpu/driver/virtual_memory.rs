@@ -34,7 +34,7 @@ fn granularity() -> Result<usize, CuResult> {
     code.result().map(|()| bytes)
 }
 
-/// Addresses, given back when this is dropped.
+/// Reserved addresses, released when this is dropped.
 struct Range {
     /// # Invariant
     /// Reserved by `new` with so many bytes; nothing is mapped there when this is dropped.

@@ -1,4 +1,4 @@
-//! Work on streams: its order, and what is no work at all.
+//! Work on streams: its order, and operations of zero bytes.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -121,7 +121,7 @@ fn fill_another_thread(handle: &DeviceHandle, resource: &AnyResource, stays: boo
     let run = move |filled: Sender<()>| {
         let _current = handle.make_current().expect("the device is there");
         fill_thread(&resource).expect("memory");
-        filled.send(()).expect("somebody waits");
+        filled.send(()).expect("the other thread waits");
         if stays {
             loop {
                 thread::park();
@@ -184,7 +184,7 @@ fn leave() {
 #[track_caller]
 fn every_way_out_is_clean(kind: &str) {
     let were_run = Cell::new(false);
-    in_places_with(kinds::choice(kind), |_| {
+    in_places_with(kinds::selected_by(kind), |_| {
         if !were_run.replace(true) {
             for (way, status) in WAYS {
                 leaves(kind, way, status);

