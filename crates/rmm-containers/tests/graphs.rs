@@ -204,7 +204,7 @@ fn capture_during_work(
     drop(used);
     let mut left = None;
     capture_only(own, || {
-        other.wait_for(&own).expect("both are in one capture");
+        other.wait_for(own).expect("both are in one capture");
         vector.fill(1).expect("it is captured");
         left = within(vector);
     });
