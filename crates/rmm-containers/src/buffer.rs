@@ -7,7 +7,7 @@ use std::fmt;
 
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaStream, DevicePtr, DeviceResource, Error,
-    HasAllocationAlignment, HasResource, StreamRef, allocation_alignment, copy,
+    HasResource, StreamRef, allocation_alignment, copy,
 };
 use rmm_resources::current_device_resource;
 
@@ -92,11 +92,11 @@ impl DeviceBuffer {
     /// memory, or cannot align so.
     pub fn uninit_aligned<'a>(
         len: usize,
-        alignment: impl HasAllocationAlignment,
+        alignment: usize,
         stream: impl Into<StreamRef<'a>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
-        let layout = layout(len, allocation_alignment::<u8>(&alignment)?)?;
+        let layout = layout(len, allocation_alignment::<u8>(alignment)?)?;
         let (stream, resource) = (stream.into(), AnyResource::of(resource));
         let context = stream.context()?;
         let _context = context.enter()?;
@@ -170,7 +170,7 @@ impl DeviceBuffer {
     pub unsafe fn from_device_ptr_aligned<'a>(
         source: DevicePtr,
         len: usize,
-        alignment: impl HasAllocationAlignment,
+        alignment: usize,
         stream: impl Into<StreamRef<'a>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
@@ -338,12 +338,6 @@ impl HasResource for DeviceBuffer {
 
     fn memory_resource(&self) -> &AnyResource {
         self.resource()
-    }
-}
-
-impl HasAllocationAlignment for DeviceBuffer {
-    fn allocation_alignment(&self) -> usize {
-        self.alignment()
     }
 }
 

@@ -3,10 +3,7 @@
 use std::fmt;
 
 use bytemuck::Pod;
-use rmm_core::{
-    AnyResource, CudaStream, DevicePtr, DeviceResource, Error, HasAllocationAlignment, HasResource,
-    StreamRef,
-};
+use rmm_core::{AnyResource, CudaStream, DevicePtr, DeviceResource, Error, HasResource, StreamRef};
 use rmm_resources::per_device_resource;
 
 use crate::{DeviceSlice, DeviceSliceMut, DeviceUVector, OnStream};
@@ -175,12 +172,6 @@ impl<T> HasResource for DeviceScalar<T> {
 
     fn memory_resource(&self) -> &AnyResource {
         self.vector.memory_resource()
-    }
-}
-
-impl<T> HasAllocationAlignment for DeviceScalar<T> {
-    fn allocation_alignment(&self) -> usize {
-        self.vector.allocation_alignment()
     }
 }
 

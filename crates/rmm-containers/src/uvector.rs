@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, CudaStream, DevicePtr, DeviceResource, Error,
-    HasAllocationAlignment, HasResource, StreamRef, allocation_alignment,
+    HasResource, StreamRef, allocation_alignment,
 };
 use rmm_resources::per_device_resource;
 
@@ -95,12 +95,12 @@ impl<T: Pod> DeviceUVector<T> {
         Self::uninit_aligned(len, alignment, stream, resource)
     }
 
-    /// A vector of `len` elements whose values are arbitrary, from `resource`, aligned as
-    /// `alignment` asks for: a number of bytes, or another container.
+    /// A vector of `len` elements whose values are arbitrary, from `resource`, aligned to
+    /// `alignment` bytes.
     ///
     /// ```
     /// use rmm_containers::DeviceUVector;
-    /// use rmm_core::{CudaStream, HasResource};
+    /// use rmm_core::CudaStream;
     /// use rmm_resources::CudaAsyncMemoryResource;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
@@ -109,7 +109,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// let (stream, resource) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
     /// let first = DeviceUVector::<f32>::uninit_aligned(100, 64, &stream, &resource)?;
     /// assert_eq!(first.alignment(), 64);
-    /// let like_it = DeviceUVector::<u8>::uninit_aligned(10, &first, &stream, first.memory_resource())?;
+    /// let like_it = DeviceUVector::<u8>::uninit_aligned(10, first.alignment(), &stream, first.resource())?;
     /// assert_eq!(like_it.alignment(), 64);
     /// assert!(DeviceUVector::<f32>::uninit_aligned(100, 2, &stream, &resource).is_err());
     /// # Ok(())
@@ -122,12 +122,12 @@ impl<T: Pod> DeviceUVector<T> {
     /// is no power of two or less than the type's; the resource's error if it cannot align so.
     pub fn uninit_aligned<'a>(
         len: usize,
-        alignment: impl HasAllocationAlignment,
+        alignment: usize,
         stream: impl Into<StreamRef<'a>>,
         resource: &impl DeviceResource,
     ) -> Result<Self, Error> {
         let bytes = Self::bytes(len)?;
-        let alignment = allocation_alignment::<T>(&alignment)?;
+        let alignment = allocation_alignment::<T>(alignment)?;
         let buffer = DeviceBuffer::uninit_aligned(bytes, alignment, stream, resource)?;
         Ok(Self { buffer, elements: PhantomData })
     }
@@ -307,12 +307,6 @@ impl<T> HasResource for DeviceUVector<T> {
 
     fn memory_resource(&self) -> &AnyResource {
         self.buffer.resource()
-    }
-}
-
-impl<T> HasAllocationAlignment for DeviceUVector<T> {
-    fn allocation_alignment(&self) -> usize {
-        self.buffer.alignment()
     }
 }
 
