@@ -90,7 +90,7 @@ impl DriverPool {
         Ok(())
     }
 
-    /// A pool that somebody else keeps.
+    /// A pool that the caller keeps alive.
     ///
     /// # Safety
     /// The pool lives for as long as the value.
