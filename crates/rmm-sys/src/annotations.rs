@@ -6,7 +6,7 @@ use crate::{CuDevicePtr, CuStream};
 ///
 /// A suballocator splits one driver allocation into many ranges, which the driver cannot see. It
 /// reports each range here, so that a checker can treat it as an allocation, as the client requests
-/// of Valgrind and AddressSanitizer do.
+/// of Valgrind and `AddressSanitizer` do.
 #[derive(Clone, Copy, Debug)]
 pub struct Annotations {
     /// A range is about to be returned to the caller.
