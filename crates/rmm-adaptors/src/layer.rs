@@ -33,7 +33,7 @@ pub(crate) unsafe trait Layer: Debug + Send + Sync {
     /// order.
     unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout);
 
-    /// As [`SyncResource::tell`].
+    /// As [`Request::describe`].
     fn tell(&self, description: &mut Description);
 }
 

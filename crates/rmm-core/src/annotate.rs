@@ -13,7 +13,7 @@ static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 /// an allocation of its own: whether its new owner is ordered behind its former one, and whether
 /// every use lies within it and before its end.
 ///
-/// The device that is a checker is the software device; with a real driver nobody listens, and each
+/// The device that is a checker is the software device; a real driver has no listener, and each
 /// call costs a look at a field.
 ///
 /// ```
@@ -74,7 +74,7 @@ impl Annotator {
     /// Tells that a range came back: in the order of a stream, or, without one, with all use of it
     /// completed.
     ///
-    /// To be called before anybody else can get the range, and without the allocator's lock.
+    /// To be called before the range can be allocated again, and without the allocator's lock.
     #[inline]
     pub fn freed(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
         if let Some(listener) = self.listener {

@@ -3,7 +3,7 @@
 //! All of them return once the work is enqueued; none touches memory for a length of zero, nor
 //! calls the driver then. The driver may read ordinary host memory at any time until the stream has
 //! passed the copy, so that is how long it has to stay as it is. Containers do all this safely;
-//! these functions are for whoever writes one.
+//! these functions are for authors of containers.
 //!
 //! ```
 //! use std::alloc::Layout;

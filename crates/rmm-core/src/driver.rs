@@ -121,7 +121,7 @@ pub fn driver_in_context() -> Result<(&'static Driver, CuContext), Error> {
     Ok((driver, context))
 }
 
-/// The calling thread's context or null, starting the driver if nobody has.
+/// The calling thread's context or null, initializing the driver if that is not done yet.
 pub(crate) fn context_of_thread(driver: &Driver) -> Result<CuContext, Error> {
     let mut context = CuContext::NULL;
     // SAFETY: `context` may be written to.
@@ -151,7 +151,7 @@ pub(crate) fn retain_primary_context(
     Ok(context)
 }
 
-/// Retains the context, starting the driver if nobody has.
+/// Retains the context, initializing the driver if that is not done yet.
 fn retain_after_start(driver: &Driver, device: CuDevice) -> Result<CuContext, Error> {
     let mut context = CuContext::NULL;
     // SAFETY: `context` may be written to.

@@ -7,9 +7,8 @@
 //! [`ResourceRef`] and [`AnyResource`] forget which resource it is, and keep in their type what its
 //! memory can do ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of such);
 //! [`SyncResourceRef`] and [`AnySyncResource`] do so for the synchronous concept. [`Introspect`]
-//! asks any resource for its properties and for what it is made of; [`HasResource`] and
-//! [`HasAllocationAlignment`] ask a container, or a program's settings, which resource it uses and
-//! how it aligns. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the same resources as
+//! asks any resource for its properties and for what it is made of; [`HasResource`] asks a
+//! container, or a program's settings, which resource it uses. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the same resources as
 //! the CUDA `<memory_resource>` proposal sees them.
 //!
 //! Every item can be found by the name that it has in RMM or CUDA: search for `cuda_stream_view` or
@@ -85,7 +84,7 @@ mod stream_pool;
 mod synchronized;
 mod timed_event;
 
-pub use alignment::{HasAllocationAlignment, allocation_alignment};
+pub use alignment::allocation_alignment;
 pub use annotate::Annotator;
 pub use capabilities::Capabilities;
 pub use capture::{CaptureScope, RelaxedCapture};

@@ -67,7 +67,7 @@ impl CudaStreamPool {
     #[doc(alias = "get_stream")]
     pub fn get(&self) -> &CudaStream {
         // Relaxed: nothing else is read by it. Where the count wraps one round may be cut short,
-        // which harms nobody.
+        // which is harmless.
         self.get_at(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 

@@ -135,7 +135,7 @@ fn what_outlives_the_driver_is_dropped_in_silence() {
     assert!(!process_is_exiting(), "a lost driver is not the end of the process");
 }
 
-// Hazard H8: sizes near the largest number wrapped to 0 when they were rounded up.
+// Sizes near the largest number wrapped to 0 when they were rounded up.
 #[test]
 fn rounding_up_does_not_wrap() {
     for below in 0..255 {
@@ -144,7 +144,7 @@ fn rounding_up_does_not_wrap() {
     assert_eq!(align_up(usize::MAX - 255, 256), Some(usize::MAX - 255));
 }
 
-// Hazard H18: a resource that one thread had got was destroyed when another thread set a new one.
+// A resource that one thread had got was destroyed when another thread set a new one.
 #[test]
 fn a_resource_that_was_got_outlives_its_replacement() {
     let machine = Machine::new();
@@ -171,7 +171,7 @@ fn a_resource_that_was_got_outlives_its_replacement() {
     assert_eq!(machine.leaks(), []);
 }
 
-// Hazard H25: shares above everything were accepted.
+// Shares above everything were accepted.
 #[test]
 fn a_share_of_more_than_everything_is_refused() {
     let machine = Machine::new();
@@ -182,7 +182,7 @@ fn a_share_of_more_than_everything_is_refused() {
     assert!(Device::percent_of_free_memory(100).unwrap() <= Device::memory_info().unwrap().free);
 }
 
-// Hazard H26: what the first device could do was taken for true of all.
+// What the first device could do was taken for true of all.
 #[test]
 fn what_one_device_can_do_is_not_said_of_another() {
     let managed = |value| {

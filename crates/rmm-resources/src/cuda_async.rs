@@ -162,7 +162,7 @@ impl CudaAsyncMemoryResource {
     /// If the driver refuses.
     #[doc(alias = "cudaMemPoolTrimTo")]
     #[doc(alias = "trim_to")]
-    pub fn trim(&self, keep: usize) -> Result<(), Error> {
+    pub fn trim(&self, keep: u64) -> Result<(), Error> {
         self.pool.trim(keep)
     }
 }

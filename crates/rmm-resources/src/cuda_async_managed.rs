@@ -39,7 +39,7 @@ use crate::kind::known_kind;
 /// let pointer = resource.allocate(&stream, layout)?;
 /// stream.synchronize()?;
 /// let block: *mut u32 = std::ptr::with_exposed_provenance_mut(usize::try_from(pointer.0)?);
-/// // SAFETY: the block is one word that nobody else uses.
+/// // SAFETY: the block is one word that no other code uses.
 /// unsafe { block.write(7) };
 /// // SAFETY: allocated above with this layout, and its uses have completed.
 /// unsafe { resource.deallocate(&stream, pointer, layout) };
@@ -80,7 +80,7 @@ impl CudaAsyncManagedMemoryResource {
         Ok(Self { pool: Arc::new(pool) })
     }
 
-    /// Options for a resource over a new pool of its own, which changes nothing for anybody else.
+    /// Options for a resource over a new pool of its own, which changes nothing for other users of the default pool.
     /// The pool is destroyed with the last clone; its memory prefers to be on the device that is
     /// current when it is built.
     ///

@@ -35,7 +35,7 @@ use crate::kind::known_kind;
 /// let pointer = resource.allocate(&stream, layout)?;
 /// stream.synchronize()?;
 /// let block: *mut u32 = std::ptr::with_exposed_provenance_mut(usize::try_from(pointer.0)?);
-/// // SAFETY: the block is one word that nobody else uses.
+/// // SAFETY: the block is one word that no other code uses.
 /// unsafe { block.write(7) };
 /// // SAFETY: allocated above with this layout, and its uses have completed.
 /// unsafe { resource.deallocate(&stream, pointer, layout) };
@@ -95,7 +95,7 @@ impl CudaAsyncPinnedMemoryResource {
     ///
     /// # State of the whole process
     /// Every device that has memory pools is given access to the pool, for everybody, and nothing
-    /// takes it back. The release threshold is left alone: it is 0 unless somebody has
+    /// takes it back. The release threshold is left alone: it is 0 unless a program has
     /// [set](DriverPool::set_release_threshold) another.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! A driver's pool that somebody else keeps.
+//! A view of a driver pool that it does not own.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::DriverPool;
 use crate::capability::require;
 use crate::driver_pool::pool_resource;
 
-/// Device memory from a pool of the driver's that somebody else keeps: a device's default one, or
+/// Device memory from a driver pool that it does not own: a device's default one, or
 /// one that another library made.
 ///
 /// The pool is not destroyed with the resource. Two are equal if they are over the same pool. Any
@@ -48,7 +48,7 @@ impl CudaAsyncViewMemoryResource {
     /// `cudaMallocAsync` takes memory from unless the program has set another one.
     ///
     /// The pool is everybody's in this process, and nothing about it is changed. Its release
-    /// threshold is 0 unless somebody has [set](DriverPool::set_release_threshold) another: freed
+    /// threshold is 0 unless a program has [set](DriverPool::set_release_threshold) another: freed
     /// memory goes back to the device at each synchronization.
     ///
     /// # Errors

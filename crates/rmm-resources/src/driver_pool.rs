@@ -90,7 +90,7 @@ impl DriverPool {
         Ok(())
     }
 
-    /// A pool that somebody else keeps.
+    /// A pool that the caller keeps alive.
     ///
     /// # Safety
     /// The pool lives for as long as the value.
@@ -110,8 +110,10 @@ impl DriverPool {
     /// If the driver refuses.
     #[doc(alias = "cudaMemPoolTrimTo")]
     #[doc(alias = "trim_to")]
-    pub fn trim(&self, keep: usize) -> Result<(), Error> {
+    pub fn trim(&self, keep: u64) -> Result<(), Error> {
         let driver = calls_for(None)?;
+        // More than the address space is all that the pool holds.
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
         // SAFETY: the pool exists, see `Self::handle`.
         check("cuMemPoolTrimTo", unsafe { driver.cuMemPoolTrimTo(self.handle, keep) })
     }

@@ -2,7 +2,7 @@
 
 /// Has a resource tell its [`MemoryKind`](rmm_core::MemoryKind), in its type and when it is asked.
 ///
-/// It is for resources all of whose memory is of that kind: whoever uses it vouches for that.
+/// It is for resources all of whose memory is of that kind: its user vouches for that.
 macro_rules! known_kind {
     ($resource:ty, $kind:ident) => {
         // SAFETY: all its memory is of this kind, as the place that uses this macro says.

@@ -5,7 +5,7 @@
 //! | [`CudaMemoryResource`] | device | devices | no: `cudaMalloc` and `cudaFree`, which waits for the device |
 //! | [`VirtualMemoryResource`] | device | devices | no: `cuMemMap` at addresses that were reserved before, so that blocks are neighbours |
 //! | [`CudaAsyncMemoryResource`] | device | devices | a driver pool of its own, `cudaMallocAsync` |
-//! | [`CudaAsyncViewMemoryResource`] | device | devices | a driver pool that somebody else keeps |
+//! | [`CudaAsyncViewMemoryResource`] | device | devices | a driver pool that it does not own |
 //! | [`ManagedMemoryResource`] | managed | devices and host | no: `cudaMallocManaged` |
 //! | [`CudaAsyncManagedMemoryResource`] | managed | devices and host | the driver's own pool of managed memory, or one of its own |
 //! | [`PinnedHostMemoryResource`] | pinned host | devices and host | no: `cudaHostAlloc` |

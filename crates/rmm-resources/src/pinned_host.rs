@@ -65,7 +65,7 @@ impl Default for PinnedFlags {
 /// let layout = Layout::array::<u32>(1000)?;
 /// let pointer = on_host.allocate_sync(layout)?;
 /// let block: *mut u32 = std::ptr::with_exposed_provenance_mut(usize::try_from(pointer.0)?);
-/// // SAFETY: the block is of 1000 words that nobody else uses.
+/// // SAFETY: the block is of 1000 words that no other code uses.
 /// unsafe { block.write(7) };
 /// // SAFETY: as above, and it was written to just now.
 /// assert_eq!(unsafe { block.read() }, 7);

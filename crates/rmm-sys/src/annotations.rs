@@ -1,21 +1,21 @@
-//! What allocators tell a checker that stands in for the driver.
+//! Events that allocators report to a checker that stands in for the driver.
 
 use crate::{CuDevicePtr, CuStream};
 
-/// Who listens to allocators, in [`Driver::annotations`](crate::Driver::annotations).
+/// Listeners for suballocators, in [`Driver::annotations`](crate::Driver::annotations).
 ///
-/// A suballocator cuts many ranges from one allocation of the driver's, which the driver knows
-/// nothing of. It tells of each here, so that a checker can judge its ranges as it judges
-/// allocations.
+/// A suballocator splits one driver allocation into many ranges, which the driver cannot see. It
+/// reports each range here, so that a checker can treat it as an allocation, as the client requests
+/// of Valgrind and `AddressSanitizer` do.
 #[derive(Clone, Copy, Debug)]
 pub struct Annotations {
-    /// A range is about to be returned to whoever asked for it.
+    /// A range is about to be returned to the caller.
     pub allocated: fn(AllocationEvent),
-    /// A range came back, and nobody else can have it yet.
+    /// A range was freed, and cannot be allocated again yet.
     pub freed: fn(AllocationEvent),
 }
 
-/// A range that changes hands.
+/// A range that is allocated or freed.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationEvent {
     /// A number for the allocator, unique in the process: one allocator hands out a byte to one

@@ -8,4 +8,4 @@ pub use rmm_containers::{
     DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, HostVec, ManagedVec,
     OnStream, PinnedVec,
 };
-pub use rmm_core::{HasAllocationAlignment, HasResource, allocation_alignment};
+pub use rmm_core::{HasResource, allocation_alignment};

@@ -13,11 +13,11 @@ use crate::{DevicePtr, Error};
 /// whichever order. Over other resources two blocks may well be neighbours, and work that runs from
 /// one into the other is an error.
 ///
-/// [`SyncResource::as_extendable`] finds out, through references and erased types:
+/// [`Introspect::as_extendable`](crate::Introspect::as_extendable) finds out, through references and erased types:
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{AnyResource, DevicePtr, SyncResource};
+/// use rmm_core::{AnyResource, DevicePtr, Introspect, SyncResource};
 /// use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

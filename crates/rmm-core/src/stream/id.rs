@@ -49,7 +49,7 @@ impl StreamId {
         LEGACY
     }
 
-    /// An id that nobody has.
+    /// An id that no other stream has.
     pub(super) fn next() -> Self {
         // Relaxed: only that no two calls get the same number matters, and an atomic addition gives
         // that.

@@ -62,7 +62,7 @@ pub enum StreamKind {
     /// Destroyed with its last [`CudaStream`]: made by this library, or [handed
     /// over](CudaStream::from_raw) to it.
     Owned,
-    /// Made by somebody else, see [`CudaStream::adopt`].
+    /// Made outside this library, see [`CudaStream::adopt`].
     Adopted(StreamLifetime),
 }
 
@@ -335,7 +335,7 @@ impl Drop for Inner {
                 catch_unwind(AssertUnwindSafe(move || watcher.stream_retires(&retiring)));
         }
         if self.kind == StreamKind::Owned && !self.context.is_some_and(Context::has_ended) {
-            // SAFETY: the stream was made by `with_flags`, and nobody can name it any more: this is
+            // SAFETY: the stream was made by `with_flags`, and nothing can name it any more: this is
             // its last use. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };
         }

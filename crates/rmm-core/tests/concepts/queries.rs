@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rmm_adaptors::{BinningMemoryResource, FallbackMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
-    AnyContext, AnyResource, CudaStream, DevicePtr, Error, HasAllocationAlignment, HasMemoryKind,
-    HasResource, Introspect, MemoryKind, MemoryResource, StreamBound, StreamContext, SyncResource,
-    allocation_alignment, copy,
+    AnyContext, AnyResource, CudaStream, DevicePtr, Error, HasMemoryKind, HasResource, Introspect,
+    MemoryKind, MemoryResource, StreamBound, StreamContext, SyncResource, allocation_alignment,
+    copy,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, ManagedMemoryResource};
 use rmm_sim::{Machine, Schedule};
@@ -21,7 +21,6 @@ fn source<H: HasResource<Resource: PartialEq> + ?Sized>(of: &H) -> &H::Resource 
 /// What a program keeps its settings in.
 struct Settings {
     heap: SyncHeap,
-    alignment: usize,
 }
 
 impl HasResource for Settings {
@@ -29,12 +28,6 @@ impl HasResource for Settings {
 
     fn memory_resource(&self) -> &SyncHeap {
         &self.heap
-    }
-}
-
-impl HasAllocationAlignment for Settings {
-    fn allocation_alignment(&self) -> usize {
-        self.alignment
     }
 }
 
@@ -46,7 +39,7 @@ fn a_resource_tells_of_itself_and_settings_of_theirs() {
     assert_eq!(**source(&shared), heap, "a pointer to a resource is a resource");
     let erased: AnyResource = AnyResource::new(CudaMemoryResource::new());
     assert_eq!(source(&erased), &erased);
-    let settings = Arc::new(Settings { heap: heap.clone(), alignment: 64 });
+    let settings = Arc::new(Settings { heap: heap.clone() });
     assert_eq!(settings.memory_resource(), &heap, "a pointer to anything else is seen through");
     let object: &dyn HasResource<Resource = SyncHeap> = &*settings;
     assert_eq!(source(object), &heap);
@@ -55,16 +48,14 @@ fn a_resource_tells_of_itself_and_settings_of_theirs() {
 }
 
 #[test]
-fn an_alignment_is_checked_whoever_wishes_for_it() {
-    let settings = |alignment| Settings { heap: SyncHeap::new(0), alignment };
-    assert_eq!(allocation_alignment::<u32>(&settings(4)).unwrap(), 4);
-    assert_eq!(allocation_alignment::<[u8; 3]>(&settings(1)).unwrap(), 1);
-    let object: Box<dyn HasAllocationAlignment> = Box::new(Arc::new(settings(1 << 20)));
-    assert_eq!(allocation_alignment::<u64>(&object).unwrap(), 1 << 20);
-    assert_eq!(allocation_alignment::<u64>(&Layout::new::<u128>()).unwrap(), align_of::<u128>());
-    assert!(allocation_alignment::<u64>(&Layout::new::<u16>()).unwrap_err().is_invalid_argument());
+fn an_alignment_is_checked_against_the_type() {
+    assert_eq!(allocation_alignment::<u32>(4).unwrap(), 4);
+    assert_eq!(allocation_alignment::<[u8; 3]>(1).unwrap(), 1);
+    assert_eq!(allocation_alignment::<u64>(1 << 20).unwrap(), 1 << 20);
+    assert_eq!(allocation_alignment::<u64>(align_of::<u128>()).unwrap(), align_of::<u128>());
+    assert!(allocation_alignment::<u64>(align_of::<u16>()).unwrap_err().is_invalid_argument());
     for wrong in [0, 3, 24, 257, usize::MAX] {
-        let error = allocation_alignment::<u8>(&wrong).unwrap_err();
+        let error = allocation_alignment::<u8>(wrong).unwrap_err();
         assert!(error.is_invalid_argument());
         let text =
             format!("invalid argument to allocation_alignment: {wrong} bytes are no power of two");

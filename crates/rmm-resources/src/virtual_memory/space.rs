@@ -43,7 +43,7 @@ impl Stuck {
     /// Whether the driver takes it back.
     fn release(self, driver: &Driver) -> bool {
         match self {
-            // SAFETY: a whole mapping, which nobody uses: its block was freed, or never handed out.
+            // SAFETY: a whole mapping, which is not in use: its block was freed, or never handed out.
             Self::Mapping(start, bytes) => unsafe { driver.cuMemUnmap(start, bytes) },
             // SAFETY: made by `cuMemCreate`, and named nowhere else.
             Self::Memory(memory) => unsafe { driver.cuMemRelease(memory) },

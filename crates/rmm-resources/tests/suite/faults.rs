@@ -43,7 +43,7 @@ fn survives<R: Resource>(make: impl Fn() -> Result<R, Error>) {
     assert!(failures.get() > 1);
 }
 
-// Hazard H17: what was allocated before a failing step was lost.
+// What was allocated before a failing step was lost.
 #[test]
 fn a_failure_at_any_call_leaves_nothing_behind() {
     survives(|| Ok(ManagedMemoryResource::new()));
@@ -59,7 +59,7 @@ fn a_failure_at_any_call_leaves_nothing_behind() {
     survives(|| CudaAsyncViewMemoryResource::of_default_pool(rmm_core::Device::current()?));
 }
 
-// Hazard H17: a pool whose threshold could not be set, or that could not be primed, was lost.
+// A pool whose threshold could not be set, or that could not be primed, was lost.
 #[test]
 fn a_pool_that_can_not_be_set_up_goes() {
     for function in ["cuMemPoolSetAttribute", "cuMemAllocFromPoolAsync", "cuStreamSynchronize"] {

@@ -201,7 +201,7 @@ fn pools_are_for_the_decompression_engine_where_the_driver_knows_it() {
     }
 }
 
-// Hazard H11: sizes near the largest number wrapped where room for an alignment was added to them.
+// Sizes near the largest number wrapped where room for an alignment was added to them.
 #[test]
 fn sizes_near_the_largest_are_refused_and_not_wrapped() {
     for_each(|name, machine, resource| {
@@ -216,7 +216,7 @@ fn sizes_near_the_largest_are_refused_and_not_wrapped() {
     });
 }
 
-// Hazard H26: what the first device could do was taken for true of all.
+// What the first device could do was taken for true of all.
 #[test]
 fn each_device_is_asked_what_it_can_do() {
     let with_pools = |value| {

@@ -1,4 +1,4 @@
-//! Streams that somebody else made, or goes on with.
+//! Streams made outside this library, or handed over to its caller.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use rmm_sys::CuStream;
 use super::{CudaStream, Inner, StreamKind};
 use crate::{Context, Error, StreamId};
 
-/// How long a stream made by somebody else stays valid, see [`CudaStream::adopt`].
+/// How long a stream made outside this library stays valid, see [`CudaStream::adopt`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamLifetime {
     /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap
@@ -21,7 +21,7 @@ pub enum StreamLifetime {
 }
 
 impl CudaStream {
-    /// A stream that somebody else made. It is never destroyed by this library.
+    /// A stream made outside this library. It is never destroyed by this library.
     ///
     /// Each call makes a new identity: adopt a stream once and keep the result, since memory freed
     /// under one identity is, for another, memory of another stream.
@@ -67,7 +67,7 @@ impl CudaStream {
         }
     }
 
-    /// A stream that somebody else made and hands over: it is destroyed with the last clone, as one
+    /// A stream made outside this library and handed over: it is destroyed with the last clone, as one
     /// that this library made. The default streams are never destroyed.
     ///
     /// ```
@@ -76,7 +76,7 @@ impl CudaStream {
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
     /// let handle = CudaStream::new()?.into_raw().expect("it is the only handle");
-    /// // SAFETY: the stream exists, belongs to the current context, and nobody else knows it.
+    /// // SAFETY: the stream exists, belongs to the current context, and no other code has its handle.
     /// let stream = unsafe { CudaStream::from_raw(handle) }?;
     /// stream.synchronize()?;
     /// let clone = stream.clone();
@@ -93,7 +93,7 @@ impl CudaStream {
     /// [`adopt`](Self::adopt).
     #[doc(alias = "cuda::stream::from_native_handle")]
     pub unsafe fn from_raw(handle: CuStream) -> Result<Self, Error> {
-        // SAFETY: the caller's contract: until it is dropped here nobody destroys it.
+        // SAFETY: the caller's contract: no other code destroys it.
         let mut stream = unsafe { Self::adopt(handle, StreamLifetime::UntilDropped) }?;
         // The default streams have other handles, and stay what they are.
         if let Some(inner) = Arc::get_mut(&mut stream.inner) {

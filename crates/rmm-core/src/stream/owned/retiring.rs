@@ -17,7 +17,7 @@ use crate::{Context, CudaEvent, Error, StreamId};
 /// impl StreamWatcher for Pool {
 ///     fn stream_retires(&self, stream: &RetiringStream<'_>) {
 ///         let recorded = CudaEvent::new().and_then(|event| stream.record(&event).map(|()| event));
-///         *self.0.lock().expect("nobody panics with it") = recorded.ok();
+///         *self.0.lock().expect("no thread panics with it") = recorded.ok();
 ///     }
 /// }
 ///
@@ -28,7 +28,7 @@ use crate::{Context, CudaEvent, Error, StreamId};
 /// let stream = CudaStream::new()?;
 /// stream.watch(Arc::downgrade(&watcher));
 /// drop(stream);
-/// let end = pool.0.lock().expect("nobody panics with it").take().expect("it was told");
+/// let end = pool.0.lock().expect("no thread panics with it").take().expect("it was told");
 /// end.synchronize()?; // the stream is gone, its mark is not
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
@@ -36,7 +36,7 @@ pub trait StreamWatcher: Send + Sync {
     /// The stream is about to be destroyed: the last chance to record an event on it.
     ///
     /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library
-    /// held. A panic ends here: it is not passed on to whoever drops the stream.
+    /// held. A panic ends here: it is not passed on to the thread that drops the stream.
     fn stream_retires(&self, stream: &RetiringStream<'_>);
 }
 

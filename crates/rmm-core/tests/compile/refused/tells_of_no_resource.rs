@@ -1,6 +1,6 @@
-use rmm_core::{HasAllocationAlignment, HasResource};
+use rmm_core::HasResource;
 
-fn allocate_like(_of: &(impl HasResource + HasAllocationAlignment)) {}
+fn allocate_like(_of: &impl HasResource) {}
 
 fn main() {
     allocate_like(&"text");
