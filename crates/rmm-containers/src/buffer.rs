@@ -80,8 +80,8 @@ impl DeviceBuffer {
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     #[must_use]
-    pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
-        self.block.tracker_mut().set_name(Some(name.into()));
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.block.tracker_mut().set_name(Some(name.into().into_boxed_str()));
         self
     }
 

@@ -98,8 +98,8 @@ where
 
     /// Names the vector. Its `Debug` output and its out-of-range errors show the name.
     #[must_use]
-    pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
-        self.tracker.set_name(Some(name.into()));
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.tracker.set_name(Some(name.into().into_boxed_str()));
         self
     }
 

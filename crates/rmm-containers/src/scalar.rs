@@ -104,7 +104,7 @@ impl<T: Pod> DeviceScalar<T> {
 
     /// Names the scalar, see [`DeviceBuffer::with_name`](crate::DeviceBuffer::with_name).
     #[must_use]
-    pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.vector = self.vector.with_name(name);
         self
     }

@@ -103,7 +103,7 @@ impl<T: Pod> DeviceUVector<T> {
 
     /// Names the vector, see [`DeviceBuffer::with_name`].
     #[must_use]
-    pub fn with_name(mut self, name: impl Into<Box<str>>) -> Self {
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.buffer = self.buffer.with_name(name);
         self
     }
