@@ -8,7 +8,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supp
 
 use crate::blocks::Blocks;
 use crate::layer::{Below, Layer, adaptor, rounded_up};
-use crate::sync::alone::AloneOrLocked;
+use crate::sync::biased_mutex::BiasedMutex;
 
 const NAME: &str = "aligned";
 
@@ -52,7 +52,7 @@ struct Align {
     alignment: usize,
     threshold: usize,
     /// Blocks whose address is not upstream's, with that of upstream.
-    moved: AloneOrLocked<Blocks<DevicePtr>>,
+    moved: BiasedMutex<Blocks<DevicePtr>>,
     /// How many those are, written under the lock. Whoever has one of them sees that there are
     /// some: it was counted before its address was known.
     moved_count: AtomicUsize,
@@ -89,7 +89,7 @@ impl<U> AlignedResourceAdaptor<U> {
             return Err(Error::invalid_argument(NAME, message));
         }
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT);
-        let (moved, moved_count) = (AloneOrLocked::default(), AtomicUsize::new(0));
+        let (moved, moved_count) = (BiasedMutex::default(), AtomicUsize::new(0));
         Ok(Self::over(upstream, Align { alignment, threshold, moved, moved_count }))
     }
 }

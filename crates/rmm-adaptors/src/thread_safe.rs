@@ -6,7 +6,7 @@ use std::fmt;
 use rmm_core::{Description, DevicePtr, Error};
 
 use crate::layer::{Below, Layer, adaptor};
-use crate::sync::alone::AloneOrLocked;
+use crate::sync::biased_mutex::BiasedMutex;
 
 adaptor! {
     /// Lets one thread at a time call another resource.
@@ -30,7 +30,7 @@ adaptor! {
 }
 
 #[derive(Default)]
-struct OneAtATime(AloneOrLocked<()>);
+struct OneAtATime(BiasedMutex<()>);
 
 impl fmt::Debug for OneAtATime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

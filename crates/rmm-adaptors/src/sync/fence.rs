@@ -34,6 +34,11 @@ impl Fences {
         Self { is_asymmetric: imp::is_asymmetric() }
     }
 
+    /// A pair whose heavy fence serves both of these.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { is_asymmetric: self.is_asymmetric || other.is_asymmetric }
+    }
+
     /// The frequent side's.
     #[inline]
     pub(crate) fn light(self) {

@@ -198,7 +198,10 @@ fn a_graph_s_request_that_nothing_serves_is_refused_and_spoils_nothing() {
         begin(&captured);
         let calls = calls_of(&machine, FORBIDDEN);
         let error = pool.allocate(captured.as_ref(), layout(MIB)).unwrap_err();
-        assert!(error.is_unsupported() && error.to_string().contains("during a capture"), "{error}");
+        assert!(
+            error.is_unsupported() && error.to_string().contains("during a capture"),
+            "{error}"
+        );
         assert_eq!(error.stream(), Some(captured.as_ref().id()));
         assert_eq!(calls_of(&machine, FORBIDDEN), calls);
         drop(end(&captured));
