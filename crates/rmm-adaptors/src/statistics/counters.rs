@@ -1,4 +1,4 @@
-//! Pairs of counters, stacked.
+//! A stack of counters of bytes and blocks.
 
 #![forbid(unsafe_code)]
 
