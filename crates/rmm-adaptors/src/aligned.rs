@@ -1,4 +1,4 @@
-//! Addresses that are multiples of more than 256.
+//! Over-aligned allocations.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -8,7 +8,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supp
 
 use crate::blocks::Blocks;
 use crate::layer::{Below, Layer, adaptor, rounded_up};
-use crate::sync::alone::AloneOrLocked;
+use crate::sync::biased_mutex::BiasedMutex;
 
 const NAME: &str = "aligned";
 
@@ -20,9 +20,9 @@ adaptor! {
     /// asked for an alignment of 256. Others are upstream's, asked for with the request's own
     /// alignment.
     ///
-    /// It is a handle: clones share the table of blocks whose address is not upstream's. Its lock
-    /// is taken only while there are such blocks, and costs next to nothing as long as one thread
-    /// alone takes it.
+    /// It is a handle: clones share the table of blocks whose address is not upstream's. The table's
+    /// lock is taken only while there are such blocks, and is biased to the first thread: it costs
+    /// next to nothing until a second one takes it.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -52,9 +52,9 @@ struct Align {
     alignment: usize,
     threshold: usize,
     /// Blocks whose address is not upstream's, with that of upstream.
-    moved: AloneOrLocked<Blocks<DevicePtr>>,
-    /// How many those are, written under the lock. Whoever has one of them sees that there are
-    /// some: it was counted before its address was known.
+    moved: BiasedMutex<Blocks<DevicePtr>>,
+    /// The number of these, written under the lock. A thread that frees one of them sees that there
+    /// are some: the block was counted before its address was returned.
     moved_count: AtomicUsize,
 }
 
@@ -89,7 +89,7 @@ impl<U> AlignedResourceAdaptor<U> {
             return Err(Error::invalid_argument(NAME, message));
         }
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT);
-        let (moved, moved_count) = (AloneOrLocked::default(), AtomicUsize::new(0));
+        let (moved, moved_count) = (BiasedMutex::default(), AtomicUsize::new(0));
         Ok(Self::over(upstream, Align { alignment, threshold, moved, moved_count }))
     }
 }
@@ -148,7 +148,7 @@ impl Align {
 }
 
 // SAFETY: an aligned block lies in one of upstream's that has room for it wherever that starts, and
-// which nobody else has; it is found again by the block's address. Others are upstream's as they
+// which no other block overlaps; it is found again by the block's address. Others are upstream's as they
 // are.
 unsafe impl Layer for Align {
     const NAME: &'static str = NAME;
@@ -168,7 +168,7 @@ unsafe impl Layer for Align {
         if aligned == block || self.insert(aligned, block) {
             return Ok(aligned);
         }
-        // SAFETY: allocated above with this layout, in the same order, and nobody has it.
+        // SAFETY: allocated above with this layout, in the same order, and not handed out.
         unsafe { below.deallocate(block, padded) };
         let message = format!("upstream's block at {block:?} holds {aligned:?}, which is in use");
         Err(Error::invalid_argument(NAME, message).with_layout(layout))

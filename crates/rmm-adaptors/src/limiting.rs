@@ -10,7 +10,7 @@ use rmm_core::{
 
 use crate::layer::{Below, Layer, adaptor, rounded_up};
 use crate::sync::Counter;
-use crate::sync::alone::Alone;
+use crate::sync::first_thread::FirstThreadCell;
 
 const NAME: &str = "limiting";
 
@@ -55,7 +55,8 @@ adaptor! {
 /// # Invariant
 /// `used` is the sum of the padded sizes of what is allocated, or on its way, and at most `most`.
 struct Limit {
-    alone: Alone<()>,
+    /// Owned by the thread that may update `used` exclusively.
+    first: FirstThreadCell<()>,
     used: Counter,
     most: u64,
     /// A power of two.
@@ -96,7 +97,7 @@ impl<U> LimitingResourceAdaptor<U> {
 
 impl fmt::Debug for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { alone: _, used, most, alignment } = self;
+        let Self { first: _, used, most, alignment } = self;
         let mut fields = f.debug_struct("Limit");
         fields.field("allocated", &used.get()).field("limit", most);
         fields.field("alignment", alignment).finish()
@@ -105,7 +106,7 @@ impl fmt::Debug for Limit {
 
 impl Limit {
     fn new(most: u64, alignment: usize) -> Self {
-        Self { alone: Alone::default(), used: Counter::default(), most, alignment }
+        Self { first: FirstThreadCell::default(), used: Counter::default(), most, alignment }
     }
 
     /// What a block counts as.
@@ -118,14 +119,14 @@ impl Limit {
     #[inline]
     fn reserve(&self, padded: u64) -> Result<(), u64> {
         let with_it = |used: u64| used.checked_add(padded).filter(|&sum| sum <= self.most);
-        let alone = self.alone.enter(|()| self.used.update_alone(with_it), |()| ());
-        alone.unwrap_or_else(|_| self.used.update(with_it))
+        let exclusive = self.first.enter(|()| self.used.update_exclusive(with_it), |()| ());
+        exclusive.unwrap_or_else(|_| self.used.update(with_it))
     }
 
     /// A block counts no more.
     #[inline]
     fn release(&self, padded: u64) {
-        if self.alone.enter(|()| self.used.subtract_alone(padded), |()| ()).is_err() {
+        if self.first.enter(|()| self.used.subtract_exclusive(padded), |()| ()).is_err() {
             self.used.subtract(padded);
         }
     }

@@ -1,4 +1,4 @@
-//! One call at a time.
+//! A mutex around a resource.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use rmm_core::{Description, DevicePtr, Error};
 
 use crate::layer::{Below, Layer, adaptor};
-use crate::sync::alone::AloneOrLocked;
+use crate::sync::biased_mutex::BiasedMutex;
 
 adaptor! {
     /// Lets one thread at a time call another resource.
@@ -26,27 +26,27 @@ adaptor! {
     /// assert!(resource.stack().map(|resource| resource.name()).eq(["thread-safe", "cuda"]));
     /// ```
     #[doc(alias = "rmm::mr::thread_safe_resource_adaptor")]
-    ThreadSafeResourceAdaptor(OneAtATime)
+    ThreadSafeResourceAdaptor(Serialized)
 }
 
 #[derive(Default)]
-struct OneAtATime(AloneOrLocked<()>);
+struct Serialized(BiasedMutex<()>);
 
-impl fmt::Debug for OneAtATime {
+impl fmt::Debug for Serialized {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OneAtATime")
+        f.write_str("Serialized")
     }
 }
 
 impl<U> ThreadSafeResourceAdaptor<U> {
     /// Takes the resource in.
     pub fn new(upstream: U) -> Self {
-        Self::over(upstream, OneAtATime::default())
+        Self::over(upstream, Serialized::default())
     }
 }
 
 // SAFETY: every call goes to the upstream as it is.
-unsafe impl Layer for OneAtATime {
+unsafe impl Layer for Serialized {
     const NAME: &'static str = "thread-safe";
 
     #[inline]

@@ -1,10 +1,10 @@
 //! What is allocated and by whom: to find leaks and wrong frees.
 
-mod books;
 mod builder;
 mod call_site;
 mod finding;
 mod report;
+mod table;
 
 use std::alloc::Layout;
 
@@ -12,10 +12,10 @@ use rmm_core::{Description, DevicePtr, Error};
 
 use crate::layer::{Below, Layer, adaptor};
 
-use books::{Freed, Tracking};
 pub use builder::TrackingResourceAdaptorBuilder;
 pub use finding::TrackingFinding;
 pub use report::{CallSite, OutstandingAllocation, TrackingReport};
+use table::{Freed, Tracking};
 
 const NAME: &str = "tracking";
 
@@ -33,10 +33,10 @@ adaptor! {
     /// * blocks that are left when the last handle is dropped, sorted by size and by place.
     ///
     /// Requests of zero bytes are not tracked. Upstream memory at an address that is tracked
-    /// already is given back, and the request refused as an [invalid
-    /// argument](rmm_core::ErrorKind::InvalidArgument): somebody frees behind the tracker's back.
+    /// already is freed, and the request fails as an [invalid
+    /// argument](rmm_core::ErrorKind::InvalidArgument): a block was freed past the tracker.
     ///
-    /// It is a handle: clones share the books, which are in a plain table as long as one thread
+    /// It is a handle: clones share the metadata, which is a plain table as long as one thread
     /// alone uses them, and in a concurrent one from the second thread on. Stacks, if they are
     /// captured, cost microseconds; names are looked up only when they are read.
     ///

@@ -40,5 +40,5 @@ fn main() {
     let report = failed.expect_err("a wait is missing").downcast::<String>().expect("a report");
     println!("{report}");
     assert!(report.contains("race") && report.contains("sum reads it"), "{report}");
-    assert!(report.contains("would order them"), "{report}");
+    assert!(report.contains("let stream 3 wait for it"), "{report}");
 }

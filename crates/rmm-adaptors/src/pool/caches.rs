@@ -1,106 +1,93 @@
-//! Blocks that threads keep at hand, in front of the pool's lock.
+//! Thread caches: freed blocks per thread and stream, in front of the pool's lock (as tcmalloc's).
+//!
+//! ```text
+//!                 stream 1     stream 2     stream 3 ...
+//!     thread A    slot 1       slot 2       slot 3            first slots: one per stream
+//!     thread B    slot 128+1   slot 128+2   slot 128+3        further slots: eight per thread
+//!
+//!     slot = header (stream, counters) + BiasedCell (owner: a thread) -> Cache (free lists by class)
+//! ```
 //!
 //! A block that is freed on a stream may be used by that stream's next work at once. So the thread
-//! that freed it keeps it, and when it asks on the same stream for the same size, it gets it
-//! without an atomic operation. Whoever finds that nothing else is left empties all caches, so that
-//! no memory is out of anybody's reach.
+//! that frees it caches it, and serves its next request for the same stream and size class from
+//! there, without an atomic read-modify-write: it owns the slot's [`BiasedCell`]. A thread that
+//! finds no other free memory revokes all slots and flushes their caches to the heap, so no block
+//! is out of another thread's reach.
 //!
-//! A cache is one thread's, until that ends or another has long wanted the place, but belongs to a
-//! stream. Its blocks have no release point: they get the one that is open when they leave it for
-//! the heap, which is later than that of their free, and so safe.
+//! A slot belongs to one thread, until that ends or another has long missed it, and to one stream.
+//! Cached blocks have no release point: they get the one that is open when they are flushed, which
+//! is later than that of their free, and therefore safe.
+//!
+//! [`BiasedCell`]: crate::sync::biased::BiasedCell
 
-mod biased;
 mod cache;
 mod classes;
 mod large;
 #[cfg(all(test, rmm_loom))]
 mod models;
+mod slot;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
-mod thread;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-
-use crate::sync::primitives::atomic::AtomicU64 as OwnerId;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rmm_core::StreamId;
 
+use crate::sync::biased::NextOwner;
+use crate::sync::biased_table::{BiasedTable, Slot};
 use crate::sync::fence::Fences;
-use biased::{NextUser, Place, Places};
+use crate::sync::thread_token::ThreadToken;
 use cache::{Cache, Counters};
 pub(super) use cache::{CacheCounts, Put};
 pub(super) use classes::{CLASSES, Class};
-use thread::Me;
+use slot::SlotHeader;
 
-/// Places for a stream's first cache: more than there are streams at work, mostly.
-const FIRSTS: usize = if cfg!(rmm_loom) { 1 } else { 128 };
-/// Threads that have places of their own for further caches, and how many. Threads have the
-/// smallest numbers that are unused.
-const THREADS: usize = if cfg!(rmm_loom) { 1 } else { 32 };
-const FURTHERS: usize = if cfg!(rmm_loom) { 1 } else { 8 };
-const PLACES: usize = FIRSTS + THREADS * FURTHERS;
+/// First slots, of the thread that comes first on a stream: mostly more than there are streams at
+/// work, so that few streams share one.
+const FIRST_SLOTS: usize = if cfg!(rmm_loom) { 1 } else { 128 };
+/// Bounds the rows of further slots: threads whose numbers differ by a multiple share a row.
+const THREAD_ROWS: usize = if cfg!(rmm_loom) { 1 } else { 32 };
+/// Further slots in a row: streams whose ids differ by a multiple share one.
+const SLOTS_PER_ROW: usize = if cfg!(rmm_loom) { 1 } else { 8 };
+const SLOTS: usize = FIRST_SLOTS + THREAD_ROWS * SLOTS_PER_ROW;
 
-/// What part of the pool's memory one cache may hold: what is in a cache does not merge with its
-/// neighbours.
-const CACHED_PART: u64 = 32;
-
-/// The owner of no cache.
-const NOBODY: u64 = 0;
-
-/// Calls for which there was no place, as another has it, after which it is taken away: that costs
-/// as much as many calls.
-const STEAL_AFTER_MISSES: u32 = 64;
-
-/// What is told of a place.
-#[derive(Debug, Default)]
-struct SlotHeader {
-    /// The number of the stream whose blocks are in the cache.
-    ///
-    /// # Invariant
-    /// Changed only by whoever has the cache alone, and empty. A stream that is named here has a
-    /// list, which is neither recycled nor retired before this is cleared.
-    owner: OwnerId,
-    /// Calls that would have liked to have the place.
-    wanted: AtomicU32,
-    /// What the cache takes of the host's memory.
-    host_bytes: AtomicU64,
-    counters: Counters,
-}
+/// Bounds the bytes of a cache to this fraction of the pool, since cached blocks do not coalesce.
+const CACHE_FRACTION: u64 = 32;
 
 /// Which blocks are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CachePolicy {
     Off,
-    /// Those of up to 1 MiB, rounded up to a size of which there are few. Larger ones are not many,
-    /// and what is in a cache does not merge.
+    /// Those of up to 1 MiB by size class, and a few larger ones, since cached blocks do not
+    /// coalesce.
     SizeClasses,
     /// All: they have this size.
     OneSize(u64),
 }
 
-/// What became of a request to a cache.
+/// The outcome of an allocation from a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Take {
     Done(u64),
-    /// The stream has a cache here, without such a block.
+    /// The thread has a cache for the stream, without such a block.
     Missed,
-    /// As before, and the thread has asked in vain for long and freed nothing.
+    /// As [`Missed`](Self::Missed), many times since the thread's last free.
     Short,
-    /// There is none.
+    /// The thread has no cache for the stream.
     NotHere,
 }
 
-/// The caches of a pool.
+/// The thread caches of a pool.
 #[derive(Debug)]
 pub(super) struct Caches {
-    /// A cache is made when it is needed, and kept.
-    places: Places<SlotHeader, Option<Box<Cache>>, PLACES>,
-    cached: CachePolicy,
-    /// Blocks handed out that are smaller than their class. While there are any, the size of a
-    /// block that is freed is not known without a look at the heap.
+    /// A cache is made at its slot's first use, and kept.
+    table: BiasedTable<SlotHeader, Option<Box<Cache>>, SLOTS>,
+    policy: CachePolicy,
+    /// Live blocks that are smaller than their class. While there are any, the size of a block that
+    /// is freed is known to the heap alone.
     undersized_blocks: AtomicUsize,
     /// The most bytes that a cache may hold.
-    most_bytes: AtomicU64,
+    capacity: AtomicU64,
 }
 
 impl CachePolicy {
@@ -112,74 +99,66 @@ impl CachePolicy {
     }
 }
 
-impl SlotHeader {
-    #[inline]
-    fn is_of(&self, stream: StreamId) -> bool {
-        self.owner.load(Ordering::Relaxed) == stream.get()
-    }
-
-    fn is_nobodys(&self) -> bool {
-        self.owner.load(Ordering::Relaxed) == NOBODY
-    }
-}
-
 impl Caches {
-    pub(super) fn new(cached: CachePolicy, fences: Fences) -> Self {
+    pub(super) fn new(policy: CachePolicy, fences: Fences) -> Self {
         Self {
-            places: Places::new(fences, Default::default),
-            cached,
+            table: BiasedTable::new(fences, Default::default),
+            policy,
             undersized_blocks: AtomicUsize::new(0),
-            most_bytes: AtomicU64::new(0),
+            capacity: AtomicU64::new(0),
         }
     }
 
     /// The class of a request for `size` bytes, which are not zero, if such blocks are cached.
     #[inline]
     pub(super) fn class(&self, size: u64) -> Option<Class> {
-        match self.cached {
+        match self.policy {
             CachePolicy::SizeClasses => Class::holding(size),
             CachePolicy::OneSize(unit) => (size <= unit).then_some(Class::only(unit)),
             CachePolicy::Off => None,
         }
     }
 
-    /// Where a stream's blocks may be kept: a place that is the stream's, for the thread that came
-    /// first, and one that is this thread's, for when there are several.
+    /// The slots that a thread may use for a stream: the stream's first slot, for the thread that
+    /// comes first, and one in the thread's row.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is used")]
     #[inline]
-    fn places_of(stream: StreamId, me: Me) -> [usize; 2] {
-        // Neighbours in number have neighbouring places: few streams have no clashes.
+    fn slots_of(stream: StreamId, me: ThreadToken) -> [usize; 2] {
+        // Neighbours in number have neighbouring slots: few streams share one.
         let stream = stream.get() as usize;
-        let row = me.thread().number % THREADS * FURTHERS;
-        [stream % FIRSTS, FIRSTS + row + stream % FURTHERS]
+        let row = me.number() % THREAD_ROWS * SLOTS_PER_ROW;
+        [stream % FIRST_SLOTS, FIRST_SLOTS + row + stream % SLOTS_PER_ROW]
     }
 
-    /// Uses this thread's cache for the stream, if there is one.
+    /// Enters this thread's cache for the stream, if there is one.
     #[inline]
     fn with<R>(&self, stream: StreamId, act: impl FnOnce(&mut Cache, &Counters) -> R) -> Option<R> {
-        self.with_as(thread::current()?, stream, act)
+        self.with_as(ThreadToken::current()?, stream, act)
     }
 
-    /// As `with`; `me` is the calling thread.
+    /// As [`with`](Self::with); `me` is the calling thread.
     #[inline]
     fn with_as<R>(
         &self,
-        me: Me,
+        me: ThreadToken,
         stream: StreamId,
         act: impl FnOnce(&mut Cache, &Counters) -> R,
     ) -> Option<R> {
-        let places = self.places.made()?;
-        let [first, further] = Self::places_of(stream, me).map(|index| &places[index]);
-        let is_first = first.is_used_by(me) && first.shared().is_of(stream);
-        let place = if is_first { first } else { further };
-        let label = place.shared();
-        place.enter(me, |cache| {
-            let cache = cache.as_mut().filter(|_| label.is_of(stream))?;
-            Some(act(cache, &label.counters))
-        })?
+        let slots = self.table.slots()?;
+        let [first, further] = Self::slots_of(stream, me).map(|index| &slots[index]);
+        let owned_first = first.owned_by(me).filter(|_| first.header().is_of(stream));
+        let (header, owned) = match owned_first {
+            Some(owned) => (first.header(), owned),
+            None => (further.header(), further.owned_by(me)?),
+        };
+        let acted = owned.enter(|cache| {
+            let cache = cache.as_mut().filter(|_| header.is_of(stream))?;
+            Some(act(cache, &header.counters))
+        });
+        acted.ok()?
     }
 
-    /// A block of the class, of those that were freed on the stream, on this thread.
+    /// Takes a block of the class that was freed on the stream by this thread.
     #[inline]
     pub(super) fn take(&self, stream: StreamId, class: Class) -> Take {
         let take = |cache: &mut Cache, counters: &_| match cache.take(class, counters) {
@@ -190,190 +169,191 @@ impl Caches {
         self.with(stream, take).unwrap_or(Take::NotHere)
     }
 
-    /// Keeps a block that was freed on the stream, if the stream has a cache here. `class` is that
-    /// of the size it was asked for with.
+    /// Caches a block that is freed on the stream, if this thread has a cache for that. `class` is
+    /// that of the size that was requested.
     #[inline]
     pub(super) fn put(&self, stream: StreamId, class: Class, address: u64) -> Put {
-        // Relaxed: whoever frees an odd block knows of it by what the thread that allocated it did,
-        // and its count came before that.
+        // Relaxed: the thread that allocated an undersized block counted it before it handed the
+        // block to the thread that frees it.
         if self.undersized_blocks.load(Ordering::Relaxed) > 0 {
             return Put::NotHere;
         }
-        let most_bytes = self.most_bytes();
-        let put = |cache: &mut Cache, counters: &_| cache.put(class, address, most_bytes, counters);
+        let capacity = self.capacity();
+        let put = |cache: &mut Cache, counters: &_| cache.put(class, address, capacity, counters);
         self.with(stream, put).unwrap_or(Put::NotHere)
     }
 
     /// Puts a block from the heap into this thread's cache for the stream, if there is room.
     pub(super) fn add(&self, stream: StreamId, class: Class, address: u64) -> bool {
-        let most_bytes = self.most_bytes();
-        let add = |cache: &mut Cache, counters: &_| cache.add(class, address, most_bytes, counters);
+        let capacity = self.capacity();
+        let add = |cache: &mut Cache, counters: &_| cache.add(class, address, capacity, counters);
         self.with(stream, add).unwrap_or(false)
     }
 
     /// The most bytes that a cache may hold.
     #[inline]
-    pub(super) fn most_bytes(&self) -> u64 {
-        self.most_bytes.load(Ordering::Relaxed)
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Adapts the size of the caches to that of the pool.
+    /// Bounds each cache to a fraction of the pool's reserved bytes.
     pub(super) fn set_capacity_from(&self, reserved: u64) {
-        self.most_bytes.store(reserved / CACHED_PART, Ordering::Relaxed);
+        self.capacity.store(reserved / CACHE_FRACTION, Ordering::Relaxed);
     }
 
-    /// Notes that a block is handed out that is smaller than its class.
+    /// Counts a block that is handed out and smaller than its class.
     pub(super) fn note_undersized(&self) {
         self.undersized_blocks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a block is back that is smaller than its class.
+    /// Counts such a block no longer, once it is freed.
     pub(super) fn forget_undersized(&self) {
         self.undersized_blocks.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes blocks out of this thread's cache for the stream, which is full of blocks of `class`:
-    /// those of the class before others. Returns them, and how many of them are of the class.
+    /// Flushes up to `N` blocks of this thread's cache for the stream, those of `class` before
+    /// others. Returns them, and how many of them are of the class.
     #[cold]
     pub(super) fn flush<'a, const N: usize>(
         &self,
         stream: StreamId,
         class: Class,
-        spilt: &'a mut [u64; N],
+        flushed: &'a mut [u64; N],
     ) -> (&'a [u64], usize) {
         let (mut all, mut of_class) = (0, 0);
         self.with(stream, |cache, counters| {
-            cache.flush(class, self.cached.classes(), N, counters, |which, address| {
-                spilt[all] = address;
+            cache.flush(class, self.policy.classes(), N, counters, |which, address| {
+                flushed[all] = address;
                 all += 1;
                 of_class += usize::from(which == class);
             });
         });
-        (&spilt[..all], of_class)
+        (&flushed[..all], of_class)
     }
 
-    /// Makes a cache for the stream on this thread, where there is none. If that takes the place of
-    /// another, its blocks are passed on.
+    /// Makes a cache for the stream on this thread, where there is none. If that takes the slot of
+    /// another stream, its blocks are flushed to `to`.
     ///
-    /// The stream has a list, and the pool's lock is held.
+    /// The stream has a free list, and the pool's lock is held.
     #[cold]
     pub(super) fn make(&self, stream: StreamId, to: impl FnMut(StreamId, u64)) {
-        if let Some(me) = thread::current() {
+        if let Some(me) = ThreadToken::current() {
             self.make_as(me, stream, to);
         }
     }
 
-    /// As `claim`; `me` is the calling thread.
-    fn make_as(&self, me: Me, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
-        let places = Self::places_of(stream, me);
-        let mut outside = self.places.outside();
-        let all = outside.places();
-        let label = |index: usize| all[index].shared();
-        let is_mine = |index: usize| all[index].is_used_by(me) && label(index).is_of(stream);
-        if places.into_iter().any(is_mine) {
+    /// As [`make`](Self::make); `me` is the calling thread.
+    fn make_as(&self, me: ThreadToken, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
+        let candidates = Self::slots_of(stream, me);
+        let mut revoker = self.table.revoker();
+        let slots = revoker.slots();
+        let is_mine = |index: usize| {
+            slots[index].owned_by(me).is_some() && slots[index].header().is_of(stream)
+        };
+        if candidates.into_iter().any(is_mine) {
             return;
         }
-        let is_free = |&index: &usize| outside.is_nobodys(index) || label(index).is_nobodys();
-        let free = places.into_iter().find(is_free);
-        let is_taken_away = || {
-            let wanted = label(places[1]).wanted.fetch_add(1, Ordering::Relaxed) + 1;
-            wanted.is_multiple_of(STEAL_AFTER_MISSES).then_some(places[1])
-        };
-        let Some(place) = free.or_else(is_taken_away) else { return };
-        outside.visit(
-            Some(me),
-            NextUser::Is(me),
-            |index, _| index == place,
-            |label, cache| {
-                let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
-                label.host_bytes.store(cache.bookkeeping_bytes(), Ordering::Relaxed);
-                // A thread that has ended has left its stream's blocks for the next.
-                if !label.is_of(stream) {
-                    self.empty(label, cache, &mut to);
-                    cache.pass_to(stream);
-                    label.owner.store(stream.get(), Ordering::Relaxed);
-                }
-            },
-        );
-    }
-
-    /// Passes all blocks of a cache on.
-    fn empty(&self, label: &SlotHeader, cache: &mut Cache, mut to: impl FnMut(StreamId, u64)) {
-        let stream = cache.stream();
-        let mut classes = self.cached.classes();
-        if let Some(class) = classes.next() {
-            let to = |_, address| to(stream, address);
-            cache.flush(class, classes, usize::MAX, &label.counters, to);
-        }
-    }
-
-    /// Passes all blocks of all caches on, or those of one stream, whose caches are nobody's then.
-    ///
-    /// The pool's lock is held, so that nobody makes new ones.
-    #[cold]
-    pub(super) fn flush_all(&self, stream: Option<StreamId>, to: impl FnMut(StreamId, u64)) {
-        self.flush_all_as(thread::current(), stream, to);
-    }
-
-    /// As `drain`; `me` is the calling thread, if it is not at its end.
-    fn flush_all_as(
-        &self,
-        me: Option<Me>,
-        stream: Option<StreamId>,
-        mut to: impl FnMut(StreamId, u64),
-    ) {
-        let which = |_, label: &SlotHeader| {
-            !label.is_nobodys() && stream.is_none_or(|stream| label.is_of(stream))
-        };
-        let Some(mut outside) = self.places.outside_of_made() else { return };
-        outside.visit(me, NextUser::Nobody, which, |label, cache| {
-            label.owner.store(NOBODY, Ordering::Relaxed);
-            if let Some(cache) = cache {
-                self.empty(label, cache, &mut to);
+        let is_free =
+            |&index: &usize| !slots[index].has_owner() || slots[index].header().is_unused();
+        let free = candidates.into_iter().find(is_free);
+        let [_, further] = candidates;
+        let stolen = || slots[further].header().is_stolen_at_miss().then_some(further);
+        let Some(slot) = free.or_else(stolen) else { return };
+        let is_slot = |index, _: &SlotHeader| index == slot;
+        revoker.revoke(Some(me), NextOwner::Thread(me), is_slot, |header, cache| {
+            let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
+            header.host_bytes.store(cache.bookkeeping_bytes(), Ordering::Relaxed);
+            // A thread that has ended leaves its blocks to the next one on the same stream.
+            if !header.is_of(stream) {
+                self.flush_cache(header, cache, &mut to);
+                cache.pass_to(stream);
+                header.assign(Some(stream));
             }
         });
     }
 
-    /// Frees the host memory of caches that are nobody's.
-    pub(super) fn shrink(&self) {
-        self.shrink_as(thread::current());
+    /// Flushes all blocks of a cache.
+    fn flush_cache(
+        &self,
+        header: &SlotHeader,
+        cache: &mut Cache,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
+        let stream = cache.stream();
+        let mut classes = self.policy.classes();
+        if let Some(class) = classes.next() {
+            let to = |_, address| to(stream, address);
+            cache.flush(class, classes, usize::MAX, &header.counters, to);
+        }
     }
 
-    /// As `shrink`; `me` is the calling thread, if it is not at its end.
-    fn shrink_as(&self, me: Option<Me>) {
-        let is_nobodys = |_, label: &SlotHeader| label.is_nobodys();
-        let free = |label: &SlotHeader, cache: &mut Option<_>| {
-            *cache = None;
-            label.host_bytes.store(0, Ordering::Relaxed);
+    /// Flushes the caches of all streams, or of one, whose slots are free for others then.
+    ///
+    /// The pool's lock is held, so no thread makes new ones.
+    #[cold]
+    pub(super) fn flush_all(&self, stream: Option<StreamId>, to: impl FnMut(StreamId, u64)) {
+        self.flush_all_as(ThreadToken::current(), stream, to);
+    }
+
+    /// As [`flush_all`](Self::flush_all); `me` is the calling thread, unless that is exiting.
+    fn flush_all_as(
+        &self,
+        me: Option<ThreadToken>,
+        stream: Option<StreamId>,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
+        let is_wanted = |_, header: &SlotHeader| {
+            !header.is_unused() && stream.is_none_or(|stream| header.is_of(stream))
         };
-        let Some(mut outside) = self.places.outside_of_made() else { return };
-        outside.visit(me, NextUser::Nobody, is_nobodys, free);
+        let Some(mut revoker) = self.table.revoker_of_made() else { return };
+        revoker.revoke(me, NextOwner::None, is_wanted, |header, cache| {
+            header.assign(None);
+            if let Some(cache) = cache {
+                self.flush_cache(header, cache, &mut to);
+            }
+        });
+    }
+
+    /// Frees the host memory of the caches in unused slots.
+    pub(super) fn shrink(&self) {
+        self.shrink_as(ThreadToken::current());
+    }
+
+    /// As [`shrink`](Self::shrink); `me` is the calling thread, unless that is exiting.
+    fn shrink_as(&self, me: Option<ThreadToken>) {
+        let is_unused = |_, header: &SlotHeader| header.is_unused();
+        let free = |header: &SlotHeader, cache: &mut Option<_>| {
+            *cache = None;
+            header.host_bytes.store(0, Ordering::Relaxed);
+        };
+        let Some(mut revoker) = self.table.revoker_of_made() else { return };
+        revoker.revoke(me, NextOwner::None, is_unused, free);
     }
 
     /// Whether a block of the class with this address is in one of the caches.
     pub(super) fn contain(&self, class: Class, address: u64) -> bool {
-        let is_filled = |_, label: &SlotHeader| label.counters.bytes() > 0;
+        let is_filled = |_, header: &SlotHeader| header.counters.bytes() > 0;
         let mut contains = false;
-        let Some(mut outside) = self.places.outside_of_made() else { return false };
-        outside.visit(thread::current(), NextUser::Same, is_filled, |_, cache| {
+        let Some(mut revoker) = self.table.revoker_of_made() else { return false };
+        revoker.revoke(ThreadToken::current(), NextOwner::Former, is_filled, |_, cache| {
             contains |= cache.as_deref().is_some_and(|cache| cache.contains(class, address));
         });
         contains
     }
 
-    /// Host bytes of the places and of the caches that there are.
+    /// Host bytes of the table and of the caches in it.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
         let host_bytes =
-            |place: &Place<SlotHeader, _>| place.shared().host_bytes.load(Ordering::Relaxed);
-        self.places.bytes() + self.places.iter().map(host_bytes).sum::<u64>()
+            |slot: &Slot<SlotHeader, _>| slot.header().host_bytes.load(Ordering::Relaxed);
+        self.table.bytes() + self.table.iter().map(host_bytes).sum::<u64>()
     }
 
-    /// Bytes of all cached blocks, and what went on in all caches so far. Other threads at work may
-    /// be ahead of it.
+    /// Bytes of all cached blocks, and the counts of all caches so far. Other threads may change
+    /// them meanwhile.
     pub(super) fn totals(&self) -> (u64, CacheCounts) {
         let mut bytes = 0;
         let mut counts = CacheCounts::default();
-        for counters in self.places.iter().map(|place| &place.shared().counters) {
+        for counters in self.table.iter().map(|slot| &slot.header().counters) {
             let more = counters.counts();
             bytes += counters.bytes();
             counts.taken += more.taken;

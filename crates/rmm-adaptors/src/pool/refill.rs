@@ -158,7 +158,7 @@ impl PoolCore {
         let mut is_due = false;
         if of_class == BATCH_LEN
             && !class.is_large()
-            && state.transfer.offer(class, release, spilt, self.caches.most_bytes())
+            && state.transfer.offer(class, release, spilt, self.caches.capacity())
         {
             for _ in spilt {
                 is_due |= state.timeline.note_free(list, class.block_size());

@@ -1,4 +1,4 @@
-//! Pairs of counters, stacked.
+//! A stack of counters of bytes and blocks.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use rmm_core::Error;
 
-use crate::sync::alone::AloneOrLocked;
+use crate::sync::biased_mutex::BiasedMutex;
 
 /// How much there is now, was at the most, and came in all. Signed: what was allocated before a
 /// push may be freed after it.
@@ -103,7 +103,7 @@ impl Stack {
 }
 
 #[derive(Default)]
-pub(super) struct Counting(AloneOrLocked<Stack>);
+pub(super) struct Counting(BiasedMutex<Stack>);
 
 impl fmt::Debug for Counting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

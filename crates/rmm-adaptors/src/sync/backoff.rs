@@ -1,4 +1,4 @@
-//! Waiting for another thread that is about to leave, and wakes nobody.
+//! Exponential backoff: waiting for a condition that another thread makes true without a wakeup.
 
 #![forbid(unsafe_code)]
 
@@ -6,30 +6,31 @@ use super::primitives::yield_now;
 
 /// Returns once `is_so` holds.
 ///
-/// A thread that is waited for wakes nobody, as that would cost it an atomic operation each time.
-/// So the waiting thread looks again and again: first at once, for the other mostly leaves within
-/// some nanoseconds; then after it has left the processor to others, for the other may have been
-/// interrupted; and at last after sleeping, a millisecond at the most, for the other may be stopped
-/// for long, by a debugger or because its processor is given to other programs. It then takes next
-/// to no time from whoever else runs.
+/// The thread that is waited for sends no wakeup, which would cost it an atomic operation each
+/// time. So the waiting thread polls:
+///
+/// 1. It spins, since the other mostly leaves within some nanoseconds.
+/// 2. It yields its processor, since the other may have been preempted.
+/// 3. It sleeps, at most a millisecond at a time, since the other may be stopped for long, by a
+///    debugger or on a busy machine. It then takes next to no processor time from other threads.
 #[cfg_attr(
     not(rmm_loom),
-    expect(clippy::disallowed_methods, reason = "the other thread leaves without telling anybody")
+    expect(clippy::disallowed_methods, reason = "the other thread sends no wakeup")
 )]
 pub(crate) fn spin_until(is_so: impl Fn() -> bool) {
     #[cfg(not(rmm_loom))]
-    let mut looks = 0;
+    let mut polls = 0;
     while !is_so() {
         #[cfg(rmm_loom)]
         yield_now();
         #[cfg(not(rmm_loom))]
         {
-            match pause::after(looks) {
+            match pause::after(polls) {
                 pause::Pause::Spin => std::hint::spin_loop(),
                 pause::Pause::Yield => yield_now(),
                 pause::Pause::Sleep(time) => std::thread::sleep(time),
             }
-            looks = looks.saturating_add(1);
+            polls = polls.saturating_add(1);
         }
     }
 }
@@ -38,14 +39,14 @@ pub(crate) fn spin_until(is_so: impl Fn() -> bool) {
 mod pause {
     use std::time::Duration;
 
-    /// Looks that follow each other at once.
+    /// Polls between which the thread spins.
     const SPINS: u32 = 64;
-    /// Looks after which the processor is left to others.
+    /// Polls after these between which it yields.
     const YIELDS: u32 = 64;
     const SHORTEST_SLEEP: Duration = Duration::from_micros(16);
     const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
-    /// What to do between two looks.
+    /// What to do between two polls.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(super) enum Pause {
         Spin,
@@ -53,12 +54,12 @@ mod pause {
         Sleep(Duration),
     }
 
-    /// The pause after so many looks in vain.
-    pub(super) fn after(looks: u32) -> Pause {
-        if looks < SPINS {
+    /// The pause after so many polls.
+    pub(super) fn after(polls: u32) -> Pause {
+        if polls < SPINS {
             return Pause::Spin;
         }
-        let Some(sleeps) = looks.checked_sub(SPINS + YIELDS) else { return Pause::Yield };
+        let Some(sleeps) = polls.checked_sub(SPINS + YIELDS) else { return Pause::Yield };
         // Further doublings would make no difference.
         let time = SHORTEST_SLEEP * (1 << sleeps.min(16));
         Pause::Sleep(time.min(LONGEST_SLEEP))
@@ -70,8 +71,8 @@ mod pause {
 
         #[test]
         fn a_short_wait_does_not_sleep() {
-            assert!((0..SPINS).all(|looks| after(looks) == Pause::Spin));
-            assert!((SPINS..SPINS + YIELDS).all(|looks| after(looks) == Pause::Yield));
+            assert!((0..SPINS).all(|polls| after(polls) == Pause::Spin));
+            assert!((SPINS..SPINS + YIELDS).all(|polls| after(polls) == Pause::Yield));
         }
 
         #[test]

@@ -1,4 +1,4 @@
-//! A pair of fences of which one costs nothing and the other a system call.
+//! Asymmetric fences: a light one that costs nothing, and a heavy one that is a system call.
 //!
 //! Where a store of one thread and a load of another must not miss each other both ways (Dekker's
 //! algorithm), each needs a full fence between its own store and load. If one of the threads passes
@@ -6,9 +6,9 @@
 //! on all processors that run this program (`membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`);
 //! the frequent one then only has to keep the compiler from reordering. Such a pair is *asymmetric*.
 //!
-//! Once the frequent side has gone without a fence, nothing else the rare side can do makes up for
-//! it. So a program that forbids itself the system call later on, as a sandbox does, has to say so
-//! before: by the environment variable `RMM_FENCES=symmetric` for the whole process, or for a pool
+//! Once the frequent side has gone without a fence, nothing that the rare side can do makes up for
+//! it. So a program that forbids itself the system call later on, as a sandbox does, must choose
+//! full fences beforehand: by the environment variable `RMM_FENCES=symmetric` for the whole process, or for a pool
 //! when it is built. If it does not, it is aborted at the next heavy fence, with a message.
 //!
 //! For loom both sides are full fences. That is what the system call makes of the light one: the
@@ -32,6 +32,11 @@ impl Fences {
     /// The cheapest that the system and the environment variable `RMM_FENCES` allow.
     pub(crate) fn of_process() -> Self {
         Self { is_asymmetric: imp::is_asymmetric() }
+    }
+
+    /// A pair whose heavy fence serves both of these.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { is_asymmetric: self.is_asymmetric || other.is_asymmetric }
     }
 
     /// The frequent side's.
@@ -67,8 +72,7 @@ mod imp {
     /// Whether the system runs fences for this process, and the program wants that.
     pub(super) fn is_asymmetric() -> bool {
         static IS_ASYMMETRIC: OnceLock<bool> = OnceLock::new();
-        // A call shows that it works: later ones have the same outcome, if the program does not
-        // forbid them.
+        // One call shows that it works: later ones succeed, too, unless the program forbids them.
         let find_out = || !wants_symmetric(std::env::var_os("RMM_FENCES")) && register().is_ok();
         *IS_ASYMMETRIC.get_or_init(find_out)
     }
@@ -79,7 +83,7 @@ mod imp {
         value.is_some_and(|value| !value.as_ref().is_empty() && value.as_ref() != "asymmetric")
     }
 
-    /// Tells the system of this process, and runs a first fence.
+    /// Registers this process for the command, and runs a first fence.
     fn register() -> Result<(), Errno> {
         membarrier(MembarrierCommand::RegisterPrivateExpedited)?;
         membarrier(MembarrierCommand::PrivateExpedited)
@@ -99,7 +103,7 @@ mod imp {
         }
     }
 
-    /// Without the fence two threads could be at one value.
+    /// Without the fence, two threads could be inside one cell.
     #[cold]
     fn abort(error: Errno) -> ! {
         let message = format!(
@@ -107,7 +111,7 @@ mod imp {
              rmm: threads rely on it, so the program is aborted. If the program forbids system calls after its start (a sandbox), set the \
              environment variable RMM_FENCES=symmetric, or build its pools with symmetric_fences(true)."
         );
-        // Whether anybody reads it or not, the program cannot go on.
+        // Even if the message cannot be written, the program must not go on.
         let _unread = writeln!(std::io::stderr(), "{message}");
         std::process::abort();
     }

@@ -1,5 +1,4 @@
-//! What protocols between threads are built from: the parts of `std`, or those of `loom`, which
-//! tries every interleaving.
+//! Synchronization primitives: those of `std`, or of `loom`, which explores every interleaving.
 
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::books::Tracking;
+use super::table::Tracking;
 use super::{TrackingFinding, TrackingResourceAdaptor};
 
 /// What a new [`TrackingResourceAdaptor`] should do.

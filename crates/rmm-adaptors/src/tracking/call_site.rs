@@ -82,7 +82,7 @@ mod tests {
     fn the_call_site_is_the_first_frame_of_the_program() {
         let stack = "   0: std::backtrace::Backtrace::force_capture
              at /rustc/library/std/src/backtrace.rs:300:9
-   1: rmm_adaptors::tracking::books::Tracking::insert
+   1: rmm_adaptors::tracking::table::Tracking::insert
    2: <rmm_core::erased::any::AnyResource<S> as rmm_core::resource::Resource>::allocate
    3: trainer::load
              at ./src/load.rs:12:5
@@ -98,7 +98,7 @@ mod tests {
         let stack = "   0: force_capture
              at /rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/std/src/backtrace.rs:312:9
    1: insert
-             at ./src/tracking/books.rs:77:57
+             at ./src/tracking/table.rs:77:57
    2: allocate<trainer::Upstream>
              at /home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/rmm-core-0.1.0/src/resource.rs:40:9
    3: map<u8, u8, trainer::load::{closure_env#0}>

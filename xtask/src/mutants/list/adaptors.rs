@@ -4,7 +4,7 @@ use crate::mutants::mutant::Mutant;
 
 const ALIGNED: &str = "crates/rmm-adaptors/src/aligned.rs";
 const BLOCKS: &str = "crates/rmm-adaptors/src/blocks.rs";
-const BOOKS: &str = "crates/rmm-adaptors/src/tracking/books.rs";
+const TABLE: &str = "crates/rmm-adaptors/src/tracking/table.rs";
 const CALLBACK: &str = "crates/rmm-adaptors/src/callback.rs";
 const COUNTERS: &str = "crates/rmm-adaptors/src/statistics/counters.rs";
 const FAILURE_CALLBACK: &str = "crates/rmm-adaptors/src/failure_callback.rs";
@@ -57,7 +57,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "tracking-counts-the-wrong-size",
-        file: BOOKS,
+        file: TABLE,
         original: "self.bytes.subtract(block.layout.size() as u64);",
         replacement: "self.bytes.subtract(layout.size() as u64);",
         breaks: "a free with the wrong size leaves the sum wrong",

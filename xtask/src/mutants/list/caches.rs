@@ -8,27 +8,26 @@ const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
 const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
-const ALONE: &str = "crates/rmm-adaptors/src/sync/alone.rs";
-const BIASED: &str = "crates/rmm-adaptors/src/pool/caches/biased.rs";
+const BIASED: &str = "crates/rmm-adaptors/src/sync/biased.rs";
 const FENCE: &str = "crates/rmm-adaptors/src/sync/fence.rs";
-const PATIENCE: &str = "crates/rmm-adaptors/src/sync/backoff.rs";
+const BACKOFF: &str = "crates/rmm-adaptors/src/sync/backoff.rs";
 const BUILDER: &str = "crates/rmm-adaptors/src/pool/builder.rs";
-const THREAD: &str = "crates/rmm-adaptors/src/pool/caches/thread.rs";
+const THREAD: &str = "crates/rmm-adaptors/src/sync/thread_token.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
 
 /// What has models that explore every interleaving of a few threads.
-pub(in crate::mutants) const MODELLED: &[&str] = &[ALONE, BIASED, THREAD];
+pub(in crate::mutants) const MODELLED: &[&str] = &[BIASED, THREAD];
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "cache-of-any-stream",
         file: CACHES,
-        original: "let cache = cache.as_mut().filter(|_| label.is_of(stream))?;",
+        original: "let cache = cache.as_mut().filter(|_| header.is_of(stream))?;",
         replacement: "let cache = cache.as_mut()?;",
         breaks: "a stream gets what another has just freed",
     },
     Mutant {
-        name: "odd-block-cached",
+        name: "undersized-block-cached",
         file: CACHES,
         original: "if self.undersized_blocks.load(Ordering::Relaxed) > 0 {",
         replacement: "if self.undersized_blocks.load(Ordering::Relaxed) == usize::MAX {",
@@ -39,7 +38,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: ALLOCATE,
         original: "        self.flush_caches(&mut state);\n",
         replacement: "",
-        breaks: "memory that threads keep at hand is refused to others",
+        breaks: "memory in thread caches is refused to other threads",
     },
     Mutant {
         name: "cached-blocks-outlive-their-stream",
@@ -63,56 +62,56 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "nothing is put between two uses on the legacy default stream",
     },
     Mutant {
-        name: "user-that-looks-no-more",
+        name: "owner-that-does-not-look-again",
         file: BIASED,
-        original: "if self.user.load(Ordering::Acquire) != me.id() {",
-        replacement: "if self.user.load(Ordering::Acquire) == NOBODY {",
-        breaks: "two threads are in one cache",
+        original: "if cell.owner.load(Ordering::Acquire) != B::id(me) {",
+        replacement: "if cell.owner.load(Ordering::Acquire) == NO_OWNER {",
+        breaks: "two threads are inside one cell",
     },
     Mutant {
-        name: "no-fence-of-the-user",
+        name: "no-light-fence",
         file: BIASED,
-        original: "        self.fences.light();\n",
+        original: "        cell.fences.light();\n",
         replacement: "",
-        breaks: "a user and one from outside miss each other both ways",
+        breaks: "an owner and a revoker miss each other both ways",
     },
     Mutant {
-        name: "no-fence-from-outside",
+        name: "no-heavy-fence",
         file: BIASED,
-        original: "            self.fences.heavy();\n",
+        original: "        fences.heavy();\n",
         replacement: "",
-        breaks: "a user and one from outside miss each other both ways",
+        breaks: "an owner and a revoker miss each other both ways",
     },
     Mutant {
-        name: "user-inside-not-waited-for",
+        name: "owner-inside-not-waited-for",
         file: BIASED,
-        original: "spin_until(|| !thread.is_inside.load(Ordering::Acquire));",
-        replacement: "spin_until(|| !thread.is_inside.load(Ordering::Acquire) || true);",
-        breaks: "a cache is emptied while its user is at it",
+        original: "spin_until(|| !flag.load(Ordering::Acquire));",
+        replacement: "spin_until(|| !flag.load(Ordering::Acquire) || true);",
+        breaks: "a value is revoked while its owner is inside",
     },
     Mutant {
-        name: "user-leaves-unseen",
+        name: "owner-leaves-unseen",
         file: BIASED,
-        original: "self.0.is_inside.store(false, Ordering::Release);",
-        replacement: "self.0.is_inside.store(false, Ordering::Relaxed);",
-        breaks: "what a user did in its cache is not seen by whoever empties it",
+        original: "self.0.store(false, Ordering::Release);",
+        replacement: "self.0.store(false, Ordering::Relaxed);",
+        breaks: "a revoker does not see what the owner did",
     },
     Mutant {
-        name: "next-user-blind",
+        name: "next-owner-blind",
         file: BIASED,
-        original: "place.user.store(next.map_or(NOBODY, |(_, id)| id), Ordering::Release);",
-        replacement: "place.user.store(next.map_or(NOBODY, |(_, id)| id), Ordering::Relaxed);",
-        breaks: "what was done to a cache is not seen by its next user",
+        original: "self.cells[index].owner.store(owner, Ordering::Release);",
+        replacement: "self.cells[index].owner.store(owner, Ordering::Relaxed);",
+        breaks: "the next owner does not see what the revoker did",
     },
     Mutant {
         name: "thread-ends-unseen",
         file: THREAD,
-        original: "self.id.store(NOBODY, Ordering::Release);",
-        replacement: "self.id.store(NOBODY, Ordering::Relaxed);",
+        original: "self.id.store(NO_THREAD, Ordering::Release);",
+        replacement: "self.id.store(NO_THREAD, Ordering::Relaxed);",
         breaks: "what an ended thread did in its cache is not seen by the next",
     },
     Mutant {
-        name: "batch-for-everybody",
+        name: "batch-for-any-stream",
         file: REFILL,
         original: "let usable = |other, point| point <= timeline.visible_to(list, other);",
         replacement: "let usable = |other, point| point <= timeline.visible_to(list, other).max(u64::MAX);",
@@ -130,35 +129,35 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: CACHE,
         original: "        while left > 0\n            && let Some((size, address)) = self.large.take_oldest()",
         replacement: "        while left > 64\n            && left < 128\n            && let Some((size, address)) = self.large.take_oldest()",
-        breaks: "large blocks that threads keep at hand are refused to others",
+        breaks: "large blocks in thread caches are refused to other threads",
     },
     Mutant {
-        name: "no-fence-of-one-alone",
-        file: ALONE,
-        original: "        self.fences.light();\n",
-        replacement: "",
-        breaks: "the one that is alone and a second thread miss each other both ways",
+        name: "first-thread-cell-changes-owners",
+        file: BIASED,
+        original: "        REVOKED\n",
+        replacement: "        NO_OWNER\n",
+        breaks: "two threads write one flag",
     },
     Mutant {
-        name: "no-fence-of-the-second",
-        file: ALONE,
-        original: "        self.fences.heavy();\n",
-        replacement: "",
-        breaks: "the one that is alone and a second thread miss each other both ways",
+        name: "two-revokers-at-once",
+        file: BIASED,
+        original: "if owner == REVOKING {",
+        replacement: "if owner == REVOKING && owner == NO_OWNER {",
+        breaks: "two threads use a value that both have revoked",
     },
     Mutant {
-        name: "one-alone-not-waited-for",
-        file: ALONE,
-        original: "spin_until(|| !self.is_inside.load(Ordering::Acquire));",
-        replacement: "spin_until(|| !self.is_inside.load(Ordering::Acquire) || true);",
-        breaks: "a value is handed over while somebody is at it",
+        name: "entered-while-inside",
+        file: BIASED,
+        original: "if flag.load(Ordering::Relaxed) {",
+        replacement: "if flag.load(Ordering::Relaxed) && cell.flag_of(NO_OWNER).is_some() {",
+        breaks: "a thread is inside twice, and leaves with the first",
     },
     Mutant {
         name: "aborted-without-a-word",
         file: FENCE,
         original: "            abort(error);\n",
         replacement: "            let _untold = (error, abort);\n            std::process::abort();\n",
-        breaks: "a program that forbids a system call ends and says nothing",
+        breaks: "a program that forbids a system call is aborted without a message",
     },
     Mutant {
         name: "fences-of-the-process-not-asked-for",
@@ -176,38 +175,38 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "waits-never-sleep",
-        file: PATIENCE,
+        file: BACKOFF,
         original: "Pause::Sleep(time.min(LONGEST_SLEEP))",
         replacement: "if time > LONGEST_SLEEP { Pause::Yield } else { Pause::Yield }",
         breaks: "a thread that waits for one that is stopped takes a processor for as long",
     },
     Mutant {
-        name: "no-fence-of-one-at-its-end",
+        name: "no-heavy-fence-of-an-exiting-thread",
         file: BIASED,
-        original: "me.is_none_or(|me| me.id() != id)",
-        replacement: "me.is_some_and(|me| me.id() != id)",
-        breaks: "a thread that is ending and empties a cache misses its user",
+        original: "me.is_some_and(|me| B::id(me) == former_owner)",
+        replacement: "me.is_none_or(|me| B::id(me) == former_owner)",
+        breaks: "a thread that is exiting and flushes a cache misses its owner",
     },
     Mutant {
         name: "next-thread-begins-unseen",
         file: THREAD,
-        original: "thread.id.store(self.last_id, Ordering::Release);",
-        replacement: "thread.id.store(self.last_id, Ordering::Relaxed);",
+        original: "record.id.store(self.last_id, Ordering::Release);",
+        replacement: "record.id.store(self.last_id, Ordering::Relaxed);",
         breaks: "what an ended thread did in its cache is not seen once its record is another thread's",
     },
     Mutant {
-        name: "shared-unseen-by-who-finds-it",
-        file: ALONE,
-        original: "let user = self.user.load(Ordering::Acquire);",
-        replacement: "let user = self.user.load(Ordering::Relaxed);",
-        breaks: "who finds a value shared misses what was counted beside it",
+        name: "revocation-unseen",
+        file: BIASED,
+        original: "        // Acquire: what the revoker did is seen.\n        let owner = self.owner.load(Ordering::Acquire);",
+        replacement: "        let owner = self.owner.load(Ordering::Relaxed);",
+        breaks: "a thread that finds a value shared misses what was counted beside it",
     },
     Mutant {
-        name: "shared-unseen-by-who-comes-later",
-        file: ALONE,
-        original: "self.user.store(SHARED, Ordering::Release);",
-        replacement: "self.user.store(SHARED, Ordering::Relaxed);",
-        breaks: "who finds a value shared misses what was counted beside it",
+        name: "search-takes-cells-from-their-owners",
+        file: BIASED,
+        original: "NextOwner::Former => former,",
+        replacement: "NextOwner::Former => former.min(NO_OWNER),",
+        breaks: "a thread loses its cache when another looks into it",
     },
     Mutant {
         name: "batch-not-noted",

@@ -165,14 +165,14 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "claimed-cache-keeps-its-blocks",
         file: CACHES,
-        original: "self.empty(label, cache, &mut to);\n                    cache.pass_to",
-        replacement: "\n                    cache.pass_to",
+        original: "self.flush_cache(header, cache, &mut to);\n                cache.pass_to",
+        replacement: "\n                cache.pass_to",
         breaks: "a stream gets what another has freed, from the cache that it took over",
     },
     Mutant {
         name: "drained-cache-stays-its-stream-s",
         file: CACHES,
-        original: "label.owner.store(NOBODY, Ordering::Relaxed);",
+        original: "header.assign(None);",
         replacement: "",
         breaks: "the host memory of a cache whose stream is gone is not freed",
     },
@@ -186,7 +186,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "freed-cache-counts-for-ever",
         file: CACHES,
-        original: "label.host_bytes.store(0, Ordering::Relaxed);",
+        original: "header.host_bytes.store(0, Ordering::Relaxed);",
         replacement: "",
         breaks: "host memory of caches that is freed is still told of",
     },

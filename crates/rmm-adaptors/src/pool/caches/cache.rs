@@ -1,4 +1,4 @@
-//! What one cache holds: addresses of blocks, by class, the newest first.
+//! One thread cache: free lists of block addresses by size class, last in first out (as tcmalloc's).
 
 #![forbid(unsafe_code)]
 
@@ -9,57 +9,55 @@ use rmm_core::StreamId;
 use super::classes::{CLASSES, Class};
 use super::large::LargeCache;
 
-/// The most blocks that a cache holds.
+/// Upper bound on the blocks of a cache.
 const MOST_BLOCKS: usize = 2048;
 
-/// What part of the bytes that a cache may hold a block may have whose class is exact. They do not
-/// count among these.
+/// Bounds a large block to this fraction of the cache's capacity, in which large blocks do not
+/// count.
 const LARGE_PART: u64 = 2;
 
-/// Requests in vain after which blocks are added before they are asked for.
+/// Misses since the last free after which the cache is prefilled.
 const MANY_MISSES: u32 = 8;
 
-/// Stands for no entry. Above every entry's number.
+/// The end of a list. Above every entry's number.
 const NONE: u16 = u16::MAX;
 
-/// Aligned so that none lies across two of the processor's cache lines: what was written as a whole
-/// is read at once in parts.
+/// Aligned so that none crosses a cache line.
 #[derive(Debug)]
 #[repr(align(16))]
 struct Entry {
     address: u64,
-    /// The next of its class, or of those that are not used.
+    /// The next entry of its class, or of the unused ones.
     next: u16,
 }
 
-/// Blocks that are free for a stream's next use of their size. For the heap they are live.
+/// Blocks of one stream that are free for its next use of their size class. The heap counts them
+/// as live.
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// Whose blocks they are.
     stream: StreamId,
-    /// Index: a class's number. Its newest entry.
+    /// The newest entry of each class, by class number.
     newest: [u16; CLASSES],
     entries: Vec<Entry>,
     unused: u16,
     large: LargeCache,
-    /// Requests since the last free that found nothing.
+    /// Misses since the last free.
     misses: u32,
 }
 
-/// What became of a block that was offered to a cache.
+/// The outcome of a free into a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Put {
     Done,
-    /// As before, and the block with this address had to leave.
+    /// As [`Done`](Self::Done), and the block with this address was evicted for it.
     Instead(u64),
-    /// The stream's cache is full, and some of it should go to the heap; or the block is too large
-    /// for it.
+    /// The cache is full and should be flushed in part, or the block is too large for it.
     Full,
-    /// There is none, or another thread is at it.
+    /// The thread has no cache for the stream.
     NotHere,
 }
 
-/// What goes on in a cache, for others to look at: written by whoever has the cache alone.
+/// Counters of a cache that any thread reads. Written by the thread that is inside its cell.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Bytes of the blocks in it.
@@ -68,7 +66,7 @@ pub(super) struct Counters {
     put: AtomicU64,
 }
 
-/// What went on in caches.
+/// Counts of the calls that caches served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in super::super) struct CacheCounts {
     /// Blocks handed out of them.
@@ -89,8 +87,7 @@ impl Counters {
         CacheCounts { taken, put }
     }
 
-    /// Adds to one of the counters; a negative number as its complement. There is one writer at a
-    /// time.
+    /// Adds to a counter, modulo 2^64, without a read-modify-write: there is one writer at a time.
     #[inline]
     fn add(counter: &AtomicU64, more: u64) {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -102,8 +99,7 @@ impl Cache {
         Self {
             stream,
             newest: [NONE; CLASSES],
-            // Later growth would be a request to the host's heap in the midst of a program's steady
-            // state.
+            // All at once, so that a steady state makes no host allocation.
             entries: Vec::with_capacity(MOST_BLOCKS),
             unused: NONE,
             large: LargeCache::new(),
@@ -111,17 +107,17 @@ impl Cache {
         }
     }
 
-    /// Whose blocks they are.
+    /// The stream on which its blocks were freed.
     pub(super) fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Makes it another stream's; it is empty.
+    /// Assigns the cache, which is empty, to another stream.
     pub(super) fn pass_to(&mut self, stream: StreamId) {
         self.stream = stream;
     }
 
-    /// Host bytes that it takes.
+    /// Host bytes of the cache.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
         (size_of::<Self>() + self.entries.capacity() * size_of::<Entry>()) as u64
     }
@@ -152,26 +148,25 @@ impl Cache {
         Some(entry.address)
     }
 
-    /// Whether blocks of the class should be put in before they are asked for: a thread that asks
-    /// over and over and frees nothing will go on with that.
+    /// Whether the class should be prefilled: a thread that keeps allocating and frees nothing will
+    /// probably go on.
     pub(super) fn is_short(&self, class: Class) -> bool {
         self.misses >= MANY_MISSES && !class.is_large()
     }
 
-    /// Puts a block in that was freed, if it does not make it hold more than `most_bytes`, and
-    /// there is room.
+    /// Caches a freed block, if there is room and the cache then holds at most `capacity` bytes.
     #[inline]
     pub(super) fn put(
         &mut self,
         class: Class,
         address: u64,
-        most_bytes: u64,
+        capacity: u64,
         counters: &Counters,
     ) -> Put {
         self.misses = 0;
         let put = if class.is_large() {
-            self.put_large(class.block_size(), address, most_bytes, counters)
-        } else if self.add(class, address, most_bytes, counters) {
+            self.put_large(class.block_size(), address, capacity, counters)
+        } else if self.add(class, address, capacity, counters) {
             Put::Done
         } else {
             Put::Full
@@ -183,8 +178,8 @@ impl Cache {
     }
 
     #[inline]
-    fn put_large(&mut self, size: u64, address: u64, most_bytes: u64, counters: &Counters) -> Put {
-        if size > most_bytes / LARGE_PART {
+    fn put_large(&mut self, size: u64, address: u64, capacity: u64, counters: &Counters) -> Put {
+        if size > capacity / LARGE_PART {
             return Put::Full;
         }
         Counters::add(&counters.bytes, size);
@@ -193,17 +188,17 @@ impl Cache {
         Put::Instead(address)
     }
 
-    /// As [`put`](Self::put), of a block that comes from the heap and whose class is not exact.
+    /// As [`put`](Self::put), of a block from the heap that is not large.
     #[inline]
     pub(super) fn add(
         &mut self,
         class: Class,
         address: u64,
-        most_bytes: u64,
+        capacity: u64,
         counters: &Counters,
     ) -> bool {
         let size = class.block_size();
-        if counters.bytes() - self.large.bytes() + size > most_bytes {
+        if counters.bytes() - self.large.bytes() + size > capacity {
             return false;
         }
         let newest = &mut self.newest[class.index()];
@@ -216,14 +211,14 @@ impl Cache {
                 return false;
             }
             self.entries.push(Entry { address, next: *newest });
-            // Below `MOST_BLOCKS`, so the conversion holds.
+            // Below `MOST_BLOCKS`, which fits.
             *newest = u16::try_from(number).unwrap_or(NONE);
         }
         Counters::add(&counters.bytes, size);
         true
     }
 
-    /// Whether a block of the class with this address is in it.
+    /// Whether the cache has a block of the class with this address.
     pub(super) fn contains(&self, class: Class, address: u64) -> bool {
         if class.is_large() {
             return self.large.contains(address);
@@ -234,8 +229,8 @@ impl Cache {
         numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
     }
 
-    /// Passes up to `most` blocks on: those of `class`, then those of `others`, then those of exact
-    /// classes. If `class` is exact, only the oldest of these.
+    /// Flushes up to `most` blocks: those of `class`, then those of `others`, then the large ones,
+    /// oldest first. If `class` is large, flushes the oldest large one only.
     pub(super) fn flush(
         &mut self,
         class: Class,
@@ -268,7 +263,7 @@ impl Cache {
 mod tests {
     use super::*;
 
-    const MOST_BYTES: u64 = 64 << 20;
+    const CAPACITY: u64 = 64 << 20;
     const SMALL: u64 = 256;
     const LARGE: u64 = 1 << 20;
 
@@ -277,9 +272,9 @@ mod tests {
     }
 
     fn flush(cache: &mut Cache, counters: &Counters, class: Class, most: usize) -> Vec<u64> {
-        let mut spilt = Vec::new();
-        cache.flush(class, Class::all(), most, counters, |_, address| spilt.push(address));
-        spilt
+        let mut flushed = Vec::new();
+        cache.flush(class, Class::all(), most, counters, |_, address| flushed.push(address));
+        flushed
     }
 
     fn classes() -> [Class; 2] {
@@ -287,18 +282,18 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_its_class_comes_first() {
+    fn the_newest_block_of_a_class_comes_first() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
         for address in [1, 2, 3] {
-            assert_eq!(cache.put(small, address, MOST_BYTES, &counters), Put::Done);
+            assert_eq!(cache.put(small, address, CAPACITY, &counters), Put::Done);
         }
-        assert_eq!(cache.put(large, 4, MOST_BYTES, &counters), Put::Done);
+        assert_eq!(cache.put(large, 4, CAPACITY, &counters), Put::Done);
         assert_eq!(counters.bytes(), 3 * SMALL + LARGE);
         assert!(cache.contains(small, 1) && cache.contains(large, 4));
         assert!(!cache.contains(small, 4) && !cache.contains(large, 1));
         assert_eq!(cache.take(small, &counters), Some(3));
-        let put = cache.put(large, 5, MOST_BYTES, &counters);
-        assert_eq!(put, Put::Done, "in the place of the one that went");
+        let put = cache.put(large, 5, CAPACITY, &counters);
+        assert_eq!(put, Put::Done, "the entry of the one that left is reused");
         let taken = [large, large, large].map(|class| cache.take(class, &counters));
         assert_eq!(taken, [Some(5), Some(4), None]);
         let taken = [small, small, small].map(|class| cache.take(class, &counters));
@@ -307,26 +302,24 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_no_more_than_it_should() {
+    fn a_cache_holds_no_more_than_its_capacity() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
-        let mut put =
-            |class, address| cache.put(class, address, MOST_BYTES, &counters) == Put::Done;
+        let mut put = |class, address| cache.put(class, address, CAPACITY, &counters) == Put::Done;
         assert_eq!((0..3000).filter(|&address| put(small, address)).count(), MOST_BLOCKS);
         assert_eq!(flush(&mut cache, &counters, small, usize::MAX).len(), MOST_BLOCKS);
-        let mut put =
-            |class, address| cache.put(class, address, MOST_BYTES, &counters) == Put::Done;
+        let mut put = |class, address| cache.put(class, address, CAPACITY, &counters) == Put::Done;
         let count = (0..1000).filter(|&address| put(large, address)).count() as u64;
-        assert_eq!(count * LARGE, MOST_BYTES);
+        assert_eq!(count * LARGE, CAPACITY);
         assert!(!put(small, 0), "that would be too many bytes");
     }
 
     #[test]
-    fn large_blocks_come_and_go_beside_the_others() {
+    fn large_blocks_are_bounded_apart_from_the_others() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
-        let most_bytes = 4 * LARGE;
+        let capacity = 4 * LARGE;
         let [exact, too_large] = [2 * LARGE, 2 * LARGE + 256]
             .map(|size| Class::holding(size).expect("it is not too large"));
-        let mut put = |class, address| cache.put(class, address, most_bytes, &counters);
+        let mut put = |class, address| cache.put(class, address, capacity, &counters);
         assert_eq!(put(too_large, 1), Put::Full);
         (1..=4).for_each(|address| assert_eq!(put(exact, address), Put::Done));
         assert_eq!(put(exact, 5), Put::Instead(1), "the oldest");
@@ -340,11 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn spilling_begins_with_the_class_that_is_full() {
+    fn a_flush_begins_with_the_class_that_is_full() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
         for address in 0..4 {
-            assert_eq!(cache.put(small, address, MOST_BYTES, &counters), Put::Done);
-            assert_eq!(cache.put(large, 10 + address, MOST_BYTES, &counters), Put::Done);
+            assert_eq!(cache.put(small, address, CAPACITY, &counters), Put::Done);
+            assert_eq!(cache.put(large, 10 + address, CAPACITY, &counters), Put::Done);
         }
         assert_eq!(flush(&mut cache, &counters, large, 5), [13, 12, 11, 10, 3]);
         assert_eq!(counters.bytes(), 3 * SMALL);

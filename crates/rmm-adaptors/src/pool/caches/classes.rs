@@ -1,24 +1,23 @@
-//! Sizes that cached blocks have: so few that a block that is freed is likely to be what is asked
-//! for next.
+//! Size classes of cached blocks: so few that a freed block is likely to fit the next request.
 
 #![forbid(unsafe_code)]
 
 use super::super::heap::GRANULE;
 
-/// Larger blocks have the size that was asked for.
+/// The largest size that is rounded up to a class. Larger blocks have the size of the request.
 const LARGEST: u64 = 1 << 20;
 
-/// Sizes in a doubling, as a power of two: a block is less than a sixteenth larger than what was
-/// asked for.
+/// Classes per power of two, as a base-2 logarithm: a block is less than a sixteenth larger than
+/// the request.
 const STEPS: u32 = 4;
 
-/// How many classes of few sizes there are.
+/// The number of size classes, without the large sizes.
 pub(in super::super) const CLASSES: usize = of_granules(LARGEST / GRANULE) + 1;
 
-/// Stands for all larger sizes.
+/// The number that stands for every large size.
 const LARGE_CLASS: u8 = u8::MAX;
 
-/// A size that blocks have, and its number.
+/// A size class: the size of its blocks, and its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Class {
     /// # Invariant
@@ -55,19 +54,19 @@ impl Class {
         self.block_size
     }
 
-    /// Whether it is one of as many as there are large sizes.
+    /// Whether its blocks are large: then its size alone tells it apart.
     #[inline]
     pub(in super::super) const fn is_large(self) -> bool {
         self.number == LARGE_CLASS
     }
 
-    /// All that there are few sizes of.
+    /// All size classes that are not large.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let numbers = 0..u8::try_from(CLASSES).unwrap_or(u8::MAX);
         numbers.map(|number| Self { number, block_size: size_of(number) })
     }
 
-    /// Its number, if it [is not exact](Self::is_large).
+    /// Its number, unless it [is large](Self::is_large).
     #[inline]
     pub(in super::super) const fn index(self) -> usize {
         self.number as usize

@@ -1,9 +1,9 @@
-//! A few large blocks of any size, the newest first: programs often ask for what they have just
-//! freed.
+//! A few large blocks of any size, the newest first: programs often request the size that they have
+//! just freed.
 
 #![forbid(unsafe_code)]
 
-/// How many: each is a gap that does not merge with its neighbours.
+/// Upper bound on large blocks: a cached block does not coalesce with its neighbours.
 const MOST: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ impl LargeCache {
         Self { blocks: [Block { size: 0, address: 0 }; MOST], count: 0, bytes: 0 }
     }
 
-    /// Bytes of all blocks in it.
+    /// Bytes of all blocks.
     #[inline]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
@@ -52,8 +52,7 @@ impl LargeCache {
         block
     }
 
-    /// Puts a block in; returns the oldest if that has to leave for it, as
-    /// [`take_oldest`](Self::take_oldest).
+    /// Adds a block. Returns the size and address of the oldest, if that is evicted for it.
     #[inline]
     pub(super) fn put(&mut self, size: u64, address: u64) -> Option<(u64, u64)> {
         let oldest = if self.count == MOST { self.take_oldest() } else { None };
@@ -64,7 +63,7 @@ impl LargeCache {
         oldest
     }
 
-    /// Whether a block with this address is in it.
+    /// Whether there is a block with this address.
     pub(super) fn contains(&self, address: u64) -> bool {
         self.blocks[..self.count].iter().any(|block| block.address == address)
     }
@@ -76,19 +75,19 @@ mod tests {
 
     #[test]
     fn the_newest_of_a_size_comes_first_and_the_oldest_leaves() {
-        let mut exact = LargeCache::new();
+        let mut large = LargeCache::new();
         for (size, address) in [(10, 1), (20, 2), (10, 3), (30, 4)] {
-            assert_eq!(exact.put(size, address), None);
+            assert_eq!(large.put(size, address), None);
         }
-        assert!(exact.contains(1) && !exact.contains(5));
-        assert_eq!(exact.bytes(), 70);
-        assert_eq!(exact.put(10, 5), Some((10, 1)), "it was full");
-        assert_eq!(exact.bytes(), 70);
-        assert_eq!((exact.take(40), exact.take(10)), (None, Some(5)));
-        assert_eq!(exact.take_oldest(), Some((20, 2)));
-        assert_eq!(exact.put(20, 6), None);
-        assert_eq!((exact.take(20), exact.take(20)), (Some(6), None));
-        assert_eq!((exact.take_oldest(), exact.take_oldest()), (Some((10, 3)), Some((30, 4))));
-        assert_eq!((exact.take_oldest(), exact.bytes()), (None, 0));
+        assert!(large.contains(1) && !large.contains(5));
+        assert_eq!(large.bytes(), 70);
+        assert_eq!(large.put(10, 5), Some((10, 1)), "it was full");
+        assert_eq!(large.bytes(), 70);
+        assert_eq!((large.take(40), large.take(10)), (None, Some(5)));
+        assert_eq!(large.take_oldest(), Some((20, 2)));
+        assert_eq!(large.put(20, 6), None);
+        assert_eq!((large.take(20), large.take(20)), (Some(6), None));
+        assert_eq!((large.take_oldest(), large.take_oldest()), (Some((10, 3)), Some((30, 4))));
+        assert_eq!((large.take_oldest(), large.bytes()), (None, 0));
     }
 }

@@ -1,14 +1,14 @@
-//! Every interleaving of a thread that uses its cache and one that empties all: each block is in
-//! one place, and its own stream's.
+//! Every interleaving of a thread that uses its cache and one that flushes all: each block is in
+//! one cache or list, and its own stream's.
 
-use std::sync::Mutex as Unseen;
+use std::sync::Mutex as HiddenFromLoom;
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use rmm_core::StreamRef;
 
-use super::thread::Thread;
 use super::*;
+use crate::sync::thread_token::ThreadRecord;
 
 const SIZE: u64 = 4096;
 
@@ -16,41 +16,41 @@ const SIZE: u64 = 4096;
 struct Pool {
     caches: Caches,
     lock: Mutex<()>,
-    /// Blocks that came out of caches, and whose they were.
-    out: Unseen<Vec<(StreamId, u64)>>,
+    /// Blocks that left the caches, and their streams.
+    flushed: HiddenFromLoom<Vec<(StreamId, u64)>>,
 }
 
 impl Pool {
-    /// One whose first cache is `me`'s for the stream.
-    fn with_cache(me: Me, stream: StreamId) -> Arc<Self> {
+    /// A pool whose first cache is `me`'s for the stream.
+    fn with_cache(me: ThreadToken, stream: StreamId) -> Arc<Self> {
         let caches = Caches::new(CachePolicy::OneSize(SIZE), Fences::of_process());
         caches.set_capacity_from(1 << 30);
-        let pool = Self { caches, lock: Mutex::new(()), out: Unseen::default() };
-        pool.claim(me, stream);
+        let pool = Self { caches, lock: Mutex::new(()), flushed: HiddenFromLoom::default() };
+        pool.make(me, stream);
         Arc::new(pool)
     }
 
     fn flush_one(&self, stream: StreamId, address: u64) {
-        self.out.lock().expect("no thread panics").push((stream, address));
+        self.flushed.lock().expect("no thread panics").push((stream, address));
     }
 
-    fn claim(&self, me: Me, stream: StreamId) {
+    fn make(&self, me: ThreadToken, stream: StreamId) {
         let _locked = self.lock.lock().expect("no thread panics");
         self.caches.make_as(me, stream, |stream, address| self.flush_one(stream, address));
     }
 
-    fn drain(&self, me: Me) {
+    fn flush_all(&self, me: ThreadToken) {
         let _locked = self.lock.lock().expect("no thread panics");
         self.caches.flush_all_as(Some(me), None, |stream, address| self.flush_one(stream, address));
     }
 
-    fn shrink(&self, me: Me) {
+    fn shrink(&self, me: ThreadToken) {
         let _locked = self.lock.lock().expect("no thread panics");
         self.caches.shrink_as(Some(me));
     }
 
-    /// Frees a block into the cache, or else past it.
-    fn put(&self, me: Me, stream: StreamId, address: u64) {
+    /// Frees a block into the cache, or to the heap.
+    fn put(&self, me: ThreadToken, stream: StreamId, address: u64) {
         let put = |cache: &mut Cache, counters: &_| {
             cache.put(Class::only(SIZE), address, u64::MAX, counters)
         };
@@ -59,25 +59,25 @@ impl Pool {
         }
     }
 
-    /// Asks for a block, and passes it on.
-    fn take(&self, me: Me, stream: StreamId) {
+    /// Takes a block, and frees it to the heap.
+    fn take(&self, me: ThreadToken, stream: StreamId) {
         let take = |cache: &mut Cache, counters: &_| cache.take(Class::only(SIZE), counters);
         if let Some(address) = self.caches.with_as(me, stream, take).flatten() {
             self.flush_one(stream, address);
         }
     }
 
-    /// All blocks, once all have come out.
-    fn all(&self, me: Me) -> Vec<(StreamId, u64)> {
-        self.drain(me);
-        let mut out = std::mem::take(&mut *self.out.lock().expect("no thread panics"));
-        out.sort_unstable_by_key(|&(_, address)| address);
-        out
+    /// All blocks, with all caches flushed.
+    fn all(&self, me: ThreadToken) -> Vec<(StreamId, u64)> {
+        self.flush_all(me);
+        let mut flushed = std::mem::take(&mut *self.flushed.lock().expect("no thread panics"));
+        flushed.sort_unstable_by_key(|&(_, address)| address);
+        flushed
     }
 }
 
-fn two_threads() -> [&'static Thread; 2] {
-    [1, 2].map(|number| Thread::leak(number, number as u64))
+fn two_threads() -> [&'static ThreadRecord; 2] {
+    [1, 2].map(|number| ThreadRecord::leak(number, number as u64))
 }
 
 fn two_streams() -> [StreamId; 2] {
@@ -85,18 +85,18 @@ fn two_streams() -> [StreamId; 2] {
 }
 
 #[test]
-fn no_block_is_lost_to_a_thread_that_empties_and_frees_the_caches() {
+fn no_block_is_lost_to_a_thread_that_flushes_and_shrinks_caches() {
     loom::model(|| {
         let ([here, there], [stream, _]) = (two_threads(), two_streams());
-        let pool = Pool::with_cache(Me::new(here), stream);
+        let pool = Pool::with_cache(ThreadToken::of_model(here), stream);
         let other = thread::spawn({
             let pool = Arc::clone(&pool);
             move || {
-                pool.drain(Me::new(there));
-                pool.shrink(Me::new(there));
+                pool.flush_all(ThreadToken::of_model(there));
+                pool.shrink(ThreadToken::of_model(there));
             }
         });
-        let me = Me::new(here);
+        let me = ThreadToken::of_model(here);
         pool.put(me, stream, 1);
         pool.take(me, stream);
         other.join().expect("it does not panic");
@@ -105,22 +105,22 @@ fn no_block_is_lost_to_a_thread_that_empties_and_frees_the_caches() {
 }
 
 #[test]
-fn a_cache_that_becomes_another_stream_s_keeps_their_blocks_apart() {
+fn a_cache_that_changes_streams_keeps_their_blocks_apart() {
     loom::model(|| {
         let ([here, there], [first, second]) = (two_threads(), two_streams());
-        let pool = Pool::with_cache(Me::new(here), first);
+        let pool = Pool::with_cache(ThreadToken::of_model(here), first);
         let other = thread::spawn({
             let pool = Arc::clone(&pool);
             move || {
-                let me = Me::new(there);
-                pool.drain(me);
-                pool.claim(me, second);
+                let me = ThreadToken::of_model(there);
+                pool.flush_all(me);
+                pool.make(me, second);
                 pool.put(me, second, 2);
             }
         });
-        let me = Me::new(here);
+        let me = ThreadToken::of_model(here);
         pool.put(me, first, 1);
-        pool.claim(me, first);
+        pool.make(me, first);
         other.join().expect("it does not panic");
         assert_eq!(pool.all(me), [(first, 1), (second, 2)]);
     });

@@ -1,11 +1,11 @@
-//! What the table of caches promises: each stream its own blocks, on any thread, and all of them to
-//! whoever empties it.
+//! The table of caches: each stream gets its own blocks, on any thread, and a flush gets them all.
 
 use std::thread;
 
 use rmm_core::CudaStream;
 use rmm_sim::Machine;
 
+use super::slot::STEAL_AFTER_MISSES;
 use super::*;
 
 const SIZE: u64 = 4096;
@@ -24,24 +24,24 @@ fn taken(caches: &Caches, stream: StreamId, class: Class) -> Option<u64> {
     if let Take::Done(address) = caches.take(stream, class) { Some(address) } else { None }
 }
 
-fn claim(caches: &Caches, stream: StreamId) -> Vec<(StreamId, u64)> {
-    let mut put_out = Vec::new();
-    caches.make(stream, |owner, address| put_out.push((owner, address)));
-    put_out
+fn make(caches: &Caches, stream: StreamId) -> Vec<(StreamId, u64)> {
+    let mut flushed = Vec::new();
+    caches.make(stream, |owner, address| flushed.push((owner, address)));
+    flushed
 }
 
-fn drain(caches: &Caches, stream: Option<StreamId>) -> Vec<(StreamId, u64)> {
-    let mut drained = Vec::new();
-    caches.flush_all(stream, |owner, address| drained.push((owner, address)));
-    drained
+fn flush_all(caches: &Caches, stream: Option<StreamId>) -> Vec<(StreamId, u64)> {
+    let mut flushed = Vec::new();
+    caches.flush_all(stream, |owner, address| flushed.push((owner, address)));
+    flushed
 }
 
-/// On a thread of its own, to its end.
-fn elsewhere<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+/// Runs on another thread, to its end.
+fn on_another_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
 }
 
-/// So many streams' ids.
+/// The ids of `count` streams.
 fn ids(count: usize) -> Vec<StreamId> {
     let machine = Machine::new();
     let _entered = machine.enter();
@@ -52,9 +52,9 @@ fn ids(count: usize) -> Vec<StreamId> {
 #[test]
 fn a_stream_gets_only_what_was_freed_on_it() {
     let (caches, ids) = (caches(), ids(2));
-    assert_eq!(caches.put(ids[0], class(), 1), Put::NotHere, "nobody has made a cache");
-    assert_eq!(claim(&caches, ids[0]), []);
-    assert_eq!(claim(&caches, ids[1]), []);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::NotHere, "no thread has made a cache");
+    assert_eq!(make(&caches, ids[0]), []);
+    assert_eq!(make(&caches, ids[1]), []);
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert!(caches.contain(class(), 1));
     assert_eq!(taken(&caches, ids[1], class()), None);
@@ -69,93 +69,98 @@ fn a_stream_gets_only_what_was_freed_on_it() {
 fn caches_take_no_host_memory_before_the_first() {
     let (caches, ids) = (caches(), ids(1));
     assert_eq!(caches.take(ids[0], class()), Take::NotHere);
-    assert_eq!(drain(&caches, None), []);
+    assert_eq!(flush_all(&caches, None), []);
     caches.shrink();
     assert!(!caches.contain(class(), 1));
     assert_eq!(caches.bookkeeping_bytes(), 0);
-    claim(&caches, ids[0]);
-    assert!(caches.bookkeeping_bytes() > 0);
+    make(&caches, ids[0]);
+    let with_a_cache = caches.bookkeeping_bytes();
+    assert!(with_a_cache > 0);
+    flush_all(&caches, None);
+    caches.shrink();
+    let freed = with_a_cache - caches.bookkeeping_bytes();
+    assert!(freed > 32 << 10, "{freed} bytes of an unused cache are freed and not counted");
 }
 
 #[test]
 fn a_thread_goes_on_with_what_an_ended_one_left() {
     let (caches, ids) = (caches(), ids(1));
-    elsewhere(|| {
-        claim(&caches, ids[0]);
+    on_another_thread(|| {
+        make(&caches, ids[0]);
         assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     });
     assert_eq!(caches.take(ids[0], class()), Take::NotHere, "the cache is another thread's");
-    assert_eq!(claim(&caches, ids[0]), []);
+    assert_eq!(make(&caches, ids[0]), []);
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
 }
 
 #[test]
-fn what_an_ended_thread_left_is_found_by_whoever_empties_the_caches() {
+fn a_flush_finds_what_an_ended_thread_left() {
     let (caches, ids) = (caches(), ids(1));
-    elsewhere(|| {
-        claim(&caches, ids[0]);
+    on_another_thread(|| {
+        make(&caches, ids[0]);
         assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     });
-    assert_eq!(drain(&caches, None), [(ids[0], 1)]);
+    assert_eq!(flush_all(&caches, None), [(ids[0], 1)]);
 }
 
 #[test]
-fn threads_on_one_stream_keep_out_of_each_others_way() {
+fn threads_on_one_stream_have_separate_caches() {
     let (caches, ids) = (caches(), ids(1));
-    claim(&caches, ids[0]);
+    make(&caches, ids[0]);
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
-    elsewhere(|| {
+    on_another_thread(|| {
         assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere);
-        claim(&caches, ids[0]);
+        make(&caches, ids[0]);
         assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
         assert_eq!(caches.take(ids[0], class()), Take::Done(2));
         assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
     });
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
-    assert_eq!(drain(&caches, None), [(ids[0], 2)]);
+    assert_eq!(flush_all(&caches, None), [(ids[0], 2)]);
 }
 
 #[test]
-fn a_place_that_is_often_wanted_in_vain_changes_hands() {
-    // The third has the same places as the others, which are taken.
-    let (caches, ids) = (caches(), ids(2 * FIRSTS + 1));
-    let [first, second, third] = [ids[0], ids[FIRSTS], ids[2 * FIRSTS]];
-    assert_eq!(third.get() - first.get(), 2 * FIRSTS as u64);
+fn a_slot_that_others_miss_often_changes_owners() {
+    // The third stream has the same slots as the others, which are taken.
+    let (caches, ids) = (caches(), ids(2 * FIRST_SLOTS + 1));
+    let [first, second, third] = [ids[0], ids[FIRST_SLOTS], ids[2 * FIRST_SLOTS]];
+    assert_eq!(third.get() - first.get(), 2 * FIRST_SLOTS as u64);
     for (stream, address) in [(first, 1), (second, 2)] {
-        assert_eq!(claim(&caches, stream), []);
+        assert_eq!(make(&caches, stream), []);
         assert_eq!(caches.put(stream, class(), address), Put::Done);
     }
-    let in_vain = (0..STEAL_AFTER_MISSES).find(|_| claim(&caches, third) == [(second, 2)]);
-    assert!(in_vain.is_some_and(|tries| tries > STEAL_AFTER_MISSES / 2), "{in_vain:?}");
+    let misses = (0..STEAL_AFTER_MISSES).find(|_| make(&caches, third) == [(second, 2)]);
+    assert!(misses.is_some_and(|misses| misses > STEAL_AFTER_MISSES / 2), "{misses:?}");
     assert_eq!(caches.put(third, class(), 3), Put::Done);
     assert_eq!(caches.put(second, class(), 2), Put::NotHere);
     assert_eq!(caches.take(first, class()), Take::Done(1), "the other keeps its own");
-    assert_eq!(drain(&caches, Some(second)), []);
-    assert_eq!(drain(&caches, Some(third)), [(third, 3)]);
-    assert_eq!(caches.put(third, class(), 3), Put::NotHere, "it was nobody's since");
+    assert_eq!(flush_all(&caches, Some(second)), []);
+    assert_eq!(flush_all(&caches, Some(third)), [(third, 3)]);
+    assert_eq!(caches.put(third, class(), 3), Put::NotHere, "its slot is unused since");
 }
 
 #[test]
-fn whoever_empties_the_caches_gets_everything_and_keeps_the_counts() {
+fn a_flush_gets_all_blocks_and_keeps_the_counts() {
     let (caches, ids) = (caches(), ids(5));
     for (number, &id) in (1..).zip(&ids) {
-        elsewhere(|| claim(&caches, id));
-        elsewhere(|| claim(&caches, id));
-        claim(&caches, id);
+        on_another_thread(|| make(&caches, id));
+        on_another_thread(|| make(&caches, id));
+        make(&caches, id);
         assert_eq!(caches.put(id, class(), number), Put::Done, "{id}");
     }
-    let mut drained = drain(&caches, None);
-    drained.sort_unstable();
+    let mut flushed = flush_all(&caches, None);
+    flushed.sort_unstable();
     let expected: Vec<_> = ids.iter().copied().zip(1..).collect();
-    assert_eq!(drained, expected);
+    assert_eq!(flushed, expected);
     caches.shrink();
     assert_eq!(caches.totals(), (0, CacheCounts { taken: 0, put: 5 }));
 }
 
 #[test]
-fn nothing_is_kept_while_a_block_is_smaller_than_its_class() {
+fn nothing_is_cached_while_a_block_is_smaller_than_its_class() {
     let (caches, ids) = (caches(), ids(1));
-    claim(&caches, ids[0]);
+    make(&caches, ids[0]);
     caches.note_undersized();
     assert_eq!(caches.put(ids[0], class(), 1), Put::NotHere);
     caches.forget_undersized();
@@ -163,10 +168,10 @@ fn nothing_is_kept_while_a_block_is_smaller_than_its_class() {
 }
 
 #[test]
-fn a_cache_holds_a_part_of_the_pool() {
+fn a_cache_holds_a_fraction_of_the_pool() {
     let (caches, ids) = (caches(), ids(1));
-    claim(&caches, ids[0]);
-    caches.set_capacity_from(2 * CACHED_PART * SIZE);
+    make(&caches, ids[0]);
+    caches.set_capacity_from(2 * CACHE_FRACTION * SIZE);
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
     assert_eq!(caches.put(ids[0], class(), 3), Put::Full);
@@ -174,14 +179,14 @@ fn a_cache_holds_a_part_of_the_pool() {
 }
 
 #[test]
-fn a_thread_that_only_asks_is_short_of_blocks() {
+fn a_thread_that_only_allocates_is_short_of_blocks() {
     let (caches, ids) = (caches(), ids(1));
     assert_eq!(caches.take(ids[0], class()), Take::NotHere);
-    claim(&caches, ids[0]);
+    make(&caches, ids[0]);
     (0..7).for_each(|_| assert_eq!(caches.take(ids[0], class()), Take::Missed));
     assert_eq!(caches.take(ids[0], class()), Take::Short);
     let large = Class::holding(64 << 20).expect("it is not too large");
-    assert_eq!(caches.take(ids[0], large), Take::Missed, "of large blocks none are kept in store");
+    assert_eq!(caches.take(ids[0], large), Take::Missed, "large blocks are not prefilled");
     assert!(caches.add(ids[0], class(), 1));
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 0 }), "nothing was freed");

@@ -24,7 +24,7 @@ fn adaptors_show_their_figures_and_not_their_locks() {
         format!("{:?}", TrackingResourceAdaptor::new(below())),
     ] {
         assert!(shown.contains("limit: 4096"), "{shown}");
-        for lock in ["Alone", "Mutex", "Tally", "Atomic", "poisoned", "is_shared"] {
+        for lock in ["Biased", "FirstThread", "Mutex", "Atomic", "poisoned", "is_revoked"] {
             assert!(!shown.contains(lock), "{lock}: {shown}");
         }
     }

@@ -1,4 +1,4 @@
-//! The table of what is allocated.
+//! The table of live blocks.
 
 #![forbid(unsafe_code)]
 
@@ -18,14 +18,15 @@ use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
 use crate::blocks::Blocks;
 use crate::pool::BuildIdHasher;
 use crate::sync::Counter;
-use crate::sync::alone::Alone;
+use crate::sync::first_thread::FirstThreadCell;
 
 pub(super) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
 
 pub(super) struct Tracking {
-    /// What is allocated, as long as one thread alone comes here.
-    alone: Alone<Blocks<Block>>,
-    /// What is allocated, from the second thread on.
+    /// The live blocks, while one thread alone uses the tracker. Its owner may update `bytes`
+    /// exclusively.
+    first: FirstThreadCell<Blocks<Block>>,
+    /// The live blocks, from the second thread on.
     live: DashMap<DevicePtr, Block, BuildIdHasher>,
     bytes: Counter,
     unknown_frees: AtomicU64,
@@ -40,7 +41,7 @@ struct Block {
     stack: Option<Arc<Backtrace>>,
 }
 
-/// What a free was found to be.
+/// The outcome of a free.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Freed {
     AsAllocated,
@@ -52,7 +53,7 @@ pub(super) enum Freed {
 impl Tracking {
     pub(super) fn new(captures_stacks: bool, on_finding: OnFinding) -> Self {
         Self {
-            alone: Alone::default(),
+            first: FirstThreadCell::default(),
             live: DashMap::default(),
             bytes: Counter::default(),
             unknown_frees: AtomicU64::new(0),
@@ -62,30 +63,30 @@ impl Tracking {
         }
     }
 
-    /// Acts on the table of one thread; or returns the action, if that has been emptied into the
-    /// table of all.
+    /// Acts on the table of the first thread; or gives the action back, once that table was moved
+    /// into the shared one.
     #[inline]
-    fn alone<R, F: FnOnce(&mut Blocks<Block>) -> R>(&self, act: F) -> Result<R, F> {
-        self.alone.enter(act, |blocks| {
+    fn unshared<R, F: FnOnce(&mut Blocks<Block>) -> R>(&self, act: F) -> Result<R, F> {
+        self.first.enter(act, |blocks| {
             for (pointer, block) in std::mem::take(blocks).into_entries() {
                 self.live.insert(pointer, block);
             }
         })
     }
 
-    /// Whether the address was not tracked before; else nothing changes.
+    /// Tracks a block; `false` if its address is tracked already, and then nothing changes.
     #[inline]
     pub(super) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
         let mut stack = self.captures_stacks.then(|| Arc::new(Backtrace::force_capture()));
         let size = layout.size() as u64;
-        let alone = self.alone(|blocks| {
+        let unshared = self.unshared(|blocks| {
             let is_new = blocks.insert(pointer, || Block { layout, stack: stack.take() });
             if is_new {
-                self.bytes.add_alone(size);
+                self.bytes.add_exclusive(size);
             }
             is_new
         });
-        if let Ok(is_new) = alone {
+        if let Ok(is_new) = unshared {
             return is_new;
         }
         match self.live.entry(pointer) {
@@ -100,12 +101,12 @@ impl Tracking {
 
     #[inline]
     pub(super) fn remove(&self, pointer: DevicePtr, layout: Layout) -> Freed {
-        let alone = self.alone(|blocks| {
+        let unshared = self.unshared(|blocks| {
             let block = blocks.remove(pointer)?;
-            self.bytes.subtract_alone(block.layout.size() as u64);
+            self.bytes.subtract_exclusive(block.layout.size() as u64);
             Some(block)
         });
-        let removed = alone.unwrap_or_else(|_| {
+        let removed = unshared.unwrap_or_else(|_| {
             let (_, block) = self.live.remove(&pointer)?;
             self.bytes.subtract(block.layout.size() as u64);
             Some(block)
@@ -121,11 +122,11 @@ impl Tracking {
         Freed::Otherwise(block.layout)
     }
 
-    /// Tells the program. No part of the table is locked meanwhile.
+    /// Calls the program's handler. No part of the table is locked meanwhile.
     #[cold]
     pub(super) fn find(&self, finding: &TrackingFinding<'_>) {
         // A free may be part of a `Drop`, which a panic must not leave.
-        let _told = catch_unwind(AssertUnwindSafe(|| (self.on_finding)(finding)));
+        let _ignored = catch_unwind(AssertUnwindSafe(|| (self.on_finding)(finding)));
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -133,7 +134,7 @@ impl Tracking {
     }
 
     pub(super) fn blocks(&self) -> u64 {
-        self.alone(|blocks| blocks.len()).unwrap_or_else(|_| self.live.len()) as u64
+        self.unshared(|blocks| blocks.len()).unwrap_or_else(|_| self.live.len()) as u64
     }
 
     pub(super) fn unknown_frees(&self) -> u64 {
@@ -151,10 +152,10 @@ impl Tracking {
             layout: *layout,
             stack: stack.clone(),
         };
-        let alone = self.alone(|blocks| {
+        let unshared = self.unshared(|blocks| {
             blocks.iter().map(|(pointer, block)| list(pointer, block)).collect::<Vec<_>>()
         });
-        let mut outstanding = alone.unwrap_or_else(|_| {
+        let mut outstanding = unshared.unwrap_or_else(|_| {
             self.live.iter().map(|entry| list(*entry.key(), entry.value())).collect()
         });
         outstanding.sort_by_key(|block| (Reverse(block.layout.size()), block.pointer.0));
