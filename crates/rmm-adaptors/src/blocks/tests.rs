@@ -1,4 +1,4 @@
-//! The table against one of `std`: random programs, compared after every step.
+//! Model test of the table: random programs, compared with `std`'s `HashMap` after every step.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    // So few that the last one is often asked for again, and that others are often there.
+    // Few addresses, so that the newest one is often looked up, and others are often present.
     let address = (0_u64..6).prop_map(|number| number * 256);
     prop_oneof![address.clone().prop_map(Op::Insert), address.prop_map(Op::Remove)]
 }

@@ -1,4 +1,4 @@
-//! A line of the log.
+//! Formats a line of the log.
 
 #![forbid(unsafe_code)]
 
@@ -26,12 +26,12 @@ impl Action {
     }
 }
 
-/// Room for the longest line: six fields of at most 20 bytes, but for the action of 16, and what
-/// divides them.
+/// The longest line: six fields of at most 20 bytes, except for the action with 16, and their
+/// separators.
 const ROOM: usize = 128;
 
-/// A line with its end, written without the host's heap and without the machinery of `fmt`, which
-/// takes several times as long. A writer gets it in one piece.
+/// A line with its newline, formatted on the stack: without a heap allocation, and several times as
+/// fast as with `fmt`. It is written in one call.
 pub(super) struct Line {
     bytes: [u8; ROOM],
     length: usize,
@@ -45,7 +45,7 @@ impl Line {
         bytes: usize,
         stream: Option<CuStream>,
     ) -> Self {
-        // The synchronous calls are, to the log, calls on the null stream, as they are in RMM.
+        // As in RMM, synchronous calls are logged as calls on the null stream.
         let stream = stream.map_or(0, CuStream::addr);
         let mut line = Self { bytes: [0; ROOM], length: 0 };
         line.decimal(thread_number());
@@ -68,7 +68,7 @@ impl Line {
         &self.bytes[..self.length]
     }
 
-    /// What there is no room for is lost: there is room for every line.
+    /// Bytes beyond the capacity are dropped; every line fits.
     #[inline]
     fn text(&mut self, text: &str) {
         let end = self.length + text.len();
@@ -96,7 +96,7 @@ impl Line {
         self.digits::<10>(number, number.checked_ilog10().unwrap_or(0) as usize + 1);
     }
 
-    /// With `0x` before it; zero has a name of its own.
+    /// With the prefix `0x`; zero is `(nil)`.
     fn hexadecimal(&mut self, number: u64, zero: &str) {
         match number.checked_ilog2() {
             Some(highest_bit) => {
@@ -120,7 +120,7 @@ impl Line {
     }
 }
 
-/// Since midnight, UTC.
+/// The time since midnight, UTC.
 fn micros_of_day() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs() % 86_400 * 1_000_000 + u64::from(since.subsec_micros())
@@ -137,11 +137,11 @@ mod tests {
         let text = str::from_utf8(line.as_bytes()).expect("UTF-8");
         let end = ",allocate failure,0xffffffffffffffff,18446744073709551615,0xffffffffffffffff\n";
         assert!(text.ends_with(end), "{text:?}");
-        // The thread's number may become longer by 19.
+        // The thread's number may become longer by 19 digits.
         assert!(text.len() + 19 <= ROOM, "{}", text.len());
     }
 
-    /// A line's bytes after one thing was written to it.
+    /// The bytes of a line after one call of `write`.
     fn written(write: impl FnOnce(&mut Line)) -> String {
         let mut line = Line { bytes: [0; ROOM], length: 0 };
         write(&mut line);

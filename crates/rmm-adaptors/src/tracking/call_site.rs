@@ -1,12 +1,13 @@
-//! Which line of a stack is to blame.
+//! The call site of an allocation: the first frame of a backtrace outside these crates.
 
 #![forbid(unsafe_code)]
 
 use std::path::{Component, Path};
 
-/// The first frame of a stack, as [`Backtrace`](std::backtrace::Backtrace) displays it in this
-/// folder, that is not of these crates or of the standard library. That is seen from the function's
-/// name, or, where debug information is of lines alone and names have no path, from the file.
+/// The first frame of a backtrace, as [`Backtrace`](std::backtrace::Backtrace) displays it in the
+/// current directory, that is in neither these crates nor the standard library. Frames are
+/// recognised by the path of the function, or, with `debug = "line-tables-only"`, where functions
+/// have no path, by the file.
 pub(super) fn call_site(stack: &str, folder: &Path) -> String {
     let mut lines = stack.lines().peekable();
     while let Some(line) = lines.next() {
@@ -17,7 +18,7 @@ pub(super) fn call_site(stack: &str, folder: &Path) -> String {
         }
         let place = lines.peek().and_then(|next| next.trim_start().strip_prefix("at "));
         let Some(place) = place else { return name.to_owned() };
-        // What lies in the current folder is shown relative to it.
+        // Files in the current directory are displayed relative to it.
         if !is_our_file(&folder.join(place)) {
             return format!("{name} at {place}");
         }
@@ -25,7 +26,7 @@ pub(super) fn call_site(stack: &str, folder: &Path) -> String {
     "unknown".to_owned()
 }
 
-/// Whether a function is part of an allocation, whoever asks for it.
+/// Whether a function belongs to the allocation itself, whichever code requests it.
 fn is_our_function(name: &str) -> bool {
     const OURS: [&str; 9] = [
         "rmm::",
@@ -42,8 +43,8 @@ fn is_our_function(name: &str) -> bool {
     OURS.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a file is of one of these crates, whose folder may have the version in its name, or of
-/// the standard library, which is told by where the compiler was built or where it is installed.
+/// Whether a file is of these crates, whose directory may have the version in its name, or of the
+/// standard library, recognised by where the compiler was built or installed.
 fn is_our_file(place: &Path) -> bool {
     const OURS: [&str; 5] =
         ["rmm-adaptors", "rmm-containers", "rmm-core", "rmm-resources", "rmm-spec"];
@@ -62,7 +63,7 @@ fn is_our_file(place: &Path) -> bool {
             .any(|three| matches!(three, ["rustc", _, "library"] | ["src", "rust", "library"]))
 }
 
-/// The name of a folder or file, if it can be one of those that are looked for.
+/// The last component of a path, if it is a plain name.
 fn name_of(part: Component<'_>) -> Option<&str> {
     match part {
         Component::Normal(name) => name.to_str(),
@@ -82,7 +83,7 @@ mod tests {
     fn the_call_site_is_the_first_frame_of_the_program() {
         let stack = "   0: std::backtrace::Backtrace::force_capture
              at /rustc/library/std/src/backtrace.rs:300:9
-   1: rmm_adaptors::tracking::books::Tracking::insert
+   1: rmm_adaptors::tracking::table::Tracking::insert
    2: <rmm_core::erased::any::AnyResource<S> as rmm_core::resource::Resource>::allocate
    3: trainer::load
              at ./src/load.rs:12:5
@@ -98,7 +99,7 @@ mod tests {
         let stack = "   0: force_capture
              at /rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/std/src/backtrace.rs:312:9
    1: insert
-             at ./src/tracking/books.rs:77:57
+             at ./src/tracking/table.rs:77:57
    2: allocate<trainer::Upstream>
              at /home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/rmm-core-0.1.0/src/resource.rs:40:9
    3: map<u8, u8, trainer::load::{closure_env#0}>

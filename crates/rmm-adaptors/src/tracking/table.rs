@@ -1,4 +1,4 @@
-//! The table of what is allocated.
+//! The table of live blocks.
 
 #![forbid(unsafe_code)]
 
@@ -23,9 +23,9 @@ use crate::sync::alone::Alone;
 pub(super) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
 
 pub(super) struct Tracking {
-    /// What is allocated, as long as one thread alone comes here.
+    /// The live blocks, while one thread uses the tracker.
     alone: Alone<Blocks<Block>>,
-    /// What is allocated, from the second thread on.
+    /// The live blocks, from the second thread on.
     live: DashMap<DevicePtr, Block, BuildIdHasher>,
     bytes: Counter,
     unknown_frees: AtomicU64,
@@ -40,12 +40,12 @@ struct Block {
     stack: Option<Arc<Backtrace>>,
 }
 
-/// What a free was found to be.
+/// How a free compares with its allocation.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Freed {
-    AsAllocated,
+pub(super) enum FreeCheck {
+    Matches,
     /// The block was allocated with this layout.
-    Otherwise(Layout),
+    Mismatch(Layout),
     Unknown,
 }
 
@@ -62,8 +62,8 @@ impl Tracking {
         }
     }
 
-    /// Acts on the table of one thread; or returns the action, if that has been emptied into the
-    /// table of all.
+    /// Calls `act` with the table of the only thread. If a second thread has appeared, moves the
+    /// entries to the concurrent table and returns `act`.
     #[inline]
     fn alone<R, F: FnOnce(&mut Blocks<Block>) -> R>(&self, act: F) -> Result<R, F> {
         self.alone.enter(act, |blocks| {
@@ -73,7 +73,7 @@ impl Tracking {
         })
     }
 
-    /// Whether the address was not tracked before; else nothing changes.
+    /// Inserts a block. Returns whether the address was absent; otherwise nothing changes.
     #[inline]
     pub(super) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
         let mut stack = self.captures_stacks.then(|| Arc::new(Backtrace::force_capture()));
@@ -99,7 +99,7 @@ impl Tracking {
     }
 
     #[inline]
-    pub(super) fn remove(&self, pointer: DevicePtr, layout: Layout) -> Freed {
+    pub(super) fn remove(&self, pointer: DevicePtr, layout: Layout) -> FreeCheck {
         let alone = self.alone(|blocks| {
             let block = blocks.remove(pointer)?;
             self.bytes.subtract_alone(block.layout.size() as u64);
@@ -112,20 +112,20 @@ impl Tracking {
         });
         let Some(block) = removed else {
             self.unknown_frees.fetch_add(1, Ordering::Relaxed);
-            return Freed::Unknown;
+            return FreeCheck::Unknown;
         };
         if block.layout == layout {
-            return Freed::AsAllocated;
+            return FreeCheck::Matches;
         }
         self.wrong_frees.fetch_add(1, Ordering::Relaxed);
-        Freed::Otherwise(block.layout)
+        FreeCheck::Mismatch(block.layout)
     }
 
-    /// Tells the program. No part of the table is locked meanwhile.
+    /// Reports a finding to the program. No lock on the table is held.
     #[cold]
-    pub(super) fn find(&self, finding: &TrackingFinding<'_>) {
-        // A free may be part of a `Drop`, which a panic must not leave.
-        let _told = catch_unwind(AssertUnwindSafe(|| (self.on_finding)(finding)));
+    pub(super) fn report(&self, finding: &TrackingFinding<'_>) {
+        // A free may be part of a `Drop`, which must not unwind.
+        let _panicked = catch_unwind(AssertUnwindSafe(|| (self.on_finding)(finding)));
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -144,7 +144,7 @@ impl Tracking {
         self.wrong_frees.load(Ordering::Relaxed)
     }
 
-    /// The largest first; of the same size, by address.
+    /// Sorted by size, the largest first, then by address.
     pub(super) fn outstanding(&self) -> Vec<OutstandingAllocation> {
         let list = |pointer, Block { layout, stack }: &Block| OutstandingAllocation {
             pointer,
@@ -165,7 +165,7 @@ impl Tracking {
 impl Drop for Tracking {
     fn drop(&mut self) {
         if self.blocks() > 0 {
-            self.find(&TrackingFinding::Leak(&TrackingReport::new(self.outstanding())));
+            self.report(&TrackingFinding::Leak(&TrackingReport::new(self.outstanding())));
         }
     }
 }
