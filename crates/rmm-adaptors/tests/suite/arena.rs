@@ -1,4 +1,4 @@
-//! An arena as its users see it: where blocks lie, what it calls, what it says when it is full.
+//! Tests of the arena on one thread: addresses, driver calls, errors.
 
 use std::alloc::Layout;
 use std::fs;
@@ -12,7 +12,7 @@ use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::short::{Arena, MIB, free, keep_busy, layout, stream, write};
+use crate::support::{Arena, MIB, free, keep_busy, layout, stream, write};
 
 const KIB: usize = 1 << 10;
 
@@ -25,7 +25,7 @@ fn arena(bytes: usize) -> Arena {
 }
 
 #[test]
-fn it_is_half_of_the_free_memory_and_at_least_a_superblock() {
+fn the_size_is_half_of_the_free_memory_by_default() {
     let machine = adversary();
     let _entered = machine.enter();
     let builder = || Arena::builder(CudaMemoryResource::new());
@@ -42,7 +42,7 @@ fn it_is_half_of_the_free_memory_and_at_least_a_superblock() {
 }
 
 #[test]
-fn small_blocks_cost_no_driver_call_and_no_wait() {
+fn blocks_cost_no_driver_call_and_no_wait() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, stream) = (arena(8 * MIB), stream());
@@ -55,7 +55,7 @@ fn small_blocks_cost_no_driver_call_and_no_wait() {
             free(&arena, &stream, block, bytes);
         }
     }
-    // Large ones neither: RMM waits for the stream here.
+    // Large blocks do not wait either: RMM synchronizes the stream here.
     let large = arena.allocate(&stream, layout(4 * MIB)).unwrap();
     keep_busy(&machine, &stream);
     free(&arena, &stream, large, 4 * MIB);
@@ -67,7 +67,7 @@ fn small_blocks_cost_no_driver_call_and_no_wait() {
 }
 
 #[test]
-fn the_lowest_address_that_fits_is_taken() {
+fn the_lowest_address_that_fits_is_allocated() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, stream) = (arena(8 * MIB), stream());
@@ -83,7 +83,7 @@ fn the_lowest_address_that_fits_is_taken() {
 }
 
 #[test]
-fn every_alignment_and_every_size_is_right_or_refused() {
+fn every_alignment_and_size_is_served_or_fails() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, stream) = (arena(48 * MIB), stream());
@@ -114,13 +114,13 @@ fn every_alignment_and_every_size_is_right_or_refused() {
 }
 
 #[test]
-fn what_was_never_handed_out_is_counted_and_nothing_else() {
+fn unknown_frees_are_counted_and_change_nothing() {
     let machine = Machine::builder().checks(false).build();
     let _entered = machine.enter();
     let (arena, stream) = (arena(4 * MIB), stream());
     let block = arena.allocate(&stream, layout(4 * KIB)).unwrap();
     let other = arena.allocate(&stream, layout(4 * KIB)).unwrap();
-    let elsewhere = crate::short::stream();
+    let elsewhere = crate::support::stream();
     let unknown = [block.0 + 256, block.0 + 1, other.0 + 4096, 4096, u64::MAX - 255];
     for address in unknown {
         for stream in [&stream, &elsewhere] {
@@ -137,11 +137,11 @@ fn what_was_never_handed_out_is_counted_and_nothing_else() {
 }
 
 #[test]
-fn nothing_is_refused_while_the_memory_could_be_had() {
+fn memory_of_other_arenas_serves_any_request() {
     let machine = adversary();
     let _entered = machine.enter();
     let arena = arena(4 * MIB);
-    // Every superblock is some stream's, with one block in use and the rest free.
+    // Every superblock belongs to some stream, with one live block and the rest free.
     let streams: Vec<CudaStream> = (0..4).map(|_| stream()).collect();
     let kept: Vec<DevicePtr> = streams
         .iter()
@@ -167,7 +167,7 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
     let large = arena.allocate(&late, layout(15 << 16)).expect("there is room for it");
     write(&machine, &late, large, 2);
     let error = arena.allocate(&late, layout(15 << 16)).map(|pointer| {
-        // Another superblock's rest.
+        // The rest of another superblock.
         write(&machine, &late, pointer, 3);
         free(&arena, &late, pointer, 15 << 16);
         arena.allocate(&late, layout(MIB)).expect_err("no free range is that long")
@@ -191,13 +191,13 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
 }
 
 #[test]
-fn memory_that_left_a_superblock_may_be_part_of_another() {
+fn transferred_memory_may_join_another_superblock() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, first, second) = (arena(MIB), stream(), stream());
     let block = arena.allocate(&first, layout(MIB)).unwrap();
-    // SAFETY: allocated just now with this layout, and not used. Its superblock's stream hears
-    // nothing of it.
+    // SAFETY: allocated just now with this layout, and not used. The free has no stream, so the
+    // arena of the superblock does not see it.
     unsafe { arena.deallocate_sync(block, layout(MIB)) };
     let half = arena.allocate(&second, layout(MIB / 2)).unwrap();
     assert_eq!(half, block, "a superblock at the same place");
@@ -211,10 +211,10 @@ fn memory_that_left_a_superblock_may_be_part_of_another() {
     machine.assert_no_violations();
 }
 
-/// Large blocks of one size fill it, whatever was freed before and where, once the device is done
-/// with that.
+/// After the device is idle, large blocks of one size fill the arena, whatever was freed before and
+/// where.
 #[test]
-fn what_is_idle_can_be_had_in_equal_blocks() {
+fn idle_memory_can_be_filled_with_equal_blocks() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, streams) = (arena(16 * MIB), [stream(), stream(), stream()]);
@@ -239,7 +239,7 @@ fn what_is_idle_can_be_had_in_equal_blocks() {
 }
 
 #[test]
-fn idle_superblocks_come_back_before_anybody_waits() {
+fn idle_superblocks_return_before_any_stream_waits() {
     let machine = adversary();
     let _entered = machine.enter();
     let (arena, idle, wants) = (arena(2 * MIB), stream(), stream());
@@ -254,7 +254,7 @@ fn idle_superblocks_come_back_before_anybody_waits() {
 }
 
 #[test]
-fn a_refusal_leaves_a_report_if_one_is_wanted() {
+fn a_failed_allocation_appends_a_report_if_enabled() {
     let machine = adversary();
     let _entered = machine.enter();
     let path = std::env::temp_dir().join(format!("rmm-arena-{}.log", std::process::id()));
@@ -279,13 +279,13 @@ fn a_refusal_leaves_a_report_if_one_is_wanted() {
 }
 
 #[test]
-fn streams_that_have_to_be_marked_at_once_are_served_too() {
+fn streams_with_an_event_per_free_are_served() {
     for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(1)] {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
         let arena = arena(2 * MIB);
         let (theirs, blocking) = (stream(), CudaStream::new().unwrap());
-        // SAFETY: `theirs` lives to the end of the loop's body.
+        // SAFETY: `theirs` lives until the end of the loop's body.
         let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) };
         let special = [CudaStream::legacy(), foreign.unwrap()];
         for round in 0..20 {
@@ -294,7 +294,7 @@ fn streams_that_have_to_be_marked_at_once_are_served_too() {
                 write(&machine, stream, block, round);
                 free(&arena, stream, block, 300 * KIB);
             }
-            // The legacy default stream waits for blocking ones by itself.
+            // The legacy default stream is implicitly ordered after blocking streams.
             let block = arena.allocate(&blocking, layout(700 * KIB)).unwrap();
             write(&machine, &blocking, block, round);
             free(&arena, &special[0], block, 700 * KIB);
@@ -310,10 +310,10 @@ fn streams_that_have_to_be_marked_at_once_are_served_too() {
     }
 }
 
-/// The legacy default stream is ordered with blocking streams by itself, but only where there is
-/// work on it.
+/// The legacy default stream is implicitly ordered with blocking streams, but only where work is
+/// enqueued on it.
 #[test]
-fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
+fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
     let machine = adversary();
     let _entered = machine.enter();
     let arena = arena(MIB);
@@ -331,7 +331,7 @@ fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
 }
 
 #[test]
-fn an_upstream_that_refuses_leaves_nothing_behind() {
+fn a_failing_upstream_leaves_nothing_behind() {
     let machine = adversary();
     let _entered = machine.enter();
     for code in [CuResult::OUT_OF_MEMORY, CuResult::UNKNOWN] {
@@ -347,7 +347,7 @@ fn an_upstream_that_refuses_leaves_nothing_behind() {
 fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 
 #[test]
-fn it_is_a_handle_with_its_upstream_s_properties() {
+fn clones_are_equal_and_have_the_upstream_s_properties() {
     let machine = adversary();
     let _entered = machine.enter();
     let hosted = ArenaMemoryResource::builder(PinnedHostMemoryResource::new());

@@ -1,4 +1,4 @@
-//! Bins: which request goes where, and that every free finds its way back.
+//! Tests of bins: which bin serves a request, and that every free reaches the same one.
 
 use std::alloc::Layout;
 
@@ -11,7 +11,7 @@ use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryR
 use rmm_sim::{Machine, Schedule};
 
 use crate::adaptors::scripted::Scripted;
-use crate::short::{MIB, Pool, free, layout, stream};
+use crate::support::{MIB, Pool, free, layout, stream};
 
 fn adversary() -> Machine {
     Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
@@ -22,7 +22,7 @@ fn frees(bin: &FixedSizeMemoryResource<Pool>) -> u64 {
 }
 
 #[test]
-fn each_size_goes_to_the_smallest_bin_that_it_fits() {
+fn each_size_goes_to_the_smallest_bin_that_fits() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -60,7 +60,7 @@ fn each_size_goes_to_the_smallest_bin_that_it_fits() {
 }
 
 #[test]
-fn nothing_reaches_anybody_for_no_bytes() {
+fn zero_bytes_reach_no_resource() {
     let machine = adversary();
     let _entered = machine.enter();
     let binning = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
@@ -72,9 +72,9 @@ fn nothing_reaches_anybody_for_no_bytes() {
     assert_eq!(machine.calls(), calls);
 }
 
-/// RMM #2403: a request for no bytes was allocated from one resource and freed to another.
+/// RMM #2403: a request for zero bytes was allocated from one resource and freed to another.
 #[test]
-fn no_bytes_are_allocated_from_the_smallest_bin_and_freed_to_it() {
+fn zero_bytes_use_the_smallest_bin_for_both_calls() {
     let (smallest, larger, upstream) =
         (Scripted::default(), Scripted::default(), Scripted::default());
     let binning = BinningMemoryResource::builder_of(upstream.clone());
@@ -112,7 +112,7 @@ fn a_bin_may_be_any_resource_and_is_kept_alive() {
 }
 
 #[test]
-fn bins_that_make_no_sense_are_refused() {
+fn invalid_bins_fail() {
     let machine = adversary();
     let _entered = machine.enter();
     let builder = || BinningMemoryResource::builder(CudaMemoryResource::new());
@@ -130,11 +130,11 @@ fn bins_that_make_no_sense_are_refused() {
     assert_eq!(machine.leaks().len(), 0);
 }
 
-/// Says that the type has the property.
+/// Compiles only if the type has the property.
 fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 
 #[test]
-fn its_memory_has_what_that_of_all_bins_and_of_the_upstream_has() {
+fn its_properties_are_common_to_all_bins_and_upstream() {
     let machine = adversary();
     let _entered = machine.enter();
     let hosted = BinningMemoryResource::builder_of(ManagedMemoryResource::new());
@@ -150,7 +150,7 @@ fn its_memory_has_what_that_of_all_bins_and_of_the_upstream_has() {
 }
 
 #[test]
-fn handles_are_equal_that_share_their_bins() {
+fn handles_to_the_same_bins_are_equal() {
     let machine = adversary();
     let _entered = machine.enter();
     let builder = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();

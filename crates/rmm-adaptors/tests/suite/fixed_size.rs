@@ -1,4 +1,4 @@
-//! Blocks of one size: what they serve, where they come from, and that they keep stream order.
+//! Tests of the fixed-size resource: which requests it serves, growth, and stream order.
 
 use std::alloc::Layout;
 
@@ -7,7 +7,7 @@ use rmm_core::{CudaStream, HostAccessible, Introspect, Resource, SyncResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
-use crate::short::{MIB, Pool, free, keep_busy, layout, stream, write};
+use crate::support::{MIB, Pool, free, keep_busy, layout, stream, write};
 
 type Blocks = FixedSizeMemoryResource<CudaMemoryResource>;
 
@@ -21,7 +21,7 @@ fn blocks(size: usize, count: usize) -> Blocks {
 }
 
 #[test]
-fn every_request_takes_a_whole_block() {
+fn every_request_gets_a_whole_block() {
     let machine = adversary();
     let _entered = machine.enter();
     let blocks = blocks(1000, 8);
@@ -42,7 +42,7 @@ fn every_request_takes_a_whole_block() {
 }
 
 #[test]
-fn it_grows_by_as_many_blocks_as_it_had_at_first() {
+fn growth_adds_the_initial_number_of_blocks() {
     let machine = adversary();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
@@ -53,11 +53,11 @@ fn it_grows_by_as_many_blocks_as_it_had_at_first() {
         free(&blocks, &stream, pointer, 4096);
     }
     stream.synchronize().unwrap();
-    assert_eq!(blocks.trim(0), 12 * 4096, "all of it can be given back");
+    assert_eq!(blocks.trim(0), 12 * 4096, "all of it can be returned");
 }
 
 #[test]
-fn what_does_not_fit_a_block_is_refused_and_says_why() {
+fn a_request_that_fits_no_block_fails_with_the_reason() {
     let machine = adversary();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
@@ -78,7 +78,7 @@ fn what_does_not_fit_a_block_is_refused_and_says_why() {
 }
 
 #[test]
-fn the_smallest_blocks_refuse_what_does_not_fit_too() {
+fn the_smallest_block_size_limits_requests_too() {
     let machine = adversary();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(256, 4), stream());
@@ -93,7 +93,7 @@ fn the_smallest_blocks_refuse_what_does_not_fit_too() {
 }
 
 #[test]
-fn blocks_go_from_stream_to_stream_in_order_only() {
+fn blocks_change_streams_in_stream_order_only() {
     let machine = adversary();
     let _entered = machine.enter();
     let blocks = Blocks::builder(CudaMemoryResource::new())
@@ -117,7 +117,7 @@ fn blocks_go_from_stream_to_stream_in_order_only() {
 }
 
 #[test]
-fn sizes_that_make_no_sense_are_refused() {
+fn invalid_sizes_fail() {
     let machine = adversary();
     let _entered = machine.enter();
     let builder = || Blocks::builder(CudaMemoryResource::new()).block_size(4096).blocks(4);

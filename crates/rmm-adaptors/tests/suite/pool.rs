@@ -1,4 +1,4 @@
-//! The pool's behaviour on one thread: sizes, limits, growth, reuse, giving back, errors.
+//! Tests of the pool on one thread: sizes, limits, growth, reuse, trimming, errors.
 
 use std::alloc::Layout;
 
@@ -11,9 +11,9 @@ use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::short::{MIB, Pool, free, keep_busy, layout, read, stream, write};
+use crate::support::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
-/// A machine whose work never runs by itself: what is not ordered is not done.
+/// A machine that runs work only when it is waited for: unordered work is never complete by chance.
 fn adversary() -> Machine {
     Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
 }
@@ -35,7 +35,7 @@ fn freed_memory_is_reused_on_its_stream_at_once() {
 }
 
 #[test]
-fn another_stream_gets_other_memory_while_there_is_some() {
+fn another_stream_gets_other_memory_while_some_is_free() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -50,7 +50,7 @@ fn another_stream_gets_other_memory_while_there_is_some() {
 }
 
 #[test]
-fn another_stream_gets_the_same_memory_once_it_is_done() {
+fn another_stream_gets_the_same_memory_once_it_is_idle() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new())
@@ -70,7 +70,7 @@ fn another_stream_gets_the_same_memory_once_it_is_done() {
 }
 
 #[test]
-fn a_full_pool_makes_a_stream_wait_before_it_refuses() {
+fn a_full_pool_makes_a_stream_wait_before_it_fails() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
@@ -91,7 +91,7 @@ fn a_full_pool_makes_a_stream_wait_before_it_refuses() {
 }
 
 #[test]
-fn one_wait_covers_all_that_the_other_stream_freed() {
+fn one_wait_orders_all_frees_of_the_other_stream() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(8 * MIB).build().unwrap();
@@ -112,7 +112,8 @@ fn one_wait_covers_all_that_the_other_stream_freed() {
 #[test]
 #[expect(clippy::many_single_char_names, reason = "three streams and two blocks")]
 fn waits_are_transitive() {
-    // c waits for b, which waited for a: what a freed before that is c's without another wait.
+    // c waits for b, which waited for a: what a freed before that is visible to c without another
+    // wait.
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
@@ -138,7 +139,7 @@ fn waits_are_transitive() {
 }
 
 #[test]
-fn neighbours_of_several_streams_become_one_block_before_memory_is_refused() {
+fn neighbours_of_several_streams_coalesce_before_oom() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new())
@@ -159,7 +160,7 @@ fn neighbours_of_several_streams_become_one_block_before_memory_is_refused() {
 }
 
 #[test]
-fn what_is_left_of_a_fused_block_is_not_free_for_all() {
+fn the_rest_of_a_coalesced_block_keeps_its_stream() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new())
@@ -169,14 +170,15 @@ fn what_is_left_of_a_fused_block_is_not_free_for_all() {
         .unwrap();
     let (a, b, c, d) = (stream(), stream(), stream(), stream());
     let [first, second] = [&a, &b].map(|stream| pool.allocate(stream, layout(2 * MIB)).unwrap());
-    // More work than is done while the pool asks how far it is.
+    // More work than completes while the pool queries its events.
     for _ in 0..10 {
         keep_busy(&machine, &a);
         keep_busy(&machine, &b);
     }
     free(&pool, &a, first, 2 * MIB);
     free(&pool, &b, second, 2 * MIB);
-    // c waits for both and gets a run of both. What is left was b's, and only c is ordered after b.
+    // c waits for both and gets a block coalesced from both. The rest was b's, and only c is
+    // ordered after b.
     let fused = pool.allocate(&c, layout(3 * MIB)).unwrap();
     let rest = pool.allocate(&d, layout(MIB)).unwrap();
     keep_busy(&machine, &d);
@@ -187,7 +189,7 @@ fn what_is_left_of_a_fused_block_is_not_free_for_all() {
 }
 
 #[test]
-fn a_drained_pool_is_as_good_as_new() {
+fn a_drained_pool_serves_its_whole_size() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new())
@@ -215,7 +217,7 @@ fn a_drained_pool_is_as_good_as_new() {
 }
 
 #[test]
-fn memory_freed_on_a_stream_that_is_gone_can_be_had() {
+fn memory_freed_on_a_destroyed_stream_is_reused() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
@@ -235,7 +237,7 @@ fn memory_freed_on_a_stream_that_is_gone_can_be_had() {
 }
 
 #[test]
-fn the_next_stream_with_the_same_handle_is_a_stranger() {
+fn a_stream_with_a_reused_handle_is_a_new_stream() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -278,7 +280,7 @@ fn limits_hold_and_errors_explain_themselves() {
 }
 
 #[test]
-fn unused_pieces_are_given_back_for_one_that_fits() {
+fn unused_upstream_blocks_are_returned_for_one_that_fits() {
     let machine = Machine::builder().memory(16 * MIB).build();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -287,14 +289,14 @@ fn unused_pieces_are_given_back_for_one_that_fits() {
     for block in blocks {
         free(&pool, &stream, block, 2 * MIB);
     }
-    // No two pieces from upstream are one: only giving them back makes room.
+    // Separate upstream blocks do not coalesce: only returning them makes room.
     let large = pool.allocate(&stream, layout(12 * MIB)).unwrap();
     assert!(pool.statistics().upstream_frees > 0);
     free(&pool, &stream, large, 12 * MIB);
 }
 
 #[test]
-fn trim_gives_unused_memory_back() {
+fn trim_returns_unused_memory() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -310,7 +312,7 @@ fn trim_gives_unused_memory_back() {
 }
 
 #[test]
-fn trim_keeps_what_it_is_told_to_keep() {
+fn trim_keeps_the_given_number_of_bytes() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -320,7 +322,7 @@ fn trim_keeps_what_it_is_told_to_keep() {
         free(&pool, &stream, block.unwrap(), mib * MIB);
     }
     stream.synchronize().unwrap();
-    // The largest piece that may go, then the next.
+    // Trim returns the largest upstream block that it may, then the next.
     for (keep, given, left) in [(12, 0, 12), (7, 4, 8), (7, 0, 8), (6, 2, 6), (1, 0, 6), (0, 6, 0)]
     {
         assert_eq!(pool.trim(keep << 20), given << 20, "{keep}");
@@ -329,7 +331,7 @@ fn trim_keeps_what_it_is_told_to_keep() {
 }
 
 #[test]
-fn the_pool_gives_everything_back_when_its_last_handle_is_dropped() {
+fn the_last_handle_returns_all_memory() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).initial_size(8 * MIB).build().unwrap();
@@ -345,7 +347,7 @@ fn the_pool_gives_everything_back_when_its_last_handle_is_dropped() {
 }
 
 #[test]
-fn zero_bytes_touch_nothing() {
+fn zero_bytes_change_nothing() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -359,10 +361,10 @@ fn zero_bytes_touch_nothing() {
     );
 }
 
-/// The legacy default stream is ordered with blocking streams by itself, but only where there is
-/// work on it.
+/// The legacy default stream is implicitly ordered with blocking streams, but only where work is
+/// enqueued on it.
 #[test]
-fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
+fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -379,9 +381,9 @@ fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
     assert_eq!(read(&machine, again), 2, "the former owner's work came after");
 }
 
-/// A blocking stream without work of its own is ordered after the legacy stream's all the same.
+/// A blocking stream without its own work is still ordered after the legacy stream's.
 #[test]
-fn an_idle_blocking_stream_proves_nothing() {
+fn an_idle_blocking_stream_may_have_pending_work() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new())
@@ -428,7 +430,7 @@ fn every_alignment_is_honoured() {
 }
 
 #[test]
-fn synchronous_memory_is_clean_memory() {
+fn synchronous_allocation_waits_for_former_uses() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
@@ -436,7 +438,7 @@ fn synchronous_memory_is_clean_memory() {
     let block = pool.allocate(&stream, layout(4 * MIB)).unwrap();
     keep_busy(&machine, &stream);
     free(&pool, &stream, block, 4 * MIB);
-    // All there is was freed on a busy stream: it can be had only by waiting for it here.
+    // All memory was freed on a busy stream: only a wait makes it available here.
     let block = pool.allocate_sync(layout(4 * MIB)).unwrap();
     assert!(stream.is_idle().unwrap());
     // SAFETY: allocated above with this layout, and not used.
@@ -446,7 +448,7 @@ fn synchronous_memory_is_clean_memory() {
 }
 
 #[test]
-fn bad_sizes_are_refused() {
+fn invalid_sizes_and_requests_fail() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let builder = || Pool::builder(CudaMemoryResource::new());
@@ -494,14 +496,14 @@ fn growth_takes_less_when_upstream_has_less() {
     while let Ok(block) = pool.allocate(&stream, layout(MIB)) {
         blocks.push(block);
     }
-    assert_eq!(blocks.len(), 16, "all of the device can be had");
+    assert_eq!(blocks.len(), 16, "all of the device can be allocated");
     for block in blocks {
         free(&pool, &stream, block, MIB);
     }
 }
 
 #[test]
-fn a_failure_of_the_driver_is_told_as_what_it_is() {
+fn a_driver_error_keeps_its_code() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -526,7 +528,7 @@ fn a_pool_works_over_the_drivers_own_pool() {
 }
 
 #[test]
-fn the_blocks_tell_where_everything_is() {
+fn blocks_lists_every_block_with_its_owner() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
@@ -544,9 +546,9 @@ fn the_blocks_tell_where_everything_is() {
     assert_eq!(pool.blocks()[0].owner, Some(stream.id()));
 }
 
-/// 8448 bytes are a size that is rounded up, to 8704.
+/// 8448 bytes are rounded up to the size class of 8704.
 #[test]
-fn a_block_that_has_no_room_for_rounding_is_made_to_measure() {
+fn a_block_without_room_for_rounding_is_undersized() {
     const BYTES: usize = 33 * 256;
     const ROUNDED: usize = 34 * 256;
     const ALL: usize = 3 * ROUNDED + BYTES;
@@ -560,7 +562,8 @@ fn a_block_that_has_no_room_for_rounding_is_made_to_measure() {
     for block in blocks {
         free(&pool, &on, block, BYTES);
     }
-    // One of the four was smaller than such blocks are. It is not handed out as if it were not.
+    // One of the four blocks is smaller than its size class. It must not be reused for a full-sized
+    // request.
     let blocks: Vec<DevicePtr> =
         (0..3).map(|_| pool.allocate(&on, layout(ROUNDED)).unwrap()).collect();
     for block in blocks {
