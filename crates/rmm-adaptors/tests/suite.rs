@@ -19,6 +19,8 @@ mod binning;
 mod faults;
 #[path = "suite/fixed_size.rs"]
 mod fixed_size;
+#[path = "suite/fixtures.rs"]
+mod fixtures;
 #[path = "suite/harness.rs"]
 mod harness;
 #[path = "suite/logging.rs"]

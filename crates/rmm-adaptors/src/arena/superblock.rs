@@ -1,9 +1,9 @@
 //! One superblock: a first-fit allocator over 4096 granules, with boundary tags.
 //!
 //! ```text
-//!   granules   | A A A | free free free | B B |
-//!   starts       3|LIVE   3                2|LIVE      size at the first granule of a block
-//!   ends                          3                     size at the last granule of a free block
+//!   granules   | A  A  A | -  -  - | B  B |    A, B: live blocks; -: a free block
+//!   starts       3L 0  0   3  0  0   2L 0      size at the first granule of a block; L: `LIVE`
+//!   ends         0  0  0   0  0  3   0  0      size at the last granule of a free block
 //!   bounds       an upper bound on `ends` for each group of 64 granules
 //! ```
 //!

@@ -12,13 +12,10 @@ use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
+use crate::fixtures::lazy_machine;
 use crate::support::{Arena, MIB, free, keep_busy, layout, stream, write};
 
 const KIB: usize = 1 << 10;
-
-fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
-}
 
 fn arena(bytes: usize) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
@@ -26,7 +23,7 @@ fn arena(bytes: usize) -> Arena {
 
 #[test]
 fn the_size_is_half_of_the_free_memory_by_default() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let builder = || Arena::builder(CudaMemoryResource::new());
     assert_eq!(builder().build().unwrap().arena_size(), 32 << 20);
@@ -43,7 +40,7 @@ fn the_size_is_half_of_the_free_memory_by_default() {
 
 #[test]
 fn blocks_cost_no_driver_call_and_no_wait() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, stream) = (arena(8 * MIB), stream());
     let warm = arena.allocate(&stream, layout(KIB)).unwrap();
@@ -68,7 +65,7 @@ fn blocks_cost_no_driver_call_and_no_wait() {
 
 #[test]
 fn the_lowest_address_that_fits_is_allocated() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, stream) = (arena(8 * MIB), stream());
     let take = |bytes| arena.allocate(&stream, layout(bytes)).unwrap();
@@ -84,7 +81,7 @@ fn the_lowest_address_that_fits_is_allocated() {
 
 #[test]
 fn every_alignment_and_size_is_served_or_fails() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, stream) = (arena(48 * MIB), stream());
     let mut blocks = Vec::new();
@@ -138,7 +135,7 @@ fn unknown_frees_are_counted_and_change_nothing() {
 
 #[test]
 fn memory_of_other_arenas_serves_any_request() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let arena = arena(4 * MIB);
     // Every superblock belongs to some stream, with one live block and the rest free.
@@ -192,7 +189,7 @@ fn memory_of_other_arenas_serves_any_request() {
 
 #[test]
 fn transferred_memory_may_join_another_superblock() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, first, second) = (arena(MIB), stream(), stream());
     let block = arena.allocate(&first, layout(MIB)).unwrap();
@@ -215,7 +212,7 @@ fn transferred_memory_may_join_another_superblock() {
 /// where.
 #[test]
 fn idle_memory_can_be_filled_with_equal_blocks() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, streams) = (arena(16 * MIB), [stream(), stream(), stream()]);
     for bytes in [3 * MIB + 256, 2 * MIB, 5 * MIB, 16 * MIB, 4 * MIB, 3 * MIB, 2 * MIB] {
@@ -240,7 +237,7 @@ fn idle_memory_can_be_filled_with_equal_blocks() {
 
 #[test]
 fn idle_superblocks_return_before_any_stream_waits() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, idle, wants) = (arena(2 * MIB), stream(), stream());
     let block = arena.allocate(&idle, layout(KIB)).unwrap();
@@ -255,7 +252,7 @@ fn idle_superblocks_return_before_any_stream_waits() {
 
 #[test]
 fn a_failed_allocation_appends_a_report_if_enabled() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let path = std::env::temp_dir().join(format!("rmm-arena-{}.log", std::process::id()));
     let dumping = || Arena::builder(CudaMemoryResource::new()).arena_size(MIB).dump_log_path(&path);
@@ -314,7 +311,7 @@ fn streams_with_an_event_per_free_are_served() {
 /// enqueued on it.
 #[test]
 fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let arena = arena(MIB);
     let (legacy, first, second) =
@@ -332,7 +329,7 @@ fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
 
 #[test]
 fn a_failing_upstream_leaves_nothing_behind() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     for code in [CuResult::OUT_OF_MEMORY, CuResult::UNKNOWN] {
         machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, code));
@@ -348,7 +345,7 @@ fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 
 #[test]
 fn clones_are_equal_and_have_the_upstream_s_properties() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let hosted = ArenaMemoryResource::builder(PinnedHostMemoryResource::new());
     let hosted = hosted.arena_size(MIB).build().unwrap();

@@ -8,14 +8,10 @@ use rmm_core::{
     StreamRef, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
-use rmm_sim::{Machine, Schedule};
 
 use crate::adaptors::scripted::Scripted;
+use crate::fixtures::{lazy_machine, pool};
 use crate::support::{MIB, Pool, free, layout, stream};
-
-fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
-}
 
 fn frees(bin: &FixedSizeMemoryResource<Pool>) -> u64 {
     bin.statistics().frees
@@ -23,9 +19,7 @@ fn frees(bin: &FixedSizeMemoryResource<Pool>) -> u64 {
 
 #[test]
 fn each_size_goes_to_the_smallest_bin_that_fits() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let (machine, _entered, pool, []) = pool(|builder| builder);
     let binning = BinningMemoryResource::builder(pool.clone());
     let binning = binning.bins_of_powers(10..=12).unwrap().bin(300).unwrap().build();
     let sizes: Vec<usize> = binning.bins().map(|(bytes, _)| bytes).collect();
@@ -61,7 +55,7 @@ fn each_size_goes_to_the_smallest_bin_that_fits() {
 
 #[test]
 fn zero_bytes_reach_no_resource() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let binning = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
     let (binning, stream) = (binning.build(), stream());
@@ -96,7 +90,7 @@ fn zero_bytes_use_the_smallest_bin_for_both_calls() {
 
 #[test]
 fn a_bin_may_be_any_resource_and_is_kept_alive() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let stream = stream();
     let own: AnyResource = {
@@ -113,7 +107,7 @@ fn a_bin_may_be_any_resource_and_is_kept_alive() {
 
 #[test]
 fn invalid_bins_fail() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let builder = || BinningMemoryResource::builder(CudaMemoryResource::new());
     for outcome in [
@@ -135,7 +129,7 @@ fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 
 #[test]
 fn its_properties_are_common_to_all_bins_and_upstream() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let hosted = BinningMemoryResource::builder_of(ManagedMemoryResource::new());
     let hosted = hosted.bin_of(4096, PinnedHostMemoryResource::new()).unwrap().build();
@@ -151,7 +145,7 @@ fn its_properties_are_common_to_all_bins_and_upstream() {
 
 #[test]
 fn handles_to_the_same_bins_are_equal() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let builder = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
     let (one, other) = (builder.clone().build(), builder.build());
@@ -162,10 +156,7 @@ fn handles_to_the_same_bins_are_equal() {
 
 #[test]
 fn debug_output_of_suballocators_fits_a_line() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) = pool(|builder| builder.initial_size(MIB));
     let block = pool.allocate(&stream, layout(1000)).unwrap();
     let shown = format!("{pool:?}");
     assert!(shown.starts_with("PoolMemoryResource { live_bytes: 1024, "), "{shown}");

@@ -5,15 +5,11 @@ use std::alloc::Layout;
 use rmm_adaptors::{FixedSizeMemoryResource, GrowthPolicy};
 use rmm_core::{CudaStream, HostAccessible, Introspect, Resource, SyncResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
-use rmm_sim::{Machine, Schedule};
 
-use crate::support::{MIB, Pool, free, keep_busy, layout, stream, write};
+use crate::fixtures::lazy_machine;
+use crate::support::{Pool, free, keep_busy, layout, stream, write};
 
 type Blocks = FixedSizeMemoryResource<CudaMemoryResource>;
-
-fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
-}
 
 fn blocks(size: usize, count: usize) -> Blocks {
     let builder = Blocks::builder(CudaMemoryResource::new()).block_size(size);
@@ -22,7 +18,7 @@ fn blocks(size: usize, count: usize) -> Blocks {
 
 #[test]
 fn every_request_gets_a_whole_block() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let blocks = blocks(1000, 8);
     assert_eq!(blocks.block_size(), 1024, "rounded up to 256");
@@ -43,7 +39,7 @@ fn every_request_gets_a_whole_block() {
 
 #[test]
 fn growth_adds_the_initial_number_of_blocks() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
     let pointers: Vec<_> =
@@ -58,7 +54,7 @@ fn growth_adds_the_initial_number_of_blocks() {
 
 #[test]
 fn a_request_that_fits_no_block_fails_with_the_reason() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
     let aligned = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
@@ -79,7 +75,7 @@ fn a_request_that_fits_no_block_fails_with_the_reason() {
 
 #[test]
 fn the_smallest_block_size_limits_requests_too() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(256, 4), stream());
     let error = blocks.allocate(&stream, layout(257)).unwrap_err();
@@ -94,7 +90,7 @@ fn the_smallest_block_size_limits_requests_too() {
 
 #[test]
 fn blocks_change_streams_in_stream_order_only() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let blocks = Blocks::builder(CudaMemoryResource::new())
         .block_size(4096)
@@ -118,7 +114,7 @@ fn blocks_change_streams_in_stream_order_only() {
 
 #[test]
 fn invalid_sizes_fail() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let builder = || Blocks::builder(CudaMemoryResource::new()).block_size(4096).blocks(4);
     for builder in [
@@ -137,7 +133,7 @@ fn invalid_sizes_fail() {
 
 #[test]
 fn its_memory_has_the_properties_of_its_upstream() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let managed = FixedSizeMemoryResource::builder(ManagedMemoryResource::new()).blocks(1);
     let managed = managed.build().unwrap();
@@ -149,7 +145,7 @@ fn its_memory_has_the_properties_of_its_upstream() {
 
 #[test]
 fn a_pool_grows_as_its_policy_says() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let reserved = |policy, bytes: &[usize]| {
         let (pool, stream) = (Pool::builder(CudaMemoryResource::new()), stream());

@@ -10,6 +10,7 @@ use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuResult;
 
+use crate::fixtures::pool_on;
 use crate::support::{MIB, free, keep_busy, layout, stream};
 
 fn machine() -> Machine {
@@ -120,10 +121,7 @@ fn a_binning_resource_survives_a_reset_of_its_device() {
 
 #[test]
 fn a_pool_reports_a_failed_kernel() {
-    let machine = machine();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-    let own = stream();
+    let (machine, _entered, pool, [own]) = pool_on(machine(), |builder| builder);
     let live = use_it(&pool, &[own.as_stream_ref(), StreamRef::legacy()]);
     let kernel = Kernel::new("bad", |_| ()).fails(CuResult::ILLEGAL_ADDRESS);
     machine.launch(own.as_raw(), kernel).unwrap();

@@ -4,6 +4,7 @@ use rmm_core::{CaptureScope, HeldByStream, Resource, Shortage, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
+use crate::fixtures::pool_on;
 use crate::support::{Arena, MIB, Pool, free, keep_busy, layout, stream};
 
 fn adversary() -> Machine {
@@ -44,9 +45,7 @@ fn too_little_is_exhausted_and_scattered_is_fragmented() {
 
 #[test]
 fn a_full_upstream_is_the_reason() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let (_machine, _entered, pool, []) = pool_on(adversary(), |builder| builder);
     let theirs = CudaMemoryResource::new();
     let block = theirs.allocate_sync(layout(14 * MIB)).unwrap();
     let on = stream();

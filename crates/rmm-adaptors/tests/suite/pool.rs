@@ -8,22 +8,15 @@ use rmm_core::{
     SyncResource,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
-use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
 
+use crate::fixtures::{pool, pool_on};
 use crate::support::{MIB, Pool, free, keep_busy, layout, read, stream, write};
-
-/// A machine that runs work only when it is waited for: unordered work is never complete by chance.
-fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
-}
 
 #[test]
 fn freed_memory_is_reused_on_its_stream_at_once() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (machine, _entered, pool, [stream]) = pool(|builder| builder);
     let first = pool.allocate(&stream, layout(1000)).unwrap();
     keep_busy(&machine, &stream);
     free(&pool, &stream, first, 1000);
@@ -36,10 +29,7 @@ fn freed_memory_is_reused_on_its_stream_at_once() {
 
 #[test]
 fn another_stream_gets_other_memory_while_some_is_free() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let (a, b) = (stream(), stream());
+    let (machine, _entered, pool, [a, b]) = pool(|builder| builder);
     let first = pool.allocate(&a, layout(1000)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 1000);
@@ -51,14 +41,8 @@ fn another_stream_gets_other_memory_while_some_is_free() {
 
 #[test]
 fn another_stream_gets_the_same_memory_once_it_is_idle() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(2 * MIB)
-        .maximum_size(2 * MIB)
-        .build()
-        .unwrap();
-    let (a, b) = (stream(), stream());
+    let (machine, _entered, pool, [a, b]) =
+        pool(|builder| builder.initial_size(2 * MIB).maximum_size(2 * MIB));
     let first = pool.allocate(&a, layout(2 * MIB)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 2 * MIB);
@@ -71,10 +55,7 @@ fn another_stream_gets_the_same_memory_once_it_is_idle() {
 
 #[test]
 fn a_full_pool_makes_a_stream_wait_before_it_fails() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
-    let (a, b) = (stream(), stream());
+    let (machine, _entered, pool, [a, b]) = pool(|builder| builder.maximum_size(2 * MIB));
     let first = pool.allocate(&a, layout(2 * MIB)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 2 * MIB);
@@ -92,10 +73,7 @@ fn a_full_pool_makes_a_stream_wait_before_it_fails() {
 
 #[test]
 fn one_wait_orders_all_frees_of_the_other_stream() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(8 * MIB).build().unwrap();
-    let (a, b) = (stream(), stream());
+    let (machine, _entered, pool, [a, b]) = pool(|builder| builder.maximum_size(8 * MIB));
     let blocks: Vec<_> = (0..8).map(|_| pool.allocate(&a, layout(MIB)).unwrap()).collect();
     keep_busy(&machine, &a);
     for &block in blocks.iter().step_by(2).chain(blocks.iter().skip(1).step_by(2)) {
@@ -114,10 +92,7 @@ fn one_wait_orders_all_frees_of_the_other_stream() {
 fn waits_are_transitive() {
     // c waits for b, which waited for a: what a freed before that is visible to c without another
     // wait.
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
-    let (a, b, c) = (stream(), stream(), stream());
+    let (machine, _entered, pool, [a, b, c]) = pool(|builder| builder.maximum_size(4 * MIB));
     let [x, y] = [3 * MIB, MIB].map(|bytes| pool.allocate(&a, layout(bytes)).unwrap());
     keep_busy(&machine, &a);
     free(&pool, &a, x, 3 * MIB);
@@ -140,13 +115,8 @@ fn waits_are_transitive() {
 
 #[test]
 fn neighbours_of_several_streams_coalesce_before_oom() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(4 * MIB)
-        .maximum_size(4 * MIB)
-        .build()
-        .unwrap();
+    let (machine, _entered, pool, []) =
+        pool(|builder| builder.initial_size(4 * MIB).maximum_size(4 * MIB));
     let streams: Vec<_> = (0..4).map(|_| stream()).collect();
     let blocks: Vec<_> = streams.iter().map(|s| pool.allocate(s, layout(MIB)).unwrap()).collect();
     for (stream, &block) in streams.iter().zip(&blocks) {
@@ -161,14 +131,8 @@ fn neighbours_of_several_streams_coalesce_before_oom() {
 
 #[test]
 fn the_rest_of_a_coalesced_block_keeps_its_stream() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .maximum_size(4 * MIB)
-        .initial_size(4 * MIB)
-        .build()
-        .unwrap();
-    let (a, b, c, d) = (stream(), stream(), stream(), stream());
+    let (machine, _entered, pool, [a, b, c, d]) =
+        pool(|builder| builder.maximum_size(4 * MIB).initial_size(4 * MIB));
     let [first, second] = [&a, &b].map(|stream| pool.allocate(stream, layout(2 * MIB)).unwrap());
     // More work than completes while the pool queries its events.
     for _ in 0..10 {
@@ -190,13 +154,10 @@ fn the_rest_of_a_coalesced_block_keeps_its_stream() {
 
 #[test]
 fn a_drained_pool_serves_its_whole_size() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(16 * MIB)
-        .maximum_size(16 * MIB)
-        .build()
-        .unwrap();
+    let (machine, _entered, pool, []) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
+            builder.initial_size(16 * MIB).maximum_size(16 * MIB)
+        });
     let streams: Vec<_> = (0..5).map(|_| stream()).collect();
     let mut blocks = Vec::new();
     for index in 0..200 {
@@ -218,10 +179,7 @@ fn a_drained_pool_serves_its_whole_size() {
 
 #[test]
 fn memory_freed_on_a_destroyed_stream_is_reused() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
-    let survivor = stream();
+    let (machine, _entered, pool, [survivor]) = pool(|builder| builder.maximum_size(2 * MIB));
     for _ in 0..100 {
         let gone = stream();
         let block = pool.allocate(&gone, layout(2 * MIB)).unwrap();
@@ -238,10 +196,7 @@ fn memory_freed_on_a_destroyed_stream_is_reused() {
 
 #[test]
 fn a_stream_with_a_reused_handle_is_a_new_stream() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let first = stream();
+    let (machine, _entered, pool, [first]) = pool(|builder| builder);
     let handle = first.as_raw();
     let block = pool.allocate(&first, layout(MIB)).unwrap();
     keep_busy(&machine, &first);
@@ -256,10 +211,10 @@ fn a_stream_with_a_reused_handle_is_a_new_stream() {
 
 #[test]
 fn limits_hold_and_errors_explain_themselves() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
+            builder.maximum_size(4 * MIB)
+        });
     let block = pool.allocate(&stream, layout(3 * MIB)).unwrap();
     let error = pool.allocate(&stream, layout(2 * MIB)).unwrap_err();
     assert!(error.is_out_of_memory());
@@ -281,10 +236,8 @@ fn limits_hold_and_errors_explain_themselves() {
 
 #[test]
 fn unused_upstream_blocks_are_returned_for_one_that_fits() {
-    let machine = Machine::builder().memory(16 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(16 * MIB).build(), |builder| builder);
     let blocks: Vec<_> = (0..7).map(|_| pool.allocate(&stream, layout(2 * MIB)).unwrap()).collect();
     for block in blocks {
         free(&pool, &stream, block, 2 * MIB);
@@ -297,10 +250,8 @@ fn unused_upstream_blocks_are_returned_for_one_that_fits() {
 
 #[test]
 fn trim_returns_unused_memory() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| builder);
     let keep = pool.allocate(&stream, layout(2 * MIB)).unwrap();
     let give = pool.allocate(&stream, layout(6 * MIB)).unwrap();
     free(&pool, &stream, give, 6 * MIB);
@@ -313,10 +264,8 @@ fn trim_returns_unused_memory() {
 
 #[test]
 fn trim_keeps_the_given_number_of_bytes() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| builder);
     let blocks = [2, 6, 4].map(|mib| (pool.allocate(&stream, layout(mib * MIB)), mib));
     for (block, mib) in blocks {
         free(&pool, &stream, block.unwrap(), mib * MIB);
@@ -332,9 +281,10 @@ fn trim_keeps_the_given_number_of_bytes() {
 
 #[test]
 fn the_last_handle_returns_all_memory() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(8 * MIB).build().unwrap();
+    let (machine, _entered, pool, []) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
+            builder.initial_size(8 * MIB)
+        });
     let handle = pool.clone();
     let erased = AnyResource::<DeviceAccessible>::of(&pool);
     assert_eq!(handle, pool);
@@ -348,10 +298,7 @@ fn the_last_handle_returns_all_memory() {
 
 #[test]
 fn zero_bytes_change_nothing() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
     assert_eq!(pool.allocate(&stream, layout(0)).unwrap(), DevicePtr::NULL);
     assert_eq!(pool.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
     free(&pool, &stream, DevicePtr::NULL, 0);
@@ -365,9 +312,7 @@ fn zero_bytes_change_nothing() {
 /// enqueued on it.
 #[test]
 fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let (machine, _entered, pool, []) = pool(|builder| builder);
     let [before, after] = [0; 2].map(|_| CudaStream::new().unwrap());
     let legacy = CudaStream::legacy();
     let block = pool.allocate(&legacy, layout(1000)).unwrap();
@@ -384,13 +329,8 @@ fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
 /// A blocking stream without its own work is still ordered after the legacy stream's.
 #[test]
 fn an_idle_blocking_stream_may_have_pending_work() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(2 * MIB)
-        .maximum_size(2 * MIB)
-        .build()
-        .unwrap();
+    let (machine, _entered, pool, []) =
+        pool(|builder| builder.initial_size(2 * MIB).maximum_size(2 * MIB));
     let blocking = CudaStream::new().unwrap();
     let other = stream();
     let block = pool.allocate(&blocking, layout(2 * MIB)).unwrap();
@@ -405,10 +345,8 @@ fn an_idle_blocking_stream_may_have_pending_work() {
 
 #[test]
 fn every_alignment_is_honoured() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| builder);
     let mut blocks = Vec::new();
     for round in 0..3 {
         for exponent in 0..=21 {
@@ -431,10 +369,7 @@ fn every_alignment_is_honoured() {
 
 #[test]
 fn synchronous_allocation_waits_for_former_uses() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
-    let stream = stream();
+    let (machine, _entered, pool, [stream]) = pool(|builder| builder.maximum_size(4 * MIB));
     let block = pool.allocate(&stream, layout(4 * MIB)).unwrap();
     keep_busy(&machine, &stream);
     free(&pool, &stream, block, 4 * MIB);
@@ -474,10 +409,7 @@ fn invalid_sizes_and_requests_fail() {
 
 #[test]
 fn an_unknown_free_is_counted_and_changes_nothing() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
     let block = pool.allocate(&stream, layout(1000)).unwrap();
     free(&pool, &stream, block, 1000);
     free(&pool, &stream, block, 1000);
@@ -488,10 +420,8 @@ fn an_unknown_free_is_counted_and_changes_nothing() {
 
 #[test]
 fn growth_takes_less_when_upstream_has_less() {
-    let machine = Machine::builder().memory(16 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(16 * MIB).build(), |builder| builder);
     let mut blocks = Vec::new();
     while let Ok(block) = pool.allocate(&stream, layout(MIB)) {
         blocks.push(block);
@@ -504,10 +434,7 @@ fn growth_takes_less_when_upstream_has_less() {
 
 #[test]
 fn a_driver_error_keeps_its_code() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
     machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, CuResult::ILLEGAL_ADDRESS));
     let error = pool.allocate(&stream, layout(1000)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Driver, Some(CuResult::ILLEGAL_ADDRESS)));
@@ -529,10 +456,8 @@ fn a_pool_works_over_the_drivers_own_pool() {
 
 #[test]
 fn blocks_lists_every_block_with_its_owner() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::new(), |builder| builder.initial_size(MIB));
     let block = pool.allocate(&stream, layout(1000)).unwrap();
     let blocks = pool.blocks();
     assert_eq!(blocks.len(), 2);

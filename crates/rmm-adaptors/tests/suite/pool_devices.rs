@@ -3,9 +3,10 @@
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, Device, DeviceGuard, ErrorKind, Resource, StreamRef};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::CudaAsyncMemoryResource;
 
-use crate::support::{MIB, Pool, free, layout, stream, write};
+use crate::fixtures::pool_on;
+use crate::support::{MIB, free, layout, stream, write};
 use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuContext;
 
@@ -40,9 +41,7 @@ fn keep_busy_for_long(machine: &Machine, stream: &CudaStream) {
 
 #[test]
 fn a_stream_of_another_device_fails() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+    let (machine, _entered, pool, []) = pool_on(two_devices(), |builder| builder);
     let _second = second_device();
     let foreign = stream();
     for stream in [foreign.as_stream_ref(), StreamRef::legacy(), StreamRef::per_thread()] {
@@ -54,10 +53,8 @@ fn a_stream_of_another_device_fails() {
 
 #[test]
 fn a_free_on_a_stream_of_another_device_waits_for_it() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
-    let own = stream();
+    let (machine, _entered, pool, [own]) =
+        pool_on(two_devices(), |builder| builder.maximum_size(2 * MIB));
     let block = pool.allocate(&own, layout(2 * MIB)).unwrap();
     {
         let _second = second_device();
@@ -73,10 +70,8 @@ fn a_free_on_a_stream_of_another_device_waits_for_it() {
 
 #[test]
 fn a_free_on_a_peer_s_blocking_stream_waits_for_its_default() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
-    let own = stream();
+    let (machine, _entered, pool, [own]) =
+        pool_on(two_devices(), |builder| builder.maximum_size(2 * MIB));
     let block = pool.allocate(&own, layout(2 * MIB)).unwrap();
     own.synchronize().unwrap();
     let first = current_context();
@@ -95,10 +90,7 @@ fn a_free_on_a_peer_s_blocking_stream_waits_for_its_default() {
 
 #[test]
 fn a_pool_grows_on_its_own_device() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let own = stream();
+    let (machine, _entered, pool, [own]) = pool_on(two_devices(), |builder| builder);
     let _second = second_device();
     let block = pool.allocate(&own, layout(MIB)).unwrap();
     assert_eq!((machine.memory_in_use(0), machine.memory_in_use(1)), (2 * MIB, 0));
@@ -107,14 +99,8 @@ fn a_pool_grows_on_its_own_device() {
 
 #[test]
 fn a_stream_may_be_destroyed_on_another_device() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(4 * MIB)
-        .maximum_size(4 * MIB)
-        .build()
-        .unwrap();
-    let (first, second) = (stream(), stream());
+    let (machine, _entered, pool, [first, second]) =
+        pool_on(two_devices(), |builder| builder.initial_size(4 * MIB).maximum_size(4 * MIB));
     let block = pool.allocate(&first, layout(2 * MIB)).unwrap();
     keep_busy_for_long(&machine, &first);
     free(&pool, first.as_stream_ref(), block, 2 * MIB);

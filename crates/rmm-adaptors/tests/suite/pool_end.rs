@@ -11,11 +11,12 @@ use rmm_adaptors::{GrowthPolicy, PoolMemoryResource};
 use rmm_core::{
     Device, DevicePtr, Error, ExtendableResource, Request, Resource, StreamRef, SyncResource,
 };
-use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
+use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::support::{MIB, Pool, free, layout, stream, write};
+use crate::fixtures::pool;
+use crate::support::{MIB, free, layout, stream, write};
 
 fn allocations_left(machine: &Machine) -> usize {
     machine.leaks().iter().filter(|leak| leak.kind == LeakKind::Allocation).count()
@@ -23,11 +24,7 @@ fn allocations_left(machine: &Machine) -> usize {
 
 #[test]
 fn an_unfreed_block_keeps_its_upstream_block_only() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool =
-        Pool::builder(CudaMemoryResource::new()).growth(GrowthPolicy::Exact).build().unwrap();
-    let user = stream();
+    let (machine, _entered, pool, [user]) = pool(|builder| builder.growth(GrowthPolicy::Exact));
     let [left, freed] = [0, 1].map(|_| pool.allocate(&user, layout(4 * MIB)).unwrap());
     for block in [left, freed] {
         write(&machine, &user, block, 1);
@@ -58,10 +55,7 @@ fn an_unfreed_block_in_use_by_a_peer_keeps_its_memory() {
 
 #[test]
 fn a_wait_that_fails_once_is_tried_again() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let user = stream();
+    let (machine, _entered, pool, [user]) = pool(|builder| builder);
     let block = pool.allocate(&user, layout(256)).unwrap();
     write(&machine, &user, block, 1);
     free(&pool, &user, block, 256);

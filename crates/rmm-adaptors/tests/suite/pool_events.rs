@@ -5,6 +5,7 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
+use crate::fixtures::pool_on;
 use crate::support::{Pool, free, keep_busy, layout, stream, write};
 
 const KIB: usize = 1 << 10;
@@ -44,10 +45,10 @@ fn an_event_merged_into_the_newest_covers_later_frees() {
 
 #[test]
 fn frees_without_an_event_stay_when_a_stream_is_forgotten() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(16 << 20).build().unwrap();
-    let theirs = stream();
+    let (machine, _entered, pool, [theirs]) =
+        pool_on(Machine::builder().schedule(Schedule::Lazy).build(), |builder| {
+            builder.initial_size(16 << 20)
+        });
     // SAFETY: `theirs` lives to the end of the test.
     let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) }.unwrap();
     let block = pool.allocate(&foreign, layout(64 * KIB)).unwrap();

@@ -8,6 +8,7 @@ use rmm_core::{CudaStream, DevicePtr, Resource, StreamLifetime, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 
+use crate::fixtures::pool_on;
 use crate::support::{MIB, Pool, free, layout, stream};
 
 const BYTES: usize = 4096;
@@ -110,9 +111,7 @@ fn short_lived_streams_share_a_few_slots() {
 
 #[test]
 fn an_unused_pool_takes_little_host_memory() {
-    let machine = machine(Schedule::Eager);
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+    let (_machine, _entered, pool, []) = pool_on(machine(Schedule::Eager), |builder| builder);
     let unused = pool.statistics().bookkeeping_bytes;
     assert!(unused < 1024, "{unused}");
 }

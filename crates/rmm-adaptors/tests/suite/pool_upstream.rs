@@ -11,6 +11,7 @@ use rmm_adaptors::{GrowthPolicy, LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
+use crate::fixtures::{pool, pool_on};
 use crate::support::{MIB, Pool, free, layout, stream, write};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
@@ -247,14 +248,8 @@ fn memory_being_returned_is_awaited_before_oom() {
 
 #[test]
 fn a_request_above_the_limit_costs_the_pool_nothing() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(4 * MIB)
-        .maximum_size(8 * MIB)
-        .build()
-        .unwrap();
-    let (busy, other) = (stream(), stream());
+    let (machine, _entered, pool, [busy, other]) =
+        pool(|builder| builder.initial_size(4 * MIB).maximum_size(8 * MIB));
     let block = pool.allocate(&busy, layout(MIB)).unwrap();
     write(&machine, &busy, block, 1);
     free(&pool, &busy, block, MIB);
@@ -265,13 +260,10 @@ fn a_request_above_the_limit_costs_the_pool_nothing() {
 
 #[test]
 fn the_initial_size_is_kept() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(8 * MIB)
-        .build()
-        .unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
+            builder.initial_size(8 * MIB)
+        });
     let block = pool.allocate(&stream, layout(10 * MIB)).unwrap();
     assert_eq!(pool.statistics().upstream_frees, 0);
     free(&pool, &stream, block, 10 * MIB);
@@ -279,13 +271,7 @@ fn the_initial_size_is_kept() {
 
 #[test]
 fn the_rest_of_a_coalesced_block_can_be_returned() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(4 * MIB)
-        .build()
-        .unwrap();
-    let (own, other) = (stream(), stream());
+    let (machine, _entered, pool, [own, other]) = pool(|builder| builder.initial_size(4 * MIB));
     let block = pool.allocate(&own, layout(MIB)).unwrap();
     (0..3).for_each(|_| write(&machine, &own, block, 1));
     free(&pool, &own, block, MIB);
@@ -303,12 +289,7 @@ fn the_rest_of_a_coalesced_block_can_be_returned() {
 
 #[test]
 fn short_lived_streams_leave_no_metadata() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .maximum_size(2 * MIB)
-        .build()
-        .unwrap();
+    let (machine, _entered, pool, []) = pool(|builder| builder.maximum_size(2 * MIB));
     let freed = AtomicU64::new(0);
     let mut metadata = 0;
     for round in 0..200 {
