@@ -48,53 +48,57 @@ pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 pub use statistics::{PoolBlock, PoolStatistics};
 pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 
-/// A pool: takes memory from an upstream resource in large pieces and hands it out in small ones,
-/// in stream order, without calling the driver.
+/// A stream-ordered pool: suballocates large upstream blocks without calling the driver.
 ///
-/// Memory freed on a stream goes to the next request on that stream at once. Another stream gets it
-/// when the device is known to be past its last use: because the pool found out, or because the
-/// stream already waits for it, or, before memory is refused, because the pool makes it wait. A
-/// request is served, in this order, from the stream's own freed memory, from memory that nobody
-/// uses, from that of other streams which is found to be done, by growth up to the [soft
-/// limit](PoolMemoryResourceBuilder::soft_maximum_size), by making the stream wait for others, by
-/// growth up to the [hard limit](PoolMemoryResourceBuilder::maximum_size), after waiting for the
-/// device, and by giving unused pieces back for one that fits. Only then is it refused.
+/// A block freed on a stream can be reused on that stream immediately. It can be reused on another
+/// stream once its last use is known to be complete, or once that stream is ordered after it.
 ///
-/// Over an upstream that can be [extended](rmm_core::ExtendableResource), such as virtual memory,
-/// the pool is one growing piece: a request gets what it lacks next to free memory, and what is
-/// free in the middle goes back. [`PoolPreset`] says what it puts first.
+/// An allocation tries, in order:
 ///
-/// It is a handle: clones share one pool, which returns its memory to upstream when the last clone
-/// is dropped, after a wait for the device. Any thread may use it. A block that was never freed
-/// keeps its piece of memory allocated beyond the pool's end, since work may still be using it, and
-/// so does one whose last use cannot be waited for. It serves the device that was current when it
-/// was built. A stream of another device is refused; memory freed on one is freed after a wait for
-/// that stream. Sizes are rounded up to 256 bytes, and from 8 KiB to 1 MiB by less than a sixteenth
-/// unless that does not fit; any alignment is honoured.
+/// 1. a free block: of the stream's own free list, an idle one, or one that another stream freed
+///    and whose last use the stream is already ordered after
+/// 2. asking the driver which events of other streams are complete
+/// 3. coalescing free neighbours of several streams
+/// 4. growth, up to the [soft limit](PoolMemoryResourceBuilder::soft_maximum_size)
+/// 5. making the stream wait for others (`cuStreamWaitEvent`, never the host)
+/// 6. growth, up to the [hard limit](PoolMemoryResourceBuilder::maximum_size)
+/// 7. waiting on the host for the device
+/// 8. returning idle upstream blocks, and growth
+/// 9. an error that says what ran short
 ///
-/// Threads keep freed blocks of up to 1 MiB at hand, by stream, so that most calls take no lock.
-/// Before a request is served by anything but memory that is known to be free, all of these go back
-/// to the pool. A program that forbids itself system calls after its start has to [say
+/// If the upstream supports [in-place growth](rmm_core::ExtendableResource) (virtual memory, for
+/// one), the pool stays one contiguous range: it maps only the missing pages next to a free block,
+/// and unmaps free pages from the middle. [`PoolPreset`] says what the pool puts first.
+///
+/// **Handles and threads.** Clones share one pool. Any thread may use it. When the last clone is
+/// dropped the pool waits for the device and returns its memory to upstream, except for upstream
+/// blocks that hold a block which was never freed, or whose last use cannot be waited for. It
+/// serves the device that was current when it was built: a stream of another device is refused, and
+/// a free on one waits for that stream.
+///
+/// **Sizes.** Requests are rounded up to 256 bytes, and from 8 KiB to 1 MiB to 16 size classes per
+/// power of two (less than a sixteenth more) unless memory is too scarce for that. Any alignment is
+/// honoured.
+///
+/// **Thread caches.** Each thread caches freed blocks of up to 1 MiB per stream, so most calls take
+/// no lock. All caches are flushed before the pool polls, grows or waits. A program that forbids
+/// itself system calls after its start has to [say
 /// so](PoolMemoryResourceBuilder::symmetric_fences) before.
 ///
-/// On a stream that is being captured into a graph (say so with a
-/// [`CaptureScope`](rmm_core::CaptureScope)) a request gets memory that is reserved already and
-/// that no work uses, without any call to the driver or upstream but to ask whether the stream is
-/// captured; if there is none it is refused as [unsupported](rmm_core::ErrorKind::Unsupported).
-/// What is freed there is kept for the graph, see
-/// [`release_graph_memory`](Self::release_graph_memory). A capture that is not announced is seen
-/// only where a request finds no memory known to be free: the graph may then share memory with
-/// others. No call of the pool spoils an announced capture, nor another one, but where the pool
-/// waits for the device and cannot know: the stream does not order itself with the legacy default
-/// stream, and is new to the pool or of an [unknown lifetime](rmm_core::StreamLifetime::Unknown).
+/// **CUDA graphs.** On a stream under capture (announce it with a
+/// [`CaptureScope`](rmm_core::CaptureScope)), the pool allocates only from memory it already holds
+/// and that no work uses, and otherwise returns [an error](rmm_core::ErrorKind::Unsupported).
+/// Memory freed during a capture stays reserved for the graph; see
+/// [`release_graph_memory`](Self::release_graph_memory). An unannounced capture is detected only
+/// when the pool misses its free lists, so the graph may alias other allocations. The pool never
+/// invalidates a capture, with one exception: a wait for the device, if the stream under capture is
+/// non-blocking and either new to the pool or of an [unknown
+/// lifetime](rmm_core::StreamLifetime::Unknown), and the capture was not announced.
 ///
-/// A block of n bytes costs O(1) in the number of blocks; a request that has to grow or wait takes
-/// time in their number. Host memory is used for the books only (some 70 bytes a block, and 33 KiB
-/// for each stream and thread that keeps blocks at hand), and none is asked for once they have
-/// grown to the program's needs. [`trim`](Self::trim) frees what they do not need.
-///
-/// What is free stays with the pool, but for growth that needs the room, until it is
-/// [trimmed](Self::trim), or as a [policy](ReleasePolicy) says.
+/// **Cost.** Allocation and free are O(1) in the number of blocks; growth and waiting are linear.
+/// Metadata lives on the host: about 70 bytes per block and 33 KiB per (thread, stream) cache. After
+/// warm-up no host memory is allocated. Free memory is kept until [`trim`](Self::trim), until growth
+/// needs the room, or as [`ReleasePolicy`] says.
 ///
 /// Its memory has every property that the upstream's has: a pool over host-accessible memory is
 /// host-accessible.
@@ -115,7 +119,7 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
 /// unsafe { pool.deallocate(&stream, first, layout) };
 /// let second = pool.allocate(&stream, layout)?;
-/// assert_eq!(first, second); // at once, although the device may still be at work on it: the stream keeps the two apart
+/// assert_eq!(first, second); // immediately: stream order separates the two uses
 /// # // SAFETY: as above.
 /// # unsafe { pool.deallocate(&stream, second, layout) };
 /// assert_eq!(pool.statistics().upstream_allocations, 1);
@@ -128,7 +132,7 @@ pub struct PoolMemoryResource<U: SyncResource> {
 }
 
 struct Inner<U: SyncResource> {
-    shared: Arc<PoolCore>,
+    core: Arc<PoolCore>,
     upstream: U,
 }
 
@@ -138,8 +142,8 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         PoolMemoryResourceBuilder::new(upstream)
     }
 
-    fn open(shared: Arc<PoolCore>, upstream: U) -> Self {
-        Self { inner: Arc::new(Inner { shared, upstream }) }
+    fn open(core: Arc<PoolCore>, upstream: U) -> Self {
+        Self { inner: Arc::new(Inner { core, upstream }) }
     }
 
     /// The resource that the pool takes its memory from.
@@ -151,43 +155,41 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// Bytes taken from upstream now.
     #[doc(alias = "pool_size")]
     pub fn reserved_bytes(&self) -> u64 {
-        self.inner.shared.lock().heap.reserved()
+        self.inner.core.lock().heap.reserved()
     }
 
     /// What the pool has done so far.
     pub fn statistics(&self) -> PoolStatistics {
-        self.inner.shared.statistics()
+        self.inner.core.statistics()
     }
 
-    /// Gives pieces that nothing uses back to upstream, until no more than `keep` bytes are
-    /// reserved or nothing is left to give. Returns the bytes given back. Never waits for the
-    /// device, except as upstream does, and with the [deterministic](PoolPreset::Deterministic)
-    /// preset, unless a stream may be captured.
+    /// Returns idle upstream blocks, until no more than `keep` bytes are reserved or none is idle.
+    /// Returns the bytes. Never waits for the device, except as upstream does, and with the
+    /// [deterministic](PoolPreset::Deterministic) preset, unless a stream may be under capture.
     pub fn trim(&self, keep: u64) -> u64 {
-        self.inner.shared.trim(&self.inner.upstream, keep)
+        self.inner.core.trim(&self.inner.upstream, keep)
     }
 
-    /// Gives back what the [policy](ReleasePolicy) does not keep, as far as it is known that the
-    /// device does not use it: what calls that free memory do now and then, for a program that
-    /// makes none. Returns the bytes given back. Never waits for the device, except as upstream
-    /// does.
+    /// Returns to upstream what the [policy](ReleasePolicy) does not keep, as far as it is known to
+    /// be idle. Frees do this now and then; call it in a program that frees nothing for a while.
+    /// Returns the bytes. Never waits for the device, except as upstream does.
     pub fn release_unused(&self) -> u64 {
-        self.inner.shared.release_all(&self.inner.upstream)
+        self.inner.core.release_all(&self.inner.upstream)
     }
 
-    /// Gives memory that was freed on captured streams to everybody again. Without it that memory
-    /// stays allocated, beyond the pool's end. Never calls the driver.
+    /// Makes memory that was freed on streams under capture available to any stream. Without this
+    /// call it stays allocated, beyond the pool's end. Never calls the driver.
     ///
     /// # Safety
     /// Every launch of a graph that was captured while this pool served its stream has completed,
     /// and this thread knows it; none of them is launched again.
     pub unsafe fn release_graph_memory(&self) {
-        self.inner.shared.release_graph_memory();
+        self.inner.core.release_graph_memory();
     }
 
-    /// What was freed on each stream, and is not known to be done, so that other streams cannot
-    /// have it yet: the most first. Takes time in the number of streams, and asks the driver
-    /// nothing: what the device has reached since it was asked last is told as held.
+    /// Bytes freed on each stream that may still be in use, so that other streams cannot reuse them
+    /// yet: the most first. O(streams). Calls no driver, so work that was completed since the last
+    /// poll counts as pending.
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
@@ -209,16 +211,16 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// # }
     /// ```
     pub fn held_by_streams(&self) -> Vec<HeldByStream> {
-        let mut state = self.inner.shared.lock();
-        self.inner.shared.flush_caches(&mut state);
+        let mut state = self.inner.core.lock();
+        self.inner.core.flush_caches(&mut state);
         state.held_by_streams()
     }
 
-    /// All blocks of the pool, by piece and address: a map of its memory. Takes time and host
-    /// memory in their number.
+    /// All blocks of the pool, by segment and address: a map of its memory. O(blocks) in time and
+    /// host memory.
     pub fn blocks(&self) -> Vec<PoolBlock> {
-        let mut state = self.inner.shared.lock();
-        self.inner.shared.flush_caches(&mut state);
+        let mut state = self.inner.core.lock();
+        self.inner.core.flush_caches(&mut state);
         let block = |block: heap::Block| PoolBlock {
             segment: block.segment.index(),
             segment_base: state.base(block.segment),
@@ -232,7 +234,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     /// The most bytes that the pool may reserve, if a limit was set.
     pub fn maximum_size(&self) -> Option<u64> {
-        Some(self.inner.shared.growth.hard_limit).filter(|&limit| limit != u64::MAX)
+        Some(self.inner.core.growth.hard_limit).filter(|&limit| limit != u64::MAX)
     }
 }
 
@@ -252,7 +254,7 @@ impl<U: SyncResource> PartialEq for PoolMemoryResource<U> {
 impl<U: SyncResource> Eq for PoolMemoryResource<U> {}
 
 impl<U: SyncResource + fmt::Debug> fmt::Debug for PoolMemoryResource<U> {
-    /// Of all that it holds, what fits a line: containers show the pool that they are in.
+    /// One line: containers show the pool that they are in.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PoolStatistics { live_bytes, reserved_bytes, .. } = self.statistics();
         f.debug_struct("PoolMemoryResource")
@@ -265,30 +267,30 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for PoolMemoryResource<U> {
 
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
-        self.shared.close(&self.upstream);
+        self.core.close(&self.upstream);
     }
 }
 
-// SAFETY: the heap's blocks tile the memory from upstream, each is handed out to one owner until it
-// is freed, and only clean blocks, which no work uses, are handed out here. The address is rounded
-// up to the alignment inside a block with room for it.
+// SAFETY: the heap's blocks tile the memory from upstream, each is allocated to one owner until it
+// is freed, and only idle blocks, which no work uses, are allocated here. The address is rounded up
+// to the alignment inside a block with room for it.
 unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        self.inner.shared.allocate(&self.inner.upstream, None, layout)
+        self.inner.core.allocate(&self.inner.upstream, None, layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
-            self.inner.shared.deallocate(None, pointer, layout);
-            self.inner.shared.release_if_due(&self.inner.upstream);
+            self.inner.core.deallocate(None, pointer, layout);
+            self.inner.core.release_if_due(&self.inner.upstream);
         }
     }
 
     fn name(&self) -> &'static str {
-        self.inner.shared.name
+        self.inner.core.name
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
@@ -299,21 +301,22 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
     }
 }
 
-// SAFETY: as above, and a block that was freed on one stream is handed to another only as
-// `Timeline::visible_to` allows: when the work before the free is known to be complete, or the other
-// stream is ordered after it.
+// SAFETY: the heap's blocks tile the memory from upstream, and each is allocated to one owner until
+// it is freed. A block that was freed on one stream goes to another only as `Timeline::visible_to`
+// allows: when the work before the free is known to be complete, or the other stream is ordered
+// after it.
 unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        self.inner.shared.allocate(&self.inner.upstream, Some(stream), layout)
+        self.inner.core.allocate(&self.inner.upstream, Some(stream), layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 {
-            self.inner.shared.deallocate(Some(stream), pointer, layout);
-            self.inner.shared.release_if_due(&self.inner.upstream);
+            self.inner.core.deallocate(Some(stream), pointer, layout);
+            self.inner.core.release_if_due(&self.inner.upstream);
         }
     }
 

@@ -15,13 +15,17 @@ use std::borrow::Cow;
 
 use crate::error::Result;
 
-const ORDER: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
-const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
-const EXTENDING: &str = "crates/rmm-adaptors/src/pool/extend.rs";
+const GROW: &str = "crates/rmm-adaptors/src/pool/grow.rs";
+const SESSION: &str = "crates/rmm-adaptors/src/pool/session.rs";
+const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
+const LADDER: &str = "crates/rmm-adaptors/src/pool/ladder.rs";
+const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
+const SHRINK: &str = "crates/rmm-adaptors/src/pool/shrink.rs";
+const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
+const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
 const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
 const ADDRESSES: &str = "crates/rmm-resources/src/virtual_memory/addresses.rs";
-const SHARED: &str = "crates/rmm-adaptors/src/pool/core.rs";
-const RELEASE: &str = "crates/rmm-adaptors/src/pool/release.rs";
+const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const DIRECTORY: &str = "crates/rmm-adaptors/src/arena/address_map.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
@@ -98,134 +102,134 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
 const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-wait-after-stealing",
-        file: ORDER,
+        file: TIMELINE,
         original: "wait(&self.slots[q.index()].events[index].event)?;",
         replacement: "let _never = (&wait, index);",
         breaks: "a stream that takes another's block is noted as waiting for it, and does not",
     },
     Mutant {
         name: "wait-for-an-older-event",
-        file: ORDER,
-        original: ".position(|seal| seal.covers >= point)",
-        replacement: ".position(|seal| seal.covers <= point)",
+        file: TIMELINE,
+        original: ".position(|event| event.covers >= point)",
+        replacement: ".position(|event| event.covers <= point)",
         breaks: "a stream waits for an event of before the free",
     },
     Mutant {
         name: "wait-taken-for-the-newest",
-        file: ORDER,
-        original: "frontier.raise(q, seal.covers);",
+        file: TIMELINE,
+        original: "frontier.raise(q, event.covers);",
         replacement: "frontier.raise(q, self.slots[q.index()].open);",
         breaks: "a wait counts for all that the other stream frees later, too",
     },
     Mutant {
         name: "wait-noted-for-the-wrong-list",
-        file: ORDER,
-        original: "frontier.raise(q, seal.covers);",
-        replacement: "(0..).zip(&self.slots).for_each(|(list, _)| frontier.raise(ListId(list), seal.covers));",
+        file: TIMELINE,
+        original: "frontier.raise(q, event.covers);",
+        replacement: "(0..).zip(&self.slots).for_each(|(list, _)| frontier.raise(ListId(list), event.covers));",
         breaks: "a wait for one stream counts as one for all",
     },
     Mutant {
         name: "event-before-the-free",
-        file: ORDER,
-        original: "seal.covers = slot.open;",
-        replacement: "seal.covers = slot.open + 1;",
+        file: TIMELINE,
+        original: "event.covers = slot.open;",
+        replacement: "event.covers = slot.open + 1;",
         breaks: "an event counts for the frees after it",
     },
     Mutant {
         name: "seal-does-not-move-the-point",
-        file: ORDER,
+        file: TIMELINE,
         original: "slot.open += 1;\n            slot.unsealed_frees = 0;",
         replacement: "slot.unsealed_frees = 0;",
         breaks: "what is freed after an event has the same point as what was freed before",
     },
     Mutant {
         name: "covered-takes-any-free",
-        file: ORDER,
+        file: TIMELINE,
         original: "self.slots[q.index()].done.max(frontier)",
         replacement: "self.slots[q.index()].open.max(frontier)",
         breaks: "every free counts as covered",
     },
     Mutant {
         name: "covered-by-the-others-frontier",
-        file: ORDER,
+        file: TIMELINE,
         original: "self.slots[s.index()].frontier.point(q)",
         replacement: "self.slots[q.index()].frontier.point(s)",
         breaks: "a stream may take what is freed on one that waited for it",
     },
     Mutant {
         name: "sync-allocation-from-unclean-blocks",
-        file: ORDER,
+        file: TIMELINE,
         original: "if q == s || q == ListId::ANY_STREAM {",
         replacement: "if q == s || q == ListId::ANY_STREAM || s == ListId::ANY_STREAM {",
         breaks: "memory for everybody may still be in use by one stream",
     },
     Mutant {
         name: "unknown-is-complete",
-        file: ORDER,
-        original: "if !seal.event.is_complete().unwrap_or(false) {",
-        replacement: "if !seal.event.is_complete().unwrap_or(true) {",
+        file: TIMELINE,
+        original: "if !event.event.is_complete().unwrap_or(false) {",
+        replacement: "if !event.event.is_complete().unwrap_or(true) {",
         breaks: "a driver that fails to answer counts as `complete`",
     },
     Mutant {
         name: "not-ready-is-complete",
-        file: ORDER,
-        original: "if !seal.event.is_complete().unwrap_or(false) {",
-        replacement: "if seal.event.is_complete().is_err() {",
+        file: TIMELINE,
+        original: "if !event.event.is_complete().unwrap_or(false) {",
+        replacement: "if event.event.is_complete().is_err() {",
         breaks: "an event that is not reached yet counts as complete",
     },
     Mutant {
         name: "failed-record-covers",
-        file: ORDER,
-        original: "let recorded = record(&seal.event);",
-        replacement: "let recorded = record(&seal.event).or(Ok(()));",
+        file: TIMELINE,
+        original: "let recorded = record(&event.event);",
+        replacement: "let recorded = record(&event.event).or(Ok(()));",
         breaks: "an event that could not be recorded counts as recorded",
     },
     Mutant {
         name: "full-queue-records-nothing",
-        file: ORDER,
-        original: "let recorded = record(&seal.event);",
-        replacement: "let recorded = if joins { Ok(()) } else { record(&seal.event) };",
+        file: TIMELINE,
+        original: "let recorded = record(&event.event);",
+        replacement: "let recorded = if joins { Ok(()) } else { record(&event.event) };",
         breaks: "with many events outstanding further frees count as covered by the last of them",
     },
     Mutant {
         name: "device-wait-covers-later-frees",
-        file: ORDER,
+        file: TIMELINE,
         original: "slot.open += 1;\n                (list, slot.open - 1)",
         replacement: "slot.open += 1;\n                (list, slot.open)",
         breaks: "what is freed during a wait for the device counts as waited for",
     },
     Mutant {
         name: "new-stream-in-a-used-slot-is-done",
-        file: ORDER,
+        file: TIMELINE,
         original: "Slot { open, done: open - 1, events, frontier, ..slot }",
         replacement: "Slot { open, done: open, seals, frontier, ..slot }",
         breaks: "the first blocks of a stream that gets a former one's place are anybody's",
     },
     Mutant {
         name: "idle-of-one-is-idle-of-all",
-        file: ORDER,
+        file: TIMELINE,
         original: "let slot = &mut self.slots[list.index()];\n        slot.done = slot.open;",
         replacement: "self.slots.iter_mut().for_each(|slot| slot.done = slot.open);\n        let slot = &mut self.slots[list.index()];\n        slot.done = slot.open;",
         breaks: "when one stream is found idle all are taken for idle",
     },
     Mutant {
         name: "recycled-while-in-use",
-        file: ORDER,
+        file: TIMELINE,
         original: "if slot.pins > 0 || slot.is_spare {",
         replacement: "if slot.is_spare {",
         breaks: "the place of a stream with a request under way goes to another",
     },
     Mutant {
         name: "retired-stream-keeps-its-handle",
-        file: ORDER,
+        file: TIMELINE,
         original: "self.forget_stream(list);\n        self.slots[list.index()].policy = RecordPolicy::Retired;\n    }\n\n    /// Frees",
         replacement: "self.forget_stream(list);\n    }\n\n    /// Frees",
         breaks: "events are recorded on streams that are gone",
     },
     Mutant {
         name: "leaving-addresses-are-given-up",
-        file: EXTENDING,
-        original: "may_be_leaving = others_called || state.others_call()",
+        file: GROW,
+        original: "may_be_leaving = others_called || self.others_call()",
         replacement: "may_be_leaving = others_called && false",
         breaks: "addresses that another thread gives back count as somebody else's for ever",
     },
@@ -260,8 +264,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "fused-from-anything",
         file: STATE,
-        original: ".coalesce_across_streams(size, list, point, |other, freed| freed <= timeline.visible_to(list, other))?;",
-        replacement: ".coalesce_across_streams(size, list, point, |other, freed| freed <= timeline.visible_to(list, other) || freed > 0)?;",
+        original: "coalesce_across_streams(size, list, point, |other, freed| {\n            freed <= timeline.visible_to(list, other)\n",
+        replacement: "coalesce_across_streams(size, list, point, |other, freed| {\n            freed <= timeline.visible_to(list, other) || freed > 0\n",
         breaks: "blocks are joined without waiting for their owners",
     },
     Mutant {
@@ -280,93 +284,93 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "alignment-without-room",
-        file: SHARED,
+        file: CORE,
         original: "let slack = (layout.align() as u64).saturating_sub(GRANULE);",
         replacement: "let slack = 0;",
         breaks: "an aligned block reaches into the next",
     },
     Mutant {
         name: "size-rounded-down",
-        file: SHARED,
+        file: CORE,
         original: "(layout.size() as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)",
         replacement: "(layout.size() as u64).checked_add(slack).map(|size| (size / GRANULE).max(1) * GRANULE)",
         breaks: "a block is up to a granule shorter than asked for",
     },
     Mutant {
         name: "retirement-without-an-event",
-        file: SHARED,
+        file: STREAMS,
         original: "let _unknown = state.timeline.seal(list, |event| stream.record(event));",
         replacement: "let _unknown = stream;",
         breaks: "what a stream freed before its end cannot be waited for",
     },
     Mutant {
         name: "retired-is-done",
-        file: SHARED,
+        file: STREAMS,
         original: "state.timeline.retire(list);\n",
         replacement: "state.timeline.finish_all(list);\n        state.timeline.retire(list);\n",
         breaks: "a stream that is destroyed counts as one that is done",
     },
     Mutant {
         name: "forgets-streams-with-blocks",
-        file: SHARED,
-        original: "if state.heap.is_empty(list) {\n                state.timeline.recycle(list);\n            }\n        }\n    }\n\n    /// Frees",
-        replacement: "if true {\n                state.timeline.recycle(list);\n            }\n        }\n    }\n\n    /// Frees",
+        file: STREAMS,
+        original: "if state.heap.is_empty(list) {\n                state.timeline.recycle(list);\n            }\n        }\n    }\n}",
+        replacement: "if true {\n                state.timeline.recycle(list);\n            }\n        }\n    }\n}",
         breaks: "the place of a stream goes to another together with its blocks",
     },
     Mutant {
         name: "idle-blocking-stream-proves-all",
-        file: SHARED,
+        file: STREAMS,
         original: "let idle_tells = stream.as_stream().is_non_blocking();",
         replacement: "let idle_tells = true;",
         breaks: "a blocking stream that is idle counts as proof for the legacy stream's work",
     },
     Mutant {
         name: "legacy-stream-is-sealed-late",
-        file: SHARED,
+        file: STREAMS,
         original: "StreamKind::Legacy => RecordPolicy::EveryFreeFenced,",
         replacement: "StreamKind::Legacy => RecordPolicy::OnDemand,",
         breaks: "nothing on the legacy stream stands between two blocking streams",
     },
     Mutant {
         name: "foreign-streams-are-sealed-late",
-        file: SHARED,
+        file: STREAMS,
         original: "_ => RecordPolicy::EveryFree,",
         replacement: "_ => RecordPolicy::OnDemand,",
         breaks: "events are recorded on streams that their owner may have destroyed",
     },
     Mutant {
         name: "foreign-device-without-waiting",
-        file: SHARED,
+        file: FREE,
         original: "if wait_for_uses(stream).is_ok() {",
         replacement: "if true {",
         breaks: "memory freed on a stream of another device is anybody's at once",
     },
     Mutant {
         name: "foreign-device-waits-for-the-stream-only",
-        file: SHARED,
+        file: FREE,
         original: "if stream.as_stream().is_non_blocking() {",
         replacement: "if true {",
         breaks: "the legacy stream's work is not waited for with a blocking stream of another device",
     },
     Mutant {
         name: "trim-gives-back-too-much",
-        file: SLOW,
+        file: SHRINK,
         original: "let goes = reserved - piece.size >= keep;",
         replacement: "let goes = reserved >= keep;",
         breaks: "trim goes below what is to be kept",
     },
     Mutant {
         name: "failed-idle-is-idle",
-        file: SHARED,
+        file: PROBE,
         original: "unsafe { CudaStream::is_idle_raw(handle) }.unwrap_or(false)",
         replacement: "unsafe { CudaStream::is_idle_raw(handle) }.unwrap_or(true)",
         breaks: "a driver that fails to answer counts as `idle`",
     },
     Mutant {
         name: "device-wait-fails-unseen",
-        file: SLOW,
-        original: "if waited.is_ok() {",
-        replacement: "if waited.is_ok() || waited.is_err() {",
+        file: SESSION,
+        original: "resume_unwind(panic)).is_ok() {",
+        replacement: "resume_unwind(panic)).is_ok() || true {",
         breaks: "after a failed wait for the device all memory counts as free",
     },
     Mutant {
@@ -434,23 +438,23 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "full-upstream-asked-for-ever",
-        file: SLOW,
-        original: "if retries > RETRIES || !(",
+        file: LADDER,
+        original: "if retries > MAX_RETRIES || !(",
         replacement: "if !(",
         breaks: "requests keep each other asking a full upstream",
     },
     Mutant {
         name: "full-upstream-asked-in-turns-for-ever",
-        file: SLOW,
+        file: LADDER,
         original: "if error.is_some() || !fits_but_for_others {",
         replacement: "if !fits_but_for_others {",
         breaks: "requests for the same room keep each other asking a full upstream",
     },
     Mutant {
         name: "waits-left-out-where-pages-are-added",
-        file: SLOW,
-        original: "let extends_by_waiting = self.extends_by_waiting(",
-        replacement: "let extends_by_waiting = false && self.extends_by_waiting(",
+        file: LADDER,
+        original: "outlook::extends_by_waiting(session.core",
+        replacement: "false && outlook::extends_by_waiting(session.core",
         breaks: "a block that has to lie in new pages and what another stream freed is refused, or waits for the device",
     },
     Mutant {
@@ -462,9 +466,9 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "memory-goes-back-during-a-capture",
-        file: RELEASE,
-        original: "if Self::may_capture(&state) {",
-        replacement: "if Self::may_capture(&state) && false {",
+        file: SHRINK,
+        original: "if session.may_capture() {",
+        replacement: "if session.may_capture() && false {",
         breaks: "a capture is spoilt by a wait for the device",
     },
 ];
@@ -482,11 +486,15 @@ mod tests {
     #[test]
     fn every_mutant_changes_one_place_of_the_code() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for mutant in mutants() {
+        let problem = |mutant: &Mutant| {
             let text = fs::read_to_string(root.join(mutant.file)).unwrap();
-            let broken = mutant.apply(&text).unwrap_or_else(|error| panic!("{error}"));
-            assert_ne!(broken, text, "{}", mutant.name);
-        }
+            match mutant.apply(&text) {
+                Ok(broken) => (broken == text).then(|| format!("{} changes nothing", mutant.name)),
+                Err(error) => Some(error.to_string()),
+            }
+        };
+        let problems: Vec<_> = mutants().filter_map(problem).collect();
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
     }
 
     #[test]

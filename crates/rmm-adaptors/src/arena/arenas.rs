@@ -45,7 +45,7 @@ pub(super) struct Arenas {
 
 impl Arenas {
     pub(super) fn new(base: Suballocator) -> Arc<Self> {
-        let arenas = Arc::new_cyclic(|this: &Weak<Self>| Self {
+        Arc::new_cyclic(|this: &Weak<Self>| Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             base,
             of_stream: RwLock::default(),
@@ -55,8 +55,7 @@ impl Arenas {
             past: Mutex::default(),
             link: Arc::default(),
             this: this.clone(),
-        });
-        arenas
+        })
     }
 
     pub(super) fn address_map(&self) -> MutexGuard<'_, AddressMap<Arc<Arena>>> {

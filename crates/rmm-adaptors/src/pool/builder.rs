@@ -42,53 +42,52 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         }
     }
 
-    /// Bytes to take from upstream at once; 0 by default.
+    /// Bytes to allocate from upstream when the pool is built; 0 by default.
     #[doc(alias = "initial_pool_size")]
     pub fn initial_size(mut self, bytes: usize) -> Self {
         self.initial_size = bytes;
         self
     }
 
-    /// The most bytes to take from upstream; no limit by default.
+    /// Hard limit on the bytes allocated from upstream; none by default.
     #[doc(alias = "maximum_pool_size")]
     pub fn maximum_size(mut self, bytes: usize) -> Self {
         self.maximum_size = Some(bytes);
         self
     }
 
-    /// Bytes up to which the pool grows sooner than make a stream wait for another;
-    /// [`maximum_size`](Self::maximum_size) by default, or 0 if it shall be
-    /// [compact](PoolPreset::Compact). A lower value makes a smaller pool and more waits.
+    /// Soft limit: up to here the pool grows rather than make a stream wait for another.
+    /// [`maximum_size`](Self::maximum_size) by default, or 0 with the [compact](PoolPreset::Compact)
+    /// preset. A lower value means a smaller pool and more waits.
     pub fn soft_maximum_size(mut self, bytes: usize) -> Self {
         self.soft_maximum_size = Some(bytes);
         self
     }
 
-    /// How it grows; [`Geometric`](GrowthPolicy::Geometric) by default. Steps are multiples of 256
-    /// bytes.
+    /// How the pool grows; [`Geometric`](GrowthPolicy::Geometric) by default. Steps are multiples of
+    /// 256 bytes.
     pub fn growth(mut self, policy: GrowthPolicy) -> Self {
         self.growth = policy;
         self
     }
 
-    /// Whether each address that is freed is looked up first, so that one which is not handed out
-    /// is counted in [`unknown_frees`](super::PoolStatistics::unknown_frees) and otherwise ignored;
-    /// in builds with debug assertions by default. Without it a block of up to 1 MiB that is freed
-    /// twice may be handed out twice.
+    /// Whether each freed address is looked up first, so that one which is not allocated is counted in
+    /// [`unknown_frees`](super::PoolStatistics::unknown_frees) and otherwise ignored; in builds with
+    /// debug assertions by default. Without it a block of up to 1 MiB that is freed twice may be
+    /// allocated twice.
     pub fn check_frees(mut self, check: bool) -> Self {
         self.check_frees = check;
         self
     }
 
-    /// Whether each use of blocks that a thread keeps at hand runs a full memory fence, some
-    /// nanoseconds; not by default.
+    /// Whether each use of a thread cache runs a full memory fence, some nanoseconds; not by default.
     ///
-    /// Otherwise it runs none where the operating system can run one on behalf of all threads when
+    /// By default it runs none where the operating system can run one on behalf of all threads when
     /// it matters (on Linux, by the system call `membarrier`). A program that forbids itself this
     /// call after it has built a pool, as a sandbox by `seccomp` may, has to set this, or the
     /// environment variable `RMM_FENCES=symmetric` for all pools and adaptors of the process.
-    /// Otherwise it is aborted, with a message that says so, when a thread first has to take what
-    /// another keeps at hand: nothing can make up for the fences that were not run.
+    /// Otherwise the process is aborted, with a message that says so, when a thread first has to
+    /// flush another's cache: nothing can replace the fences that were not run.
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
@@ -109,7 +108,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
-    /// What it puts first; [`Throughput`](PoolPreset::Throughput) by default.
+    /// What the pool puts first; [`Throughput`](PoolPreset::Throughput) by default.
     ///
     /// ```
     /// use rmm_adaptors::{PoolMemoryResource, PoolPreset};
@@ -127,7 +126,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// assert_eq!(pool.reserved_bytes(), 20 << 20);
     /// // SAFETY: allocated above with this layout, and not used.
     /// blocks.map(|block| unsafe { pool.deallocate_sync(block, layout) });
-    /// // The two are one piece of memory: only what is missing is added.
+    /// // The two are contiguous: only the missing pages are mapped.
     /// let large = Layout::from_size_align(30 << 20, 256)?;
     /// let block = pool.allocate_sync(large)?;
     /// assert_eq!(pool.reserved_bytes(), 30 << 20);
@@ -141,24 +140,24 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
-    /// When it gives memory back by itself; [never](ReleasePolicy::Off) by default.
+    /// When the pool returns memory by itself; [never](ReleasePolicy::Off) by default.
     #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
     pub fn release(mut self, policy: ReleasePolicy) -> Self {
         self.release = policy;
         self
     }
 
-    /// Makes the pool, for the device that is current now.
+    /// Builds the pool, for the current device.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no
-    /// multiple of 256 or the initial size is above the maximum; the upstream's error if the
-    /// initial size cannot be had.
+    /// multiple of 256 or the initial size is above the maximum; the upstream's error if it
+    /// cannot allocate the initial size.
     pub fn build(self) -> Result<PoolMemoryResource<U>, Error> {
         self.build_of("pool", None, CachePolicy::SizeClasses)
     }
 
-    /// Makes a pool of this name, in which all blocks are of `block` bytes if that is set.
+    /// Builds a pool of this name, in which all blocks are of `block` bytes if that is set.
     pub(crate) fn build_of(
         self,
         name: &'static str,
@@ -178,7 +177,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         } = self;
         let step = match growth {
             GrowthPolicy::FixedStep(0) => {
-                return Err(Error::invalid_argument(name, "a step of 0 bytes leads nowhere"));
+                return Err(Error::invalid_argument(name, "the growth step must not be 0 bytes"));
             }
             GrowthPolicy::FixedStep(step) => Some(step),
             GrowthPolicy::Geometric | GrowthPolicy::Exact => None,
@@ -223,9 +222,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let settings =
             Settings { name, growth, cached, fences, checks_frees: check_frees, context };
-        let shared = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
+        let core = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
         {
-            let mut state = shared.lock();
+            let mut state = core.lock();
             state.timeline.polls = preset != PoolPreset::Deterministic;
             if preset == PoolPreset::Compact {
                 state.heap.look_closer();
@@ -239,9 +238,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
                 },
             )?;
             let _relaxed = RelaxedCapture::enter();
-            let extent = shared.allocate_extent(&upstream, layout)?;
-            shared.add_extent(&mut shared.lock(), &upstream, &extent);
+            let extent = core.allocate_extent(&upstream, layout)?;
+            core.add_extent(&mut core.lock(), &upstream, &extent);
         }
-        Ok(PoolMemoryResource::open(shared, upstream))
+        Ok(PoolMemoryResource::open(core, upstream))
     }
 }

@@ -1,22 +1,20 @@
 //! The end of a pool: which memory goes back to upstream, and which must not.
 //!
-//! The rule, for every suballocator that is built on a pool: *memory that holds a block which is
-//! handed out never goes back*. Whoever has such a block may have work on it under way, on any
-//! stream, context or device of the process, and no wait covers them all. So at the end each piece
-//! is one of:
+//! The rule, for every suballocator that is built on a pool: *memory that holds a live block never
+//! goes back*. Work on such a block may be in progress on any stream, context or device of the
+//! process, and no wait covers them all. So at the end each upstream block is one of:
 //!
 //! ```text
-//! all blocks are free, and the work before their frees is done   -> goes back
-//! a block is handed out, or kept for a graph                     -> stays allocated
-//! a block is free, and it is unknown whether its uses are over   -> stays allocated
+//! all blocks are free, and the work before their frees is complete   -> goes back
+//! a block is live, or reserved for a graph                           -> stays allocated
+//! a block is free, and it is unknown whether its uses are over       -> stays allocated
 //! ```
 //!
-//! After the end of its context a pool returns nothing, since the memory went with the context and
-//! its addresses may be another's, but for virtual memory, which is of no context.
+//! After the end of its context a pool returns nothing: the memory went with the context, and other
+//! allocations may be at its addresses. The exception is virtual memory, which belongs to no context.
 //!
 //! A wait that fails proves nothing, whatever the error is: the driver refuses it while a stream is
-//! captured, and a call that fails once may do so for a reason that has nothing to do with the
-//! device.
+//! under capture, and a call that fails once may do so for a reason unrelated to the device.
 
 use std::collections::HashSet;
 
@@ -27,9 +25,9 @@ use super::heap::{Block, ListId};
 use super::state::{PoolState, UpstreamBlock, give_back_all};
 
 impl PoolCore {
-    /// Gives upstream what nothing uses any more: the pool's last call.
+    /// Returns all memory that no work uses to upstream: the pool's last call.
     pub(super) fn close(&self, upstream: &dyn SyncResource) {
-        // At the end of the process the system takes everything back, and the driver may be gone.
+        // At the end of the process the system reclaims everything, and the driver may be gone.
         if process_is_exiting() {
             return;
         }
@@ -38,11 +36,11 @@ impl PoolCore {
         let entered = ask_again(|| self.context.enter());
         let unknown = match &entered {
             Ok(_context) => self.wait_for_frees(),
-            // All work of the context has ended with it. So has its memory, whose addresses may be
-            // another's by now, unless it is of a kind that stays.
+            // All work of the context has ended with it. So has its memory, unless it is of a kind
+            // that outlives the context.
             Err(error) if error.is_context_lost() && self.lock().outlives_context => HashSet::new(),
-            // Without its context nothing can be found out about the pool's streams: all of it
-            // stays allocated.
+            // Without its context nothing can be found out about the pool's streams: all memory stays
+            // allocated.
             Err(_) => return,
         };
         let chunks = self.lock().blocks_to_return(&unknown);
@@ -54,11 +52,11 @@ impl PoolCore {
     /// Returns the lists with blocks whose uses may not be over. The pool's context must be
     /// current.
     fn wait_for_frees(&self) -> HashSet<ListId> {
-        // A question that failed says nothing, so it is asked again.
+        // A query that failed proves nothing, so it is made again.
         let ask = || self.lock().may_capture();
         if !(ask() && ask()) {
-            // One failure says nothing either, unless it is that a stream is captured: to ask again
-            // could spoil the capture.
+            // One failure proves nothing either, unless a stream is under capture: a second wait could
+            // invalidate the capture.
             if ask_again(Device::synchronize_current).is_ok() {
                 return HashSet::new();
             }
@@ -66,32 +64,30 @@ impl PoolCore {
         self.wait_for_each()
     }
 
-    /// Waits for the streams one by one: the device cannot be waited for, because a stream of it
-    /// may be captured or for another reason. Returns the lists with blocks whose uses may not be
-    /// over. The pool's context must be current.
+    /// Waits for the streams one by one, if the device cannot be waited for. Returns the lists with
+    /// blocks whose uses may not be over. The pool's context must be current.
     #[cold]
     fn wait_for_each(&self) -> HashSet<ListId> {
         let mut state = self.lock();
         let mut unknown = HashSet::new();
         let lists: Vec<ListId> = state.timeline.lists().collect();
         for list in lists {
-            // A stream that cannot be marked, as one that is captured, leaves the list unsealed.
+            // If no event can be recorded, as on a stream under capture, the list stays unsealed.
             let _unmarked = state.seal_late(list);
             let waited = state.timeline.synchronize(list);
             if waited.is_err() || state.timeline.is_unsealed(list) {
                 unknown.insert(list);
             }
         }
-        // No event stands for what is in this list; only a wait for the device would.
+        // No event covers the quarantine; only a wait for the device would.
         unknown.extend(state.quarantine());
         unknown
     }
 }
 
 impl PoolState {
-    /// The pieces that may go back to upstream at the end: those without a block that is handed
-    /// out, kept for a graph, or free in one of the `unknown` lists. Takes time in the number of
-    /// blocks and pieces.
+    /// The upstream blocks that may go back at the end: those without a block that is live, reserved
+    /// for a graph, or free in one of the `unknown` lists. O(blocks + pieces).
     fn blocks_to_return(&self, unknown: &HashSet<ListId>) -> Vec<UpstreamBlock> {
         let stays = |block: &Block| block.free_in.is_none_or(|list| unknown.contains(&list));
         let pieces = self.heap.pieces_without(stays);

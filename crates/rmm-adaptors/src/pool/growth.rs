@@ -1,21 +1,21 @@
-//! How much to ask upstream for.
+//! How much a pool asks upstream for, and how much it retains.
 
 #![forbid(unsafe_code)]
 
 use super::heap::GRANULE;
 use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 
-/// What drivers hand out physical memory in.
+/// The granularity of physical memory.
 const PAGE: u64 = 2 << 20;
-/// The most that growth adds beyond a request.
+/// Upper bound on growth beyond a request.
 const LARGEST_STEP: u64 = 256 << 20;
 
-/// The most that an extension adds beyond what is missing.
+/// Upper bound on in-place growth beyond what is missing.
 const LARGEST_EXTENSION: u64 = 256 << 20;
-/// The most bytes that are mapped by one call, and go back by one, in a compact pool.
+/// Upper bound on the bytes mapped by one call in a compact pool.
 const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 
-/// The most bytes that one request to upstream can be for: a layout holds no more.
+/// Upper bound on one request to upstream: a layout holds no more.
 const MOST: u64 = isize::MAX as u64;
 
 /// The limits of a pool, and the size of its steps.
@@ -24,23 +24,23 @@ pub(super) struct Growth {
     pub(super) initial_size: u64,
     /// Up to here the pool grows before it makes a stream wait. Not above the hard limit.
     pub(super) soft_limit: u64,
-    /// Beyond this the pool never grows.
+    /// The pool never grows beyond this.
     pub(super) hard_limit: u64,
     pub(super) policy: GrowthPolicy,
     pub(super) preset: PoolPreset,
     pub(super) release: ReleasePolicy,
-    /// The size of all blocks, a multiple of the heap's granule, if they are to have one.
+    /// The size of all blocks, a multiple of the granule, if they are all of one size.
     pub(super) block: Option<u64>,
 }
 
 impl Growth {
-    /// What every block is a multiple of.
+    /// The unit of all block sizes.
     fn unit(&self) -> u64 {
         self.block.unwrap_or(GRANULE)
     }
 
-    /// The bytes to ask for when `held` are reserved and `needed` are wanted, or `None` if the
-    /// limit leaves no room.
+    /// The bytes to ask for when `held` are reserved and `needed` are needed, or `None` if the limit
+    /// leaves no room.
     pub(super) fn chunk_size(&self, held: u64, needed: u64, limit: u64) -> Option<u64> {
         let room = limit.saturating_sub(held).min(MOST) / self.unit() * self.unit();
         if needed > room {
@@ -57,9 +57,9 @@ impl Growth {
         Some(wanted.unwrap_or(needed).min(room))
     }
 
-    /// The bytes to extend memory by, in whole pages, when `held` are reserved and `missing` are
-    /// wanted, or `None` if the limit leaves no room. Steps are small: they are as cheap as large
-    /// ones, and what they add becomes one with the rest.
+    /// The bytes to map for in-place growth, in whole pages, when `held` are reserved and `missing` are
+    /// needed, or `None` if the limit leaves no room. Steps are small: they are as cheap as large
+    /// ones, and what they add is contiguous with the rest.
     pub(super) fn extension(&self, held: u64, missing: u64, limit: u64, page: u64) -> Option<u64> {
         let room = limit.saturating_sub(held).min(MOST) / page * page;
         let missing = missing.checked_next_multiple_of(page).filter(|&missing| missing <= room)?;
@@ -74,8 +74,8 @@ impl Growth {
         Some(wanted.unwrap_or(missing).min(room))
     }
 
-    /// The most bytes of a piece when `held` are reserved: large ones take fewer calls, small ones
-    /// leave less behind.
+    /// Upper bound on the bytes of a piece when `held` are reserved: large pieces take fewer calls,
+    /// small ones are idle more often.
     pub(super) fn piece_size(&self, held: u64, page: u64) -> u64 {
         let most = match self.preset {
             PoolPreset::Compact => (held / 128).min(LARGEST_COMPACT_PIECE),
@@ -87,16 +87,15 @@ impl Growth {
         (most / page * page).max(page)
     }
 
-    /// The most bytes to reserve, if it can be helped, for a program that has used at most `peak`
-    /// at once: half as much again (or none, if it shall be compact), and on top what it asked for
-    /// at first, which may still come.
+    /// The bytes that the pool retains for a program whose peak was `peak`: half as much again (or none
+    /// with the compact preset), and the initial size, which may still be needed.
     pub(super) fn retain_target(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 2 };
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
 
-    /// As [`enough`](Self::retain_target), of memory that can be extended: less of it goes to waste, and
-    /// pieces go back from anywhere.
+    /// As [`retain_target`](Self::retain_target), for memory that can be extended: it fragments less,
+    /// and pieces go back from anywhere.
     pub(super) fn retain_target_extendable(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 8 * 3 };
         peak.saturating_add(more).saturating_add(self.initial_size)

@@ -1,13 +1,21 @@
-//! Which piece of the pool is free, and where a size goes: plain bookkeeping over segments and
-//! offsets.
+//! The heap: free lists, one per stream, over segments of upstream memory.
 //!
-//! No address and no device is known here, only (segment, offset, size), and no stream, only lists
-//! and points. Blocks of a segment tile it. Free neighbours of the same list are always merged;
-//! neighbours of different lists may be merged by [`Heap::coalesce_across_streams`], for somebody who may use both.
+//! Plain bookkeeping over (segment, offset, size): no address and no device is known here, and no
+//! stream, only lists and points. Each free list is a two-level segregated fit (TLSF, Masmano et
+//! al. 2004) with boundary tags (Knuth) for coalescing.
 //!
-//! A segment consists of pieces, each of which goes back to where it came from by itself, and may
-//! have gaps without memory, which are filled again. A segment that can be extended gets more of
-//! both.
+//! ```text
+//!   segment  |  live  | free, list 2 | live | free, list 2 | free, list 5 | gap | idle |
+//!   pieces   |------ upstream block ------|----- upstream block -----|           |------|
+//!                                          '- a run: neighbours on different lists
+//! ```
+//!
+//! - Blocks tile their segment. Free neighbours of the same list are always coalesced. Neighbours
+//!   of different lists are coalesced by [`Heap::coalesce_across_streams`], for a stream that may
+//!   use both.
+//! - A piece is the memory of one call to upstream: it can be returned once it is idle. A segment
+//!   may have gaps, without memory, that are filled again; an extendable one also grows at its end.
+//! - The list [`ListId::ANY_STREAM`] holds *idle* blocks, which no work uses.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +43,7 @@ use nodes::{Node, NodeState, Nodes};
 pub(super) use pieces::Piece;
 use runs::Runs;
 
-/// A block, to those outside.
+/// A block, as seen from outside of the heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
     pub(crate) segment: SegmentId,
@@ -47,23 +55,23 @@ pub(crate) struct Block {
 
 #[derive(Debug)]
 struct Segment {
-    /// Where its last block ends. That block is no gap.
+    /// The offset at which the last block ends. That block is not a gap.
     size: u64,
     /// # Invariant
     /// The block at offset 0.
     first: NodeId,
-    /// The block behind which nothing is.
+    /// The block that ends at `size`.
     last: NodeId,
-    /// Start to size. All but the gaps, and what is coming, lies in pieces.
+    /// Offsets and sizes. Everything but gaps and reserved ranges lies in pieces.
     pieces: BTreeMap<u64, u64>,
     extension: Extension,
 }
 
-/// Where memory can be added to a segment.
+/// Where a segment can grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Extension {
     Nowhere,
-    /// In its gaps: what is behind its end is somebody else's.
+    /// In its gaps: the addresses behind its end are taken.
     InGaps,
     Anywhere,
 }
@@ -73,19 +81,19 @@ enum Extension {
 pub(crate) struct Heap {
     nodes: Nodes,
     lists: Lists,
-    /// Index: [`SegmentId`]. A removed segment leaves its place to the next one.
+    /// Index: [`SegmentId`]. A removed segment leaves its number to the next one.
     segments: Vec<Option<Segment>>,
-    /// The places of removed segments.
+    /// The numbers of removed segments.
     spare_segments: BinaryHeap<Reverse<u32>>,
     /// Free neighbours in different lists.
     runs: Runs,
-    /// Where there are gaps: segments and offsets.
+    /// All gaps.
     gaps: BTreeMap<(SegmentId, u64), NodeId>,
-    /// No piece has fewer bytes.
+    /// Lower bound on the bytes of every piece.
     smallest_piece: u64,
     reserved: u64,
     live: u64,
-    /// Whether space counts more than time.
+    /// Whether searches favour space over time.
     is_thorough: bool,
 }
 
@@ -98,8 +106,8 @@ impl Node {
     }
 }
 
-/// Bins that a search goes up through where not every block will do. It bounds the time of a search
-/// that fails.
+/// Upper bound on the bins that a search of another stream's list examines, since not every block in
+/// them is usable.
 const FOREIGN_BINS: usize = 8;
 
 impl Heap {
@@ -118,7 +126,7 @@ impl Heap {
         }
     }
 
-    /// Looks longer for a good fit from now on.
+    /// Examines more candidates for a good fit from now on.
     pub(super) fn look_closer(&mut self) {
         self.is_thorough = true;
         self.lists.look_closer();
@@ -134,7 +142,7 @@ impl Heap {
         self.live
     }
 
-    /// Host bytes of the books.
+    /// Host bytes of the metadata.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
         let pieces: usize = self.segments.iter().flatten().map(|entry| entry.pieces.len()).sum();
         let segments = self.segments.capacity() * size_of::<Option<Segment>>();
@@ -148,8 +156,8 @@ impl Heap {
             + (segments + pieces + gaps + spare) as u64
     }
 
-    /// Keeps the first `lists` lists, behind which all are empty, and frees host memory that the
-    /// books do not need now.
+    /// Keeps the first `lists` lists (the others must be empty), and frees host memory that the
+    /// metadata does not need now.
     pub(super) fn shrink_to(&mut self, lists: usize) {
         self.nodes.shrink();
         self.lists.shrink_to(lists);
@@ -174,23 +182,23 @@ impl Heap {
         self.lists.add()
     }
 
-    /// The lists that hold blocks, without the clean one.
+    /// The lists that hold blocks, without the idle one.
     pub(super) fn occupied(&self) -> impl Iterator<Item = ListId> + '_ {
         self.lists.occupied()
     }
 
-    /// The next list that holds blocks, without the clean one, from position `next` on: 0 at first,
-    /// and then what the call before made of it. The lists may change meanwhile.
+    /// A cursor over the lists that hold blocks, without the idle one: `next` is 0 at first, and is
+    /// advanced by each call. The lists may change between calls.
     pub(super) fn next_occupied(&mut self, next: &mut usize) -> Option<ListId> {
         self.lists.next_occupied(next)
     }
 
-    /// Has passes begin with the list at this position.
+    /// Makes the next pass begin with the list at this position.
     pub(super) fn begin_with(&mut self, position: usize) {
         self.lists.begin_with(position);
     }
 
-    /// Adds a segment: one clean block. It lies in pieces of these sizes.
+    /// Adds a segment, one idle block, that consists of pieces of these sizes.
     pub(super) fn add_segment(&mut self, sizes: &[u64]) -> SegmentId {
         let mut size = 0;
         let mut pieces = BTreeMap::new();
@@ -232,15 +240,14 @@ impl Heap {
         self.segments[id.index()].as_mut().expect("a segment stays while it has blocks")
     }
 
-    /// Takes a block of `size` bytes from a list, whoever freed it: the best fit among a few
-    /// candidates.
+    /// Takes a block of `size` bytes from a list: the best fit among a few candidates.
     pub(super) fn take(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         let id = self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true)?;
         Some(self.make_live(id, size))
     }
 
-    /// Takes a block of `size` bytes from a list, or else from the clean one. Where space counts,
-    /// whichever has the better fit.
+    /// Takes a block of `size` bytes from a list, or else from the idle list; where space counts, from
+    /// the one with the better fit.
     pub(super) fn take_own_or_idle(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         if !self.is_thorough || list == ListId::ANY_STREAM {
             let own = self.take(list, size);
@@ -256,8 +263,8 @@ impl Heap {
         Some(self.make_live(id, size))
     }
 
-    /// Takes a block of `size` bytes that was freed no later than `covered`, if one is found in a
-    /// bounded search.
+    /// Takes a block of `size` bytes that was freed no later than `covered`, if a bounded search finds
+    /// one.
     pub(super) fn take_visible(
         &mut self,
         list: ListId,
@@ -278,8 +285,8 @@ impl Heap {
         Some((id, self.nodes.get(id).point()))
     }
 
-    /// Hands out the first `size` bytes of a free block, which has at least as many. What is left
-    /// of it stays in its list at its point, and mostly where it is there.
+    /// Makes the first `size` bytes of a free block, which has at least as many, a live block. The
+    /// remainder stays in its list at its point, and mostly in its position there.
     pub(super) fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
         let Node { segment, offset, size: whole, state, before, .. } = *self.nodes.get(id);
         let NodeState::Free(list, _) = state else {
@@ -305,7 +312,7 @@ impl Heap {
         taken
     }
 
-    /// Has `id` be what comes behind `before`, or the first block of the segment.
+    /// Makes `id` the block after `before`, or the first block of the segment.
     fn set_after(&mut self, before: Option<NodeId>, segment: SegmentId, id: NodeId) {
         match before {
             Some(before) => self.nodes.get_mut(before).after = Some(id),
@@ -313,8 +320,7 @@ impl Heap {
         }
     }
 
-    /// Adds a block that is in no list to one. It stays apart from its neighbours of that list,
-    /// which there must not be.
+    /// Adds a detached block to a list. None of its neighbours may be in that list.
     fn enlist(&mut self, id: NodeId, list: ListId, point: Point) {
         self.nodes.get_mut(id).state = NodeState::Free(list, point);
         self.lists.insert(list, &mut self.nodes, id);
@@ -331,15 +337,15 @@ impl Heap {
         (list, point)
     }
 
-    /// Takes a free block out of its list, for the caller to say what it is from now on.
+    /// Takes a free block out of its list. The caller sets its new state.
     fn unlink(&mut self, id: NodeId, list: ListId) {
         self.runs.part(&self.nodes, id);
         self.lists[list.index()].remove(&mut self.nodes, id);
     }
 
-    /// Gives a live block back to a list, at a point that is not below those of the list's other
-    /// blocks. Merges it with neighbours of that list. Returns the bytes freed, or `None` if the
-    /// block is not live.
+    /// Frees a live block into a list, at a point not below those of the list's other blocks, and
+    /// coalesces it with neighbours of that list. Returns the bytes freed, or `None` if the block is
+    /// not live.
     pub(super) fn free(&mut self, id: NodeId, list: ListId, point: Point) -> Option<u64> {
         let node = self.nodes.get_mut(id);
         if !matches!(node.state, NodeState::Live) {
@@ -352,9 +358,9 @@ impl Heap {
         Some(size)
     }
 
-    /// Merges a block that is in no list with its free neighbours of `list`, and returns the
-    /// result, which is in it. Points join by maximum: the merged block is usable once both parts
-    /// are. A neighbour mostly stays where it is in the list.
+    /// Coalesces a detached block with its free neighbours of `list`, and returns the result, which is
+    /// in the list. Points join by maximum: the whole is usable once both parts are. A neighbour
+    /// mostly keeps its position in the list.
     fn insert_coalesced(&mut self, id: NodeId, list: ListId, point: Point) -> NodeId {
         let Node { segment, offset, size, before, after, .. } = *self.nodes.get(id);
         let free_at = |nodes: &Nodes, neighbour: Option<NodeId>| {
@@ -397,14 +403,14 @@ impl Heap {
         kept
     }
 
-    /// Makes a block swallow the one after it; both are in no list.
+    /// Merges a block with the one after it; both are detached.
     fn merge_next(&mut self, id: NodeId) {
         let size = self.remove_next(id);
         self.nodes.get_mut(id).size += size;
     }
 
-    /// Removes the record of the block after one, and returns its bytes. It is in no list, and the
-    /// caller says whose its memory is.
+    /// Removes the record of the block after one, which is detached, and returns its bytes, which the
+    /// caller adds to a block.
     fn remove_next(&mut self, id: NodeId) -> u64 {
         let Node { segment, after, .. } = *self.nodes.get(id);
         let removed = after.expect("what is absorbed is behind the block");
@@ -418,8 +424,8 @@ impl Heap {
         size
     }
 
-    /// Moves the blocks of a list that were freed no later than `covered` to the clean list,
-    /// merging them there. Looks at `most` blocks at most; returns how many it looked at.
+    /// Moves the blocks of a list that were freed no later than `covered` to the idle list, where they
+    /// coalesce. Examines at most `most` blocks; returns how many.
     pub(super) fn reclaim(&mut self, list: ListId, covered: Point, most: usize) -> usize {
         if list == ListId::ANY_STREAM || self.is_reclaimed(list, covered) {
             return 0;

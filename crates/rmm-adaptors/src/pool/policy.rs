@@ -6,15 +6,14 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum GrowthPolicy {
-    /// By an eighth of what it holds, at least 2 MiB and at most 256 MiB, or by what is asked for
-    /// if that is more: a pool of n bytes was grown in O(log n) steps and holds little more than
-    /// was needed.
+    /// By an eighth of the reserved bytes, at least 2 MiB and at most 256 MiB, or by the request if
+    /// that is more: a pool of n bytes takes O(log n) steps and holds little more than was needed.
     #[default]
     Geometric,
     /// By multiples of this many bytes.
     FixedStep(usize),
-    /// By what is asked for, rounded up to 256 bytes. Makes the smallest pieces, which nothing
-    /// larger fits in.
+    /// By the request, rounded up to 256 bytes. Makes the smallest upstream blocks, in which nothing
+    /// larger fits.
     Exact,
 }
 
@@ -22,32 +21,31 @@ pub enum GrowthPolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum PoolPreset {
-    /// Few calls to the driver and no waits: the pool grows before it makes a stream wait, and
-    /// keeps what it has up to half as much again as the program ever used, or three eighths where
-    /// memory can be [extended](rmm_core::ExtendableResource).
+    /// Few driver calls and no waits: the pool grows before it makes a stream wait, and keeps up to
+    /// half as much again as the program ever used, or three eighths where memory can be
+    /// [extended](rmm_core::ExtendableResource).
     #[default]
     Throughput,
-    /// Little memory: before it grows beyond all that the program ever used at once, the pool makes
-    /// the stream wait for others, and gives back what is free elsewhere. Over a resource that can
-    /// be [extended](rmm_core::ExtendableResource) it then holds little more than that; over other
-    /// resources it can give back only pieces that are free as a whole.
+    /// Little memory: before it grows beyond the peak of the program, the pool makes the stream wait
+    /// for others, and returns idle memory elsewhere. Over a resource that can be
+    /// [extended](rmm_core::ExtendableResource) it then holds little more than the peak; over other
+    /// resources it can return only upstream blocks that are completely idle.
     Compact,
     /// The same addresses each time: as [`Throughput`](Self::Throughput), but which block a request
-    /// gets depends on the calls alone and never on how far the device has come. Memory goes from
-    /// one stream to another only where one waits for the other, so the pool may grow larger.
+    /// gets depends on the calls alone and never on the progress of the device. Memory moves from one
+    /// stream to another only after a wait, so the pool may grow larger.
     Deterministic,
 }
 
-/// When a pool gives pieces back to upstream that nothing uses any more, without being asked to
+/// When a pool returns idle upstream blocks by itself, without a call to
 /// [`trim`](super::PoolMemoryResource::trim).
 ///
-/// It happens in calls that free memory, and in
+/// It does so in frees, and in
 /// [`release_unused`](super::PoolMemoryResource::release_unused); the pool has no thread of its own
-/// and looks at no clock. It waits for no stream: a piece goes back once the device is known to be
-/// past its last use. But upstream may wait: `cuMemFree` waits for the device, while virtual memory
-/// is unmapped without. While a capture is announced, or a stream that the pool knows is captured,
-/// nothing goes back. Blocks that threads [keep at hand](super::PoolMemoryResource) hold their
-/// pieces.
+/// and reads no clock. It waits for no stream: a block goes back once its last use is known to be
+/// complete. But upstream may wait: `cuMemFree` waits for the device, while virtual memory is
+/// unmapped without. While a capture is announced, or a stream known to the pool is under capture,
+/// nothing goes back. [Cached](super::PoolMemoryResource) blocks keep their upstream blocks.
 ///
 /// ```
 /// use rmm_adaptors::{PoolMemoryResource, ReleasePolicy};
@@ -74,20 +72,20 @@ pub enum PoolPreset {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum ReleasePolicy {
-    /// Never: what the pool has it keeps, but for growth that needs room, and until it is trimmed.
+    /// Never: the pool keeps its memory until it is trimmed, or growth needs the room.
     #[default]
     Off,
-    /// What is beyond this many reserved bytes: it is looked for each time that a sixty-fourth of
-    /// the pool, at least 2 MiB, was freed.
+    /// Memory beyond this many reserved bytes: the pool looks for it each time that a sixty-fourth of
+    /// its bytes, at least 2 MiB, was freed.
     Above {
-        /// Bytes that the pool keeps.
+        /// Reserved bytes that the pool keeps.
         bytes: u64,
     },
-    /// What the program has not needed lately: after so many operations the pool keeps as much as
-    /// was in use at once during these. Operations are allocations and frees that blocks at hand
-    /// did not serve.
+    /// Memory that the program has not needed lately: after so many operations the pool keeps as much
+    /// as was in use at once during them. Operations are allocations and frees that missed the thread
+    /// caches.
     AfterIdle {
-        /// How many.
+        /// Operations between two looks.
         operations: u64,
     },
 }

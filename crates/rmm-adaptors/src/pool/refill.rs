@@ -1,4 +1,4 @@
-//! What moves between caches and what all threads share: with the lock held, several blocks at a
+//! Between the thread caches and the heap: refill and flush, with the lock held, several blocks at a
 //! time.
 
 #![forbid(unsafe_code)]
@@ -11,11 +11,11 @@ use super::heap::ListId;
 use super::state::PoolState;
 use super::transfer::BATCH_LEN;
 
-/// Bytes that a cache is given before they are asked for.
+/// Bytes that a cache is prefilled with.
 const ADDED_BYTES: u64 = 64 << 10;
 
 impl PoolCore {
-    /// Makes a cache for the stream on this thread, if it can have one.
+    /// Creates a cache for the stream on this thread, if it can have one.
     fn make_cache(&self, state: &mut PoolState, stream: StreamRef<'_>) {
         self.caches.set_capacity_from(state.heap.reserved());
         self.caches.make(stream.id(), |stream, address| {
@@ -23,8 +23,8 @@ impl PoolCore {
         });
     }
 
-    /// Takes blocks of the class that others had too many of and the stream may use: one is handed
-    /// out, the others go to this thread's cache.
+    /// Takes a batch of the class from the transfer cache that the stream may use: one block is
+    /// returned, the others go to this thread's cache.
     #[inline]
     pub(super) fn take_batch(
         &self,
@@ -66,8 +66,7 @@ impl PoolCore {
         taken.map(DevicePtr)
     }
 
-    /// Does something about a cache that could not serve a request: makes it, or gives it some
-    /// blocks of the class.
+    /// Refills a cache that missed: creates it, or prefills it with blocks of the class.
     #[inline]
     pub(super) fn refill(
         &self,
@@ -83,15 +82,15 @@ impl PoolCore {
         }
     }
 
-    /// Gives this thread's cache for the stream blocks of the class: a thread that asks over and
-    /// over and frees nothing will go on with that.
+    /// Adds blocks of the class to this thread's cache for the stream: a thread that allocates over
+    /// and over and frees nothing is likely to go on.
     #[cold]
     fn prefill(&self, state: &mut PoolState, stream: StreamRef<'_>, list: ListId, class: Class) {
         state.transfer.record_demand(class);
         for _ in 0..ADDED_BYTES / class.block_size() {
             let Some(node) = state.take_free(list, class.block_size()) else { return };
             let pointer = state.hand_out(node, CUDA_ALLOCATION_ALIGNMENT as u64);
-            // It is counted when the program gets it.
+            // It is counted when the program allocates it.
             state.statistics.allocations -= 1;
             if !self.caches.add(stream.id(), class, pointer.0) {
                 state.take_back_cached(stream.id(), pointer.0);
@@ -100,8 +99,9 @@ impl PoolCore {
         }
     }
 
-    /// Keeps a block in this thread's cache for the stream, which can be sealed at any time: a new
-    /// one, or with some of its blocks passed on. Says whether that was done.
+    /// Puts a block into this thread's cache for the stream; creates the cache, or flushes some of its
+    /// blocks, if need be. Returns whether the block is in the cache. The stream's record policy is
+    /// `OnDemand`.
     pub(super) fn put_in_cache(
         &self,
         state: &mut PoolState,
@@ -120,7 +120,7 @@ impl PoolCore {
         self.is_put(state, stream, put)
     }
 
-    /// Whether a block is in a cache; another one that had to leave goes to the heap.
+    /// Whether a block is in a cache; frees another one, that it has replaced, into the heap.
     fn is_put(&self, state: &mut PoolState, stream: StreamRef<'_>, put: Put) -> bool {
         if let Put::Instead(other) = put
             && let Some(list) = state.take_back_cached(stream.id(), other)
@@ -130,7 +130,7 @@ impl PoolCore {
         matches!(put, Put::Done | Put::Instead(_))
     }
 
-    /// Gives a block that had to leave this thread's cache for the stream to the heap.
+    /// Frees a block that left this thread's cache for the stream into the heap.
     #[inline(never)]
     pub(super) fn flush_one(&self, stream: StreamRef<'_>, address: u64) {
         let mut state = self.lock();
@@ -139,17 +139,18 @@ impl PoolCore {
         }
     }
 
-    /// Seals a stream, many of whose blocks have left caches.
+    /// Records an event on a stream, many of whose blocks have left caches.
     #[cold]
     fn seal_passed_on(&self, state: &mut PoolState, list: ListId) {
         let Ok(_context) = self.context.enter() else { return };
         let _relaxed = RelaxedCapture::enter();
         state.timeline.poll(list);
-        // If it fails the blocks stay their stream's own, until a later seal covers them.
+        // If it fails the blocks stay their stream's own, until a later event covers them.
         let _unknown = state.seal_late(list);
     }
 
-    /// Passes some blocks of this thread's cache for the stream on: by the batch, or to the heap.
+    /// Flushes some blocks of this thread's cache for the stream: to the transfer cache, or to the
+    /// heap.
     fn flush(&self, state: &mut PoolState, stream: StreamRef<'_>, list: ListId, class: Class) {
         let mut spilt = [0; BATCH_LEN];
         let (spilt, of_class) = self.caches.flush(stream.id(), class, &mut spilt);
@@ -172,7 +173,7 @@ impl PoolCore {
         }
     }
 
-    /// Gives all blocks that are kept outside the heap to it.
+    /// Flushes all thread caches and the transfer cache to the heap.
     pub(super) fn flush_caches(&self, state: &mut PoolState) {
         self.caches.flush_all(None, |stream, address| {
             state.take_back_cached(stream, address);

@@ -1,5 +1,5 @@
-//! All that a pool's lock protects: the heap, the order of streams, and where segments and live
-//! blocks are.
+//! Everything that a pool's lock protects: the heap, the timeline of streams, the transfer cache, and
+//! where segments and live blocks are. Nothing here calls the driver or releases the lock.
 
 use std::alloc::Layout;
 use std::any::Any;
@@ -22,7 +22,7 @@ pub(super) struct UpstreamBlock {
     pub(super) layout: Layout,
 }
 
-/// Memory from upstream in a row of addresses, piece by piece: each came from a call of its own.
+/// Contiguous memory from upstream, in pieces: each came from a call of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Extent {
     pub(super) base: DevicePtr,
@@ -31,17 +31,19 @@ pub(super) struct Extent {
 }
 
 impl UpstreamBlock {
-    /// Gives the memory back to the upstream that it came from.
+    /// Returns the memory to the upstream that it came from.
     pub(super) fn give_back(self, upstream: &dyn SyncResource) {
-        // SAFETY: the memory came from this upstream with this layout, and is in no heap any more.
-        // All use of it has completed: it was one clean block, or at the pool's end
+        // SAFETY: (1) the memory came from this upstream with this layout, and is in no heap any
+        // more. (2) All use of it has completed: it was part of an idle block, or at the pool's end
         // `blocks_to_return` found nothing in it that may be in use.
         unsafe { upstream.deallocate_sync(self.base, self.layout) };
     }
 }
 
-/// Gives all of them back, also where upstream panics over one: the first panic's payload is
-/// returned.
+/// Returns all of the blocks to upstream, also if it panics over one.
+///
+/// # Errors
+/// The payload of the first panic.
 pub(super) fn give_back_all(
     chunks: impl IntoIterator<Item = UpstreamBlock>,
     upstream: &dyn SyncResource,
@@ -87,17 +89,18 @@ pub(super) struct PoolState {
     bases: Vec<DevicePtr>,
     /// By the address that was handed out.
     live: LiveBlocks,
-    /// Blocks that are handed out, for the heap, and kept by nobody.
+    /// Blocks on their way between thread caches; live in the heap.
     pub(super) transfer: TransferCache,
-    /// The list of blocks that no event can stand for, once there was one.
+    /// The quarantine: the list of blocks whose last use no event covers, once there was one. Only a
+    /// wait for the whole device makes them idle.
     quarantine: Option<ListId>,
-    /// Blocks that were freed on captured streams. They are live in the heap.
+    /// Blocks that were freed on streams under capture. They are live in the heap.
     pub(super) graph_blocks: Vec<GraphBlock>,
     /// Whether the memory from upstream is still there after the context has ended.
     pub(super) outlives_context: bool,
-    /// Bytes that are being asked of upstream at the moment, with the lock released.
+    /// Bytes that calls to upstream in progress, with the lock released, are asking for.
     pub(super) pending: u64,
-    /// Calls to upstream under way, with the lock released, that give memory back.
+    /// Calls to upstream in progress, with the lock released, that return memory.
     pub(super) returning: u32,
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
@@ -105,7 +108,7 @@ pub(super) struct PoolState {
     release_trigger: ReleaseTrigger,
 }
 
-/// Blocks that one call looks at to clean them: less than a millisecond's work.
+/// Upper bound on the blocks that one call reclaims: less than a millisecond's work.
 pub(super) const RECLAIM_BATCH: usize = 4096;
 
 impl PoolState {
@@ -127,13 +130,12 @@ impl PoolState {
         }
     }
 
-    /// Whether calls to upstream are under way.
+    /// Whether calls to upstream are in progress.
     pub(super) fn others_call(&self) -> bool {
         self.pending > 0 || self.returning > 0
     }
 
-    /// Adds memory from upstream: clean, since upstream gives it for everybody's use. Returns its
-    /// segment.
+    /// Adds memory from upstream as an idle block. Returns its segment.
     pub(super) fn add_extent(&mut self, extent: &Extent) -> SegmentId {
         let segment = self.heap.add_segment(&extent.pieces);
         if segment.index() == self.bases.len() {
@@ -159,7 +161,7 @@ impl PoolState {
         node
     }
 
-    /// Gives a claim up.
+    /// Abandons a reservation.
     pub(super) fn abort(&mut self, extent: PendingExtent, list: ListId) {
         let point = self.open_point(list);
         self.heap.abort(extent, list, point);
@@ -173,8 +175,7 @@ impl PoolState {
             self.statistics.peak_reserved_bytes.max(self.heap.reserved());
     }
 
-    /// Removes memory that nothing uses, to be given back upstream. Pieces of which that is not so
-    /// any more stay.
+    /// Removes idle pieces, for the caller to return to upstream. Pieces that are idle no more stay.
     pub(super) fn remove_pieces(&mut self, pieces: Vec<Piece>) -> Vec<UpstreamBlock> {
         let removed = self.heap.remove_pieces(pieces);
         self.statistics.upstream_frees += removed.len() as u64;
@@ -182,7 +183,7 @@ impl PoolState {
         removed.into_iter().map(|piece| self.upstream_block(piece)).collect()
     }
 
-    /// The call to upstream that a piece came from.
+    /// The upstream block of a piece.
     pub(super) fn upstream_block(&self, piece: Piece) -> UpstreamBlock {
         let layout = usize::try_from(piece.size)
             .ok()
@@ -196,8 +197,8 @@ impl PoolState {
         self.bases[segment.index()]
     }
 
-    /// Takes memory that costs no driver call: the requester's own, clean memory, and what is
-    /// already known to be free.
+    /// Takes a free block without a driver call: of the stream's own list, an idle one, or one that
+    /// another stream freed and that this one is ordered after.
     pub(super) fn take_free(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         if let Some(node) = self.heap.take_own_or_idle(list, size) {
             return Some(node);
@@ -214,7 +215,7 @@ impl PoolState {
         None
     }
 
-    /// Takes memory out of free neighbours that the requester may use, whichever lists they are in.
+    /// Takes a block from free neighbours, on any lists, that the stream may use.
     pub(super) fn take_coalesced(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         let point = self.open_point(list);
         let timeline = &self.timeline;
@@ -225,8 +226,8 @@ impl PoolState {
         Some(node)
     }
 
-    /// The point of a block that is freed now. So does what is left of a run of blocks count: the
-    /// requester's stream has not used it before, but might have.
+    /// The point of a block that is freed now. The remainder of a coalesced run gets it, too: as if
+    /// the stream had used all of the run.
     fn open_point(&self, list: ListId) -> Point {
         if list == ListId::ANY_STREAM { 0 } else { self.timeline.open(list) }
     }
@@ -237,28 +238,28 @@ impl PoolState {
         }
     }
 
-    /// Claims a place for a block, parts of which have no memory yet.
+    /// Reserves a range for a block, parts of which are unmapped.
     pub(super) fn reserve(&mut self, list: ListId, size: u64, page: u64) -> Option<PendingExtent> {
         let timeline = &self.timeline;
         self.heap.reserve(size, page, |other, freed| freed <= timeline.visible_to(list, other))
     }
 
-    /// Takes whatever can be had without asking anybody: a block, or else a run of neighbours.
+    /// Takes a free block, or else coalesces a run of free neighbours. Calls no driver.
     pub(super) fn take_free_or_coalesced(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         self.take_free(list, size).or_else(|| self.take_coalesced(list, size))
     }
 
-    /// Moves what is known to be done to the clean list, where it merges, and frees the slots of
-    /// streams that are gone.
+    /// Moves blocks whose last use is known to be complete to the idle list, where they coalesce, and
+    /// frees the slots of streams that are gone.
     ///
-    /// Looks at a bounded number of blocks, and at those on which it depends whether pieces are
-    /// clean. The rest stays where it is until a later call:
+    /// Examines a bounded number of blocks, and those that decide whether a piece is idle. The rest
+    /// stays where it is until a later call:
     /// [`take_free_or_coalesced`](Self::take_free_or_coalesced) finds it there as well.
     pub(super) fn reclaim_completed(&mut self) {
         self.reclaim_some(RECLAIM_BATCH);
     }
 
-    /// As [`reclaim_completed`](Self::reclaim_completed), with a number of blocks to look at.
+    /// As [`reclaim_completed`](Self::reclaim_completed), with a bound on the blocks examined.
     pub(super) fn reclaim_some(&mut self, most: usize) {
         let (mut most, mut next, mut left) = (most, 0, None);
         while let Some(list) = self.heap.next_occupied(&mut next) {
@@ -272,19 +273,18 @@ impl PoolState {
             }
         }
         if let Some(position) = left {
-            // It goes on there the next time.
+            // The next call begins there.
             self.heap.begin_with(position);
             self.heap.reclaim_pieces(|list| self.timeline.done(list));
         }
     }
 
-    /// Closes the points of all lists that hold blocks: what is waited for from now on tells
-    /// nothing of what is freed from now on.
+    /// Closes the points of all lists that hold blocks: a wait that begins now covers no later free.
     pub(super) fn cut(&mut self) -> Vec<(ListId, Point)> {
         self.timeline.cut(self.heap.occupied())
     }
 
-    /// Hands a block out: notes it as live under its aligned address, which is returned.
+    /// Enters a block as live, under its aligned address, which is returned.
     pub(super) fn hand_out(&mut self, node: NodeId, alignment: u64) -> DevicePtr {
         let block = self.heap.block(node);
         let base = self.base(block.segment);
@@ -296,13 +296,12 @@ impl PoolState {
         DevicePtr(address)
     }
 
-    /// Whether this is the address of a block that is handed out, or cached.
+    /// Whether this is the address of a block that is allocated, or in a cache.
     pub(super) fn is_live(&self, pointer: DevicePtr) -> bool {
         self.live.contains(pointer)
     }
 
-    /// Ends a block's being handed out, for the books; `None` if the address is not that of a live
-    /// block.
+    /// Removes a block from the table of live blocks; `None` if the address is not in it.
     pub(super) fn forget_live(&mut self, pointer: DevicePtr) -> Option<NodeId> {
         let node = self.live.remove(pointer);
         self.statistics.unknown_frees += u64::from(node.is_none());
@@ -338,8 +337,8 @@ impl PoolState {
         self.transfer.recycle(batch);
     }
 
-    /// Takes a block that left a cache back into its stream's list, at its current point. Returns
-    /// the list if its stream should be sealed now.
+    /// Takes a block that left a cache back into its stream's list, at its current point. Returns the
+    /// list if an event should be recorded on its stream now.
     pub(super) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         // A stream that has a cache has a list.
         let list = self.timeline.find(stream).unwrap_or_else(|| self.quarantine_list());
@@ -348,7 +347,7 @@ impl PoolState {
         self.timeline.note_free(list, bytes).then_some(list)
     }
 
-    /// The list of blocks that no event can stand for.
+    /// The quarantine; creates it if there is none.
     pub(super) fn quarantine_list(&mut self) -> ListId {
         *self.quarantine.get_or_insert_with(|| {
             let made = self.heap.add_list();
@@ -358,12 +357,12 @@ impl PoolState {
         })
     }
 
-    /// The list of blocks that no event can stand for, if there is one.
+    /// The quarantine, if there is one.
     pub(super) fn quarantine(&self) -> Option<ListId> {
         self.quarantine
     }
 
-    /// The most bytes that were ever handed out at once, or will be with so many more.
+    /// The peak of live bytes, once `more` are allocated.
     pub(super) fn peak_with(&self, more: u64) -> u64 {
         self.statistics.peak_live_bytes.max(self.heap.live().saturating_add(more))
     }
@@ -450,7 +449,7 @@ impl PoolState {
             allocations: self.statistics.allocations + counts.taken,
             cached_allocations: counts.taken,
             frees: self.statistics.frees + counts.put,
-            // Threads at work in their caches may be ahead of what the heap knows of.
+            // Threads may have changed their caches since the heap was last updated.
             live_bytes: self.heap.live().saturating_sub(cached_bytes),
             cached_bytes,
             largest_free_bytes: self.heap.largest_free(),

@@ -1,4 +1,4 @@
-//! What a pool has done so far, and what its memory looks like.
+//! A pool's counters, and a map of its blocks.
 
 #![forbid(unsafe_code)]
 
@@ -8,52 +8,51 @@ use rmm_core::{Description, DevicePtr, StreamId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PoolStatistics {
-    /// Blocks handed out.
+    /// Blocks allocated.
     pub allocations: u64,
-    /// Part of `allocations`: blocks that the thread's cache had, so that no lock was taken.
+    /// Part of `allocations`: served by the thread's cache, without a lock.
     pub cached_allocations: u64,
-    /// Requests that no block known to be free could serve, so that the pool had to merge, poll,
-    /// grow or wait: also those that it refused.
+    /// Requests that missed the free lists, so that the pool had to poll, coalesce, grow or wait;
+    /// refused ones count, too.
     pub slow_allocations: u64,
-    /// Blocks taken back.
+    /// Blocks freed.
     pub frees: u64,
-    /// Frees of addresses that are not those of live blocks, as far as they were found. Each is a
-    /// bug in the program.
+    /// Frees of addresses that were not live, as far as they were detected. Each is a bug in the
+    /// program.
     pub unknown_frees: u64,
-    /// Bytes handed out now, each request rounded up to 256, and above 8 KiB and up to 1 MiB by
-    /// less than a sixteenth.
+    /// Bytes allocated now. Each request is rounded up to 256, and from 8 KiB to 1 MiB by less than a
+    /// sixteenth.
     pub live_bytes: u64,
-    /// Bytes of blocks that were freed, and that threads keep at hand.
+    /// Bytes of freed blocks in thread caches and the transfer cache.
     pub cached_bytes: u64,
-    /// Part of `live_bytes`: bytes that were freed on streams while they were captured, and are
-    /// kept for the graphs.
+    /// Part of `live_bytes`: freed during a capture, reserved for graphs.
     pub graph_bytes: u64,
-    /// The most bytes handed out or kept at hand at once.
+    /// Peak of live and cached bytes.
     pub peak_live_bytes: u64,
-    /// Bytes taken from upstream now.
+    /// Bytes allocated from upstream now.
     pub reserved_bytes: u64,
-    /// The most bytes taken from upstream at once.
+    /// Peak of `reserved_bytes`.
     pub peak_reserved_bytes: u64,
-    /// Bytes of the largest free block: what one stream freed, or nobody uses.
+    /// Bytes of the largest free block: freed by one stream, or idle.
     pub largest_free_bytes: u64,
-    /// Requests to upstream that succeeded.
+    /// Allocations from upstream that succeeded.
     pub upstream_allocations: u64,
-    /// Pieces given back to upstream.
+    /// Blocks returned to upstream.
     pub upstream_frees: u64,
     /// Events recorded on streams.
     pub events_recorded: u64,
-    /// Events asked whether they are complete.
+    /// Events and streams queried.
     pub event_queries: u64,
-    /// Times that a stream was made to wait for another.
+    /// Waits of one stream for another that the pool enqueued.
     pub stream_waits: u64,
-    /// Times that the calling thread waited for the device.
+    /// Waits of the calling thread for the device.
     pub host_waits: u64,
-    /// Bytes of host memory that the pool's own tables take.
+    /// Host bytes of the pool's metadata.
     pub bookkeeping_bytes: u64,
 }
 
 impl PoolStatistics {
-    /// What a pool with these counters tells of itself.
+    /// Describes a pool with these counters.
     pub(super) fn tell(&self, maximum: Option<u64>, description: &mut Description) {
         description
             .bytes("live", self.live_bytes)
@@ -64,8 +63,8 @@ impl PoolStatistics {
         }
     }
 
-    /// How much of what is neither handed out nor kept at hand is not in one block, from 0 to 1: 0
-    /// if it is, or if there is none.
+    /// External fragmentation, from 0 to 1: the share of the free bytes (neither live nor cached)
+    /// outside of the largest free block. 0 if there are none.
     #[expect(clippy::cast_precision_loss, reason = "a share of bytes is no exact number")]
     pub fn fragmentation(&self) -> f64 {
         let free = self.reserved_bytes.saturating_sub(self.live_bytes + self.cached_bytes);
@@ -79,17 +78,17 @@ impl PoolStatistics {
 /// A block of a pool's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolBlock {
-    /// The number of the piece from upstream that it is part of.
+    /// The number of its segment.
     pub segment: usize,
-    /// Where that piece starts.
+    /// The address at which that segment starts.
     pub segment_base: DevicePtr,
-    /// Bytes from there.
+    /// Bytes from there to the block.
     pub offset: u64,
     /// Bytes.
     pub size: u64,
-    /// Whether it is handed out.
+    /// Whether it is allocated.
     pub is_live: bool,
-    /// The stream that it was freed on; `None` for live blocks, for those that every stream may
-    /// have, and for those of a stream that is gone.
+    /// The stream that it was freed on; `None` for live blocks, idle blocks, and blocks of a stream
+    /// that was destroyed.
     pub owner: Option<StreamId>,
 }

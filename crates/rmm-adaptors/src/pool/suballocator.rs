@@ -1,6 +1,8 @@
-//! The part of a pool that other suballocators build on: they take pieces, hand out parts of them
-//! in an order of their own, and give back what they do not need. Who may have memory after that,
-//! and what is tried before it is refused, is the pool's.
+//! What other suballocators build on: a pool from which they take pieces, which they divide
+//! themselves. What a piece becomes after it is returned, and all that is tried before a request is
+//! refused, is the pool's.
+
+#![forbid(unsafe_code)]
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -17,36 +19,36 @@ use super::probe::{asks_captured, is_captured};
 use super::state::PoolState;
 use super::{PoolMemoryResource, PoolStatistics};
 
-/// A pool's memory and order, without its upstream's type.
+/// A pool's memory and stream order, without its upstream's type.
 #[derive(Debug)]
 pub(crate) struct Suballocator {
-    shared: Arc<PoolCore>,
-    /// Bytes of all pieces. Changes with the pool's lock held only.
+    core: Arc<PoolCore>,
+    /// Bytes of all pieces. Written only with the pool's lock held.
     in_pieces: AtomicU64,
 }
 
-/// A stream that pieces are taken and given back for. The pool keeps its place in the order until
-/// it [leaves](Suballocator::leave).
+/// A stream that owns pieces. The pool keeps its slot in the timeline until it
+/// [leaves](Suballocator::leave).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamLease {
     list: ListId,
-    /// Whether only calls that are given the stream reach it: it is a thread's own default stream.
+    /// Whether only calls that were given the stream can reach it: it is a thread's default stream.
     is_bound: bool,
 }
 
 impl StreamLease {
-    /// Whether only calls that are given the stream reach it.
+    /// Whether only calls that were given the stream can reach it.
     pub(crate) fn is_bound(self) -> bool {
         self.is_bound
     }
 }
 
-/// On whose behalf memory is given back.
+/// On whose behalf memory is returned.
 #[derive(Clone, Copy)]
 pub(crate) enum OnBehalfOf<'a> {
-    /// The owner's, in a call that was given its stream.
+    /// The owning stream's, in a call that was given it.
     Stream(StreamRef<'a>),
-    /// Somebody else's, while the owner's stream exists or is about to be destroyed.
+    /// Another stream's, or a request's, while the owning stream exists or is about to be destroyed.
     Other,
 }
 
@@ -54,12 +56,12 @@ pub(crate) enum OnBehalfOf<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice {
     pub(crate) bytes: u64,
-    /// Whether it is handed out.
+    /// Whether it is allocated.
     pub(crate) is_live: bool,
 }
 
-/// Blocks from this size on are not cut out of free memory before the driver was asked what of it
-/// is done and merges: there will never be more memory here.
+/// Blocks from this size on split a free range only after events were polled and the range coalesced:
+/// this memory never grows.
 const LARGE: u64 = 1 << 20;
 
 /// What memory is taken for.
@@ -71,21 +73,21 @@ enum Use {
 
 impl<U: SyncResource> PoolMemoryResource<U> {
     pub(crate) fn base(&self) -> Suballocator {
-        Suballocator { shared: Arc::clone(&self.inner.shared), in_pieces: AtomicU64::new(0) }
+        Suballocator { core: Arc::clone(&self.inner.core), in_pieces: AtomicU64::new(0) }
     }
 }
 
 impl Suballocator {
     pub(crate) fn annotator(&self) -> &Annotator {
-        &self.shared.annotator
+        &self.core.annotator
     }
 
     pub(crate) fn context(&self) -> Context {
-        self.shared.context
+        self.core.context
     }
 
-    /// Whether blocks that are freed on the stream need no event until another stream wants them:
-    /// while it lives it can be reached, and nothing else comes between two blocks of its own.
+    /// Whether blocks that are freed on the stream need no event until another stream requests them:
+    /// an event can be recorded while the stream lives, and its own reuse needs none.
     pub(crate) fn seals_late(stream: StreamRef<'_>) -> bool {
         use rmm_core::StreamLifetime::UntilDropped;
         matches!(
@@ -94,46 +96,45 @@ impl Suballocator {
         )
     }
 
-    /// Gives a stream a place in the order for as long as it owns pieces.
+    /// Gives a stream a slot in the timeline for as long as it owns pieces.
     ///
     /// # Errors
     /// If it is of another device.
     pub(crate) fn join(&self, stream: StreamRef<'_>) -> Result<StreamLease, Error> {
-        let mut state = self.shared.lock();
-        let list = self.shared.list_of(&mut state, stream)?;
+        let mut state = self.core.lock();
+        let list = self.core.list_of(&mut state, stream)?;
         state.timeline.pin(list);
         Ok(StreamLease { list, is_bound: stream.kind() == StreamKind::PerThread })
     }
 
-    /// Looks whether the pool's context still works, if one of the process has ended: one load and
+    /// Checks that the pool's context still works, if a context of the process has ended: one load and
     /// a comparison if none has.
     ///
     /// # Errors
-    /// If not: then nothing may be handed out any more.
+    /// If not: then nothing may be allocated any more.
     #[inline]
     pub(crate) fn check_context(&self) -> Result<(), Error> {
-        if self.shared.is_calm() { Ok(()) } else { self.shared.check_context() }
+        if self.core.is_calm() { Ok(()) } else { self.core.check_context() }
     }
 
-    /// Whether the stream is captured, as the pool asks it.
+    /// Whether the stream is under capture, as far as captures are announced.
     ///
     /// # Errors
-    /// If the driver does not tell.
+    /// If the driver cannot say.
     #[inline]
     pub(crate) fn is_captured(stream: Option<StreamRef<'_>>) -> Result<bool, Error> {
         is_captured(stream)
     }
 
-    /// Ends what [`join`](Self::join) began: the owner has no pieces any more. A stream that
-    /// retires leaves an event for what it gave back.
+    /// Ends what [`join`](Self::join) began: the owner has no pieces any more. On a stream that retires
+    /// an event is recorded for what it returned.
     pub(crate) fn leave(&self, owner: StreamLease, retiring: Option<&RetiringStream<'_>>) {
-        let mut state = self.shared.lock();
+        let mut state = self.core.lock();
         if let Some(stream) = retiring
             && state.timeline.is_unsealed(owner.list)
-            && let Ok(_context) = self.shared.context.enter()
+            && let Ok(_context) = self.core.context.enter()
         {
-            // If it fails the blocks cannot be waited for any more, only found free after a wait
-            // for the whole device.
+            // If it fails, only a wait for the whole device can show that the blocks are idle.
             let _unknown = state.timeline.seal(owner.list, |event| stream.record(event));
         }
         state.timeline.unpin(owner.list);
@@ -142,7 +143,7 @@ impl Suballocator {
         }
     }
 
-    /// A block by all the steps of the pool.
+    /// Allocates a block by all steps of the pool.
     ///
     /// # Errors
     /// As a pool's.
@@ -152,10 +153,10 @@ impl Suballocator {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        self.shared.allocate(upstream, stream, layout)
+        self.core.allocate(upstream, stream, layout)
     }
 
-    /// A block of `size` bytes for `layout`, if there is one without making anybody wait.
+    /// Allocates a block of `size` bytes for `layout`, if that needs no wait.
     ///
     /// # Errors
     /// If the stream is of another device.
@@ -172,10 +173,10 @@ impl Suballocator {
         Ok(found)
     }
 
-    /// A piece of `size` bytes for the stream, if there is one without making anybody wait.
+    /// Allocates a piece of `size` bytes for the stream, if that needs no wait.
     ///
     /// # Errors
-    /// If the driver does not tell whether the stream is captured.
+    /// If the driver cannot say whether the stream is under capture.
     pub(crate) fn find_piece(
         &self,
         stream: StreamRef<'_>,
@@ -192,9 +193,9 @@ impl Suballocator {
         alignment: u64,
         purpose: Use,
     ) -> Result<Option<DevicePtr>, Error> {
-        let mut state = self.shared.lock();
+        let mut state = self.core.lock();
         let list = match stream {
-            Some(stream) => self.shared.list_of(&mut state, stream)?,
+            Some(stream) => self.core.list_of(&mut state, stream)?,
             None => ListId::ANY_STREAM,
         };
         if is_captured(stream)? {
@@ -203,14 +204,14 @@ impl Suballocator {
         let divides = size >= LARGE && state.heap.would_divide(list, size);
         let mut node = if divides { None } else { state.take_free(list, size) };
         if node.is_none() {
-            // A capture that was not announced shows here at the latest, before anything is asked
-            // for its sake.
+            // A capture that was not announced is found here at the latest: before the driver is
+            // asked for more on the stream's behalf.
             if asks_captured(stream)? {
                 return Ok(None);
             }
-            let _context = self.shared.context.enter()?;
+            let _context = self.core.context.enter()?;
             let _relaxed = RelaxedCapture::enter();
-            // What the stream itself has freed may be a part of the range, too.
+            // Blocks that the stream itself has freed may be part of the range, too.
             state.poll_others(if divides { ListId::ANY_STREAM } else { list });
             state.reclaim_completed();
             node = state.take_free_or_coalesced(list, size);
@@ -225,26 +226,26 @@ impl Suballocator {
         Ok(Some(pointer))
     }
 
-    /// Takes a block back, as the pool does on captured streams too.
+    /// Frees a block, also on a stream under capture.
     pub(crate) fn deallocate(
         &self,
         stream: Option<StreamRef<'_>>,
         pointer: DevicePtr,
         layout: Layout,
     ) {
-        self.shared.deallocate(stream, pointer, layout);
+        self.core.deallocate(stream, pointer, layout);
     }
 
-    /// Takes a block back of which the [annotator](Self::annotator) knows, and whose stream is not
-    /// captured.
+    /// Frees a block whose free was [annotated](Self::annotator) already, on a stream that is not under
+    /// capture.
     pub(crate) fn take_back(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
-        self.shared.deallocate_block(stream, pointer, None);
+        self.core.deallocate_block(stream, pointer, None);
     }
 
-    /// Makes a block of its own of a part of a piece: `bytes` from `before` on. What is left on
-    /// either side are pieces.
+    /// Splits a block off a piece: `bytes` from offset `before` on. The remainders on either side stay
+    /// pieces.
     pub(crate) fn split_off(&self, piece: u64, before: u64, bytes: u64) {
-        let mut state = self.shared.lock();
+        let mut state = self.core.lock();
         let Some(mut node) = state.forget_live(DevicePtr(piece)) else { return };
         for size in [before, bytes] {
             if size > 0 {
@@ -261,18 +262,18 @@ impl Suballocator {
         self.in_pieces.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes pieces back, each given by its start and its parts in their order: parts that are
-    /// handed out become blocks of their own, the others are free.
+    /// Dissolves pieces, each given by its start and its slices in order: live slices become blocks of
+    /// their own, the others are free.
     pub(crate) fn dissolve<'p>(
         &self,
         owner: StreamLease,
         giver: OnBehalfOf<'_>,
         pieces: impl IntoIterator<Item = (u64, &'p [Slice])>,
     ) {
-        let mut state = self.shared.lock();
+        let mut state = self.core.lock();
         let is_reached = !owner.is_bound || matches!(giver, OnBehalfOf::Stream(_));
-        // What a thread's own stream used cannot be marked from elsewhere: only a wait for the
-        // device tells that it is done.
+        // No event can be recorded on a thread's default stream from elsewhere: only a wait for the
+        // device shows that its work is complete.
         let list = if is_reached { owner.list } else { state.quarantine_list() };
         let point = state.timeline.open(list);
         let mut freed = 0;
@@ -295,20 +296,20 @@ impl Suballocator {
             && state.timeline.note_free(list, freed)
             && let OnBehalfOf::Stream(stream) = giver
         {
-            // If it fails the blocks stay this stream's own, until a later seal covers them.
-            self.shared.seal_at_free(&mut state, list, stream);
+            // If it fails the blocks stay this stream's own, until a later event covers them.
+            self.core.seal_at_free(&mut state, list, stream);
         }
     }
 
-    /// The pool's counters, and the bytes that are in pieces: these count as live.
+    /// The pool's counters, and the bytes in pieces, which count as live.
     pub(crate) fn statistics(&self) -> (PoolStatistics, u64) {
-        let state = self.shared.lock();
-        (state.statistics(&self.shared.caches), self.in_pieces.load(Ordering::Relaxed))
+        let state = self.core.lock();
+        (state.statistics(&self.core.caches), self.in_pieces.load(Ordering::Relaxed))
     }
 }
 
-/// Enters a live block in the books under its start. It was entered before, as part of another:
-/// nothing is handed out.
+/// Enters a live block under its start in the table. It was part of another entry before, so this is
+/// no allocation.
 fn note_live(state: &mut PoolState, node: super::heap::NodeId) {
     state.hand_out(node, 1);
     state.statistics.allocations -= 1;

@@ -1,14 +1,21 @@
-//! Who may have a freed block: streams, the points at which blocks were freed, and what is known to
-//! be done.
+//! Vector clocks of streams: which stream may reuse a block that another stream freed.
 //!
 //! Every free gets a *release point* (q, n): the stream it was freed on and that stream's count at
 //! the time. A free block may go to stream s if and only if `q == s`, or work up to n is known to
 //! be complete on q (`done`), or s is already ordered after n on q (the `frontier` of s).
-//! [`Timeline::visible_to`] is this predicate, and the safety of the pool.
+//! [`Timeline::visible_to`] is this predicate, and the safety of the pool. The clocks are those of
+//! Mattern (1988) and Fidge (1988), kept sparse: a frontier holds only waits that are not over.
 //!
-//! A stream's count moves on when it is *sealed*: an event is recorded, which stands for every
-//! point up to the count. It is recorded when somebody wants to know, which may be long after the
-//! free: later covers more, never less. A point that no event covers is unknown, never done.
+//! ```text
+//!   stream q:  free  free  |E1|  free  |E2|  free  free
+//!   point:      1     1          2           3     3 <- open
+//!              '-- done --'      ^
+//!                                s has waited for E2: frontier of s = { q: 2 }
+//! ```
+//!
+//! To *seal* a stream is to record an event on it, which covers every point up to the count, and to
+//! advance the count. The event may be recorded long after the frees: later covers more, never
+//! less. A point that no event covers is unknown, never complete.
 
 #![forbid(unsafe_code)]
 
@@ -24,61 +31,61 @@ use super::hash::BuildIdHasher;
 use super::heap::{ListId, Point};
 use frontier::Frontier;
 
-/// Unsealed frees after which a stream is sealed, so that polling finds something and waits are not
-/// too coarse.
+/// Frees without an event after which one is recorded, so that polling finds something complete and
+/// waits are not too coarse.
 const SEAL_FREES: u32 = 64;
-/// Unsealed bytes after which a stream is sealed.
+/// Freed bytes without an event after which one is recorded.
 const SEAL_BYTES: u64 = 64 << 20;
-/// Seals of a stream that are kept apart. When the device lags behind, further ones join the
-/// newest.
+/// Upper bound on a stream's events in flight. When the device lags behind, the newest is recorded
+/// anew.
 const MAX_EVENTS: usize = 32;
 
-/// How a stream can be sealed.
+/// When events are recorded on a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RecordPolicy {
-    /// At any time, until it retires. So it is done late.
+    /// At any time until the stream retires, so as late as possible.
     OnDemand,
-    /// At any time, but it is done at every free: the legacy default stream orders others by the
-    /// work that is put on it, so that an allocation there must not be all that stands between two
-    /// of them.
+    /// At every free, which must succeed: the legacy default stream orders other streams by the work
+    /// on it, so without an event nothing may separate two uses of a block by other streams.
     EveryFreeFenced,
-    /// Only during a call that was given the stream. So it is done at every free.
+    /// At every free: the stream can be reached only from a call that was given it.
     EveryFree,
-    /// No more: it has retired.
+    /// Never again: the stream has retired.
     Retired,
 }
 
-/// An event that stands for all points of a stream up to `covers`.
+/// An event that covers all points of a stream up to `covers`.
 #[derive(Debug)]
 struct RecordedEvent {
     event: CudaEvent,
     covers: Point,
-    /// What the stream was ordered after when the event was recorded: whoever waits for the event
-    /// is, too.
+    /// What the stream was ordered after when the event was recorded; a stream that waits for the
+    /// event is ordered after it, too.
     frontier: Frontier,
 }
 
-/// A stream that memory was allocated or freed on. Its number is that of its list of free blocks.
+/// A stream that memory was allocated or freed on. Its number is that of its free list.
 #[derive(Debug)]
 struct Slot {
     stream: Option<StreamId>,
     /// # Invariant
-    /// A stream that exists for as long as `policy` is [`RecordPolicy::OnDemand`] or [`RecordPolicy::EveryFreeFenced`]:
-    /// its retirement, which comes before its end, changes that.
+    /// The stream exists while `policy` is [`RecordPolicy::OnDemand`] or
+    /// [`RecordPolicy::EveryFreeFenced`]: it retires, which changes the policy, before it is
+    /// destroyed.
     handle: CuStream,
-    /// Whether the stream is done with all that it is ordered after when it is found idle.
+    /// Whether everything the stream is ordered after is complete when it is found idle.
     idle_tells: bool,
-    /// Requests under way whose list this is: it must not become another stream's meanwhile.
+    /// Requests in progress whose list this is: it must not become another stream's meanwhile.
     pins: u32,
     policy: RecordPolicy,
-    /// Whether it is no stream's.
+    /// Whether the slot belongs to no stream.
     ///
     /// # Invariant
-    /// A spare slot's list is empty, no batch is of it, and it is in `spare_slots`, once.
+    /// `is_spare =>` its list is empty, no batch belongs to it, and it is in `spare_slots` once.
     is_spare: bool,
-    /// The point that blocks freed now get. Always above that of every seal.
+    /// The point that blocks freed now get. Always above that of every event.
     open: Point,
-    /// Every point up to this one is known complete.
+    /// Every point up to this one is known to be complete.
     done: Point,
     unsealed_frees: u32,
     unsealed_bytes: u64,
@@ -87,15 +94,15 @@ struct Slot {
     frontier: Frontier,
 }
 
-/// What is known of a stream by its number alone.
+/// A stream in the table of streams.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     list: ListId,
-    /// Whether it was asked for since its slot was last looked at.
+    /// Whether it was looked up since the last sweep of its slot.
     is_recent: bool,
 }
 
-/// What the pool asked of the driver for the sake of order.
+/// How often the pool called the driver for stream order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DriverCalls {
     pub(super) records: u64,
@@ -106,21 +113,21 @@ pub(super) struct DriverCalls {
 /// The streams of a pool.
 #[derive(Debug)]
 pub(super) struct Timeline {
-    /// Index: a list's number. The first stands for the clean list and is no stream's.
+    /// Index: a list's number. The first stands for the idle list and belongs to no stream.
     slots: Vec<Slot>,
     of_stream: HashMap<StreamId, Known, BuildIdHasher>,
-    /// The stream that asked last: programs ask on the same one over and over.
+    /// The stream that was looked up last: programs use the same one over and over.
     last: Option<(StreamId, ListId)>,
     /// The lowest numbers come first, so that unused slots gather at the end.
     spare_slots: BinaryHeap<Reverse<u32>>,
-    /// Where the points of slots begin that are made: behind all that slots of the same number had
-    /// before, which frontiers may still name.
+    /// The first point of a new slot: above all that a slot of the same number had before, which
+    /// frontiers may still name.
     first_open: Point,
-    /// The slot that is looked at next for whether its stream is gone.
+    /// The slot that is swept next.
     next_swept: usize,
     spare_events: Vec<RecordedEvent>,
     pub(super) counts: DriverCalls,
-    /// Whether the driver is asked what is done. Where it is not, only waits tell.
+    /// Whether events are polled. If not, work counts as complete only after a wait.
     pub(super) polls: bool,
 }
 
@@ -163,20 +170,20 @@ impl Timeline {
         }
     }
 
-    /// Host bytes of the books.
+    /// Host bytes of the tables.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        let seals = |seals: &mut dyn Iterator<Item = &RecordedEvent>| -> usize {
-            seals.map(|seal| seal.frontier.bookkeeping_bytes()).sum()
+        let frontiers = |events: &mut dyn Iterator<Item = &RecordedEvent>| -> usize {
+            events.map(|event| event.frontier.bookkeeping_bytes()).sum()
         };
         let slot = |slot: &Slot| {
             let queue = slot.events.capacity() * size_of::<RecordedEvent>();
-            queue + seals(&mut slot.events.iter()) + slot.frontier.bookkeeping_bytes()
+            queue + frontiers(&mut slot.events.iter()) + slot.frontier.bookkeeping_bytes()
         };
         let slots: usize = self.slots.iter().map(slot).sum();
         let slots = slots + self.slots.capacity() * size_of::<Slot>();
         let spare = self.spare_slots.capacity() * size_of::<u32>()
             + self.spare_events.capacity() * size_of::<RecordedEvent>()
-            + seals(&mut self.spare_events.iter());
+            + frontiers(&mut self.spare_events.iter());
         // Seven of eight places are used at most, and each has a byte of its own.
         let places = self.of_stream.capacity().div_ceil(7) * 8;
         (slots + spare + places * (size_of::<(StreamId, Known)>() + 1)) as u64
@@ -207,7 +214,7 @@ impl Timeline {
         let slot = Slot::new(Some(stream), handle, policy, idle_tells);
         let (list, is_new) = if let Some(Reverse(number)) = self.spare_slots.pop() {
             let spare = &mut self.slots[number as usize];
-            // Points go on from where they were: nobody's frontier reaches beyond them.
+            // Points continue from where they were: no frontier reaches beyond them.
             let (open, events) = (spare.open, std::mem::take(&mut spare.events));
             let frontier = std::mem::take(&mut spare.frontier);
             *spare = Slot { open, done: open - 1, events, frontier, ..slot };
@@ -233,8 +240,8 @@ impl Timeline {
         slots.filter(|(_, slot)| !slot.is_spare).map(|(number, _)| ListId(number))
     }
 
-    /// The latest point of list `q` whose blocks may be handed to the owner of list `s`: the rule
-    /// of the pool.
+    /// The latest point of list `q` that is visible to `s`: blocks freed on `q` up to this point may
+    /// be allocated on `s`. The safety rule of the pool.
     pub(super) fn visible_to(&self, s: ListId, q: ListId) -> Point {
         if q == s || q == ListId::ANY_STREAM {
             return Point::MAX;
@@ -243,7 +250,7 @@ impl Timeline {
         self.slots[q.index()].done.max(frontier)
     }
 
-    /// The latest point of a list that is known complete.
+    /// The latest point of a list that is known to be complete.
     pub(super) fn done(&self, list: ListId) -> Point {
         self.slots[list.index()].done
     }
@@ -253,7 +260,7 @@ impl Timeline {
         self.slots[list.index()].open
     }
 
-    /// The list's stream, if it can be sealed at any time: then it exists until
+    /// The list's stream, if events can be recorded on it at any time: then it exists until
     /// [`retire`](Self::retire) is called for it.
     pub(super) fn late_handle(&self, list: ListId) -> Option<CuStream> {
         let slot = &self.slots[list.index()];
@@ -261,7 +268,7 @@ impl Timeline {
             .then_some(slot.handle)
     }
 
-    /// Whether all that was freed on the list is done when its stream is found idle.
+    /// Whether everything freed on the list is complete when its stream is found idle.
     pub(super) fn idle_tells(&self, list: ListId) -> bool {
         self.polls && self.slots[list.index()].idle_tells
     }
@@ -279,32 +286,32 @@ impl Timeline {
         slot.pins = slot.pins.saturating_sub(1);
     }
 
-    /// Whether work has to be put on the list's stream before memory that is freed there is used
-    /// again.
+    /// Whether memory freed on the list's stream may be reused only after an event was recorded on
+    /// the stream.
     pub(super) fn needs_fence(&self, list: ListId) -> bool {
         self.slots[list.index()].policy == RecordPolicy::EveryFreeFenced
     }
 
-    /// Whether threads may keep blocks of the list at hand: its stream can be marked by others
-    /// later, and nothing has to be put on it before they are used again.
+    /// Whether threads may cache blocks of the list: an event can be recorded on its stream later,
+    /// by other threads, and none is needed before the blocks are reused.
     pub(super) fn is_cached(&self, list: ListId) -> bool {
         self.slots[list.index()].policy == RecordPolicy::OnDemand
     }
 
-    /// A list for blocks that no event can stand for: they are done once the whole device was
-    /// waited for.
+    /// A list for blocks whose last use no event covers: a wait for the whole device shows that it
+    /// is complete.
     pub(super) fn add_quarantine(&mut self) -> ListId {
         self.push(Slot { pins: 1, ..Slot::new(None, CuStream::NULL, RecordPolicy::Retired, false) })
     }
 
-    /// How many slots are streams', or were and still have to be kept.
+    /// How many slots belong to streams, or still hold blocks of streams that are gone.
     pub(super) fn slots_in_use(&self) -> usize {
         self.slots.len() - 1 - self.spare_slots.len()
     }
 
-    /// Whether the stream has retired, or nobody will be told of its end. All others keep their
-    /// slots while they live: threads may have blocks of them in their caches, and the pool looks
-    /// whether they are captured before it waits for the device.
+    /// Whether the stream has retired, or the pool will not be notified of its end. All others keep
+    /// their slots while they live: thread caches may hold blocks of them, and the pool checks
+    /// whether they are under capture before it waits for the device.
     pub(super) fn may_be_gone(&self, list: ListId) -> bool {
         match self.slots[list.index()].policy {
             RecordPolicy::Retired | RecordPolicy::EveryFree => true,
@@ -312,8 +319,8 @@ impl Timeline {
         }
     }
 
-    /// Goes on to the next slot, around and around. Returns its list if the stream [may be
-    /// gone](Self::may_be_gone), and was not asked for since the last time around.
+    /// Advances to the next slot, in a circle. Returns its list if the stream [may be
+    /// gone](Self::may_be_gone) and was not looked up since the last round.
     pub(super) fn next_to_sweep(&mut self) -> Option<ListId> {
         let next = self.next_swept + 1;
         self.next_swept = if next < self.slots.len() { next } else { 1 };
@@ -331,9 +338,9 @@ impl Timeline {
         if slot.unsealed_frees > 0 { slot.open } else { slot.open - 1 }
     }
 
-    /// Whether there is an event that covers everything freed on the list up to `point`.
+    /// Whether an event covers everything freed on the list up to `point`.
     pub(super) fn is_sealed_up_to(&self, list: ListId, point: Point) -> bool {
-        self.slots[list.index()].events.back().is_some_and(|seal| seal.covers >= point)
+        self.slots[list.index()].events.back().is_some_and(|event| event.covers >= point)
     }
 
     /// The list's stream; `None` once it has retired.
@@ -346,14 +353,14 @@ impl Timeline {
         self.slots[list.index()].unsealed_frees > 0
     }
 
-    /// Notes that a block came to the list at its current point without a free, so that the point
-    /// has to be sealed.
+    /// Counts a block that came to the list at its current point without a free, so that the point
+    /// needs an event.
     pub(super) fn note_rest(&mut self, list: ListId) {
         let slot = &mut self.slots[list.index()];
         slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
     }
 
-    /// Notes a free. Says whether the stream should be sealed now.
+    /// Counts a free. Returns whether an event should be recorded now.
     pub(super) fn note_free(&mut self, list: ListId, bytes: u64) -> bool {
         let alone = self.of_stream.len() < 2;
         let slot = &mut self.slots[list.index()];
@@ -362,61 +369,60 @@ impl Timeline {
         match slot.policy {
             RecordPolicy::EveryFree => true,
             RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => {
-                // With one stream alone nobody will ever ask.
+                // With a single stream no event is ever needed.
                 !alone && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes >= SEAL_BYTES)
             }
             RecordPolicy::Retired => false,
         }
     }
 
-    /// Seals a stream: has `record` record an event on it, which stands for everything freed so
-    /// far.
+    /// Seals a stream: `record` records an event on it, which covers everything freed so far.
     ///
     /// # Errors
-    /// What `record` returns. Then nothing has changed: what was freed stays unknown.
+    /// What `record` returns. Then nothing has changed: frees without an event stay unknown.
     pub(super) fn seal(
         &mut self,
         list: ListId,
         record: impl FnOnce(&CudaEvent) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let slot = &mut self.slots[list.index()];
-        // A full queue's newest event is recorded anew: it then stands for more. Whoever waits for
-        // its former mark keeps it.
+        // A full queue's newest event is recorded anew, and then covers more. Waits that were
+        // enqueued for its former record still wait for that one.
         let newest = if slot.events.len() < MAX_EVENTS { None } else { slot.events.pop_back() };
         let joins = newest.is_some();
-        let mut seal = match newest.or_else(|| self.spare_events.pop()) {
-            Some(seal) => seal,
+        let mut event = match newest.or_else(|| self.spare_events.pop()) {
+            Some(event) => event,
             None => {
                 RecordedEvent { event: CudaEvent::new()?, covers: 0, frontier: Frontier::default() }
             }
         };
         self.counts.records += 1;
-        let recorded = record(&seal.event);
+        let recorded = record(&event.event);
         if recorded.is_ok() {
-            seal.covers = slot.open;
-            seal.frontier.copy_from(&slot.frontier);
+            event.covers = slot.open;
+            event.frontier.copy_from(&slot.frontier);
             slot.open += 1;
             slot.unsealed_frees = 0;
             slot.unsealed_bytes = 0;
         }
         if recorded.is_ok() || joins {
-            slot.events.push_back(seal);
+            slot.events.push_back(event);
         } else {
-            self.spare_events.push(seal);
+            self.spare_events.push(event);
         }
         recorded
     }
 
-    /// Asks the driver which of a stream's seals are complete, oldest first. Says whether any was.
+    /// Queries a stream's events, oldest first. Returns whether any was complete.
     ///
     /// A failure counts as not complete.
     pub(super) fn poll(&mut self, list: ListId) -> bool {
         let mut found = false;
         while self.polls
-            && let Some(seal) = self.slots[list.index()].events.front()
+            && let Some(event) = self.slots[list.index()].events.front()
         {
             self.counts.queries += 1;
-            if !seal.event.is_complete().unwrap_or(false) {
+            if !event.event.is_complete().unwrap_or(false) {
                 break;
             }
             found = true;
@@ -425,31 +431,31 @@ impl Timeline {
         found
     }
 
-    /// Takes a stream's oldest seal for complete, and with it all that the stream was ordered after
+    /// Marks a stream's oldest event as complete, and everything that the stream was ordered after
     /// when it was recorded.
     fn finish_oldest(&mut self, list: ListId) {
-        let Some(seal) = self.slots[list.index()].events.pop_front() else { return };
-        self.finish_up_to(list, seal.covers);
-        self.finish_frontier(&seal.frontier);
-        self.spare_events.push(seal);
+        let Some(event) = self.slots[list.index()].events.pop_front() else { return };
+        self.finish_up_to(list, event.covers);
+        self.finish_frontier(&event.frontier);
+        self.spare_events.push(event);
     }
 
-    /// Takes all points of a list up to `point` for complete. The list may be gone.
+    /// Marks all points of a list up to `point` as complete. The list may be gone.
     fn finish_up_to(&mut self, list: ListId, point: Point) {
         if let Some(slot) = self.slots.get_mut(list.index()) {
             slot.done = slot.done.max(point);
         }
     }
 
-    /// Takes all that a stream was ordered after for complete.
+    /// Marks everything that a stream was ordered after as complete.
     fn finish_frontier(&mut self, frontier: &Frontier) {
         for (list, point) in frontier.iter() {
             self.finish_up_to(list, point);
         }
     }
 
-    /// Takes everything freed on a list so far for complete, and all that its stream was ordered
-    /// after: the stream was found idle.
+    /// Marks everything freed on a list so far as complete, and everything that its stream was
+    /// ordered after: the stream was found idle.
     pub(super) fn finish_all(&mut self, list: ListId) {
         let slot = &mut self.slots[list.index()];
         slot.done = slot.open;
@@ -459,13 +465,13 @@ impl Timeline {
         self.spare_events.extend(slot.events.drain(..));
         let mut frontier = std::mem::take(&mut slot.frontier);
         self.finish_frontier(&frontier);
-        // All of it is done, for everybody.
+        // All of it is complete.
         frontier.clear();
         self.slots[list.index()].frontier = frontier;
     }
 
-    /// Makes the owner of list `s` wait for everything on list `q` up to `point`, which must be
-    /// sealed: has `wait` enqueue a wait for the oldest event that covers it.
+    /// Orders the stream of list `s` after everything on list `q` up to `point`, which an event must
+    /// cover: `wait` enqueues a wait for the oldest such event.
     ///
     /// # Errors
     /// What `wait` returns, or that no event covers the point. Then nothing has changed.
@@ -476,7 +482,8 @@ impl Timeline {
         point: Point,
         wait: impl FnOnce(&CudaEvent) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Some(index) = self.slots[q.index()].events.iter().position(|seal| seal.covers >= point)
+        let Some(index) =
+            self.slots[q.index()].events.iter().position(|event| event.covers >= point)
         else {
             return Err(Error::unsupported(
                 "pool",
@@ -486,10 +493,10 @@ impl Timeline {
         self.counts.waits += 1;
         wait(&self.slots[q.index()].events[index].event)?;
         let mut frontier = std::mem::take(&mut self.slots[s.index()].frontier);
-        let seal = &self.slots[q.index()].events[index];
-        frontier.join(&seal.frontier);
-        frontier.raise(q, seal.covers);
-        // What is done for everybody need not be kept.
+        let event = &self.slots[q.index()].events[index];
+        frontier.join(&event.frontier);
+        frontier.raise(q, event.covers);
+        // What is complete need not be kept.
         let slots = &self.slots;
         frontier
             .retain(|list, point| slots.get(list.index()).is_some_and(|slot| slot.done < point));
@@ -497,19 +504,19 @@ impl Timeline {
         Ok(())
     }
 
-    /// Waits on this thread for all that a stream's seals stand for.
+    /// Waits on this thread for everything that a stream's events cover.
     ///
     /// # Errors
     /// What the driver reports.
     pub(super) fn synchronize(&self, list: ListId) -> Result<(), Error> {
         match self.slots[list.index()].events.back() {
-            Some(seal) => seal.event.synchronize(),
+            Some(event) => event.event.synchronize(),
             None => Ok(()),
         }
     }
 
-    /// Closes the current points of some lists, so that what is freed from now on is told apart.
-    /// Returns the points closed.
+    /// Closes the current points of some lists: later frees get later points. Returns the points
+    /// closed.
     pub(super) fn cut(&mut self, lists: impl Iterator<Item = ListId>) -> Vec<(ListId, Point)> {
         lists
             .map(|list| {
@@ -520,29 +527,28 @@ impl Timeline {
             .collect()
     }
 
-    /// Takes all points of a [`cut`](Self::cut) for complete: the whole device was waited for after
-    /// it.
+    /// Marks all points of a [`cut`](Self::cut) as complete: the host has waited for the whole device
+    /// since.
     pub(super) fn finish_cut(&mut self, cut: &[(ListId, Point)]) {
         for &(list, point) in cut {
             self.finish_up_to(list, point);
             // The stream may be gone meanwhile.
             let Some(slot) = self.slots.get_mut(list.index()) else { continue };
-            while slot.events.front().is_some_and(|seal| seal.covers <= slot.done) {
+            while slot.events.front().is_some_and(|event| event.covers <= slot.done) {
                 self.spare_events.extend(slot.events.pop_front());
             }
         }
     }
 
-    /// Notes that a stream is about to be destroyed. Its list stays until its blocks have found
-    /// another.
+    /// Notes that a stream is about to be destroyed. Its list stays until it is empty.
     pub(super) fn retire(&mut self, list: ListId) {
         self.forget_stream(list);
         self.slots[list.index()].policy = RecordPolicy::Retired;
     }
 
     /// Frees the slot of a stream that holds nothing: its list is empty, and no block in a cache or
-    /// a batch is of it. So nobody will ask what its events stand for. A stream that comes back
-    /// gets a new slot.
+    /// a batch belongs to it, so its events are needed no more. A stream that comes back gets a new
+    /// slot.
     pub(super) fn recycle(&mut self, list: ListId) {
         let slot = &self.slots[list.index()];
         if slot.pins > 0 || slot.is_spare {
@@ -557,8 +563,8 @@ impl Timeline {
         self.spare_slots.push(Reverse(list.0));
     }
 
-    /// Frees host memory that is not needed now. Returns how many slots are left: those behind were
-    /// spare, and are gone.
+    /// Frees host memory that is not needed now. Returns how many slots are left: spare slots behind
+    /// them are gone.
     pub(super) fn shrink(&mut self) -> usize {
         // The first is never spare.
         let is_used = self.slots.iter().rposition(|slot| !slot.is_spare);

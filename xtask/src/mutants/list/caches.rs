@@ -1,7 +1,11 @@
 //! Mutants of the caches in front of a pool's lock, and of what passes blocks between them.
 
-use super::{Mutant, ORDER, SHARED, SLOW, STATE};
+use super::Mutant;
 
+const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
+const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
+const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
+const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
 const ALONE: &str = "crates/rmm-adaptors/src/sync/alone.rs";
@@ -32,14 +36,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cached-blocks-left-out-of-the-search",
-        file: SLOW,
+        file: ALLOCATE,
         original: "        self.flush_caches(&mut state);\n",
         replacement: "",
         breaks: "memory that threads keep at hand is refused to others",
     },
     Mutant {
         name: "cached-blocks-outlive-their-stream",
-        file: SHARED,
+        file: STREAMS,
         original: "self.caches.flush_all(Some(stream.id()), |stream, address| {",
         replacement: "self.caches.flush_all(Some(stream.id()).filter(|_| false).or(Some(StreamRef::legacy().id())), |stream, address| {",
         breaks: "nothing marks the end of a stream's last uses of what it freed",
@@ -53,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "default-stream-cached",
-        file: ORDER,
+        file: TIMELINE,
         original: "self.slots[list.index()].policy == RecordPolicy::OnDemand\n",
         replacement: "matches!(self.slots[list.index()].policy, RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced)\n",
         breaks: "nothing is put between two uses on the legacy default stream",
@@ -116,7 +120,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "batch-outlives-its-stream",
-        file: SHARED,
+        file: STREAMS,
         original: "        state.flush_transfer(Some(list));\n",
         replacement: "",
         breaks: "a batch is some other stream's once its own has retired",
@@ -215,8 +219,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "batch-serves-a-capture",
         file: REFILL,
-        original: " || CaptureScope::is_announced() {",
-        replacement: " || false && CaptureScope::is_announced() {",
+        original: "|| CaptureScope::is_announced()\n",
+        replacement: "|| false && CaptureScope::is_announced()\n",
         breaks: "a graph uses memory that its stream alone may have",
     },
 ];

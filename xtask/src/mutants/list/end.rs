@@ -2,20 +2,22 @@
 
 use super::Mutant;
 
+const LADDER: &str = "crates/rmm-adaptors/src/pool/ladder.rs";
+const SHRINK: &str = "crates/rmm-adaptors/src/pool/shrink.rs";
+const EXTENTS: &str = "crates/rmm-adaptors/src/pool/extents.rs";
+const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
+const GROW: &str = "crates/rmm-adaptors/src/pool/grow.rs";
 const CLOSE: &str = "crates/rmm-adaptors/src/pool/close.rs";
-const CAPTURED: &str = "crates/rmm-adaptors/src/pool/graphs.rs";
-const EXTENDING: &str = "crates/rmm-adaptors/src/pool/extend.rs";
+const GRAPHS: &str = "crates/rmm-adaptors/src/pool/graphs.rs";
 const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
-const SHARED: &str = "crates/rmm-adaptors/src/pool/core.rs";
-const SLOW: &str = "crates/rmm-adaptors/src/pool/slow.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "trim-waits-during-a-capture",
-        file: SHARED,
-        original: "if !state.timeline.polls && !Self::may_capture(&state) {",
-        replacement: "if !state.timeline.polls {",
+        file: SHRINK,
+        original: "if !session.timeline.polls && !session.may_capture() {",
+        replacement: "if !session.timeline.polls {",
         breaks: "to trim a deterministic pool spoils captures",
     },
     Mutant {
@@ -62,14 +64,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "kept-odd-block-counts-for-ever",
-        file: SHARED,
+        file: FREE,
         original: "&& self.is_undersized(layout, bytes)",
         replacement: "&& self.is_undersized(layout, bytes) && false",
         breaks: "a block smaller than its class that a graph keeps turns the caches off for good",
     },
     Mutant {
         name: "kept-block-is-not-counted-out",
-        file: CAPTURED,
+        file: GRAPHS,
         original: "self.statistics.graph_bytes += bytes;",
         replacement: "self.statistics.graph_bytes += bytes / 2;",
         breaks: "the bytes that graphs keep are wrong",
@@ -83,30 +85,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a-panic-keeps-the-claim",
-        file: EXTENDING,
-        original: "                    state.abort(extent, list);\n                    drop(state);",
-        replacement: "                    drop(state);",
+        file: GROW,
+        original: "Err(panic) => {\n                    self.abort(extent, list);\n",
+        replacement: "Err(panic) => {\n",
         breaks: "a panic of upstream leaves its place claimed for good",
     },
     Mutant {
         name: "a-panic-loses-what-was-made",
-        file: EXTENDING,
+        file: EXTENTS,
         original: "for (base, layout) in self.blocks.drain(..) {",
         replacement: "for (base, layout) in self.blocks.drain(..).take(0) {",
         breaks: "pages that were mapped before a failure stay mapped",
     },
     Mutant {
         name: "a-refused-step-is-halved",
-        file: SLOW,
+        file: GROW,
         original: "Err(_) if bytes > request.size => bytes = request.size,",
         replacement: "Err(_) if bytes > request.size => {\n                    bytes = request.size.max(bytes / 2 / 256 * 256);\n                }",
         breaks: "after a refusal the pool takes more than the need, and leaves nothing for the next request",
     },
     Mutant {
         name: "a-panic-keeps-the-pin",
-        file: SLOW,
-        original: "self.lock().timeline.unpin(request.list);",
-        replacement: "let _pinned = request.list;",
+        file: LADDER,
+        original: "session.timeline.unpin(request.list);",
+        replacement: "if outcome.is_ok() { session.timeline.unpin(request.list); }",
         breaks: "a panic of upstream keeps a stream's place for good",
     },
 ];

@@ -1,13 +1,16 @@
 //! Further mutants of the order of streams, of caches and batches, of the heap, of captures and of
 //! the containers.
 
-use super::{Mutant, ORDER, STATE};
+use super::Mutant;
 
+const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
+const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
+const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CAPTURE: &str = "crates/rmm-core/src/capture.rs";
-const CAPTURED: &str = "crates/rmm-adaptors/src/pool/graphs.rs";
-const DEPOT: &str = "crates/rmm-adaptors/src/pool/transfer.rs";
+const GRAPHS: &str = "crates/rmm-adaptors/src/pool/graphs.rs";
+const TRANSFER: &str = "crates/rmm-adaptors/src/pool/transfer.rs";
 const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
 const FUSE: &str = "crates/rmm-adaptors/src/pool/heap/coalesce.rs";
 const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
@@ -27,70 +30,70 @@ const USE_ORDER: &str = "crates/rmm-containers/src/order.rs";
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "seal-keeps-a-former-frontier",
-        file: ORDER,
-        original: "seal.frontier.copy_from(&slot.frontier);",
-        replacement: "seal.frontier.join(&slot.frontier);",
+        file: TIMELINE,
+        original: "event.frontier.copy_from(&slot.frontier);",
+        replacement: "event.frontier.join(&slot.frontier);",
         breaks: "who waits for a stream counts as ordered after what a stream that is gone was ordered after",
     },
     Mutant {
         name: "event-tells-of-its-stream-alone",
-        file: ORDER,
-        original: "seal.frontier.copy_from(&slot.frontier);",
+        file: TIMELINE,
+        original: "event.frontier.copy_from(&slot.frontier);",
         replacement: "",
         breaks: "who waits for a stream waits once more for what that one has waited for",
     },
     Mutant {
         name: "wait-takes-nothing-over",
-        file: ORDER,
-        original: "frontier.join(&seal.frontier);",
+        file: TIMELINE,
+        original: "frontier.join(&event.frontier);",
         replacement: "",
         breaks: "a stream that waits for another waits once more for what that one has waited for",
     },
     Mutant {
         name: "idle-stream-keeps-its-point",
-        file: ORDER,
+        file: TIMELINE,
         original: "slot.done = slot.open;\n        slot.open += 1;",
         replacement: "slot.done = slot.open;\n        ",
         breaks: "what is freed after a stream was found idle counts as done, too",
     },
     Mutant {
         name: "forgotten-stream-is-still-the-last",
-        file: ORDER,
+        file: TIMELINE,
         original: "self.last = self.last.filter(|&(_, known)| known != list);",
         replacement: "",
         breaks: "a stream that comes back gets the list that is another's by now",
     },
     Mutant {
         name: "used-slot-keeps-its-frontier",
-        file: ORDER,
+        file: TIMELINE,
         original: "slot.is_spare = true;\n        slot.frontier.clear();",
         replacement: "slot.is_spare = true;\n        ",
         breaks: "a new stream counts as ordered after what a former one had waited for",
     },
     Mutant {
         name: "spare-slots-outlive-the-shrink",
-        file: ORDER,
+        file: TIMELINE,
         original: "self.spare_slots.retain(|&Reverse(number)| (number as usize) < used);",
         replacement: "",
         breaks: "a new stream gets a slot that is not there any more",
     },
     Mutant {
         name: "lost-list-becomes-a-stream-s",
-        file: ORDER,
+        file: TIMELINE,
         original: "pins: 1, ..Slot",
         replacement: "..Slot",
         breaks: "blocks that no event can stand for are a new stream's own",
     },
     Mutant {
         name: "end-waits-for-the-oldest-event",
-        file: ORDER,
-        original: "match self.slots[list.index()].events.back() {\n            Some(seal) => seal.event.synchronize(),",
-        replacement: "match self.slots[list.index()].events.front() {\n            Some(seal) => seal.event.synchronize(),",
+        file: TIMELINE,
+        original: "match self.slots[list.index()].events.back() {\n            Some(event) => event.event.synchronize(),",
+        replacement: "match self.slots[list.index()].events.front() {\n            Some(event) => event.event.synchronize(),",
         breaks: "memory goes back at the pool's end while work that came later still uses it",
     },
     Mutant {
         name: "first-point-is-done",
-        file: ORDER,
+        file: TIMELINE,
         original: "self.slots.push(Slot { open, done: open - 1, ..slot })",
         replacement: "self.slots.push(Slot { open, done: open, ..slot })",
         breaks: "the first blocks that a new stream frees are anybody's",
@@ -98,55 +101,55 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "rest-of-a-run-is-not-noted",
         file: STATE,
-        original: ".visible_to(list, other))?;\n        self.note_rest(list);\n        Some(node)",
-        replacement: ".visible_to(list, other))?;\n        \n        Some(node)",
+        original: "})?;\n        self.note_rest(list);\n        Some(node)",
+        replacement: "})?;\n        Some(node)",
         breaks: "what is left of a run of blocks cannot be waited for, and goes back at the pool's end under work",
     },
     Mutant {
         name: "covered-frees-stay-unsealed",
-        file: ORDER,
+        file: TIMELINE,
         original: "slot.open += 1;\n            slot.unsealed_frees = 0;\n            slot.unsealed_bytes = 0;\n        }\n        if recorded",
         replacement: "slot.open += 1;\n            \n            slot.unsealed_bytes = 0;\n        }\n        if recorded",
         breaks: "after an event, a stream counts as one without, and its memory stays allocated at the pool's end",
     },
     Mutant {
         name: "default-stream-is-asked-for-captures",
-        file: CAPTURED,
+        file: PROBE,
         original: "stream.filter(|stream| !stream.is_default())",
         replacement: "stream.filter(|_| true)",
         breaks: "the legacy default stream gets no memory while another is captured",
     },
     Mutant {
         name: "graph-gets-only-what-is-clean",
-        file: CAPTURED,
+        file: GRAPHS,
         original: "self.reclaim_some(usize::MAX);",
         replacement: "",
         breaks: "a captured stream is refused memory that nothing uses any more",
     },
     Mutant {
         name: "block-kept-for-a-graph-is-no-free",
-        file: CAPTURED,
+        file: GRAPHS,
         original: "self.statistics.frees += 1;",
         replacement: "",
         breaks: "frees in captures are not counted",
     },
     Mutant {
         name: "unknown-streams-are-not-captured",
-        file: CAPTURED,
+        file: PROBE,
         original: "late.chain([CuStream::LEGACY])",
         replacement: "late.chain(None)",
         breaks: "a wait for the device spoils the capture of a stream that the pool does not know",
     },
     Mutant {
         name: "announced-captures-do-not-count",
-        file: CAPTURED,
-        original: "CaptureScope::is_announced()\n            // SAFETY: as in `seal_late`;",
-        replacement: "false\n            // SAFETY: as in `seal_late`;",
+        file: PROBE,
+        original: "CaptureScope::is_announced()\n            // SAFETY: the streams exist",
+        replacement: "false\n            // SAFETY: the streams exist",
         breaks: "a wait for the device spoils a capture that was announced",
     },
     Mutant {
         name: "graph-memory-is-released-unseen",
-        file: CAPTURED,
+        file: GRAPHS,
         original: "self.annotator.taken_back(pointer, layout, None);",
         replacement: "",
         breaks: "tools that watch memory take blocks that graphs gave back for leaked",
@@ -188,15 +191,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "depot-without-an-end",
-        file: DEPOT,
-        original: "self.count == MOST_BATCHES",
-        replacement: "self.count == usize::MAX",
+        file: TRANSFER,
+        original: "self.len == MAX_BATCHES",
+        replacement: "self.len == usize::MAX",
         breaks: "batches take host memory without a bound",
     },
     Mutant {
         name: "batches-that-went-are-counted",
-        file: DEPOT,
-        original: "self.count -= 1;",
+        file: TRANSFER,
+        original: "self.len -= 1;",
         replacement: "",
         breaks: "batches that are used up count until the depot takes none any more",
     },

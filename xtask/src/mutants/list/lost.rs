@@ -2,7 +2,8 @@
 
 use super::Mutant;
 
-const ARENAS: &str = "crates/rmm-adaptors/src/arena/arenas.rs";
+const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
+const SERVE: &str = "crates/rmm-adaptors/src/arena/serve.rs";
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const CLOSE: &str = "crates/rmm-adaptors/src/pool/close.rs";
 const CONTEXT: &str = "crates/rmm-core/src/context.rs";
@@ -11,7 +12,7 @@ const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
 const EVENT: &str = "crates/rmm-core/src/event.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
 const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
-const SHARED: &str = "crates/rmm-adaptors/src/pool/core.rs";
+const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const TABLE: &str = "crates/rmm-sys/src/watch.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -87,22 +88,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "pool-does-not-look-after-its-context",
-        file: SHARED,
+        file: CORE,
         original: "if ends != self.calm.load(Ordering::Relaxed) {",
         replacement: "if ends != self.calm.load(Ordering::Relaxed) && false {",
         breaks: "a pool hands out memory of a context that was reset",
     },
     Mutant {
         name: "free-of-a-dead-context-is-ordinary",
-        file: SHARED,
-        original: "if let Err(error) = self.look_after_context() {",
+        file: FREE,
+        original: "if let Err(error) = self.check_context() {",
         replacement: "if let Err(error) = Ok::<(), Error>(()) {",
         breaks: "what is freed after a reset goes to a stream that is gone",
     },
     Mutant {
         name: "arena-does-not-look-after-its-context",
-        file: ARENAS,
-        original: "        self.base.look_after_context()?;\n",
+        file: SERVE,
+        original: "        self.base.check_context()?;\n",
         replacement: "",
         breaks: "an arena hands out memory of a context that was reset",
     },

@@ -1,27 +1,29 @@
 //! Mutants of what a pool knows of its streams when there are many, or when they come and go.
 
-use super::{Mutant, ORDER, SHARED};
+use super::Mutant;
 
+const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
+const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "points-begin-anew",
-        file: ORDER,
+        file: TIMELINE,
         original: "self.first_open = self.first_open.max(slot.open);",
         replacement: "self.first_open = self.first_open.max(1);",
         breaks: "a wait for a stream that is gone counts as one for the stream that gets its number",
     },
     Mutant {
         name: "living-streams-are-forgotten",
-        file: ORDER,
-        original: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => false,\n        }\n    }\n\n    /// Goes on",
-        replacement: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => true,\n        }\n    }\n\n    /// Goes on",
+        file: TIMELINE,
+        original: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => false,",
+        replacement: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => true,",
         breaks: "a stream that is captured is not looked at before the device is waited for, and blocks in its caches are nobody's",
     },
     Mutant {
         name: "slots-of-streams-that-are-gone-stay",
-        file: SHARED,
+        file: STREAMS,
         original: "            self.sweep(state);\n",
         replacement: "",
         breaks: "each stream takes host memory for good, and keeps what it freed from the others",

@@ -1,9 +1,8 @@
-//! Where a size belongs: the bins of a two-level segregated fit, and bitmaps that say which are not
-//! empty.
+//! The bins of a two-level segregated fit (TLSF), and bitmaps of the non-empty ones.
 
 #![forbid(unsafe_code)]
 
-/// The unit of all sizes: the alignment of everything handed out.
+/// The unit of all sizes, and the alignment of every block.
 pub(crate) const GRANULE: u64 = 256;
 
 /// Bits of the second level: each doubling of the size is divided into 32 bins.
@@ -41,7 +40,7 @@ impl Bin {
     }
 }
 
-/// Which bins are not empty.
+/// A two-level bitmap of the non-empty bins.
 #[derive(Clone, Debug)]
 pub(super) struct BinMap {
     /// Bit `i` is set if `second[i]` is not zero.

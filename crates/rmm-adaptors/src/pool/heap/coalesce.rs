@@ -1,5 +1,5 @@
-//! Blocks that no bounded search finds: anywhere in a list, and across the lists of several
-//! streams.
+//! Coalescing across streams, and unbounded searches: blocks anywhere in a list, and runs of free
+//! neighbours on several lists.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use super::nodes::{ListId, Node, NodeId, NodeState, Point};
 use super::runs::{Run, Start, free_neighbours};
 use super::{Heap, Segment};
 
-/// Neighbours of which all may be used.
+/// Free neighbours, all of which the requesting stream may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UsableRun {
     pub(super) first: NodeId,
@@ -16,9 +16,8 @@ pub(super) struct UsableRun {
 }
 
 impl Heap {
-    /// Bytes of the longest run of free neighbours, whichever lists they are in: the most that
-    /// waiting can make one block of. Takes time in the number of runs of two or more, and of
-    /// lists; without the index in the number of all blocks.
+    /// Bytes of the longest run of free neighbours, on any lists: the largest block that waiting could
+    /// make. O(runs + lists) with the index of runs, else O(blocks).
     pub(in crate::pool) fn longest_free_run(&self) -> u64 {
         let longest = self.runs_at_least(0).map(|(bytes, _)| bytes).max();
         self.largest_free().max(longest.unwrap_or(0))
@@ -67,7 +66,7 @@ impl Heap {
         }
     }
 
-    /// Has the index of runs kept from now on, if there are many blocks.
+    /// Builds the index of runs, if there are many blocks.
     fn index_runs(&mut self) {
         if !self.runs.is_kept() && self.nodes.count() >= self.runs.from {
             let runs: Vec<(Start, Run)> = self.walk_runs().collect();
@@ -76,18 +75,17 @@ impl Heap {
         self.runs.note_question();
     }
 
-    /// Whether there is a run of `size` bytes of free neighbours, whichever lists they are in.
+    /// Whether there are `size` bytes of free neighbours, on any lists.
     pub(in crate::pool) fn has_free_run(&self, size: u64) -> bool {
         self.largest_free() >= size || self.runs_at_least(size).next().is_some()
     }
 
-    /// Takes a block of `size` bytes that `usable` accepts, wherever it is: a free block, or else a
-    /// run of free neighbours in different lists, the shortest that is long enough. What is left of
-    /// a run goes to the list `into` at the point `point`, so that nobody takes it for less used
-    /// than it is.
+    /// Takes a block of `size` bytes that `usable` accepts: a free block, or else the shortest run of
+    /// free neighbours on several lists that is long enough. The remainder of a run goes to the list
+    /// `into` at the point `point`, which is not before any of the run's.
     ///
-    /// If `usable` accepts a point of a list it accepts all earlier ones. Takes time in the number
-    /// of the blocks that are large enough and of those in runs that are long enough.
+    /// If `usable` accepts a point of a list it must accept all earlier ones. O(blocks that are large
+    /// enough + blocks in runs that are long enough).
     pub(in crate::pool) fn coalesce_across_streams(
         &mut self,
         size: u64,
@@ -117,7 +115,7 @@ impl Heap {
         usable: impl Fn(ListId, Point) -> bool,
     ) -> Option<NodeId> {
         let in_list = |(id, list): (ListId, &FreeList)| {
-            // Most lists are passed by without a look at their blocks.
+            // Most lists are skipped without a look at their blocks.
             let is_worth_it = size <= list.largest_bound() && usable(id, list.oldest());
             is_worth_it.then(|| list.find_smallest(&self.nodes, size, |point| usable(id, point)))?
         };
@@ -154,9 +152,9 @@ impl Heap {
         best
     }
 
-    /// Moves the blocks to the clean list that were freed no later than `done` says for their list
-    /// and on which it depends whether a whole piece is clean: those that could hold one, and those
-    /// of runs that could.
+    /// Moves blocks that were freed no later than `done` says for their list to the idle list, if they
+    /// decide whether a whole piece is idle: blocks that could hold a piece, and those in runs that
+    /// could.
     pub(in crate::pool) fn reclaim_pieces(&mut self, done: impl Fn(ListId) -> Point) {
         let least = self.smallest_piece;
         let is_done =

@@ -1,4 +1,5 @@
-//! Adding memory where it is missing: at a segment's end, and in its gaps.
+//! In-place growth: reserving a range that is partly unmapped, and committing it once its pages are
+//! mapped.
 
 #![forbid(unsafe_code)]
 
@@ -7,59 +8,59 @@ use super::nodes::{ListId, Node, NodeId, NodeState, Point, SegmentId};
 use super::window::{Span, Window, best_window};
 use super::{Extension, Heap, Segment};
 
-/// A place for a block, parts of which have no memory yet. Nobody else gets any part of it.
+/// A reserved range, parts of which are unmapped. No other request gets any part of it.
 #[derive(Debug)]
-#[must_use = "a claim is met or dropped"]
+#[must_use = "a reserved range is committed or aborted"]
 pub(crate) struct PendingExtent {
     pub(super) node: NodeId,
     pub(crate) segment: SegmentId,
-    /// What has no memory: offsets and bytes, in ascending order, multiples of the page.
+    /// The unmapped ranges: offsets and bytes, ascending, multiples of the page.
     pub(crate) missing: Vec<(u64, u64)>,
-    /// Whether it is the last of its segment, behind which there may be more.
+    /// Whether it ends its segment and the segment can grow behind it.
     pub(crate) is_at_end: bool,
-    /// Whether all free memory in it was clean, and stays so if nobody uses it.
+    /// Whether all free memory in it was idle.
     is_idle: bool,
 }
 
 impl PendingExtent {
-    /// Bytes that have no memory.
+    /// Unmapped bytes.
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.missing.iter().map(|&(_, bytes)| bytes).sum()
     }
 
-    /// The offset at which the last of what is missing ends.
+    /// The offset at which the last unmapped range ends.
     pub(crate) fn end_of_missing(&self) -> u64 {
         self.missing.last().map_or(0, |&(offset, bytes)| offset + bytes)
     }
 
-    /// Where what is left of it goes, if it goes to `used` where others have used it.
+    /// The list and point of its remainder: idle, or `used` if any of it was in use before.
     fn place_of_rest(&self, used: (ListId, Point)) -> (ListId, Point) {
         if self.is_idle { (ListId::ANY_STREAM, 0) } else { used }
     }
 }
 
-/// Where a block could be.
+/// A candidate range for a block.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     segment: SegmentId,
     window: Window,
-    /// A block in which the window starts, or one before that; the segment's last if it starts
-    /// behind that.
+    /// The block in which the window starts, or one before it; the segment's last block if the window
+    /// starts behind that.
     from: NodeId,
 }
 
-/// What a segment can be extended by at most: an end that is never reached.
+/// Stands for the unlimited space behind an extendable segment.
 const BEYOND: u64 = 1 << 60;
 
 impl Heap {
-    /// Lets a segment be extended.
+    /// Marks a segment as extendable.
     pub(crate) fn make_extendable(&mut self, segment: SegmentId) {
         self.set_extension(segment, Extension::Anywhere);
     }
 
-    /// Notes that there is no memory to be had at an offset of a segment.
+    /// Notes that the addresses at an offset of a segment are taken.
     pub(crate) fn close_at(&mut self, segment: SegmentId, offset: u64) {
-        // What was claimed there was given up, and may have been all of it.
+        // The range reserved there was aborted, and may have been the whole segment.
         let Some(Some(entry)) = self.segments.get(segment.index()) else { return };
         let is_end = offset >= entry.size && entry.extension == Extension::Anywhere;
         let extension = if is_end { Extension::InGaps } else { Extension::Nowhere };
@@ -70,10 +71,9 @@ impl Heap {
         self.segment_mut(segment).extension = extension;
     }
 
-    /// Claims a place for a block of `size` bytes in a segment that can be extended: the one that
-    /// takes the least memory to be added, in whole pages, of those whose free blocks `usable`
-    /// accepts. Takes time in the number of segments, and of the blocks around gaps and ends and in
-    /// runs that are long enough.
+    /// Reserves a range for a block of `size` bytes in an extendable segment: the one that needs the
+    /// fewest pages to be mapped, of those whose free blocks `usable` accepts. O(segments + blocks
+    /// around gaps and ends + blocks in runs that are long enough).
     pub(crate) fn reserve(
         &mut self,
         size: u64,
@@ -84,7 +84,7 @@ impl Heap {
         Some(self.reserve_place(place))
     }
 
-    /// The bytes that [`claim`](Self::extent) would have to add. Takes as much time.
+    /// The bytes that [`reserve`](Self::reserve) would leave unmapped. As expensive.
     pub(crate) fn least_missing(
         &self,
         size: u64,
@@ -116,7 +116,7 @@ impl Heap {
             let gaps =
                 self.gaps.range((id, 0)..=(id, u64::MAX)).map(|(&(_, offset), &gap)| (offset, gap));
             let end = has_open_end.then_some((segment.size, segment.last));
-            // Up to here the gaps have been in a run.
+            // Gaps up to here were part of a run already.
             let mut seen = 0;
             for (offset, near) in gaps.chain(end) {
                 if offset < seen {
@@ -138,7 +138,7 @@ impl Heap {
         best
     }
 
-    /// A place that lacks nothing, in a segment that can be extended.
+    /// A range that is completely mapped.
     fn place_without_gaps(
         &self,
         size: u64,
@@ -152,7 +152,7 @@ impl Heap {
         Some(Place { segment, window, from: run.first })
     }
 
-    /// Whether a block may be a part of a window.
+    /// The span of a block that may be part of a window.
     fn part_of(&self, id: NodeId, usable: impl Fn(ListId, Point) -> bool) -> Option<Span> {
         let Node { offset, size, state, .. } = *self.nodes.get(id);
         let part = |is_gap| Some(Span { offset, size, is_gap });
@@ -163,8 +163,8 @@ impl Heap {
         }
     }
 
-    /// Where the run of usable blocks and gaps starts that `near` is in or behind, or less far
-    /// away: no window with what is behind `near` in it starts `size` bytes before that.
+    /// The first block, at most `size` bytes back, of the run of usable blocks and gaps that contains
+    /// `near`.
     fn start_of_run(
         &self,
         near: NodeId,
@@ -187,7 +187,7 @@ impl Heap {
     }
 
     /// Collects the run that starts with a block, up to `size` bytes behind its last gap and behind
-    /// `offset`. Returns where it ends.
+    /// `offset`. Returns its end.
     fn run_from(
         &self,
         from: NodeId,
@@ -211,11 +211,11 @@ impl Heap {
         end
     }
 
-    /// Makes one block that is coming of a place.
+    /// Turns a candidate range into one reserved block.
     fn reserve_place(&mut self, place: Place) -> PendingExtent {
         let Place { segment, window: Window { start, end, .. }, from } = place;
         let (mut missing, mut is_idle) = (Vec::new(), true);
-        let mut claimed: Option<NodeId> = None;
+        let mut reserved: Option<NodeId> = None;
         let &Segment { size, extension, .. } = self.segment(segment);
         let mut next = Some(from);
         while let Some(id) = next {
@@ -227,7 +227,7 @@ impl Heap {
             if offset >= end {
                 break;
             }
-            // Only gaps are cut: a free block is in the window with all of it.
+            // Only gaps are split: a free block lies completely in the window.
             if offset < start {
                 let rest = self.split(id, start - offset);
                 self.gaps.insert((segment, start), rest);
@@ -247,29 +247,29 @@ impl Heap {
                 let (list, _) = self.delist(id);
                 is_idle &= list == ListId::ANY_STREAM;
             }
-            match claimed {
-                Some(claimed) => self.merge_next(claimed),
-                None => claimed = Some(id),
+            match reserved {
+                Some(reserved) => self.merge_next(reserved),
+                None => reserved = Some(id),
             }
         }
         let is_at_end = end >= size && extension == Extension::Anywhere;
         if end > size {
             missing.push((size, end - size));
-            claimed = Some(self.append(segment, claimed, end - size));
+            reserved = Some(self.append(segment, reserved, end - size));
         }
-        let node = claimed.expect("a window is not empty");
+        let node = reserved.expect("a window is not empty");
         PendingExtent { node, segment, missing, is_at_end, is_idle }
     }
 
-    /// Adds bytes at a segment's end: to the claimed last block, or as a block of its own.
-    fn append(&mut self, segment: SegmentId, claimed: Option<NodeId>, bytes: u64) -> NodeId {
+    /// Adds bytes at a segment's end: to the reserved last block, or as a block of its own.
+    fn append(&mut self, segment: SegmentId, reserved: Option<NodeId>, bytes: u64) -> NodeId {
         let entry = self.segment_mut(segment);
         let (offset, last) = (entry.size, entry.last);
         entry.size += bytes;
-        if let Some(claimed) = claimed {
-            debug_assert_eq!(claimed, last, "a window that reaches beyond the end is one with it");
-            self.nodes.get_mut(claimed).size += bytes;
-            return claimed;
+        if let Some(reserved) = reserved {
+            debug_assert_eq!(reserved, last, "a window that reaches beyond the end is one with it");
+            self.nodes.get_mut(reserved).size += bytes;
+            return reserved;
         }
         let id = self.nodes.insert(Node {
             segment,
@@ -286,9 +286,9 @@ impl Heap {
         id
     }
 
-    /// Lets a claim at its segment's end reach further, by whole pages.
+    /// Extends a reserved range at its segment's end by whole pages.
     pub(crate) fn widen(&mut self, extent: &mut PendingExtent, bytes: u64) {
-        // Others may have extended the segment since the extent.
+        // Others may have extended the segment since it was reserved.
         if self.nodes.get(extent.node).after.is_some() || bytes == 0 {
             return;
         }
@@ -302,8 +302,9 @@ impl Heap {
         }
     }
 
-    /// Takes the memory of a claim for there, in these pieces, and hands out a block of `size`
-    /// bytes. What is left of it goes to the list and point `rest`, if somebody has used it.
+    /// Commits a reserved range: its pages are now mapped, as `pieces`. Returns a live block of `size`
+    /// bytes. The remainder is idle if all of the range was, and else goes to the list and point
+    /// `rest`.
     pub(crate) fn commit(
         &mut self,
         extent: &PendingExtent,
@@ -334,13 +335,13 @@ impl Heap {
         extent.node
     }
 
-    /// Gives a claim up: what has no memory is a gap again, and the rest goes to the list `into` at
-    /// the point `point`, if somebody has used it.
+    /// Aborts a reserved range: its unmapped parts are gaps again. The rest is idle if all of the range
+    /// was, and else goes to the list `into` at the point `point`.
     pub(crate) fn abort(&mut self, extent: PendingExtent, into: ListId, point: Point) {
         let (into, point) = extent.place_of_rest((into, point));
         let mut rest = Some(extent.node);
         for (offset, bytes) in extent.missing {
-            let id = rest.expect("what is missing lies in the claim");
+            let id = rest.expect("what is missing lies in the reserved range");
             let before = offset - self.nodes.get(id).offset;
             let gap = if before > 0 {
                 let gap = self.split(id, before);

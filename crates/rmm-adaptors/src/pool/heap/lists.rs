@@ -1,4 +1,4 @@
-//! Free lists: the free blocks of one stream (or the clean ones), by size.
+//! Free lists: the free blocks of one stream, or the idle blocks, segregated by size.
 
 #![forbid(unsafe_code)]
 
@@ -9,8 +9,8 @@ use std::ops::{Index, IndexMut};
 use super::bins::{Bin, BinMap};
 use super::nodes::{ListId, NodeId, Nodes, Point};
 
-/// How many blocks of a bin are looked at for a good fit. Four come within 1% of an exact best fit
-/// on recorded programs.
+/// How many blocks of a bin a search examines for a good fit. Four come within 1 % of an exact best
+/// fit on recorded programs.
 const LOOK_AT: usize = 4;
 /// The same where space counts more than time.
 const LOOK_CLOSER_AT: usize = 16;
@@ -25,33 +25,32 @@ struct Bins {
 /// Free blocks by size.
 #[derive(Debug)]
 pub(super) struct FreeList {
-    /// Made for the first block, as they take kilobytes and many streams never free any: `None` if
-    /// there are no blocks.
+    /// Created for the first block, since bins take kilobytes and many streams never free a block.
     bins: Option<Box<Bins>>,
     bytes: u64,
     blocks: usize,
-    /// No block has an earlier point.
+    /// Lower bound on the points of all blocks.
     oldest: Point,
     largest: Cell<Largest>,
-    /// How many blocks of a bin are looked at.
+    /// How many blocks of a bin a search examines.
     look_at: usize,
     /// Whether [`Lists`] has it among the occupied ones.
     is_listed: bool,
 }
 
-/// What is known of the largest block.
+/// A cached upper bound on the largest block.
 #[derive(Clone, Copy, Debug)]
 struct Largest {
-    /// No block has more bytes.
+    /// Upper bound on the bytes of every block.
     size: u64,
-    /// Blocks that have as many. If none has, the largest is to be looked for.
+    /// Blocks of exactly that size; 0 if the bound is stale.
     count: usize,
 }
 
 impl Largest {
     const NONE: Self = Self { size: 0, count: 0 };
 
-    /// A block of this size has come.
+    /// A block of this size was added.
     #[inline]
     fn add(&mut self, size: u64) {
         if size >= self.size {
@@ -60,7 +59,7 @@ impl Largest {
         }
     }
 
-    /// A block of this size has gone.
+    /// A block of this size was removed.
     #[inline]
     fn remove(&mut self, size: u64) {
         if size == self.size {
@@ -72,16 +71,16 @@ impl Largest {
 /// All free lists, by number, and which of them hold blocks.
 #[derive(Debug)]
 pub(super) struct Lists {
-    /// Index: [`ListId`]. The first is the clean list.
+    /// Index: [`ListId`]. The first is the idle list.
     all: Vec<FreeList>,
-    /// The lists that hold blocks, so that no search has to pass those that do not. A list that has
-    /// become empty stays until the next pass.
+    /// The lists that hold blocks, so that a search skips the others. A list that has become empty
+    /// stays until the next pass.
     ///
     /// # Invariant
-    /// A list is in here once if it [is listed](FreeList::is_listed), and else not at all. Every
-    /// list that holds blocks is listed, but for the clean one, which never is.
+    /// `is_listed <=>` the list is in here, once. A list that holds blocks is listed, except for the
+    /// idle list, which never is.
     occupied: Vec<ListId>,
-    /// How many blocks of a bin new lists look at.
+    /// How many blocks of a bin a search of a new list examines.
     look_at: usize,
 }
 
@@ -139,7 +138,7 @@ impl Bins {
 }
 
 impl Lists {
-    /// The clean list alone.
+    /// The idle list alone.
     pub(super) fn new() -> Self {
         Self { all: vec![FreeList::new(LOOK_AT)], occupied: Vec::new(), look_at: LOOK_AT }
     }
@@ -156,7 +155,7 @@ impl Lists {
         ListId(index.expect("a program has fewer than 2^32 streams at a time"))
     }
 
-    /// Looks at more blocks from now on.
+    /// Examines more blocks from now on.
     pub(super) fn look_closer(&mut self) {
         self.look_at = LOOK_CLOSER_AT;
         self.all.iter_mut().for_each(|list| list.look_at = LOOK_CLOSER_AT);
@@ -172,24 +171,24 @@ impl Lists {
         its.insert(nodes, id);
     }
 
-    /// The lists that hold blocks, without the clean one.
+    /// The lists that hold blocks, without the idle one.
     pub(super) fn occupied(&self) -> impl Iterator<Item = ListId> + '_ {
         self.occupied.iter().copied().filter(|list| !self.all[list.index()].is_empty())
     }
 
-    /// The lists that hold blocks, and the clean one.
+    /// The idle list, and the other lists that hold blocks.
     pub(super) fn with_blocks(&self) -> impl Iterator<Item = (ListId, &FreeList)> + '_ {
         let lists = std::iter::once(ListId::ANY_STREAM).chain(self.occupied());
         lists.map(|list| (list, &self.all[list.index()]))
     }
 
-    /// Has passes begin with the list at this position, of those that hold blocks.
+    /// Makes the next pass begin with the list at this position.
     pub(super) fn begin_with(&mut self, position: usize) {
         self.occupied.rotate_left(position);
     }
 
-    /// The first list that holds blocks from position `next` on, which becomes the position after
-    /// it. Passing through all of them takes amortised time in their number.
+    /// The first list that holds blocks from position `next` on, which is advanced behind it. A pass
+    /// over all of them takes amortised O(lists that hold blocks).
     pub(super) fn next_occupied(&mut self, next: &mut usize) -> Option<ListId> {
         while let Some(&list) = self.occupied.get(*next) {
             let its = &mut self.all[list.index()];
@@ -272,17 +271,17 @@ impl FreeList {
         self.blocks == 0
     }
 
-    /// A point that no block's is earlier than.
+    /// Lower bound on the points of all blocks.
     pub(super) fn oldest(&self) -> Point {
         self.oldest
     }
 
-    /// Notes a point that no block's is earlier than.
+    /// Sets the lower bound on the points of all blocks.
     pub(super) fn note_oldest(&mut self, oldest: Point) {
         self.oldest = oldest;
     }
 
-    /// Bytes that no block has more than.
+    /// Upper bound on the bytes of every block.
     pub(super) fn largest_bound(&self) -> u64 {
         self.largest.get().size
     }
@@ -310,8 +309,7 @@ impl FreeList {
         }
     }
 
-    /// Gives a block of the list another size. It stays where it is in its bin, if it stays in the
-    /// bin.
+    /// Changes the size of a block in the list. Within its bin, the block keeps its position.
     pub(super) fn resize(&mut self, nodes: &mut Nodes, id: NodeId, size: u64) {
         let known = nodes.get(id).size;
         let (from, to) = (Bin::of(known), Bin::of(size));
@@ -331,8 +329,8 @@ impl FreeList {
         self.bins.as_mut().expect("a list that holds a block has bins")
     }
 
-    /// The smallest block of at least `size` bytes among the first few of each bin that `usable`
-    /// accepts, going up through at most `bins` bins that are not empty. Does not take it out.
+    /// Finds the smallest block of at least `size` bytes that `usable` accepts, among the first few of
+    /// each bin, in at most `bins` non-empty bins.
     pub(super) fn find(
         &self,
         nodes: &Nodes,
@@ -362,8 +360,8 @@ impl FreeList {
         None
     }
 
-    /// The smallest block of at least `size` bytes that `usable` accepts. Takes time in the number
-    /// of blocks that are as large, if none is usable.
+    /// The smallest block of at least `size` bytes that `usable` accepts. O(blocks of that size or
+    /// more).
     pub(super) fn find_smallest(
         &self,
         nodes: &Nodes,
@@ -387,13 +385,12 @@ impl FreeList {
         })
     }
 
-    /// All blocks, the smallest bins first. Takes time in their number and no more.
+    /// All blocks, the smallest bins first.
     pub(super) fn iter<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = NodeId> + 'a {
         self.iter_from(nodes, 0)
     }
 
-    /// All blocks of at least `size` bytes, and a few that are little smaller. Takes time in their
-    /// number and no more.
+    /// All blocks of at least `size` bytes, and a few that are slightly smaller.
     pub(super) fn iter_from<'a>(
         &'a self,
         nodes: &'a Nodes,
@@ -403,8 +400,8 @@ impl FreeList {
         bins.flat_map(move |bins| bins.from(Bin::of(size)).flat_map(|bin| bins.iter(nodes, bin)))
     }
 
-    /// The largest block's bytes. Takes time only if the largest block was taken since it was
-    /// asked: in the number of those in the highest bin.
+    /// The largest block's bytes. O(1), or O(blocks of the highest bin) once after the largest block
+    /// was removed.
     fn largest(&self, nodes: &Nodes) -> u64 {
         let known = self.largest.get();
         if known.count > 0 {

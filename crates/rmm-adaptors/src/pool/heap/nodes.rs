@@ -52,19 +52,17 @@ pub(crate) type Point = u64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NodeState {
     Live,
-    /// Without memory.
+    /// Unmapped.
     Gap,
-    /// On its way from one state to another: what is claimed stays so until memory has come for all
-    /// of it.
+    /// In no list: between two states, or reserved until all of its pages are mapped.
     Detached,
     /// In this list, freed at this point.
     Free(ListId, Point),
-    /// Not a block at the moment: the record waits to be used again.
+    /// The record describes no block; it is in the list of unused records.
     Unused,
 }
 
-/// A block of a segment. Packed, since there may be many; no field needs more than four bytes'
-/// alignment to be read.
+/// The record of a block. Packed to 44 bytes, since there may be millions.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub(super) struct Node {
@@ -74,7 +72,7 @@ pub(super) struct Node {
     /// Bytes; a multiple of the granule.
     pub(super) size: u64,
     pub(super) state: NodeState,
-    /// The neighbours in the segment.
+    /// The neighbours in the segment (boundary tags).
     pub(super) before: Option<NodeId>,
     pub(super) after: Option<NodeId>,
     /// The neighbours in the bin's list, while free.
@@ -82,31 +80,30 @@ pub(super) struct Node {
     pub(super) next: Option<NodeId>,
 }
 
-/// All records. Freed records are used again, so a steady program needs no host memory.
+/// All records. Freed records are reused, so a steady state makes no host allocation.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    /// The first [`FIRST`] records, in one place.
+    /// The first [`FIRST`] records, contiguous.
     first: Vec<Node>,
-    /// The others, so many in each. None of them ever moves: to move a million takes longer than a
+    /// The other records, in chunks. None of them ever moves: to move a million takes longer than a
     /// call may.
     ///
     /// # Invariant
     /// Empty while `first` has room. All but the last have [`CHUNK`] records, and the last at least
     /// one.
     further: Vec<Vec<Node>>,
-    /// The first record that waits to be used again; each links to the next.
+    /// The first unused record; each links to the next.
     unused: Option<NodeId>,
 }
 
-/// Records that are moved when their number grows: few enough for that to be a short call, and all
-/// that most programs need.
+/// Records that move when their number grows: few enough for a short call, and all that most
+/// programs need.
 const FIRST: usize = 1 << 14;
-/// Records in each of the further pieces.
+/// Records in each further chunk.
 const CHUNK: usize = 1 << 12;
-/// A part of the first records by which they grow: doubling would waste more memory than it saves
-/// time.
+/// The first records grow by this fraction: doubling would waste more memory than it saves time.
 const GROWTH: usize = 16;
-/// The fewest by which they grow.
+/// Lower bound on that growth.
 const LEAST_GROWTH: usize = 256;
 
 impl Nodes {

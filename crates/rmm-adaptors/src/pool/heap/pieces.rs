@@ -1,4 +1,4 @@
-//! Giving memory back: the pieces that segments are made of.
+//! Pieces: the upstream blocks that segments are made of, and how they leave the heap.
 
 #![forbid(unsafe_code)]
 
@@ -8,13 +8,13 @@ use super::nodes::{ListId, Node, NodeId, NodeState, SegmentId};
 use super::runs::free_neighbours;
 use super::{Block, Extension, Heap};
 
-/// Memory that was taken in one go, and goes back in one.
+/// The memory of one upstream block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
     pub(crate) segment: SegmentId,
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    /// The block that it lies in, if it was found to lie in a clean one; else the segment's first.
+    /// The idle block that contains it, if one does; else the segment's first block.
     near: NodeId,
 }
 
@@ -30,12 +30,11 @@ impl Heap {
         })
     }
 
-    /// The pieces in which no block lies, in whole or in part, that `stays` accepts, by segment and
-    /// offset. Takes time in the number of blocks and pieces.
+    /// The pieces that overlap no block that `stays` accepts, by segment and offset. O(blocks +
+    /// pieces).
     pub(crate) fn pieces_without(&self, stays: impl Fn(&Block) -> bool) -> Vec<Piece> {
         let mut staying = self.blocks().filter(stays).peekable();
-        // Both are in the same order, and a block that ends before a piece ends before all that
-        // follow.
+        // Both are sorted, and a block that ends before a piece ends before all later pieces.
         let is_before = |block: &Block, piece: &Piece| {
             (block.segment, block.offset + block.size) <= (piece.segment, piece.offset)
         };
@@ -50,9 +49,9 @@ impl Heap {
         pieces
     }
 
-    /// The pieces that lie in clean blocks: the largest first, and of these the ones in the
-    /// smallest blocks, of which least can be made. Takes time in the number of clean blocks that
-    /// may hold a piece and of pieces in them.
+    /// The idle pieces: the largest first, and of equal ones those in the smallest idle blocks, which
+    /// are the least useful. O(n log n) in the idle blocks that may contain a piece and the pieces in
+    /// them.
     pub(crate) fn unused_pieces(&self) -> Vec<Piece> {
         let mut unused = Vec::new();
         for id in self.lists[ListId::ANY_STREAM.index()].iter_from(&self.nodes, self.smallest_piece)
@@ -70,7 +69,7 @@ impl Heap {
         unused.into_iter().map(|(_, piece)| piece).collect()
     }
 
-    /// The pieces that lie in a range of a segment with all of theirs: offsets and bytes.
+    /// The pieces that lie completely in a range of a segment: offsets and bytes.
     fn pieces_in(
         &self,
         segment: SegmentId,
@@ -82,16 +81,17 @@ impl Heap {
         inside.map(|(&offset, &size)| (offset, size))
     }
 
-    /// Takes pieces out that lie in clean blocks, all of which were found at once. Returns those
-    /// that still do: memory may have been used meanwhile.
+    /// Removes idle pieces, all found by one query, from the heap. Returns those that are still idle:
+    /// others may have been allocated meanwhile.
     pub(crate) fn remove_pieces(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
-        // From the end of a block downwards: what is left of it below keeps its record.
+        // From the end of a block downwards: the rest below keeps its record.
         pieces.sort_by_key(|&Piece { segment, offset, .. }| Reverse((segment, offset)));
         pieces.retain(|&piece| self.remove_piece(piece));
         pieces
     }
 
-    /// Takes a piece out, if it lies in the clean block that it was found in; says whether it does.
+    /// Removes a piece, if it still lies in the idle block that it was found in. Returns whether it
+    /// does.
     fn remove_piece(&mut self, piece: Piece) -> bool {
         let Piece { segment, offset, size, near: id } = piece;
         let Some(Some(entry)) = self.segments.get(segment.index()) else { return false };
@@ -125,8 +125,8 @@ impl Heap {
         true
     }
 
-    /// Makes a gap of a block that is in no list. A segment does not end with one: its end moves
-    /// down, until nothing is left.
+    /// Turns a detached block into a gap. A segment does not end with a gap: its end moves down, until
+    /// nothing is left.
     pub(super) fn leave_gap(&mut self, id: NodeId) {
         let Node { segment, before, after, .. } = *self.nodes.get(id);
         let is_gap = |heap: &Self, id: &NodeId| matches!(heap.nodes.get(*id).state, NodeState::Gap);
@@ -160,9 +160,8 @@ impl Heap {
         }
     }
 
-    /// Bytes of the pieces that no live block lies in, whether what freed them is done or not.
-    /// Takes time in the number of the free blocks, and of the runs of such, that may hold a piece,
-    /// and of pieces in them.
+    /// Bytes of the pieces that overlap no live block, whether the work before the frees is complete
+    /// or not. O(free blocks and runs that may contain a piece + pieces in them).
     pub(crate) fn idle_bytes(&self) -> u64 {
         let least = self.smallest_piece;
         let bytes_in = |segment, start, bytes| -> u64 {

@@ -1,4 +1,4 @@
-//! Whether a block would be cut out of free memory that may be one range with its neighbours.
+//! Whether a large allocation would split a free range that coalescing could keep whole.
 
 #![forbid(unsafe_code)]
 
@@ -6,8 +6,8 @@ use super::Heap;
 use super::nodes::{ListId, NodeId, NodeState};
 
 impl Heap {
-    /// Whether [`take_own_or_idle`](Self::take_own_or_idle) would take a part of a block that has
-    /// free neighbours, in whatever lists.
+    /// Whether [`take_own_or_idle`](Self::take_own_or_idle) would split a block that has free
+    /// neighbours, on any list.
     pub(crate) fn would_divide(&self, list: ListId, size: u64) -> bool {
         let find =
             |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);

@@ -1,18 +1,17 @@
-//! An index of the runs of free neighbours: what several streams have freed side by side.
+//! An index of runs: free neighbours on several lists, which several streams have freed side by side.
 //!
-//! Free neighbours of one list are one block, so that a run of several has at least two lists. Only
-//! such runs are indexed, by where they start: a block with no free neighbour is in its list alone
-//! and costs nothing here.
+//! Free neighbours of one list are one block, so a run of several blocks has at least two lists. Only
+//! such runs are indexed, by their start: a block without a free neighbour costs nothing here.
 //!
 //! ```text
 //!   | live | a | b | a | live | a | live | b | clean |      a, b: free in these streams' lists
 //!          '---run---'                   '---run---'
 //! ```
 //!
-//! To keep the index costs more than a walk over the blocks of a small heap, and is of use only to
-//! requests that no free list serves. So it is made when such a request comes to a heap of many
-//! blocks, and dropped when as many blocks have changed since the last one as there were when it
-//! was made: then a walk is cheaper than all those changes.
+//! The index costs more than a walk over the blocks of a small heap, and serves only requests that
+//! miss all free lists. So it is built when such a request comes to a heap of many blocks, and
+//! dropped once as many blocks have changed since the last one as there were when it was built: then
+//! a walk is cheaper than all those updates.
 //!
 //! # Invariant
 //! While the index is kept, `[start, end)` is in it if and only if it is a maximal range of a
@@ -25,7 +24,7 @@ use std::collections::BTreeMap;
 use super::bins::{Bin, BinMap};
 use super::nodes::{NodeId, NodeState, Nodes, SegmentId};
 
-/// Neighbours that are all free.
+/// A maximal range of free neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Run {
     pub(super) first: NodeId,
@@ -35,22 +34,22 @@ pub(super) struct Run {
 /// Where a run starts.
 pub(super) type Start = (SegmentId, u64);
 
-/// Blocks of a heap from which on the index pays.
+/// Heaps of fewer blocks are walked instead of indexed.
 const INDEXED_FROM: usize = 1 << 14;
 
 #[derive(Debug)]
 pub(super) struct Runs {
-    /// Blocks of a heap from which on the index is made.
+    /// The index is built for heaps of at least so many blocks.
     pub(super) from: usize,
     is_kept: bool,
-    /// Changes of the index that are left to it until it is dropped.
+    /// Updates left until the index is dropped.
     patience: usize,
-    /// What `patience` begins with at each question.
+    /// What `patience` is reset to at each query.
     lifetime: usize,
     by_start: BTreeMap<Start, Run>,
-    /// How many runs have a size of the bin. Index: [`Bin`]. Empty until there was a run.
+    /// Number of runs by bin of their size. Index: [`Bin`]. Empty until there was a run.
     of_bin: Vec<u32>,
-    /// The bins of which there are runs.
+    /// The bins that have runs.
     map: BinMap,
 }
 
@@ -67,12 +66,12 @@ impl Runs {
         }
     }
 
-    /// Whether the index is kept at the moment.
+    /// Whether there is an index at the moment.
     pub(super) fn is_kept(&self) -> bool {
         self.is_kept
     }
 
-    /// Makes the index of all runs of a heap with so many `blocks`.
+    /// Builds the index of all runs of a heap with so many `blocks`.
     pub(super) fn make(&mut self, blocks: usize, runs: impl IntoIterator<Item = (Start, Run)>) {
         debug_assert!(!self.is_kept, "it is made once");
         (self.is_kept, self.lifetime) = (true, blocks);
@@ -81,13 +80,13 @@ impl Runs {
         }
     }
 
-    /// Notes that the index was of use.
+    /// Notes that the index was queried.
     pub(super) fn note_question(&mut self) {
         self.patience = self.lifetime;
     }
 
-    /// Counts a change, and drops the index if there were many since it was last of use. Says
-    /// whether it is kept.
+    /// Counts an update, and drops the index if there were many since the last query. Returns whether
+    /// there still is an index.
     fn goes_on(&mut self) -> bool {
         if let Some(left) = self.patience.checked_sub(1) {
             self.patience = left;
@@ -107,13 +106,12 @@ impl Runs {
         (runs + self.of_bin.capacity() * size_of::<u32>()) as u64
     }
 
-    /// The free neighbours of a block whose change the index follows, if there is one.
+    /// The free neighbours of a block that changes, if there are any and the index is kept.
     fn run_beside(&mut self, nodes: &Nodes, id: NodeId) -> Option<Neighbours> {
         self.goes_on().then(|| free_neighbours(nodes, id)).filter(|&beside| beside != (None, None))
     }
 
-    /// Notes that a block has become free. Takes time in the logarithm of the number of runs, and
-    /// none if no neighbour is free.
+    /// Adds a block that has become free. O(log runs); O(1) if no neighbour is free.
     #[inline]
     pub(super) fn join(&mut self, nodes: &Nodes, id: NodeId) {
         if self.is_kept {
@@ -146,8 +144,7 @@ impl Runs {
         self.insert((node.segment, start), Run { first, end });
     }
 
-    /// Notes that a block is free no more. Takes time in the logarithm of the number of runs, and
-    /// none if no neighbour is free.
+    /// Removes a block that is free no more. O(log runs); O(1) if no neighbour is free.
     #[inline]
     pub(super) fn part(&mut self, nodes: &Nodes, id: NodeId) {
         if self.is_kept {
@@ -161,7 +158,7 @@ impl Runs {
         let node = nodes.get(id);
         let (start, run) = self.run_of(node.segment, node.offset);
         self.remove((node.segment, start), run.end);
-        // A block that is left alone is no run.
+        // A single block is not a run.
         if before.is_some_and(|before| nodes.get(before).offset > start) {
             self.insert((node.segment, start), Run { first: run.first, end: node.offset });
         }
@@ -173,7 +170,7 @@ impl Runs {
         }
     }
 
-    /// The run that an offset lies in, and where it starts.
+    /// The run that contains an offset, and its start.
     fn run_of(&self, segment: SegmentId, offset: u64) -> (u64, Run) {
         let (&(_, start), &run) = self
             .by_start
@@ -200,8 +197,8 @@ impl Runs {
         self.by_start.remove(&start);
     }
 
-    /// The runs of at least `size` bytes, by address, with their bytes. Takes time in the number of
-    /// runs, and none if all are much smaller.
+    /// The runs of at least `size` bytes, by address, with their bytes. O(runs); O(1) if all are much
+    /// smaller.
     pub(super) fn at_least(&self, size: u64) -> impl Iterator<Item = (u64, Run)> + '_ {
         let is_any = self.map.at_or_above(Bin::of(size)).is_some();
         let runs = is_any.then_some(&self.by_start).into_iter().flatten();
@@ -209,7 +206,7 @@ impl Runs {
     }
 }
 
-/// The blocks before and after one, those of them that are free.
+/// The free blocks directly before and after one.
 pub(super) type Neighbours = (Option<NodeId>, Option<NodeId>);
 
 /// The neighbours of a block that are free.

@@ -1,4 +1,4 @@
-//! Dividing blocks.
+//! Splitting blocks.
 
 #![forbid(unsafe_code)]
 
@@ -6,8 +6,8 @@ use super::Heap;
 use super::nodes::{Node, NodeId, NodeState};
 
 impl Heap {
-    /// Cuts a block that is in no list to `size` bytes, fewer than it has; returns the rest, which
-    /// is in the same state and in no list either.
+    /// Splits a detached block after `size` bytes, fewer than it has; returns the rest, which is in the
+    /// same state.
     #[inline]
     pub(super) fn split(&mut self, id: NodeId, size: u64) -> NodeId {
         let Node { segment, offset, size: whole, state, after, .. } = *self.nodes.get(id);
@@ -31,8 +31,8 @@ impl Heap {
         rest
     }
 
-    /// Cuts a live block to `size` bytes and returns the rest, which is a live block of its own;
-    /// `None` if there is no rest. For suballocators that hand out parts of their blocks.
+    /// Splits a live block after `size` bytes and returns the rest, a live block of its own; `None` if
+    /// there is no rest. For suballocators that allocate parts of their blocks.
     pub(in crate::pool) fn split_live(&mut self, id: NodeId, size: u64) -> Option<NodeId> {
         let Node { size: whole, state, .. } = *self.nodes.get(id);
         let is_cut = state == NodeState::Live && (1..whole).contains(&size);

@@ -23,7 +23,7 @@ enum Op {
 }
 
 /// A extent, and what it is for: the list, and the bytes of the block.
-type Claimed = (PendingExtent, ListId, u64);
+type Pending = (PendingExtent, ListId, u64);
 
 /// What becomes of the memory that is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +61,8 @@ fn op(lists: u32) -> impl Strategy<Value = Op> {
 }
 
 /// Blocks tile the segments, sums agree, and free neighbours of one list are merged.
-fn check(heap: &Heap, live: &[(NodeId, Block)], claimed: &[Claimed]) {
-    let places: Vec<Block> = claimed.iter().map(|(extent, ..)| heap.block(extent.node)).collect();
+fn check(heap: &Heap, live: &[(NodeId, Block)], pending: &[Pending]) {
+    let places: Vec<Block> = pending.iter().map(|(extent, ..)| heap.block(extent.node)).collect();
     let blocks: Vec<Block> = heap.blocks().collect();
     let (mut reserved, mut live_bytes) = (0, 0);
     for (index, block) in blocks.iter().enumerate() {
@@ -89,8 +89,8 @@ fn check(heap: &Heap, live: &[(NodeId, Block)], claimed: &[Claimed]) {
         reserved += block.size;
         live_bytes += if block.free_in.is_none() { block.size } else { 0 };
     }
-    // What is claimed is nobody's block, but parts of it may be there.
-    for (place, (extent, ..)) in places.iter().zip(claimed) {
+    // A reserved range is no block, but parts of it may be mapped.
+    for (place, (extent, ..)) in places.iter().zip(pending) {
         reserved += place.size - extent.missing_bytes();
     }
     assert_eq!(reserved, heap.reserved());
@@ -148,7 +148,7 @@ fn reserve(
     heap: &mut Heap,
     (size, more): (u64, u64),
     usable: impl Fn(ListId, Point) -> bool,
-    claimed: &[Claimed],
+    pending: &[Pending],
 ) -> Option<PendingExtent> {
     let reserved = heap.reserved();
     let least = scans::least_missing(heap, size, &usable);
@@ -162,7 +162,7 @@ fn reserve(
         assert_eq!(extent.missing_bytes(), missing + more);
     }
     assert_eq!(heap.reserved(), reserved, "nothing has come yet");
-    let others = claimed.iter().map(|(other, ..)| other);
+    let others = pending.iter().map(|(other, ..)| other);
     let others = others.filter(|other| other.segment == extent.segment);
     let asked: Vec<(u64, u64)> = others.flat_map(|other| other.missing.iter().copied()).collect();
     for &(offset, bytes) in &extent.missing {
@@ -179,7 +179,7 @@ fn reserve(
 /// What was asked for comes, or does not.
 fn settle(
     heap: &mut Heap,
-    (extent, list, size): Claimed,
+    (extent, list, size): Pending,
     point: Point,
     outcome: Outcome,
 ) -> Option<NodeId> {
@@ -232,7 +232,7 @@ proptest! {
             heap.add_list();
         }
         let mut live: Vec<(NodeId, Block)> = Vec::new();
-        let mut claimed: Vec<Claimed> = Vec::new();
+        let mut pending: Vec<Pending> = Vec::new();
         // Points of a list only grow, as a stream's do.
         for (point, op) in (1..).zip(ops) {
             let taken = match op {
@@ -288,16 +288,16 @@ proptest! {
                 Op::PendingExtent { list, granules, more, covered } => {
                     let usable = |its: ListId, freed| its.0 == list || its == ListId::ANY_STREAM || freed <= covered;
                     let (size, list) = (granules * GRANULE, ListId(list));
-                    let extent = reserve(&mut heap, (size, more * PAGE), usable, &claimed);
-                    claimed.extend(extent.map(|extent| (extent, list, size)));
+                    let extent = reserve(&mut heap, (size, more * PAGE), usable, &pending);
+                    pending.extend(extent.map(|extent| (extent, list, size)));
                     None
                 }
-                // Other threads do as they please while one asks for what it has claimed.
-                Op::Settle { which, outcome } if !claimed.is_empty() => {
-                    let claimed = claimed.swap_remove(which % claimed.len());
-                    let (list, size) = (claimed.1, claimed.2);
+                // Other threads go on while one asks upstream for what it has reserved.
+                Op::Settle { which, outcome } if !pending.is_empty() => {
+                    let pending = pending.swap_remove(which % pending.len());
+                    let (list, size) = (pending.1, pending.2);
                     let into_point = if list == ListId::ANY_STREAM { 0 } else { point };
-                    settle(&mut heap, claimed, into_point, outcome).map(|n| (n, size / GRANULE))
+                    settle(&mut heap, pending, into_point, outcome).map(|n| (n, size / GRANULE))
                 }
                 Op::Settle { .. } => None,
             };
@@ -307,10 +307,10 @@ proptest! {
                 assert_eq!(block.free_in, None);
                 live.push((node, block));
             }
-            check(&heap, &live, &claimed);
+            check(&heap, &live, &pending);
         }
-        for claimed in claimed.drain(..) {
-            settle(&mut heap, claimed, 1000, Outcome::IsRefused);
+        for pending in pending.drain(..) {
+            settle(&mut heap, pending, 1000, Outcome::IsRefused);
         }
         // A drained heap is as good as new: every segment is one clean block again.
         for (node, _) in live.drain(..) {

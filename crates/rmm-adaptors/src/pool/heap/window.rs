@@ -1,4 +1,4 @@
-//! The cheapest place for a block in a run of free blocks and gaps: a sliding window over the run.
+//! The cheapest range for a block in a run of free blocks and gaps: a sliding window over the run.
 
 #![forbid(unsafe_code)]
 
@@ -12,19 +12,19 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// How much of it a window takes that still needs `needed` bytes: a free block with all of it,
-    /// of a gap whole pages.
+    /// How much of it a window takes that still needs `needed` bytes: all of a free block, whole pages
+    /// of a gap.
     fn taken(&self, needed: u64, page: u64) -> u64 {
         if self.is_gap { needed.next_multiple_of(page).min(self.size) } else { self.size }
     }
 
-    /// How much of that has to be added.
+    /// How much of that is unmapped.
     fn missing(&self, taken: u64) -> u64 {
         if self.is_gap { taken } else { 0 }
     }
 }
 
-/// A range of a segment, and how many of its bytes have no memory.
+/// A range of a segment, and how many of its bytes are unmapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Window {
     pub(super) start: u64,
@@ -32,7 +32,7 @@ pub(super) struct Window {
     pub(super) missing: u64,
 }
 
-/// Parts `first..last` of a run, with their bytes and how many of these are in gaps.
+/// Spans `first..last` of a run, with their bytes and how many of these are unmapped.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     first: usize,
@@ -59,12 +59,12 @@ impl Slice {
     }
 }
 
-/// The place in a run for a block of `size` bytes, at least one, that takes the least memory to be
-/// added, and of several such places the first. It has each free block with all of it or not at
-/// all, and of gaps whole pages.
+/// The range in a run for a block of `size` bytes, at least one, that needs the least memory to be
+/// mapped, and of equal ranges the first. It contains each free block completely or not at all, and
+/// whole pages of gaps.
 ///
-/// A best window starts where a part starts, or ends where a free block ends. For either kind, the
-/// other border moves up as this one does. So takes time in the number of parts.
+/// A best window starts where a span starts, or ends where a free block ends. For either kind, the
+/// other border moves up as this one does: O(spans).
 pub(super) fn best_window(run: &[Span], size: u64, page: u64) -> Option<Window> {
     let mut best: Option<Window> = None;
     let mut consider = |window: Window| {
@@ -72,12 +72,12 @@ pub(super) fn best_window(run: &[Span], size: u64, page: u64) -> Option<Window> 
             best = Some(window);
         }
     };
-    // What lies wholly in the window that starts with a part: all but the last of its parts.
+    // The spans completely in the window that starts with a span: all but the last.
     let mut from = Slice::default();
-    // What lies wholly in the window that ends with a part: all but the first of its parts.
+    // The spans completely in the window that ends with a span: all but the first.
     let mut up_to = Slice::default();
     for (index, part) in run.iter().enumerate() {
-        // From the start of a part upwards.
+        // From the start of a span upwards.
         while let Some(next) = run.get(from.last)
             && from.bytes + next.size < size
         {
@@ -91,7 +91,7 @@ pub(super) fn best_window(run: &[Span], size: u64, page: u64) -> Option<Window> 
         if from.last > index {
             from.pop(run);
         } else {
-            // A part that is large enough by itself.
+            // A span that is large enough by itself.
             from = Slice { first: index + 1, last: index + 1, ..Slice::default() };
         }
         // From the end of a free block downwards.

@@ -128,7 +128,7 @@ fn two_that_ask_a_full_upstream_in_turns_give_up() {
         .build()
         .expect("a pool");
     let _used = pool.allocate_sync(layout(USED)).expect("there is memory");
-    upstream.pool.set(Arc::clone(&pool.inner.shared)).expect("it is the only one");
+    upstream.pool.set(Arc::clone(&pool.inner.core)).expect("it is the only one");
     let held = (0..HELD).map(|_| pool.allocate_sync(layout(SMALL)).expect("there is memory"));
     let held = held.collect();
     upstream.change(|turns| turns.held = held);

@@ -1,8 +1,7 @@
-//! How far a stream is ordered after others: a sparse vector clock.
+//! A sparse vector clock: how far a stream is ordered after others.
 //!
-//! Only streams that it has waited for are in it, and only until what it waited for is known
-//! complete. So it takes memory in the number of waits that are not over, not in that of all
-//! streams.
+//! It holds only streams that this one has waited for, and only until what it waited for is known to
+//! be complete: O(waits that are not over) memory, not O(streams).
 
 #![forbid(unsafe_code)]
 
