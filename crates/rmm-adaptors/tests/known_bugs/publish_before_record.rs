@@ -82,7 +82,7 @@ fn a_block_is_reused_before_its_event_is_recorded() {
         fill(&stream, block);
         let mut other = None;
         cache.free(stream.as_stream_ref(), block, || {
-            other = take_elsewhere(&harness.machine, &cache)
+            other = take_elsewhere(&harness.machine, &cache);
         });
         // From now on the event is valid, in whichever order the steps were.
         take_elsewhere(&harness.machine, &cache);
