@@ -92,7 +92,7 @@ pub use statistics::ArenaStatistics;
 /// assert!(elsewhere.0.abs_diff(first.0) >= 1 << 20); // in another stream's
 /// # for (stream, pointer) in [(&stream, first), (&stream, second), (&other, elsewhere)] {
 /// #     // SAFETY: allocated above with this layout on this stream.
-/// #     unsafe { arena.deallocate(&stream, pointer, layout) };
+/// #     unsafe { arena.deallocate(stream, pointer, layout) };
 /// # }
 /// let statistics = arena.statistics();
 /// assert_eq!((statistics.frees, statistics.superblocks), (3, 2)); // each arena keeps one

@@ -142,8 +142,7 @@ impl<U: SyncResource> BinningMemoryResource<U> {
 }
 
 impl<U: SyncResource, B> BinningMemoryResource<U, B> {
-    /// A builder without bins over `upstream`, for bins of type `B`, which may be
-    /// [`AnyResource`](rmm_core::AnyResource).
+    /// A builder without bins over `upstream`, for bins of type `B`, which may be [`AnyResource`].
     pub fn builder_of(upstream: U) -> BinningMemoryResourceBuilder<U, B> {
         BinningMemoryResourceBuilder { upstream, bins: Vec::new() }
     }
