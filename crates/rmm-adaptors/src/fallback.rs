@@ -20,8 +20,8 @@ use crate::pool::BuildIdHasher;
 /// Only a request that fails in the first with an [out-of-memory error](Error::is_out_of_memory)
 /// goes to the second; other errors are returned. If the second fails too, its error is returned,
 /// with the first's as its source. Each block is freed to the resource that allocated it: a table
-/// holds the addresses of the second's blocks, and while it is empty a free costs one load. The two
-/// must not return the same address at the same time, as two adaptors over one pool could.
+/// holds the addresses of the second's blocks, and while it is empty a free costs one load. An
+/// address must not be live in both at the same time; two adaptors over one pool meet this.
 ///
 /// Its memory has a property if the memory of both has it. If both have memory of one kind, it is
 /// [of that kind](HasMemoryKind); if they differ, asking the type for its kind does not compile,

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_is_found_wherever_it_is() {
+    fn the_first_fit_is_found_at_any_index() {
         for length in 0..70 {
             for first in 0..length {
                 let numbers: Vec<u16> =

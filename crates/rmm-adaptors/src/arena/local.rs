@@ -20,7 +20,7 @@ pub(super) trait ExitWatcher: Send + Sync {
 /// The size of a thread's cache of arenas.
 const REMEMBERED: usize = 8;
 
-/// A weak link from ending threads to a resource, closed when the resource is dropped.
+/// A link from ending threads to a resource, closed when the resource is dropped.
 #[derive(Default)]
 pub(super) struct Link(Mutex<Option<Arc<dyn ExitWatcher>>>);
 

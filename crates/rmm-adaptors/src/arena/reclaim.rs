@@ -1,5 +1,5 @@
-//! How memory leaves the arenas for the global arena: idle superblocks, blocks that another stream
-//! freed, and all of an arena when its stream retires (Hoard's transfer to the global heap).
+//! Transfer of memory to the global arena: idle superblocks, blocks that another stream freed, and
+//! all of an arena when its stream retires (Hoard's transfer to the global heap).
 
 #![forbid(unsafe_code)]
 

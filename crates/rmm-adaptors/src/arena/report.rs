@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_free_is_not_fragmented() {
+    fn a_full_arena_is_not_fragmented() {
         let full = ArenaReport {
             arena_size: 1 << 20,
             live_bytes: 1 << 20,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_make_one_range() {
+    fn adjacent_free_blocks_are_one_range() {
         assert_eq!(longest_run(Vec::new()), 0);
         assert_eq!(longest_run(vec![(30, 5), (0, 10), (10, 10), (40, 19)]), 20);
     }

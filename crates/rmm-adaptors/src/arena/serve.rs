@@ -17,8 +17,8 @@ use super::superblocks::FreeOutcome;
 use crate::pool::{OnBehalfOf, Suballocator, padded_size};
 
 impl Arenas {
-    /// Whether the stream may have an arena. A free on the legacy default stream, or on a stream that
-    /// may be gone at any time, needs an event at once: the global arena records it.
+    /// Whether the stream may have an arena. A free on the legacy default stream, or on a stream
+    /// that may be gone at any time, needs an event at once: the global arena records it.
     fn may_have_arena(&self, stream: StreamRef<'_>) -> bool {
         Suballocator::seals_late(stream)
             && (!stream.is_per_thread_default()

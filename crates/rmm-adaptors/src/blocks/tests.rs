@@ -27,7 +27,7 @@ fn sorted<'a>(entries: impl Iterator<Item = (DevicePtr, &'a usize)>) -> Vec<(Dev
 
 proptest! {
     #[test]
-    fn it_does_what_a_plain_table_does(ops in prop::collection::vec(op(), 0..60)) {
+    fn the_table_equals_a_hash_map(ops in prop::collection::vec(op(), 0..60)) {
         let (mut blocks, mut model) = (Blocks::default(), HashMap::new());
         for (number, op) in ops.into_iter().enumerate() {
             match op {
@@ -51,7 +51,7 @@ proptest! {
 }
 
 #[test]
-fn the_value_of_an_address_that_is_there_is_not_made() {
+fn no_value_is_constructed_for_a_present_address() {
     let mut blocks = Blocks::default();
     for number in [1, 2] {
         assert!(blocks.insert(DevicePtr(number * 256), || number));

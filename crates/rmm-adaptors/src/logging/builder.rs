@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_device_s_number_goes_before_the_extension() {
+    fn the_device_number_precedes_the_extension() {
         let named = |path: &str| of_device(Path::new(path), 3).display().to_string();
         assert_eq!(named("logs/rmm.csv"), "logs/rmm.dev3.csv");
         assert_eq!(named("rmm"), "rmm.dev3");

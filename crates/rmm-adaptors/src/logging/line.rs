@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_line_is_whole() {
+    fn the_longest_line_fits_the_buffer() {
         let stream = CuStream::from_raw(std::ptr::without_provenance_mut(usize::MAX));
         let line = Line::new(Action::Failure, DevicePtr(u64::MAX), usize::MAX, Some(stream));
         let text = str::from_utf8(line.as_bytes()).expect("UTF-8");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_day_is_as_rmm_writes_it() {
+    fn the_time_of_day_has_rmm_s_format() {
         let time = |micros| written(|line| line.time_of_day(micros));
         assert_eq!(time(0), "00:00:00.000000");
         assert_eq!(time(86_399_999_999), "23:59:59.999999");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_fmt_writes_them() {
+    fn numbers_have_the_format_of_fmt() {
         let powers = (0..64).map(|shift| 1_u64 << shift);
         let tens = (0..20).map(|exponent| 10_u64.pow(exponent));
         let numbers = powers.chain(tens).flat_map(|number| [number - 1, number, number + 1]);

@@ -29,7 +29,7 @@ pub(super) struct Usage {
 /// The sums over all threads, and the counters of each thread.
 struct Shared {
     tags: Chunks<Total>,
-    threads: Mutex<Vec<Arc<OfThread>>>,
+    threads: Mutex<Vec<Arc<ThreadCounters>>>,
 }
 
 /// The sums of a tag over all threads, without what threads have not added yet.
@@ -41,7 +41,7 @@ struct Total {
 
 /// The counters of one thread, which is their only writer.
 #[derive(Default)]
-struct OfThread {
+struct ThreadCounters {
     tags: Chunks<Cell>,
 }
 
@@ -58,12 +58,12 @@ struct Cell {
 thread_local! {
     /// The counters of this thread for each resource, by the resource's id. The most recently used
     /// resource is first.
-    static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+    static LOCAL: RefCell<Vec<LocalCounters>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Mine {
+struct LocalCounters {
     id: u64,
-    cells: Arc<OfThread>,
+    cells: Arc<ThreadCounters>,
     /// Expires with the resource.
     resource: Weak<Shared>,
 }
@@ -101,7 +101,7 @@ impl Usage {
     fn change(&self, tag: Tag, bytes: i64, blocks: i64) {
         // A thread that is ending may have no counters any more: its changes then go to the sums at
         // once.
-        let counted = MINE.try_with(|mine| {
+        let counted = LOCAL.try_with(|mine| {
             let Ok(mut mine) = mine.try_borrow_mut() else { return false };
             if mine.first().is_none_or(|first| first.id != self.id) {
                 self.bring_forward(&mut mine);
@@ -116,22 +116,22 @@ impl Usage {
 
     #[cold]
     fn change_at_the_end(&self, tag: Tag, bytes: i64, blocks: i64) {
-        let cells = OfThread::default();
+        let cells = ThreadCounters::default();
         self.shared.count(of(&cells.tags, tag), tag, bytes, blocks);
         self.shared.threads().push(Arc::new(cells));
     }
 
     /// Moves this thread's counters of the resource to the front; creates them if there are none.
     #[cold]
-    fn bring_forward(&self, mine: &mut Vec<Mine>) {
+    fn bring_forward(&self, mine: &mut Vec<LocalCounters>) {
         if let Some(place) = mine.iter().position(|mine| mine.id == self.id) {
             return mine.swap(0, place);
         }
         mine.retain(|mine| mine.resource.strong_count() > 0);
-        let cells = Arc::new(OfThread::default());
+        let cells = Arc::new(ThreadCounters::default());
         self.shared.register(&cells);
         let resource = Arc::downgrade(&self.shared);
-        mine.insert(0, Mine { id: self.id, cells, resource });
+        mine.insert(0, LocalCounters { id: self.id, cells, resource });
     }
 
     /// The usage of one tag.
@@ -166,7 +166,7 @@ impl Usage {
 }
 
 impl Shared {
-    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<Arc<OfThread>>> {
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<Arc<ThreadCounters>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -198,21 +198,21 @@ impl Shared {
         }
     }
 
-    fn register(&self, cells: &Arc<OfThread>) {
+    fn register(&self, cells: &Arc<ThreadCounters>) {
         let mut threads = self.threads();
         self.fold_ended(&mut threads);
         threads.push(Arc::clone(cells));
     }
 
     /// Merges the counters of threads that have ended into one set.
-    fn fold_ended(&self, threads: &mut Vec<Arc<OfThread>>) {
+    fn fold_ended(&self, threads: &mut Vec<Arc<ThreadCounters>>) {
         // The only reference: the thread has dropped its own, so everything that it counted is
         // visible.
-        let is_ended = |cells: &mut Arc<OfThread>| Arc::get_mut(cells).is_some();
+        let is_ended = |cells: &mut Arc<ThreadCounters>| Arc::get_mut(cells).is_some();
         if threads.iter_mut().filter_map(Arc::get_mut).count() < 2 {
             return;
         }
-        let all = OfThread::default();
+        let all = ThreadCounters::default();
         for cells in threads.extract_if(.., is_ended) {
             for number in (0..MOST_TAGS).filter_map(|number| u16::try_from(number).ok()) {
                 let tag = Tag::numbered(number);

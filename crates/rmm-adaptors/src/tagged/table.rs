@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_find_what_others_left() {
+    fn threads_remove_blocks_of_other_threads() {
         let table = Table::default();
         std::thread::scope(|scope| {
             let (give, take) = std::sync::mpsc::channel::<DevicePtr>();

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_whose_name_has_no_path_is_known_by_its_file() {
+    fn a_function_without_a_path_is_recognised_by_its_file() {
         let stack = "   0: force_capture
              at /rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/std/src/backtrace.rs:312:9
    1: insert
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_with_a_name_like_ours_are_the_program_s() {
+    fn files_with_similar_paths_belong_to_the_program() {
         for file in [
             "/work/rmm-core-models/src/lib.rs:1:1",
             "/work/rmm-core/tests/suite.rs:1:1",

@@ -17,7 +17,7 @@ const PAGE: u64 = 2 << 20;
 const PRESETS: [PoolPreset; 3] =
     [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic];
 
-/// Large enough that memory returned by the release policy does not matter.
+/// Memory that a release policy has returned must not be missing later.
 const POLICIES: [ReleasePolicy; 3] = [
     ReleasePolicy::Off,
     ReleasePolicy::Above { bytes: 2 << 20 },

@@ -404,8 +404,7 @@ impl<R: Allocator> Runner<R> {
             self.check_tag(&live, &stream);
             self.free_on(&live, &stream);
         } else {
-            // Counts as no failure: the block may be another thread's, which frees it on its own
-            // stream.
+            // Driver calls fail only in programs of one thread, so the block is this thread's own.
             self.free_on(&live, &live.stream);
         }
     }

@@ -38,7 +38,7 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     let blocks: Vec<_> = (0..=HELD).map(|_| allocate(&maker).expect("a block")).collect();
     let made = CudaEvent::new().expect("an event");
     made.record(&maker).expect("a record");
-    let at_hand = cached();
+    let cached_before = cached();
     let giver = stream();
     giver.wait(&made).expect("a wait");
     if !is_marked {
@@ -49,10 +49,10 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
         free(&pool, &giver, block, BYTES);
     }
     // Until only the batch is left of the stream's free memory.
-    while cached() > at_hand + BATCH {
+    while cached() > cached_before + BATCH {
         allocate(&giver).expect("a block");
     }
-    assert_eq!(cached(), at_hand + BATCH);
+    assert_eq!(cached(), cached_before + BATCH);
     Batch { pool, giver, taker }
 }
 

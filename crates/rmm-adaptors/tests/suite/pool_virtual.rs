@@ -106,8 +106,8 @@ proptest! {
     }
 }
 
-/// Like [`run`], without faults of streams and other objects of the program: only calls of the pool
-/// itself fail.
+/// Like [`run`], while driver calls fail: a step whose own call fails is skipped. The streams and
+/// the pool are created without faults.
 fn run_with_faults(machine: &Machine, ops: &[Op], limit: usize, preset: PoolPreset) {
     let entered = machine.enter();
     let mut runner = machine.without_faults(|| Runner::sharing(fixture(machine, limit, preset), 0));
@@ -342,7 +342,7 @@ unsafe impl ExtendableResource for SlowToLeave {
     fn allocate_at(&self, start: DevicePtr, layout: Layout) -> Result<(), Error> {
         let taken = self.upstream.allocate_at(start, layout);
         if taken.is_err() {
-            // Only the first deallocation has a receiver.
+            // After the first deallocation, no one may be receiving.
             let _without_receiver = self.failed.send(());
         }
         taken
