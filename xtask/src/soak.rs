@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = cargo();
     command
         .args(["test", "--release", "-p", "rmm-adaptors", "--test", "suite"])
-        .args(["--", "--exact", "soak::random_programs_break_no_rule", "--nocapture"])
+        .args(["--", "--exact", "soak::random_programs_keep_all_invariants", "--nocapture"])
         .env("RMM_DRIVER", "sim")
         .env("RMM_SOAK_STEPS", args.steps.to_string())
         .env("RMM_SIM_SEED", args.seed.to_string());

@@ -1,4 +1,4 @@
-//! Over-aligned allocations.
+//! Over-aligned allocations: alignments above 256 bytes over any resource.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supported_alignment};
 
 use crate::blocks::Blocks;
-use crate::layer::{Below, Layer, adaptor, rounded_up};
+use crate::layer::{Layer, Upstream, adaptor, rounded_up};
 use crate::sync::biased_mutex::BiasedMutex;
 
 const NAME: &str = "aligned";
 
 adaptor! {
-    /// Aligns blocks to more than the 256 bytes that every resource can: those of at least a
-    /// threshold to an alignment that is set, and all to what is asked for.
+    /// Aligns blocks to more than 256 bytes, the alignment of every resource here. Blocks of at
+    /// least a threshold get the alignment that is set; every block gets the alignment of its
+    /// layout.
     ///
-    /// A block of more than 256 is taken with `alignment - 256` bytes more from upstream, which is
-    /// asked for an alignment of 256. Others are upstream's, asked for with the request's own
-    /// alignment.
+    /// An over-aligned block is suballocated from an upstream block that is `alignment - 256` bytes
+    /// longer and allocated with an alignment of 256. All other requests go to upstream unchanged.
     ///
-    /// It is a handle: clones share the table of blocks whose address is not upstream's. The table's
-    /// lock is taken only while there are such blocks, and is biased to the first thread: it costs
-    /// next to nothing until a second one takes it.
+    /// It is a handle: clones share the table of blocks whose address differs from that of their
+    /// upstream block. Its lock is taken only while such blocks exist, and is uncontended and cheap
+    /// while one thread uses it.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -51,10 +51,10 @@ struct Align {
     /// A power of two, at least 256.
     alignment: usize,
     threshold: usize,
-    /// Blocks whose address is not upstream's, with that of upstream.
+    /// Blocks whose address differs from that of their upstream block, with the latter.
     moved: BiasedMutex<Blocks<DevicePtr>>,
-    /// The number of these, written under the lock. A thread that frees one of them sees that there
-    /// are some: the block was counted before its address was returned.
+    /// How many those are, written under the lock. A thread that frees one of them sees a count
+    /// above zero: the block was counted before its address was returned.
     moved_count: AtomicUsize,
 }
 
@@ -68,24 +68,25 @@ impl fmt::Debug for Align {
 }
 
 impl<U> AlignedResourceAdaptor<U> {
-    /// Aligns every block to `alignment` bytes, or to 256 if that is more.
+    /// Aligns every block to `alignment` bytes, or to 256 bytes if `alignment` is smaller.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no
-    /// power of two.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is not
+    /// a power of two.
     pub fn new(upstream: U, alignment: usize) -> Result<Self, Error> {
         Self::with_threshold(upstream, alignment, 0)
     }
 
-    /// Aligns blocks of at least `threshold` bytes to `alignment` bytes, or to 256 if that is more.
+    /// Aligns blocks of at least `threshold` bytes to `alignment` bytes, or to 256 bytes if
+    /// `alignment` is smaller.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no
-    /// power of two.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is not
+    /// a power of two.
     #[doc(alias = "alignment_threshold")]
     pub fn with_threshold(upstream: U, alignment: usize, threshold: usize) -> Result<Self, Error> {
         if !is_supported_alignment(alignment) {
-            let message = format!("the alignment, {alignment}, is no power of two");
+            let message = format!("the alignment {alignment} is not a power of two");
             return Err(Error::invalid_argument(NAME, message));
         }
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT);
@@ -94,10 +95,10 @@ impl<U> AlignedResourceAdaptor<U> {
     }
 }
 
-/// What a request is to upstream.
+/// What to ask upstream for.
 enum Plan {
     AsItIs,
-    /// Ask for this, and round the address up to the alignment.
+    /// Allocate this layout, and round the address up to the alignment.
     Within(Layout, usize),
     TooLarge,
 }
@@ -111,13 +112,13 @@ impl Align {
         if size == 0 || alignment <= CUDA_ALLOCATION_ALIGNMENT {
             return Plan::AsItIs;
         }
-        // It fits: both are at most `isize::MAX + 1`.
+        // Cannot overflow: both are at most `isize::MAX + 1`.
         let room = rounded_up(layout, alignment) + (alignment - CUDA_ALLOCATION_ALIGNMENT);
         let padded = Layout::from_size_align(room, CUDA_ALLOCATION_ALIGNMENT);
         padded.map_or(Plan::TooLarge, |padded| Plan::Within(padded, alignment))
     }
 
-    /// Acts on the table, and counts.
+    /// Calls `act` with the table, and updates the count.
     fn with_moved<R>(&self, act: impl FnOnce(&mut Blocks<DevicePtr>) -> R) -> R {
         self.moved.with(|moved| {
             let result = act(moved);
@@ -126,13 +127,13 @@ impl Align {
         })
     }
 
-    // Not inlined, as `remove_moved`: calls for other blocks save no registers for it.
+    // Not inlined, like `remove_moved`: calls for other blocks then save no registers for it.
     #[inline(never)]
     fn insert(&self, aligned: DevicePtr, upstream: DevicePtr) -> bool {
         self.with_moved(|moved| moved.insert(aligned, || upstream))
     }
 
-    /// Upstream's address of a block, which is given up.
+    /// Removes a block from the table. Returns the address of its upstream block.
     #[inline]
     fn remove(&self, aligned: DevicePtr) -> DevicePtr {
         if self.moved_count.load(Ordering::Relaxed) == 0 {
@@ -147,46 +148,47 @@ impl Align {
     }
 }
 
-// SAFETY: an aligned block lies in one of upstream's that has room for it wherever that starts, and
-// which no other block overlaps; it is found again by the block's address. Others are upstream's as they
-// are.
+// SAFETY: an over-aligned block lies in an upstream block with room for it at any start, which has
+// no other owner; the table maps the block's address back to it. Other blocks are upstream's,
+// unchanged.
 unsafe impl Layer for Align {
     const NAME: &'static str = NAME;
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let (padded, alignment) = match self.plan(layout) {
-            Plan::AsItIs => return below.allocate(layout),
+            Plan::AsItIs => return upstream.allocate(layout),
             Plan::TooLarge => return Err(Error::out_of_memory(NAME).with_layout(layout)),
             Plan::Within(padded, alignment) => (padded, alignment),
         };
-        // The error is about what was asked for here.
-        let block = below.allocate(padded).map_err(|error| error.with_layout(layout))?;
-        // A power of two; the block has room for it.
+        // Report the layout that was requested, not the padded one.
+        let block = upstream.allocate(padded).map_err(|error| error.with_layout(layout))?;
+        // The alignment is a power of two, and the block has room for the rounding.
         let below_alignment = alignment as u64 - 1;
         let aligned = DevicePtr((block.0 + below_alignment) & !below_alignment);
         if aligned == block || self.insert(aligned, block) {
             return Ok(aligned);
         }
-        // SAFETY: allocated above with this layout, in the same order, and not handed out.
-        unsafe { below.deallocate(block, padded) };
+        // SAFETY: allocated above with this layout, in the same order, and not returned to any
+        // caller.
+        unsafe { upstream.deallocate(block, padded) };
         let message = format!("upstream's block at {block:?} holds {aligned:?}, which is in use");
         Err(Error::invalid_argument(NAME, message).with_layout(layout))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         let (block, layout) = match self.plan(layout) {
-            // Before upstream can hand the memory out again.
+            // Before upstream can return the address to another thread.
             Plan::Within(padded, _) => (self.remove(pointer), padded),
             Plan::AsItIs | Plan::TooLarge => (pointer, layout),
         };
-        // SAFETY: the caller's contract is the same; this is the block, and the layout, that the
-        // memory was taken from upstream as.
-        unsafe { below.deallocate(block, layout) }
+        // SAFETY: the caller's contract is the same; `block` and `layout` are those of the upstream
+        // allocation.
+        unsafe { upstream.deallocate(block, layout) }
     }
 
-    fn tell(&self, description: &mut Description) {
+    fn describe(&self, description: &mut Description) {
         let moved = self.moved_count.load(Ordering::Relaxed);
         description
             .bytes("alignment", self.alignment as u64)

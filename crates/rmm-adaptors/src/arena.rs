@@ -3,7 +3,7 @@
 mod address_map;
 mod arenas;
 mod builder;
-mod fit;
+mod first_fit;
 mod local;
 mod member;
 mod reclaim;
@@ -112,11 +112,6 @@ struct Inner<U: SyncResource> {
 }
 
 impl<U: SyncResource> ArenaMemoryResource<U> {
-    /// Options for an arena resource over `upstream`.
-    pub fn builder(upstream: U) -> ArenaMemoryResourceBuilder<U> {
-        ArenaMemoryResourceBuilder::new(upstream)
-    }
-
     fn open(pool: PoolMemoryResource<U>, dump_log: Option<PathBuf>) -> Self {
         let arenas = Arenas::new(pool.base());
         arenas.link.open(Arc::clone(&arenas) as _);
@@ -138,8 +133,8 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         self.inner.arenas.statistics()
     }
 
-    /// What the memory looks like: how much is free, and how scattered. Takes time in the number of
-    /// all blocks, during which nobody can allocate.
+    /// A snapshot of the memory: how much is free, and how fragmented. Takes time in the number of
+    /// all blocks, and holds all locks meanwhile.
     ///
     /// ```
     /// use rmm_adaptors::ArenaMemoryResource;
@@ -158,11 +153,11 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         self.inner.arenas.report(|| self.inner.pool.blocks())
     }
 
-    /// Gives memory that was freed on captured streams to everybody again, as
+    /// Makes memory that was freed on captured streams available again, as
     /// [`PoolMemoryResource::release_graph_memory`] does.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`PoolMemoryResource::release_graph_memory`].
     pub unsafe fn release_graph_memory(&self) {
         // SAFETY: the caller's contract; every graph's memory is the global arena's.
         unsafe { self.inner.pool.release_graph_memory() };
@@ -181,7 +176,7 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
             .map_err(|error| if error.is_out_of_memory() { self.refused(error) } else { error })
     }
 
-    /// Adds to an error what there is, and leaves a report if one is wanted.
+    /// Adds the usage of the arena to an error, and appends a report to the dump log if one is set.
     #[cold]
     fn refused(&self, error: Error) -> Error {
         let report = self.report();
@@ -192,7 +187,7 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
             .with_reason(reason);
         let error = error.with_usage(usage);
         if let Some(path) = &self.inner.dump_log {
-            // A report that cannot be written changes nothing about the error.
+            // A report that cannot be written does not change the error.
             let _unwritten = report.append(path, &error);
         }
         error
@@ -228,17 +223,17 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for ArenaMemoryResource<U> {
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
         self.arenas.link.close();
-        // The pool, which goes next, waits for all that was freed in its order. At the end of the
-        // process it does nothing.
+        // The pool is dropped next and waits for pending frees. While the process exits, neither
+        // does anything.
         if !process_is_exiting() {
             self.arenas.dissolve_all(None);
         }
     }
 }
 
-// SAFETY: the blocks of a superblock tile it, each is handed out to one owner until it is freed;
-// memory without a stream comes from the pool, which gives what no work uses. The address is a
-// multiple of the alignment: a block with room for it is cut there.
+// SAFETY: the blocks of a superblock tile it, and each has one owner until it is freed; memory
+// without a stream comes from the pool, which returns only memory that no work uses. The address is
+// a multiple of the alignment: the block is cut out of a longer one there.
 unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_for(None, layout)
@@ -266,10 +261,11 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
     }
 }
 
-// SAFETY: as above. A superblock is its stream's: what was freed there and is handed out there
-// again was used by one stream only, or by others before a free on that stream, which comes after
-// them. It is the pool's from when it is given back, in that stream's order, or as memory that only
-// a wait for the device makes free; and so is a block that another stream frees.
+// SAFETY: for the address, the blocks, as for `SyncResource` above. For stream order: a superblock
+// belongs to one stream. A block of it that is handed out again was used by that stream only, or by
+// others before a free on that stream, which is ordered after them. A superblock that leaves its
+// arena, and a block that another stream frees, belong to the pool, in the order of the stream of
+// the free or as memory that is free after the next wait for the device.
 unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_for(Some(stream), layout)

@@ -1,4 +1,4 @@
-//! Bins by size: each request goes to the resource that is for its size.
+//! Size bins: each request goes to the resource for its size.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -11,17 +11,16 @@ use rmm_core::{
 use crate::FixedSizeMemoryResource;
 use crate::pool::padded_size;
 
-/// Sends each request to the smallest bin that it fits in, or, if it fits in none, to the upstream.
+/// Sends each request to the smallest bin that fits it, or to the upstream if none does.
 ///
-/// A bin is a resource and the most bytes that it is asked for: a [`FixedSizeMemoryResource`] over
-/// the upstream, or any resource that the program brings. The bins are fixed when the resource is
-/// built, and owned by it, so that a free always finds the bin that it came from. Bytes count as
-/// rounded up to 256, with room for an alignment above that.
+/// A bin is a resource and the largest size that it serves: a [`FixedSizeMemoryResource`] over the
+/// upstream, or any other resource. The bins are owned by the resource and fixed when it is built,
+/// so a free always finds the bin of its allocation. Sizes are rounded up to 256 bytes and include
+/// padding for alignments above 256.
+/// It is a handle: clones share the bins. Finding the bin takes O(log n) in the number of bins; the
+/// rest of the cost is the bin's.
 ///
-/// It is a handle: clones share the bins. Finding the bin takes O(log n) in their number; the rest
-/// is the bin's.
-///
-/// Its memory has a property if that of the upstream and of the bins has it.
+/// Its memory has a property if the memory of the upstream and of all bins has it.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -57,12 +56,12 @@ where
 #[derive(Debug)]
 struct Inner<U, B> {
     /// # Invariant
-    /// The most bytes of a request of each bin, in ascending order, multiples of 256; none twice.
+    /// Sorted by the largest request of each bin, strictly ascending; all multiples of 256.
     bins: Box<[(usize, B)]>,
     upstream: U,
 }
 
-/// The bins of a new [`BinningMemoryResource`].
+/// Options for a [`BinningMemoryResource`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct BinningMemoryResourceBuilder<U, B = FixedSizeMemoryResource<U>> {
@@ -71,17 +70,17 @@ pub struct BinningMemoryResourceBuilder<U, B = FixedSizeMemoryResource<U>> {
 }
 
 impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
-    /// Adds a bin for requests of up to `bytes` bytes, rounded up to a multiple of 256, that fit no
-    /// smaller one: they go to `bin`.
+    /// Adds a bin for requests of up to `bytes` bytes, rounded up to a multiple of 256, that no
+    /// smaller bin fits; `bin` serves them.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if there is a bin of
-    /// that size, or the size is 0 or too large.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if there already is a
+    /// bin of that size, or the size is 0 or too large.
     #[doc(alias = "add_bin")]
     pub fn bin_of(mut self, bytes: usize, bin: B) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
         match self.bins.binary_search_by_key(&size, |&(size, _)| size) {
-            Ok(_) => Err(invalid(format!("there is a bin of {size} bytes already"))),
+            Ok(_) => Err(invalid(format!("a bin of {size} bytes exists already"))),
             Err(place) => {
                 self.bins.insert(place, (size, bin));
                 Ok(self)
@@ -89,7 +88,7 @@ impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
         }
     }
 
-    /// Makes the resource.
+    /// Builds the resource.
     pub fn build(self) -> BinningMemoryResource<U, B> {
         let Self { upstream, bins } = self;
         BinningMemoryResource { inner: Arc::new(Inner { bins: bins.into(), upstream }) }
@@ -97,10 +96,10 @@ impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
 }
 
 impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
-    /// Adds a bin of blocks of `bytes` bytes from the upstream, 128 of which are taken at once.
+    /// Adds a bin of fixed-size blocks of `bytes` bytes, allocated from the upstream 128 at a time.
     ///
     /// # Errors
-    /// As [`bin_of`](Self::bin_of), and the upstream's error if the blocks cannot be had.
+    /// As [`bin_of`](Self::bin_of), and the upstream's error if it cannot allocate the blocks.
     pub fn bin(self, bytes: usize) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
         let blocks = FixedSizeMemoryResource::builder(self.upstream.clone());
@@ -117,7 +116,10 @@ impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
     pub fn bins_of_powers(self, powers: impl IntoIterator<Item = u32>) -> Result<Self, Error> {
         powers.into_iter().try_fold(self, |builder, power| {
             let bytes = 1_usize.checked_shl(power).filter(|_| power < usize::BITS);
-            builder.bin(bytes.ok_or_else(|| invalid(format!("2^{power} bytes are too many")))?)
+            builder.bin(
+                bytes
+                    .ok_or_else(|| invalid(format!("2^{power} bytes exceed the address space")))?,
+            )
         })
     }
 }
@@ -125,7 +127,7 @@ impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
 fn bin_size(bytes: usize) -> Result<usize, Error> {
     let size = bytes.checked_next_multiple_of(rmm_core::CUDA_ALLOCATION_ALIGNMENT);
     size.filter(|&size| size > 0)
-        .ok_or_else(|| invalid(format!("a bin cannot be of {bytes} bytes")))
+        .ok_or_else(|| invalid(format!("{bytes} bytes is not a valid bin size")))
 }
 
 fn invalid(message: String) -> Error {
@@ -133,31 +135,30 @@ fn invalid(message: String) -> Error {
 }
 
 impl<U: SyncResource> BinningMemoryResource<U> {
-    /// No bins yet, over `upstream`; to be filled with blocks from it.
+    /// A builder without bins over `upstream`, for bins of blocks from the upstream.
     pub fn builder(upstream: U) -> BinningMemoryResourceBuilder<U> {
         Self::builder_of(upstream)
     }
 }
 
 impl<U: SyncResource, B> BinningMemoryResource<U, B> {
-    /// No bins yet, over `upstream`; to be filled with resources of type `B`, which may be an
-    /// [`AnyResource`](rmm_core::AnyResource).
+    /// A builder without bins over `upstream`, for bins of type `B`, which may be [`AnyResource`].
     pub fn builder_of(upstream: U) -> BinningMemoryResourceBuilder<U, B> {
         BinningMemoryResourceBuilder { upstream, bins: Vec::new() }
     }
 
-    /// The resource for what fits in no bin.
+    /// The resource that serves requests that fit no bin.
     #[doc(alias = "get_upstream_resource")]
     pub fn upstream(&self) -> &U {
         &self.inner.upstream
     }
 
-    /// The bins and the most bytes of their requests, the smallest first.
+    /// The bins with the largest size that each serves, in ascending order.
     pub fn bins(&self) -> impl Iterator<Item = (usize, &B)> {
         self.inner.bins.iter().map(|(size, bin)| (*size, bin))
     }
 
-    /// The bin that serves a layout; `None` if it is the upstream.
+    /// The bin that serves a layout; `None` if the upstream does.
     pub fn bin_for(&self, layout: Layout) -> Option<&B> {
         let size = usize::try_from(padded_size(layout)?).ok()?;
         let place = self.inner.bins.partition_point(|&(bytes, _)| bytes < size);
@@ -180,8 +181,8 @@ impl<U: SyncResource, B> PartialEq for BinningMemoryResource<U, B> {
 
 impl<U: SyncResource, B> Eq for BinningMemoryResource<U, B> {}
 
-// SAFETY: every call goes to the bin or the upstream that the layout alone decides on, so that a
-// free goes where its allocation came from; each of them keeps the contract.
+// SAFETY: every call goes to the bin or the upstream that the layout alone selects, so a free
+// reaches the resource of its allocation; each of them keeps the contract.
 unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryResource<U, B> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         match self.bin_for(layout) {
@@ -192,9 +193,10 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         match self.bin_for(layout) {
-            // SAFETY: the caller's contract; the layout finds the bin that the memory came from.
+            // SAFETY: the caller's contract; the layout selects the bin of the allocation.
             Some(bin) => unsafe { bin.deallocate_sync(pointer, layout) },
-            // SAFETY: as above.
+            // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
+            // allocation.
             None => unsafe { self.inner.upstream.deallocate_sync(pointer, layout) },
         }
     }
@@ -215,7 +217,7 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the layout alone selects the bin or the upstream, as for `SyncResource`.
 unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         match self.bin_for(layout) {
@@ -226,9 +228,10 @@ unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         match self.bin_for(layout) {
-            // SAFETY: the caller's contract; the layout finds the bin that the memory came from.
+            // SAFETY: the caller's contract; the layout selects the bin of the allocation.
             Some(bin) => unsafe { bin.deallocate(stream, pointer, layout) },
-            // SAFETY: as above.
+            // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
+            // allocation.
             None => unsafe { self.inner.upstream.deallocate(stream, pointer, layout) },
         }
     }
@@ -250,7 +253,7 @@ where
 {
 }
 
-// SAFETY: blocks are of the upstream's memory.
+// SAFETY: the blocks of all bins are the upstream's memory.
 unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for BinningMemoryResource<U> {
     const KIND: MemoryKind = U::KIND;
     const CAPS: MemoryCaps = U::CAPS;

@@ -1,4 +1,4 @@
-//! What is known of blocks, by address.
+//! A hash table from block addresses to values, with a one-entry cache for the newest block.
 
 #![forbid(unsafe_code)]
 
@@ -11,12 +11,11 @@ use rmm_core::DevicePtr;
 
 use crate::pool::BuildIdHasher;
 
-/// A table by address. The last block that came is beside it, and gets into it when the next one
-/// comes: many are freed before that.
+/// A table by address. The newest block is kept beside the table and moves into it when the next
+/// one is inserted: many blocks are freed before that.
 ///
-/// Those cost a comparison, and spare the processor a wait: the table marks an entry by one byte,
-/// and is searched by sixteen such bytes at once, which a byte that was written just before holds
-/// up.
+/// Such a pair costs one comparison. It also avoids a store-forwarding stall: the hash table writes
+/// one control byte per entry, and a lookup right afterwards loads sixteen of them at once.
 #[derive(Debug)]
 pub(crate) struct Blocks<V> {
     /// Not in `others`.
@@ -44,8 +43,8 @@ impl<V> Blocks<V> {
         self.others.into_iter().chain(self.last)
     }
 
-    /// Whether the address was not there before; else nothing changes. A new one's value is made in
-    /// its place.
+    /// Inserts a block. Returns whether the address was absent; otherwise nothing changes. `value`
+    /// is called only for a new address, and constructs the value in place.
     #[inline]
     pub(crate) fn insert(&mut self, pointer: DevicePtr, value: impl FnOnce() -> V) -> bool {
         if self.others.contains_key(&pointer) {
@@ -61,7 +60,7 @@ impl<V> Blocks<V> {
         true
     }
 
-    /// Puts the last block into the table.
+    /// Moves the newest block into the table.
     #[inline]
     fn put_aside(&mut self) {
         if let Some((pointer, value)) = self.last.take() {

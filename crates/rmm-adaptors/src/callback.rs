@@ -1,4 +1,4 @@
-//! Memory from functions of the program's own.
+//! A memory resource made of two functions of the program.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -17,20 +17,20 @@ const NAME: &str = "callback";
 type Allocate = dyn Fn(StreamRef<'_>, Layout) -> Result<DevicePtr, Error> + Send + Sync;
 type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 
-/// Memory from two functions: a foreign allocator's, say.
+/// Allocates and frees with two functions, such as those of a foreign allocator.
 ///
-/// What the memory can do, whoever makes the resource says: that the device can use it, or any
-/// other [set of properties](Self::with_properties); and if it is all of one
-/// [kind](Self::with_kind), that as well.
+/// The caller of the constructor states what the memory is: device-accessible, or of any other [set
+/// of properties](Self::with_properties), and, if all of it is of one [kind](Self::with_kind), that
+/// as well.
 ///
-/// A null pointer from the function that allocates is a lack of memory: the request is refused as
-/// [out of memory](rmm_core::ErrorKind::OutOfMemory), as with the C functions that such callbacks
-/// often wrap (RMM hands the null pointer on). Zero bytes reach neither function. A synchronous
-/// call goes to them on the legacy default stream, which is then waited for. Memory whose address
-/// is not aligned as it was asked for is given back, and the request refused as
-/// [unsupported](rmm_core::ErrorKind::Unsupported). A panic of the function that frees ends there.
+/// A null pointer from the allocating function means that it is out of memory: the request fails
+/// with [`OutOfMemory`](rmm_core::ErrorKind::OutOfMemory), since C allocation functions report
+/// failure this way (RMM returns the null pointer to its caller). Requests of zero bytes call
+/// neither function. A synchronous call passes the legacy default stream and synchronizes it. A
+/// block that is not aligned as requested is freed, and the request fails with
+/// [`Unsupported`](rmm_core::ErrorKind::Unsupported). A panic of the freeing function is caught.
 ///
-/// It is a handle: clones share the functions, and two are equal if they do.
+/// It is a handle: clones share the functions and are equal.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -60,9 +60,9 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 #[doc(alias = "rmm::mr::callback_memory_resource")]
 pub struct CallbackMemoryResource<S: PropertySet = DeviceAccessible> {
     functions: Arc<Functions>,
-    /// All memory is of this kind, if it says.
+    /// The kind of all memory, if it was stated.
     kind: Option<MemoryKind>,
-    /// All memory has these properties.
+    /// The properties of all memory.
     properties: PhantomData<S>,
 }
 
@@ -72,23 +72,24 @@ struct Functions {
 }
 
 impl CallbackMemoryResource {
-    /// Takes the functions in, which give memory for the device.
+    /// A resource over functions that manage device memory.
     ///
     /// # Safety
-    /// They keep the contract of [`Resource`] for device memory: what the first returns may be used
-    /// by work on the device, in the order of the stream, until it is given to the second, whose
-    /// arguments are always those of an allocation that was not freed before.
+    /// The functions keep the contract of [`Resource`] for device memory: work on the device may
+    /// use what the first returns, in the order of the stream, until it is passed to the second.
+    /// The second is called with the arguments of an allocation that was not freed before.
     pub unsafe fn new(
         allocate: impl Fn(StreamRef<'_>, Layout) -> Result<DevicePtr, Error> + Send + Sync + 'static,
         deallocate: impl Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync + 'static,
     ) -> Self {
-        // SAFETY: the caller's contract is the same: what the device may use is accessible to it.
+        // SAFETY: the caller's contract is the same: memory that the device may use is accessible
+        // to it.
         unsafe { Self::with_properties(allocate, deallocate) }
     }
 }
 
 impl<S: PropertySet> CallbackMemoryResource<S> {
-    /// Takes the functions in, which give memory that has every property of `S`.
+    /// A resource over functions whose memory has every property of `S`.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -121,9 +122,10 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
     /// ```
     ///
     /// # Safety
-    /// They keep the contract of [`Resource`]: what the first returns has all these properties, and
-    /// may be used as they say in the order of the stream, until it is given to the second, whose
-    /// arguments are always those of an allocation that was not freed before.
+    /// The functions keep the contract of [`Resource`]: what the first returns has all these
+    /// properties, and may be used accordingly, in the order of the stream, until it is passed to
+    /// the second. The second is called with the arguments of an allocation that was not freed
+    /// before.
     pub unsafe fn with_properties(
         allocate: impl Fn(StreamRef<'_>, Layout) -> Result<DevicePtr, Error> + Send + Sync + 'static,
         deallocate: impl Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync + 'static,
@@ -133,19 +135,18 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
         Self { functions: Arc::new(functions), kind: None, properties: PhantomData }
     }
 
-    /// Tells whoever asks at run time what kind of memory it is. Handles that were cloned before do
-    /// not.
+    /// States the kind of the memory, for queries at run time. Clones made before do not report it.
     ///
     /// # Safety
     /// All memory of the functions is of this kind.
-    #[must_use = "it is this handle that tells"]
+    #[must_use = "only the returned handle reports the kind"]
     pub unsafe fn with_kind(mut self, kind: MemoryKind) -> Self {
         self.kind = Some(kind);
         self
     }
 
     fn free(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // A free may be part of a `Drop`, which a panic must not leave.
+        // A free may be part of a `Drop`, which must not unwind.
         let _ended = catch_unwind(AssertUnwindSafe(|| {
             (self.functions.deallocate)(stream, pointer, layout);
         }));
@@ -173,8 +174,8 @@ impl<S: PropertySet> fmt::Debug for CallbackMemoryResource<S> {
     }
 }
 
-// SAFETY: whoever made it promised the contract for the functions; the stream is waited for, so
-// that every other may use the memory.
+// SAFETY: the constructor's caller promised the contract for the functions. The stream is
+// synchronized, so any other stream may use the memory.
 unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let stream = StreamRef::legacy();
@@ -193,7 +194,8 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
             let stream = StreamRef::legacy();
             self.free(stream, pointer, layout);
             if !process_is_exiting() {
-                // If it cannot be waited for, the device is lost, and nobody will use the memory.
+                // If it cannot be synchronized, the device is lost, and no work will use the
+                // memory.
                 let _waited = stream.synchronize();
             }
         }
@@ -212,7 +214,7 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
     }
 }
 
-// SAFETY: whoever made it promised the contract for the functions.
+// SAFETY: the constructor's caller promised the contract for the functions.
 unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
@@ -224,7 +226,8 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
         }
         if !is_pointer_aligned(pointer, layout.align()) {
             self.free(stream, pointer, layout);
-            let message = format!("the function returned {pointer:?}, which is not so aligned");
+            let message =
+                format!("the function returned {pointer:?}, which is not aligned as requested");
             return Err(Error::unsupported(NAME, message).with_layout(layout));
         }
         Ok(pointer)
@@ -244,13 +247,13 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
     }
 }
 
-// SAFETY: whoever made it promised it.
+// SAFETY: the constructor's caller promised that the memory has these properties.
 unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for CallbackMemoryResource<S> {}
 
-/// What is known of the memory of a resource whose type does not say it.
+/// The properties of the memory, for a resource whose type does not state them.
 struct Known(MemoryKind);
 
-// SAFETY: whoever gave the kind promised it.
+// SAFETY: the caller of `with_kind` promised that all memory is of this kind.
 unsafe impl HasProperty<MemoryKind> for Known {}
 
 impl HasPropertyValue<MemoryKind> for Known {

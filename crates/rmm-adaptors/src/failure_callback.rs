@@ -1,4 +1,4 @@
-//! Asking the program what to do about a failure.
+//! Retries of failed allocations, on the decision of a callback.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -6,18 +6,18 @@ use std::num::NonZeroU32;
 
 use rmm_core::{Description, DevicePtr, Error, ErrorKind, StreamId, StreamRef};
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 adaptor! {
-    /// Calls back when an allocation fails, and tries again if the callback says so: after it has
-    /// freed something, say.
+    /// Calls a callback when an allocation fails, and retries if it returns true: after it has
+    /// freed memory, for example.
     ///
-    /// It is called for errors of one kind, [`OutOfMemory`](ErrorKind::OutOfMemory), unless others
-    /// are [chosen](FailureCallbackResourceAdaptorBuilder::on), and is told which attempt failed
-    /// and why. However often it says yes, a request is tried again at most [16
-    /// times](FailureCallbackResourceAdaptorBuilder::max_retries) if nothing else is set. No lock
-    /// is held while it is called, so it may use the resource itself. If it panics, so does the
-    /// allocation; no memory is lost.
+    /// The callback is called for [`OutOfMemory`](ErrorKind::OutOfMemory) unless other kinds are
+    /// [chosen](FailureCallbackResourceAdaptorBuilder::on), with the number of the attempt and its
+    /// error. A request is retried at most [16
+    /// times](FailureCallbackResourceAdaptorBuilder::max_retries) by default. No lock is held
+    /// during the callback, so it may use the resource itself. If it panics, the panic propagates
+    /// from the allocation; no memory leaks.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -49,17 +49,17 @@ adaptor! {
     FailureCallbackResourceAdaptor(Retry)
 }
 
-/// An allocation that failed, as the callback of a [`FailureCallbackResourceAdaptor`] sees it.
+/// A failed allocation, as passed to the callback of a [`FailureCallbackResourceAdaptor`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FailedAllocation<'a> {
-    /// What was asked for.
+    /// The layout that was requested.
     pub layout: Layout,
-    /// The stream it was asked for on, unless the call is synchronous.
+    /// The stream of the request; `None` for a synchronous call.
     pub stream: Option<StreamId>,
-    /// How often it has been tried.
+    /// The number of attempts so far, this one included.
     pub attempt: NonZeroU32,
-    /// Why it failed this time.
+    /// The error of this attempt.
     pub error: &'a Error,
 }
 
@@ -71,24 +71,23 @@ struct Retry {
     callback: Callback,
 }
 
-/// What a new [`FailureCallbackResourceAdaptor`] should be.
+/// Options for a [`FailureCallbackResourceAdaptor`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct FailureCallbackResourceAdaptorBuilder<U> {
     upstream: U,
-    /// Out of memory alone if there are none.
+    /// Empty means out of memory only.
     kinds: Vec<ErrorKind>,
     max_retries: u32,
 }
 
 impl<U> FailureCallbackResourceAdaptorBuilder<U> {
-    /// The kinds of error that the callback is for; [`OutOfMemory`](ErrorKind::OutOfMemory) if this
-    /// is never called. Errors of other kinds go to the caller at once. A further call adds to the
-    /// kinds.
+    /// Calls back for errors of these kinds; the default is [`OutOfMemory`](ErrorKind::OutOfMemory)
+    /// only. Errors of other kinds are returned to the caller at once. Calls accumulate.
     ///
-    /// RMM's adaptor takes a type of exception and catches what is derived from it, too. Its
-    /// `bad_alloc`, which `out_of_memory` is derived from, is
-    /// `[ErrorKind::OutOfMemory, ErrorKind::Driver]`.
+    /// RMM's adaptor takes an exception type and also catches types derived from it. Its
+    /// `bad_alloc`, the base of `out_of_memory`, corresponds to `[ErrorKind::OutOfMemory,
+    /// ErrorKind::Driver]`.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -112,14 +111,14 @@ impl<U> FailureCallbackResourceAdaptorBuilder<U> {
         self
     }
 
-    /// How often a request is tried again at most; 16 by default. After that the callback is not
-    /// asked.
+    /// The most retries of one request; 16 by default. After that the error is returned without a
+    /// call of the callback.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Makes the resource. The callback says whether to try again.
+    /// Builds the resource. The callback returns whether to retry.
     #[doc(alias = "failure_callback_t")]
     pub fn build(
         self,
@@ -135,8 +134,8 @@ impl<U> FailureCallbackResourceAdaptorBuilder<U> {
 }
 
 impl<U> FailureCallbackResourceAdaptor<U> {
-    /// Calls back for [`OutOfMemory`](ErrorKind::OutOfMemory). The callback says whether to try
-    /// again.
+    /// Calls back for [`OutOfMemory`](ErrorKind::OutOfMemory). The callback returns whether to
+    /// retry.
     pub fn new(
         upstream: U,
         callback: impl Fn(&FailedAllocation<'_>) -> bool + Send + Sync + 'static,
@@ -144,7 +143,7 @@ impl<U> FailureCallbackResourceAdaptor<U> {
         Self::builder(upstream).build(callback)
     }
 
-    /// Options for one over `upstream`.
+    /// Options for an adaptor over `upstream`.
     pub fn builder(upstream: U) -> FailureCallbackResourceAdaptorBuilder<U> {
         FailureCallbackResourceAdaptorBuilder { upstream, kinds: Vec::new(), max_retries: 16 }
     }
@@ -154,17 +153,17 @@ impl Retry {
     #[cold]
     fn retry(
         &self,
-        below: impl Below,
+        upstream: impl Upstream,
         layout: Layout,
         mut error: Error,
     ) -> Result<DevicePtr, Error> {
         let mut attempt = NonZeroU32::MIN;
         while self.kinds.contains(&error.kind()) && attempt.get() <= self.max_retries {
-            let stream = below.stream().map(StreamRef::id);
+            let stream = upstream.stream().map(StreamRef::id);
             if !(self.callback)(&FailedAllocation { layout, stream, attempt, error: &error }) {
                 break;
             }
-            error = match below.allocate(layout) {
+            error = match upstream.allocate(layout) {
                 Ok(pointer) => return Ok(pointer),
                 Err(error) => error,
             };
@@ -182,22 +181,22 @@ impl fmt::Debug for Retry {
     }
 }
 
-// SAFETY: every call goes to the upstream as it is; a request that failed handed nothing out.
+// SAFETY: every call goes to the upstream unchanged; a failed attempt allocated nothing.
 unsafe impl Layer for Retry {
     const NAME: &'static str = "failure-callback";
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        below.allocate(layout).or_else(|error| self.retry(below, layout, error))
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+        upstream.allocate(layout).or_else(|error| self.retry(upstream, layout, error))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { below.deallocate(pointer, layout) }
+        unsafe { upstream.deallocate(pointer, layout) }
     }
 
-    fn tell(&self, description: &mut Description) {
+    fn describe(&self, description: &mut Description) {
         description
             .text(
                 "on",

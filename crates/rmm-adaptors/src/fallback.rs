@@ -1,4 +1,4 @@
-//! A second resource for when the first is exhausted.
+//! A second resource for when the first is out of memory.
 
 use std::alloc::Layout;
 use std::collections::HashSet;
@@ -11,21 +11,21 @@ use rmm_core::{
     Property, Request, Resource, StreamRef, SyncResource,
 };
 
-use crate::layer::{Below, OnStream, Synchronously};
+use crate::layer::{StreamUpstream, SyncUpstream, Upstream};
 use crate::pool::BuildIdHasher;
 
-/// Takes memory from a second resource when the first has none: managed memory behind a pool of the
-/// device's, say.
+/// Allocates from a second resource when the first is out of memory: from managed memory behind a
+/// pool of device memory, for example.
 ///
-/// Only a request that the first refuses for [lack of memory](Error::is_out_of_memory) goes to the
-/// second; other errors are returned. If the second has none either, its error is returned, with
-/// the first's as its source. Each block goes back to the resource that it came from: the addresses
-/// of the second's blocks are kept in a table, and while there are none a free costs one load. The
-/// two must not hand out the same addresses at once, as two that are over one pool do not.
+/// Only a request that fails in the first with an [out-of-memory error](Error::is_out_of_memory)
+/// goes to the second; other errors are returned. If the second fails too, its error is returned,
+/// with the first's as its source. Each block is freed to the resource that allocated it: a table
+/// holds the addresses of the second's blocks, and while it is empty a free costs one load. An
+/// address must not be live in both at the same time; two adaptors over one pool meet this.
 ///
-/// Its memory has a property if that of both has it. Where both hand out memory of one kind, it is
-/// [of that kind](HasMemoryKind); to ask the type of one that mixes them is an error of the
-/// compiler, and to ask it at run time gives nothing. It is a handle: clones share the table.
+/// Its memory has a property if the memory of both has it. If both have memory of one kind, it is
+/// [of that kind](HasMemoryKind); if they differ, asking the type for its kind does not compile,
+/// and asking at run time returns `None`. It is a handle: clones share the table.
 ///
 /// ```compile_fail,E0080
 /// use rmm_adaptors::FallbackMemoryResource;
@@ -69,7 +69,7 @@ struct Inner<P, S> {
     owned: Owned,
 }
 
-/// The second's blocks.
+/// Addresses of the blocks of `second`.
 #[derive(Default)]
 struct Owned {
     pointers: Mutex<HashSet<DevicePtr, BuildIdHasher>>,
@@ -89,27 +89,27 @@ impl fmt::Debug for Owned {
 }
 
 impl<P, S> FallbackMemoryResource<P, S> {
-    /// Takes memory from `first`, and where that has none from `second`.
+    /// Allocates from `first`, and from `second` when `first` is out of memory.
     pub fn new(first: P, second: S) -> Self {
         Self { inner: Arc::new(Inner { first, second, owned: Owned::default() }) }
     }
 
-    /// The resource that is asked first.
+    /// The resource that is tried first.
     pub fn upstream(&self) -> &P {
         &self.inner.first
     }
 
-    /// The resource that is asked where the first has no memory.
+    /// The resource that is used when the first is out of memory.
     pub fn fallback(&self) -> &S {
         &self.inner.second
     }
 
-    /// Bytes of the second's blocks that are allocated now.
+    /// Bytes of live blocks of the second resource.
     pub fn fallback_bytes(&self) -> u64 {
         self.inner.owned.bytes.load(Ordering::Relaxed)
     }
 
-    /// Requests that the second has served so far.
+    /// Allocations that the second resource has served so far.
     pub fn fallbacks(&self) -> u64 {
         self.inner.owned.fallbacks.load(Ordering::Relaxed)
     }
@@ -117,7 +117,12 @@ impl<P, S> FallbackMemoryResource<P, S> {
 
 impl Owned {
     #[cold]
-    fn allocate(&self, second: impl Below, layout: Layout, why: Error) -> Result<DevicePtr, Error> {
+    fn allocate(
+        &self,
+        second: impl Upstream,
+        layout: Layout,
+        why: Error,
+    ) -> Result<DevicePtr, Error> {
         let pointer = second.allocate(layout).map_err(|error| error.with_source(why))?;
         let size = layout.size() as u64;
         self.pointers.lock().unwrap_or_else(PoisonError::into_inner).insert(pointer);
@@ -127,11 +132,12 @@ impl Owned {
         Ok(pointer)
     }
 
-    /// Whether the block was the second's, which it is no longer.
+    /// Removes a block from the table. Returns whether it was there, that is, whether it is the
+    /// second's.
     #[inline]
     fn remove(&self, pointer: DevicePtr, layout: Layout) -> bool {
-        // Whoever frees a block learned its address from whoever allocated it, and with it that
-        // there was one more; only its own free takes that away.
+        // The thread that frees a block has its address from the allocation, which happens after
+        // the increment; only the free of that block takes the increment back.
         self.blocks.load(Ordering::Relaxed) > 0 && self.remove_known(pointer, layout)
     }
 
@@ -150,8 +156,8 @@ impl<P, S> Inner<P, S> {
     #[inline]
     fn allocate(
         &self,
-        first: impl Below,
-        second: impl Below,
+        first: impl Upstream,
+        second: impl Upstream,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
         match first.allocate(layout) {
@@ -165,17 +171,17 @@ impl<P, S> Inner<P, S> {
     #[inline]
     unsafe fn deallocate(
         &self,
-        first: impl Below,
-        second: impl Below,
+        first: impl Upstream,
+        second: impl Upstream,
         pointer: DevicePtr,
         layout: Layout,
     ) {
-        // Removed before the second can hand the address out again.
+        // Before the second resource can return the address to another thread.
         if self.owned.remove(pointer, layout) {
-            // SAFETY: the caller's contract; the block is the second's.
+            // SAFETY: the caller's contract; the table says that the block is the second's.
             unsafe { second.deallocate(pointer, layout) }
         } else {
-            // SAFETY: the caller's contract; the block is the first's.
+            // SAFETY: the caller's contract; the block is not in the table, so it is the first's.
             unsafe { first.deallocate(pointer, layout) }
         }
     }
@@ -196,17 +202,17 @@ impl<P, S> PartialEq for FallbackMemoryResource<P, S> {
 
 impl<P, S> Eq for FallbackMemoryResource<P, S> {}
 
-// SAFETY: each block is one of the two's, which keep the contract, and goes back to where it came
-// from.
+// SAFETY: each block is allocated by one of the two, which keep the contract, and is freed to the
+// same one.
 unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryResource<P, S> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
-        self.inner.allocate(Synchronously(first), Synchronously(second), layout)
+        self.inner.allocate(SyncUpstream(first), SyncUpstream(second), layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
-        let (first, second) = (Synchronously(first), Synchronously(second));
+        let (first, second) = (SyncUpstream(first), SyncUpstream(second));
         // SAFETY: the caller's contract is the same.
         unsafe { self.inner.deallocate(first, second, pointer, layout) }
     }
@@ -227,16 +233,16 @@ unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryRes
     }
 }
 
-// SAFETY: as above.
+// SAFETY: each block is freed to the resource that allocated it, as for `SyncResource`.
 unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
-        self.inner.allocate(OnStream(first, stream), OnStream(second, stream), layout)
+        self.inner.allocate(StreamUpstream(first, stream), StreamUpstream(second, stream), layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
-        let (first, second) = (OnStream(first, stream), OnStream(second, stream));
+        let (first, second) = (StreamUpstream(first, stream), StreamUpstream(second, stream));
         // SAFETY: the caller's contract is the same.
         unsafe { self.inner.deallocate(first, second, pointer, layout) }
     }
@@ -249,7 +255,7 @@ unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> 
     }
 }
 
-// SAFETY: the memory is one of the two's, and both have the property.
+// SAFETY: the memory is that of either resource, and both have the property.
 unsafe impl<Q, P, S> HasProperty<Q> for FallbackMemoryResource<P, S>
 where
     Q: Property,
@@ -258,13 +264,13 @@ where
 {
 }
 
-// SAFETY: the memory is one of the two's, whose kinds are the same, or this has no kind.
+// SAFETY: the memory is that of either resource; their kinds are equal, or `KIND` does not compile.
 unsafe impl<P: HasMemoryKind, S: HasMemoryKind> HasMemoryKind for FallbackMemoryResource<P, S> {
     const KIND: MemoryKind = {
-        // What memory of a kind can do is that kind's alone, and unlike the kind it can be compared
-        // here.
+        // The capabilities determine the kind, and can be compared in a constant, which the kind
+        // cannot.
         let is_one_kind = P::KIND.caps().bits() == S::KIND.caps().bits();
-        assert!(is_one_kind, "the resource hands out memory of two kinds");
+        assert!(is_one_kind, "the two resources have memory of different kinds");
         P::KIND
     };
 }

@@ -10,20 +10,20 @@ use rmm_core::{
 use crate::pool::{CachePolicy, padded_size};
 use crate::{GrowthPolicy, PoolMemoryResource, PoolStatistics};
 
-/// What every size and address is a multiple of.
+/// Sizes and addresses are multiples of this.
 const GRANULE: usize = rmm_core::CUDA_ALLOCATION_ALIGNMENT;
 
-/// Hands out blocks of one size, in stream order, without calling the driver: a request of any size
-/// up to it takes a whole block.
+/// Allocates fixed-size blocks in stream order, without calling the driver. Each request of at most
+/// the block size gets a whole block.
 ///
-/// It orders its blocks as a [`PoolMemoryResource`] does, in the same steps, and grows by as many
-/// blocks at a time as it had at first. Nothing is ever cut or merged, so that however it is used,
-/// memory of n blocks serves n requests. A request that does not fit a block, with room for its
-/// alignment if that is above 256, is refused;
-/// [`BinningMemoryResource`](crate::BinningMemoryResource) sends it elsewhere.
+/// Blocks are reused in the same order and by the same steps as those of a [`PoolMemoryResource`].
+/// It grows by the initial number of blocks. Blocks are never split or coalesced, so memory for n
+/// blocks always serves n requests. A request that does not fit a block, including padding for an
+/// alignment above 256, fails; [`BinningMemoryResource`](crate::BinningMemoryResource) sends such
+/// requests to another resource.
 ///
-/// It is a handle: clones share one state, which gives its memory back when the last clone is
-/// dropped. Any thread may use it.
+/// It is a handle: clones share one state, which returns its memory to upstream when the last clone
+/// is dropped. Any thread may use it.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -55,7 +55,7 @@ pub struct FixedSizeMemoryResource<U: SyncResource> {
     block_size: usize,
 }
 
-/// What a new [`FixedSizeMemoryResource`] should be.
+/// Options for a [`FixedSizeMemoryResource`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct FixedSizeMemoryResourceBuilder<U: SyncResource> {
@@ -73,8 +73,8 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
         self
     }
 
-    /// Blocks to take from upstream at once, at first and whenever there are too few; 128 by
-    /// default.
+    /// How many blocks to allocate from upstream, initially and whenever the free list is empty;
+    /// 128 by default.
     #[doc(alias = "blocks_to_preallocate")]
     #[doc(alias = "default_blocks_to_preallocate")]
     pub fn blocks(mut self, count: usize) -> Self {
@@ -82,29 +82,28 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
         self
     }
 
-    /// The most bytes to take from upstream, a multiple of 256; no limit by default.
+    /// The most bytes to allocate from upstream, a multiple of 256; no limit by default.
     pub fn maximum_size(mut self, bytes: usize) -> Self {
         self.maximum_size = Some(bytes);
         self
     }
 
-    /// Makes the resource and takes its first blocks from upstream, for the device that is current
-    /// now.
+    /// Builds the resource and allocates its first blocks from upstream, for the current device.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if blocks have no
-    /// bytes, there are none, all together are more than can be addressed or than the maximum; the
-    /// upstream's error if they cannot be had.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the block size or
+    /// the number of blocks is zero, or their product exceeds the address space or the maximum
+    /// size; the upstream's error if it cannot allocate the blocks.
     pub fn build(self) -> Result<FixedSizeMemoryResource<U>, Error> {
         let Self { upstream, block_size, blocks, maximum_size } = self;
         let invalid = |message: &str| Error::invalid_argument("fixed-size", message);
         if block_size == 0 || blocks == 0 {
-            return Err(invalid("blocks of no bytes, and no blocks, serve nobody"));
+            return Err(invalid("the block size and the number of blocks must not be zero"));
         }
         let block = block_size.checked_next_multiple_of(GRANULE);
         let Some((block, step)) = block.and_then(|block| Some((block, block.checked_mul(blocks)?)))
         else {
-            return Err(invalid("the blocks are more than can be addressed"));
+            return Err(invalid("the blocks exceed the address space"));
         };
         let pool = PoolMemoryResource::builder(upstream)
             .initial_size(step)
@@ -120,7 +119,7 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
 }
 
 impl<U: SyncResource> FixedSizeMemoryResource<U> {
-    /// Options for blocks from `upstream`.
+    /// Options for a resource over `upstream`.
     pub fn builder(upstream: U) -> FixedSizeMemoryResourceBuilder<U> {
         FixedSizeMemoryResourceBuilder {
             upstream,
@@ -136,23 +135,23 @@ impl<U: SyncResource> FixedSizeMemoryResource<U> {
         self.block_size
     }
 
-    /// Whether a block has room for memory of this layout.
+    /// Whether a block fits this layout.
     pub fn fits(&self, layout: Layout) -> bool {
         padded_size(layout).is_some_and(|size| size <= self.block_size as u64)
     }
 
-    /// The resource that the blocks are taken from.
+    /// The upstream resource.
     #[doc(alias = "get_upstream_resource")]
     pub fn upstream(&self) -> &U {
         self.pool.upstream()
     }
 
-    /// What it has done so far. Its live bytes are those of whole blocks.
+    /// Counters of the resource so far. Live bytes are those of whole blocks.
     pub fn statistics(&self) -> PoolStatistics {
         self.pool.statistics()
     }
 
-    /// Gives pieces that nothing uses back to upstream, as [`PoolMemoryResource::trim`] does.
+    /// Returns unused upstream blocks, as [`PoolMemoryResource::trim`] does.
     pub fn trim(&self, keep: u64) -> u64 {
         self.pool.trim(keep)
     }
@@ -180,7 +179,7 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract: the memory is the pool's.
+        // SAFETY: the caller's contract; the memory is the pool's.
         unsafe { self.pool.deallocate_sync(pointer, layout) };
     }
 
@@ -196,14 +195,14 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: every call goes to the pool, which keeps the contract.
 unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.pool.allocate(stream, layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller's contract; the memory is the pool's.
         unsafe { self.pool.deallocate(stream, pointer, layout) };
     }
 

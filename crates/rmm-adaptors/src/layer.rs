@@ -1,14 +1,14 @@
-//! What adaptors share: a handle to an upstream and a layer over it, whose memory is the
-//! upstream's.
+//! What all adaptors share: a handle to a layer over an upstream, and a macro that implements the
+//! traits for it. The memory is the upstream's.
 
 use std::alloc::Layout;
 use std::fmt::Debug;
 
 use rmm_core::{Description, DevicePtr, Error, Resource, StreamRef, SyncResource};
 
-/// The upstream as one call sees it: in a stream's order, or for anybody at once.
-pub(crate) trait Below: Copy {
-    /// The stream, unless the call is synchronous.
+/// The upstream as seen by one call: synchronous, or in the order of a stream.
+pub(crate) trait Upstream: Copy {
+    /// The stream of the call; `None` if it is synchronous.
     fn stream(&self) -> Option<StreamRef<'_>>;
 
     fn allocate(self, layout: Layout) -> Result<DevicePtr, Error>;
@@ -18,54 +18,54 @@ pub(crate) trait Below: Copy {
     unsafe fn deallocate(self, pointer: DevicePtr, layout: Layout);
 }
 
-/// What an adaptor does with a call.
+/// The behaviour of an adaptor: what it does before and after it calls upstream.
 ///
 /// # Safety
-/// Through [`Below`] as its upstream, the layer keeps the contract of [`SyncResource`] and
-/// [`Resource`], which are implemented by it.
+/// The layer keeps the contract of [`SyncResource`] and [`Resource`], which the `adaptor!` macro
+/// implements with it, as long as the [`Upstream`] keeps it.
 pub(crate) unsafe trait Layer: Debug + Send + Sync {
     const NAME: &'static str;
 
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error>;
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error>;
 
     /// # Safety
-    /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`]; `below` is in the same
+    /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`]; `upstream` is in the same
     /// order.
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout);
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout);
 
-    /// As [`Request::describe`].
-    fn tell(&self, description: &mut Description);
+    /// Adds the fields of the adaptor to a description of the resource.
+    fn describe(&self, description: &mut Description);
 }
 
-/// What the handles to an adaptor share.
+/// The shared state behind all clones of an adaptor.
 #[derive(Debug)]
-pub(crate) struct Layered<U, L> {
-    // Ends before what is below it.
+pub(crate) struct Handle<U, L> {
+    // Dropped before the upstream.
     pub(crate) layer: L,
     pub(crate) upstream: U,
 }
 
-pub(crate) struct Synchronously<'a, U>(pub(crate) &'a U);
+pub(crate) struct SyncUpstream<'a, U>(pub(crate) &'a U);
 
-pub(crate) struct OnStream<'a, U>(pub(crate) &'a U, pub(crate) StreamRef<'a>);
+pub(crate) struct StreamUpstream<'a, U>(pub(crate) &'a U, pub(crate) StreamRef<'a>);
 
-impl<U> Clone for Synchronously<'_, U> {
+impl<U> Clone for SyncUpstream<'_, U> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<U> Copy for Synchronously<'_, U> {}
+impl<U> Copy for SyncUpstream<'_, U> {}
 
-impl<U> Clone for OnStream<'_, U> {
+impl<U> Clone for StreamUpstream<'_, U> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<U> Copy for OnStream<'_, U> {}
+impl<U> Copy for StreamUpstream<'_, U> {}
 
-impl<U: SyncResource> Below for Synchronously<'_, U> {
+impl<U: SyncResource> Upstream for SyncUpstream<'_, U> {
     fn stream(&self) -> Option<StreamRef<'_>> {
         None
     }
@@ -82,7 +82,7 @@ impl<U: SyncResource> Below for Synchronously<'_, U> {
     }
 }
 
-impl<U: Resource> Below for OnStream<'_, U> {
+impl<U: Resource> Upstream for StreamUpstream<'_, U> {
     fn stream(&self) -> Option<StreamRef<'_>> {
         Some(self.1)
     }
@@ -99,14 +99,14 @@ impl<U: Resource> Below for OnStream<'_, U> {
     }
 }
 
-/// A layout's size, rounded up to a multiple of a power of two. It always fits: a size is at most
-/// `isize::MAX`, so that this is at most one more.
+/// The size of a layout, rounded up to a multiple of a power of two. Never overflows: sizes are at
+/// most `isize::MAX`, so the result is at most `isize::MAX + 1`.
 #[inline]
 pub(crate) fn rounded_up(layout: Layout, alignment: usize) -> usize {
     (layout.size() + (alignment - 1)) & !(alignment - 1)
 }
 
-/// Forwards to the upstream what an adaptor's memory can do.
+/// Implements the property traits for an adaptor by forwarding to its upstream.
 macro_rules! memory_of_upstream {
     ($name:ident) => {
         // SAFETY: the memory is the upstream's.
@@ -131,20 +131,20 @@ macro_rules! memory_of_upstream {
     };
 }
 
-/// Defines an adaptor: a handle to a layer over an upstream, that is equal to its clones.
+/// Defines an adaptor: a handle to a layer over an upstream. Clones share the layer and are equal.
 macro_rules! adaptor {
     ($(#[$meta:meta])* $name:ident($layer:ty)) => {
         $(#[$meta])*
         pub struct $name<U> {
-            inner: std::sync::Arc<$crate::layer::Layered<U, $layer>>,
+            inner: std::sync::Arc<$crate::layer::Handle<U, $layer>>,
         }
 
         impl<U> $name<U> {
             fn over(upstream: U, layer: $layer) -> Self {
-                Self { inner: std::sync::Arc::new($crate::layer::Layered { layer, upstream }) }
+                Self { inner: std::sync::Arc::new($crate::layer::Handle { layer, upstream }) }
             }
 
-            /// The resource that the memory is taken from.
+            /// The upstream resource.
             #[doc(alias = "get_upstream_resource")]
             pub fn upstream(&self) -> &U {
                 &self.inner.upstream
@@ -158,7 +158,7 @@ macro_rules! adaptor {
         }
 
         impl<U> PartialEq for $name<U> {
-            /// Whether both are handles to one adaptor.
+            /// Whether both are handles to the same adaptor.
             fn eq(&self, other: &Self) -> bool {
                 std::sync::Arc::ptr_eq(&self.inner, &other.inner)
             }
@@ -174,14 +174,14 @@ macro_rules! adaptor {
             }
         }
 
-        // SAFETY: the layer keeps the contract.
+        // SAFETY: the layer keeps the contract, by its own.
         unsafe impl<U: rmm_core::SyncResource> rmm_core::SyncResource for $name<U> {
             fn allocate_sync(
                 &self,
                 layout: std::alloc::Layout,
             ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
-                let below = $crate::layer::Synchronously(&self.inner.upstream);
-                $crate::layer::Layer::allocate(&self.inner.layer, below, layout)
+                let upstream = $crate::layer::SyncUpstream(&self.inner.upstream);
+                $crate::layer::Layer::allocate(&self.inner.layer, upstream, layout)
             }
 
             unsafe fn deallocate_sync(
@@ -189,9 +189,9 @@ macro_rules! adaptor {
                 pointer: rmm_core::DevicePtr,
                 layout: std::alloc::Layout,
             ) {
-                let below = $crate::layer::Synchronously(&self.inner.upstream);
+                let upstream = $crate::layer::SyncUpstream(&self.inner.upstream);
                 // SAFETY: the caller's contract is the same.
-                unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, below, pointer, layout) }
+                unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, upstream, pointer, layout) }
             }
 
             fn name(&self) -> &'static str {
@@ -201,12 +201,12 @@ macro_rules! adaptor {
             fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
                 let upstream = &self.inner.upstream;
                 request.handle(self).upstream(upstream).properties_from(upstream).describe(
-                    |description| $crate::layer::Layer::tell(&self.inner.layer, description),
+                    |description| $crate::layer::Layer::describe(&self.inner.layer, description),
                 );
             }
         }
 
-        // SAFETY: as above.
+        // SAFETY: the layer keeps the contract, by its own.
         unsafe impl<U: rmm_core::Resource> rmm_core::Resource for $name<U> {
             #[inline]
             fn do_allocate(
@@ -214,8 +214,8 @@ macro_rules! adaptor {
                 stream: rmm_core::StreamRef<'_>,
                 layout: std::alloc::Layout,
             ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
-                let below = $crate::layer::OnStream(&self.inner.upstream, stream);
-                $crate::layer::Layer::allocate(&self.inner.layer, below, layout)
+                let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
+                $crate::layer::Layer::allocate(&self.inner.layer, upstream, layout)
             }
 
             #[inline]
@@ -225,9 +225,9 @@ macro_rules! adaptor {
                 pointer: rmm_core::DevicePtr,
                 layout: std::alloc::Layout,
             ) {
-                let below = $crate::layer::OnStream(&self.inner.upstream, stream);
+                let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
                 // SAFETY: the caller's contract is the same.
-                unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, below, pointer, layout) }
+                unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, upstream, pointer, layout) }
             }
 
             fn to_any(&self) -> Option<rmm_core::AnyResource<()>>

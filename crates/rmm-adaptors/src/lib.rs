@@ -1,29 +1,30 @@
-//! Memory resources over other resources.
+//! Memory resources over other resources: suballocators and adaptors.
 //!
-//! * [`PoolMemoryResource`] divides large pieces of memory up, in stream order, without calling the
+//! * [`PoolMemoryResource`] suballocates large upstream blocks in stream order, without calling the
 //!   driver.
-//! * [`ArenaMemoryResource`] does so with an arena for each stream, so that threads do not meet.
-//! * [`FixedSizeMemoryResource`] hands out blocks of one size, [`BinningMemoryResource`] sends each
+//! * [`ArenaMemoryResource`] does the same with an arena for each stream, so that threads share no
+//!   lock.
+//! * [`FixedSizeMemoryResource`] allocates blocks of one size; [`BinningMemoryResource`] sends each
 //!   request to a resource for its size.
 //!
-//! Adaptors pass calls on to another resource and have all its properties. They are handles: clones
-//! share what they know.
+//! Adaptors forward calls to another resource and have all its properties. They are handles: clones
+//! share one state.
 //!
 //! | adaptor | |
 //! |---|---|
-//! | [`LimitingResourceAdaptor`] | refuses more than a number of bytes at once |
-//! | [`FallbackMemoryResource`] | has a second resource where the first has no memory |
-//! | [`FailureCallbackResourceAdaptor`] | asks the program what to do about a failure |
-//! | [`AlignedResourceAdaptor`] | aligns to more than 256 |
-//! | [`PrefetchResourceAdaptor`] | moves managed memory to where it will be used |
-//! | [`StatisticsResourceAdaptor`] | counts blocks and bytes |
-//! | [`TaggedResourceAdaptor`] | counts them by the part of the program that they are for |
-//! | [`TrackingResourceAdaptor`] | finds leaks and wrong frees |
+//! | [`LimitingResourceAdaptor`] | limits the bytes that are allocated at the same time |
+//! | [`FallbackMemoryResource`] | allocates from a second resource when the first is out of memory |
+//! | [`FailureCallbackResourceAdaptor`] | calls back when an allocation fails, and retries |
+//! | [`AlignedResourceAdaptor`] | aligns blocks to more than 256 bytes |
+//! | [`PrefetchResourceAdaptor`] | prefetches managed memory on allocation |
+//! | [`StatisticsResourceAdaptor`] | counts blocks and bytes: current, peak, total |
+//! | [`TaggedResourceAdaptor`] | counts bytes by tag, that is, by part of the program |
+//! | [`TrackingResourceAdaptor`] | finds leaks and invalid frees |
 //! | [`LoggingResourceAdaptor`] | writes a log that RMM's tools and `rmm replay` read |
-//! | `TracingResourceAdaptor` | tells `tracing`; it takes the feature of that name |
-//! | [`ThreadSafeResourceAdaptor`] | lets one thread in at a time |
+//! | `TracingResourceAdaptor` | emits `tracing` events; needs the feature `tracing` |
+//! | [`ThreadSafeResourceAdaptor`] | serializes calls with a mutex |
 //!
-//! [`CallbackMemoryResource`] is a resource made of the program's own functions.
+//! [`CallbackMemoryResource`] is a resource made of two functions of the program.
 
 mod aligned;
 mod arena;

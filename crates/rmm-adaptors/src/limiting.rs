@@ -1,4 +1,4 @@
-//! A limit on what is allocated at once.
+//! A limit on the bytes that are allocated at the same time.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -8,23 +8,23 @@ use rmm_core::{
     format_bytes, is_supported_alignment,
 };
 
-use crate::layer::{Below, Layer, adaptor, rounded_up};
+use crate::layer::{Layer, Upstream, adaptor, rounded_up};
 use crate::sync::Counter;
 use crate::sync::first_thread::FirstThreadCell;
 
 const NAME: &str = "limiting";
 
 adaptor! {
-    /// Refuses what would make more than a number of bytes allocated at once from another resource.
+    /// Fails allocations that would bring the bytes allocated from upstream above a limit.
     ///
-    /// Each block counts as rounded up to an alignment, 256 bytes unless another is
-    /// [chosen](Self::with_alignment), and from before it is asked of upstream until after upstream
-    /// has it back, so that upstream never has more than the limit out. A request that does not fit
-    /// reaches no upstream and never counts. While one that fits is on its way, it counts, even if
-    /// upstream then refuses it.
+    /// Each block counts with its size rounded up to an alignment, 256 bytes unless
+    /// [chosen](Self::with_alignment) otherwise, from before upstream allocates it until after
+    /// upstream has freed it, so upstream never has more than the limit allocated. A request that
+    /// exceeds the limit does not reach upstream and never counts. One that fits counts while
+    /// upstream allocates it, even if upstream then fails.
     ///
-    /// It is a handle: clones share the count. A call costs one atomic addition, and not even that
-    /// as long as one thread alone calls.
+    /// It is a handle: clones share the count. A call costs one atomic addition, and a plain one
+    /// while only one thread uses the adaptor.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -53,7 +53,8 @@ adaptor! {
 }
 
 /// # Invariant
-/// `used` is the sum of the padded sizes of what is allocated, or on its way, and at most `most`.
+/// `used` is the sum of the padded sizes of live blocks and of requests in flight, and is at most
+/// the limit.
 struct Limit {
     /// Owned by the thread that may update `used` exclusively.
     first: FirstThreadCell<()>,
@@ -64,31 +65,31 @@ struct Limit {
 }
 
 impl<U> LimitingResourceAdaptor<U> {
-    /// Allows `limit` bytes at once, of blocks rounded up to 256.
+    /// Limits upstream to `limit` bytes, in blocks rounded up to 256 bytes.
     pub fn new(upstream: U, limit: u64) -> Self {
         Self::over(upstream, Limit::new(limit, CUDA_ALLOCATION_ALIGNMENT))
     }
 
-    /// Allows `limit` bytes at once, of blocks rounded up to `alignment`.
+    /// Limits upstream to `limit` bytes, in blocks rounded up to `alignment` bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is no
-    /// power of two.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the alignment is not
+    /// a power of two.
     pub fn with_alignment(upstream: U, limit: u64, alignment: usize) -> Result<Self, Error> {
         if !is_supported_alignment(alignment) {
-            let message = format!("the alignment, {alignment}, is no power of two");
+            let message = format!("the alignment {alignment} is not a power of two");
             return Err(Error::invalid_argument(NAME, message));
         }
         Ok(Self::over(upstream, Limit::new(limit, alignment)))
     }
 
-    /// Bytes that count as allocated now.
+    /// The bytes that count as allocated now.
     #[doc(alias = "get_allocated_bytes")]
     pub fn allocated_bytes(&self) -> u64 {
         self.inner.layer.used.get()
     }
 
-    /// The most bytes that may be allocated at once.
+    /// The limit in bytes.
     #[doc(alias = "get_allocation_limit")]
     pub fn allocation_limit(&self) -> u64 {
         self.inner.layer.most
@@ -109,13 +110,13 @@ impl Limit {
         Self { first: FirstThreadCell::default(), used: Counter::default(), most, alignment }
     }
 
-    /// What a block counts as.
+    /// The bytes that a block counts as.
     #[inline]
     fn padded(&self, layout: Layout) -> u64 {
         rounded_up(layout, self.alignment) as u64
     }
 
-    /// Counts a block, if it fits; else the bytes that count already.
+    /// Adds a block to the count if it fits; otherwise returns the current count.
     #[inline]
     fn reserve(&self, padded: u64) -> Result<(), u64> {
         let with_it = |used: u64| used.checked_add(padded).filter(|&sum| sum <= self.most);
@@ -123,7 +124,7 @@ impl Limit {
         exclusive.unwrap_or_else(|_| self.used.update(with_it))
     }
 
-    /// A block counts no more.
+    /// Removes a block from the count.
     #[inline]
     fn release(&self, padded: u64) {
         if self.first.enter(|()| self.used.subtract_exclusive(padded), |()| ()).is_err() {
@@ -150,29 +151,29 @@ impl Limit {
     }
 }
 
-// SAFETY: the memory that is handed out is upstream's, block by block, and goes back as it came.
+// SAFETY: blocks are allocated by upstream and freed to it unchanged.
 unsafe impl Layer for Limit {
     const NAME: &'static str = NAME;
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let padded = self.padded(layout);
         match self.reserve(padded) {
-            Ok(()) => below.allocate(layout).inspect_err(|_| self.release(padded)),
-            Err(used) => Err(self.refusal(used, layout, below.stream())),
+            Ok(()) => upstream.allocate(layout).inspect_err(|_| self.release(padded)),
+            Err(used) => Err(self.refusal(used, layout, upstream.stream())),
         }
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { below.deallocate(pointer, layout) };
-        // No address is kept here, so a block that is handed out again in between confuses nothing,
-        // and upstream keeps to the limit.
+        unsafe { upstream.deallocate(pointer, layout) };
+        // The count is by size alone, so a block that upstream reuses before this subtraction is
+        // counted twice for a moment, and upstream still stays within the limit.
         self.release(self.padded(layout));
     }
 
-    fn tell(&self, description: &mut Description) {
+    fn describe(&self, description: &mut Description) {
         description.bytes("allocated", self.used.get()).bytes("limit", self.most);
     }
 }

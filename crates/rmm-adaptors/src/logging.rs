@@ -1,4 +1,4 @@
-//! A log of allocations, in RMM's format.
+//! A log of allocations and frees, in RMM's format.
 
 mod builder;
 mod file;
@@ -7,12 +7,11 @@ mod sinks;
 
 use std::alloc::Layout;
 use std::fmt;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
 
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 use line::{Action, Line};
 use sinks::Sinks;
 
@@ -26,26 +25,26 @@ pub const LOG_HEADER: &str = "Thread,Time,Action,Pointer,Size,Stream";
 pub const LOG_FILE_VARIABLE: &str = "RMM_LOG_FILE";
 
 adaptor! {
-    /// Writes a line for everything that is allocated from and freed to another resource.
+    /// Writes one line for every allocation and free of another resource.
     ///
     /// The lines are RMM's, `Thread,Time,Action,Pointer,Size,Stream`: a number for the thread, the
     /// time of day (UTC) to the microsecond, `allocate`, `free` or `allocate failure`, the address
-    /// (`(nil)` for none), the bytes asked for, and the stream's handle (`0` for null). An
-    /// allocation is logged once it succeeded, a free before it happens, so that an address that
-    /// another thread gets next never seems to be handed out twice. Both RMM's own tools and
-    /// `rmm replay` read it.
+    /// (`(nil)` for none), the requested bytes, and the stream's handle (`0` for null). An
+    /// allocation is logged after it succeeded, a free before it is made, so an address that
+    /// another thread gets next never appears to be allocated twice. RMM's tools and `rmm replay`
+    /// read it.
     ///
-    /// The header is written out at once, the lines after [every 100 of
-    /// them](LoggingResourceAdaptorBuilder::flush_every), when [`flush`](Self::flush) is called,
-    /// when the last handle is dropped, and on Unix when the process returns from `main` or calls
-    /// `exit`: also of a resource that is never dropped, such as the current one. A process that is
-    /// killed loses up to 99 lines.
+    /// The header is flushed at once. Lines are flushed [every 100
+    /// lines](LoggingResourceAdaptorBuilder::flush_every), by [`flush`](Self::flush), when the last
+    /// handle is dropped, and on Unix when the process returns from `main` or calls `exit`, so the
+    /// log of a resource that is never dropped, such as the current one, is complete as well. A
+    /// process that is killed loses up to 99 lines.
     ///
-    /// They go to a file, to any writer, or to [several](Self::builder). A line that cannot be
-    /// written, or whose writer panics, is lost, and counted; it never costs memory, nor the line
-    /// in other writers. The lock on the writers is never held while upstream is called; it is held
-    /// while they are, which must not call the resource itself. Handles are clones, which share the
-    /// log, and are equal.
+    /// Lines go to a file, to any writer, or to [several](Self::builder). If a writer fails or
+    /// panics, the line is lost for that writer and counted; other writers get it, and no memory
+    /// leaks. The lock on the writers is not held while upstream is called. It is held while they
+    /// are called, so a writer must not use the resource. Clones are handles to the same log and
+    /// are equal.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -75,71 +74,33 @@ adaptor! {
     LoggingResourceAdaptor(Log)
 }
 
-/// Where the lines go.
+/// The writers of the log.
 struct Log(std::sync::Arc<Sinks>);
 
 impl<U> LoggingResourceAdaptor<U> {
-    /// Logs to a file, which is created or emptied. No two adaptors may log to one file.
+    /// Flushes all writers.
     ///
     /// # Errors
-    /// If the file cannot be created or its first line not be written. The error has the kind of
-    /// the system's, and names the file.
-    pub fn create(upstream: U, path: impl AsRef<Path>) -> io::Result<Self> {
-        Self::builder(upstream).file(path.as_ref()).build()
-    }
-
-    /// Logs to a writer. It is flushed as a file is: a writer of a resource that is never dropped
-    /// also while the process ends, when the values of the thread that ends it are gone.
-    ///
-    /// # Errors
-    /// If the first line cannot be written.
-    pub fn to_writer(upstream: U, writer: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::builder(upstream).writer(writer).build()
-    }
-
-    /// Logs to the file that the environment variable [`RMM_LOG_FILE`](LOG_FILE_VARIABLE) names,
-    /// which is created or emptied.
-    ///
-    /// # Errors
-    /// [`NotFound`](io::ErrorKind::NotFound) if the variable is not set; as
-    /// [`create`](Self::create) otherwise.
-    #[doc(alias = "get_default_filename")]
-    pub fn from_environment(upstream: U) -> io::Result<Self> {
-        let unset = || {
-            let message = format!("{LOG_FILE_VARIABLE} is not set, and no log file was named");
-            io::Error::new(io::ErrorKind::NotFound, message)
-        };
-        Self::create(upstream, std::env::var_os(LOG_FILE_VARIABLE).ok_or_else(unset)?)
-    }
-
-    /// Options for a log with several writers, or that is always written out.
-    pub fn builder(upstream: U) -> LoggingResourceAdaptorBuilder<U> {
-        LoggingResourceAdaptorBuilder::new(upstream)
-    }
-
-    /// Writes out what is buffered.
-    ///
-    /// # Errors
-    /// If it cannot be written, with the name of the file if it is one; to the others it is all
+    /// If a writer fails, with the name of the file if it is one; the other writers are flushed all
     /// the same.
     pub fn flush(&self) -> io::Result<()> {
         self.inner.layer.0.flush()
     }
 
-    /// Lines that could not be written, once for each writer that lacks it.
+    /// Lines that could not be written, counted once for each writer that lacks the line.
     pub fn lost_lines(&self) -> u64 {
         self.inner.layer.0.lost_lines()
     }
 
-    /// The first line of the log, [`LOG_HEADER`].
+    /// The header of the log, [`LOG_HEADER`].
     pub fn header(&self) -> &'static str {
         LOG_HEADER
     }
 }
 
 impl Log {
-    fn line(&self, action: Action, pointer: DevicePtr, layout: Layout, below: impl Below) {
-        let stream = below.stream().map(StreamRef::as_raw);
+    fn line(&self, action: Action, pointer: DevicePtr, layout: Layout, upstream: impl Upstream) {
+        let stream = upstream.stream().map(StreamRef::as_raw);
         let line = Line::new(action, pointer, layout.size(), stream);
         self.0.write(line.as_bytes());
     }
@@ -151,26 +112,26 @@ impl fmt::Debug for Log {
     }
 }
 
-// SAFETY: every call goes to the upstream as it is.
+// SAFETY: every call goes to the upstream unchanged.
 unsafe impl Layer for Log {
     const NAME: &'static str = "logging";
 
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        let result = below.allocate(layout);
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+        let result = upstream.allocate(layout);
         match result {
-            Ok(pointer) => self.line(Action::Allocate, pointer, layout, below),
-            Err(_) => self.line(Action::Failure, DevicePtr::NULL, layout, below),
+            Ok(pointer) => self.line(Action::Allocate, pointer, layout, upstream),
+            Err(_) => self.line(Action::Failure, DevicePtr::NULL, layout, upstream),
         }
         result
     }
 
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
-        self.line(Action::Free, pointer, layout, below);
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
+        self.line(Action::Free, pointer, layout, upstream);
         // SAFETY: the caller's contract is the same.
-        unsafe { below.deallocate(pointer, layout) }
+        unsafe { upstream.deallocate(pointer, layout) }
     }
 
-    fn tell(&self, description: &mut Description) {
+    fn describe(&self, description: &mut Description) {
         description.count("writers", self.0.len() as u64).count("lost lines", self.0.lost_lines());
     }
 }

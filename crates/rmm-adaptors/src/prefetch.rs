@@ -1,4 +1,4 @@
-//! Managed memory that is where it will be used.
+//! Prefetches managed memory on allocation.
 
 use std::alloc::Layout;
 
@@ -7,17 +7,16 @@ use rmm_core::{
     SyncResource,
 };
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 adaptor! {
-    /// Has every block moved to the current device, in the order of its stream, once it is
-    /// allocated.
+    /// Prefetches every new block to the current device, in the order of its stream.
     ///
-    /// This matters to managed memory alone; [`prefetch`](rmm_core::prefetch) says where else it
-    /// does nothing. Over a resource that says that its memory is a device's own or pinned, and so
-    /// never moves, no driver is asked; over any other, each allocation takes its calls. A block
-    /// that cannot be moved is freed again, and the error returned. A synchronous call waits for
-    /// the move.
+    /// This only affects managed memory; [`prefetch`](rmm_core::prefetch) says where else it does
+    /// nothing. Over a resource whose memory is device memory or pinned, and so never migrates, no
+    /// driver call is made; over any other, each allocation makes the calls of a prefetch. If a
+    /// block cannot be prefetched, it is freed and the error is returned. A synchronous call waits
+    /// for the prefetch.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -47,7 +46,7 @@ struct Prefetch {
 }
 
 impl<U: SyncResource> PrefetchResourceAdaptor<U> {
-    /// Takes the resource in.
+    /// Prefetches the blocks of `upstream`.
     pub fn new(upstream: U) -> Self {
         let kind = upstream.try_property::<MemoryKind>();
         let may_move = !matches!(kind, Some(MemoryKind::Device | MemoryKind::Pinned));
@@ -60,18 +59,18 @@ fn to_current_device(pointer: DevicePtr, bytes: usize, stream: StreamRef<'_>) ->
     rmm_core::prefetch(pointer, bytes, target, stream)
 }
 
-// SAFETY: every call goes to the upstream as it is; that a block is moved changes nothing in it,
-// and is over, in the block's order, before anybody uses it.
+// SAFETY: every call goes to the upstream unchanged. A prefetch does not change the contents of a
+// block, and completes, in the order of the block's stream, before any use.
 unsafe impl Layer for Prefetch {
     const NAME: &'static str = "prefetch";
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = below.allocate(layout)?;
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+        let pointer = upstream.allocate(layout)?;
         if !self.may_move || layout.size() == 0 {
             return Ok(pointer);
         }
-        let moved = match below.stream() {
+        let moved = match upstream.stream() {
             Some(stream) => to_current_device(pointer, layout.size(), stream),
             None => to_current_device(pointer, layout.size(), StreamRef::legacy())
                 .and_then(|()| StreamRef::legacy().synchronize()),
@@ -79,18 +78,19 @@ unsafe impl Layer for Prefetch {
         match moved {
             Ok(()) => Ok(pointer),
             Err(error) => {
-                // SAFETY: allocated above with this layout, in the same order, and nobody has it.
-                unsafe { below.deallocate(pointer, layout) };
+                // SAFETY: allocated above with this layout, in the same order, and not returned to
+                // any caller.
+                unsafe { upstream.deallocate(pointer, layout) };
                 Err(error)
             }
         }
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { below.deallocate(pointer, layout) }
+        unsafe { upstream.deallocate(pointer, layout) }
     }
 
-    fn tell(&self, _: &mut Description) {}
+    fn describe(&self, _: &mut Description) {}
 }

@@ -1,4 +1,4 @@
-//! Counters of what is allocated.
+//! Allocation counters: current, peak and total.
 
 mod counters;
 mod scope;
@@ -7,23 +7,22 @@ use std::alloc::Layout;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 use counters::Counting;
 pub use counters::{AllocationCounters, Counter};
 pub use scope::StatisticsScope;
 
 adaptor! {
-    /// Counts blocks and bytes: how many there are now, at the most, and in all.
+    /// Counts blocks and bytes: current, peak and total.
     ///
-    /// The counters can be put aside for those of a part of a program, and taken up again with that
-    /// part's added to them: by [`push_counters`](Self::push_counters) and
-    /// [`pop_counters`](Self::pop_counters), or by a [`scope`](Self::scope). Bytes are those asked
-    /// for; requests of zero bytes count as blocks.
+    /// To count a part of a program separately, push new counters and pop them later, which adds
+    /// them to the ones below: with [`push_counters`](Self::push_counters) and
+    /// [`pop_counters`](Self::pop_counters), or with a [`scope`](Self::scope). Bytes are those
+    /// requested; requests of zero bytes count as blocks.
     ///
-    /// It is a handle: clones share the counters. A call takes a lock for as long as it takes to
-    /// count, which costs next to nothing as long as one thread alone calls; upstream is never
-    /// called under it.
+    /// It is a handle: clones share the counters. Each call takes a lock to count, which is cheap
+    /// while only one thread uses the adaptor; upstream is never called while the lock is held.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -63,7 +62,7 @@ impl<U> StatisticsResourceAdaptor<U> {
         Self::over(upstream, Counting::default())
     }
 
-    /// The counters since the last push, or since the beginning.
+    /// The counters since the last push, or since the adaptor was created.
     pub fn counters(&self) -> AllocationCounters {
         self.inner.layer.top()
     }
@@ -80,48 +79,48 @@ impl<U> StatisticsResourceAdaptor<U> {
         self.counters().allocations
     }
 
-    /// Puts the counters aside, counts from zero, and returns those put aside.
+    /// Pushes new counters, which start at zero, and returns the current ones.
     pub fn push_counters(&self) -> AllocationCounters {
         self.inner.layer.push()
     }
 
-    /// Returns the counters since the last push, and goes on with those put aside then, as if they
-    /// had been counting all the time.
+    /// Pops the current counters, adds them to those below, as if these had counted all the time,
+    /// and returns the popped ones.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if none were put aside. The
-    /// counters stay as they are.
+    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if none were pushed. The counters
+    /// are unchanged.
     pub fn pop_counters(&self) -> Result<AllocationCounters, Error> {
         self.inner.layer.pop()
     }
 
-    /// [Pushes](Self::push_counters), and pops when the scope ends. All threads that use the
-    /// resource count in it.
+    /// [Pushes](Self::push_counters) new counters and pops them when the scope ends. Calls of all
+    /// threads that use the resource count in it.
     pub fn scope(&self) -> StatisticsScope<'_> {
         StatisticsScope::open(&self.inner.layer)
     }
 }
 
-// SAFETY: every call goes to the upstream as it is.
+// SAFETY: every call goes to the upstream unchanged.
 unsafe impl Layer for Counting {
     const NAME: &'static str = "statistics";
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = below.allocate(layout)?;
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+        let pointer = upstream.allocate(layout)?;
         self.add(layout.size());
         Ok(pointer)
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
-        // Before the memory can be handed out again, so that it never counts twice.
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
+        // Before upstream can return the memory to another thread, so that it never counts twice.
         self.subtract(layout.size());
         // SAFETY: the caller's contract is the same.
-        unsafe { below.deallocate(pointer, layout) }
+        unsafe { upstream.deallocate(pointer, layout) }
     }
 
-    fn tell(&self, description: &mut Description) {
+    fn describe(&self, description: &mut Description) {
         let AllocationCounters { bytes, allocations } = self.top();
         let count = |value: i64| u64::try_from(value).unwrap_or(0);
         description

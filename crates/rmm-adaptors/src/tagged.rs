@@ -1,4 +1,4 @@
-//! Whose memory it is.
+//! Attribution: bytes per tag, that is, per part of a program.
 
 mod cells;
 mod table;
@@ -8,28 +8,28 @@ use std::alloc::Layout;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 use cells::Usage;
 use table::Table;
 pub use tag::{Tag, TagScope, TagUsage};
 
 adaptor! {
-    /// Counts memory by tag: what each part of a program has now, and had at the most.
+    /// Counts memory by tag: the current and peak use of each part of a program.
     ///
-    /// A block has the [tag](Tag) that the thread is [in](Tag::enter) when it is allocated, until
-    /// it is freed, wherever that is. Bytes are those asked for.
+    /// A block counts for the [tag](Tag) that the allocating thread is [in](Tag::enter), until it
+    /// is freed, on whichever thread and under whichever tag. Bytes are those requested.
     ///
-    /// It costs a few nanoseconds a call, about 6 where that was measured, with one thread as with
-    /// two: each thread has counters of its own, and the table of blocks is written without a lock,
-    /// so that no two threads write to one place, but where the tables of addresses happen to meet.
-    /// For that, [`usage`](Self::usage) tells the peak of a tag that several threads use at once
-    /// only to within [1 MiB](Self::PEAK_ERROR) for each of them; that of one which one thread uses
-    /// at a time, exactly.
+    /// A call costs a few nanoseconds more: about 6 when measured, with one thread as with two.
+    /// Each thread has its own counters, and the table of blocks is written without a lock, so
+    /// threads write to the same cache line only if addresses collide in the table. In return,
+    /// [`usage`](Self::usage) reports the peak of a tag that several threads use at the same time
+    /// with an error of up to [1 MiB](Self::PEAK_ERROR) per thread; the peak of a tag that one
+    /// thread uses at a time is exact.
     ///
     /// It is a handle: clones share the counters. Host memory: 32 KiB, up to 80 bytes for each
-    /// block beyond the first thousand, and 1 KiB for each thread and 32 tags. A free asks for some
-    /// only where it is a thread's first call, or the thread's first for a tag.
+    /// block beyond the first thousand, and 1 KiB for each thread and 32 tags. A free allocates
+    /// host memory only if it is a thread's first call, or the thread's first for a tag.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -65,8 +65,8 @@ struct Tagged {
 }
 
 impl<U> TaggedResourceAdaptor<U> {
-    /// How far, for each thread that uses a tag at the same time, the tag's peak may be from what
-    /// is told, in bytes.
+    /// The largest error of a tag's reported peak, in bytes for each thread that uses the tag at
+    /// the same time.
     pub const PEAK_ERROR: u64 = cells::BATCH.unsigned_abs();
 
     /// Counts from zero.
@@ -74,24 +74,24 @@ impl<U> TaggedResourceAdaptor<U> {
         Self::over(upstream, Tagged::default())
     }
 
-    /// What each tag that has ever had memory has, the most bytes first.
+    /// The usage of each tag that has ever had memory, the largest first.
     pub fn usage(&self) -> Vec<TagUsage> {
         self.inner.layer.usage.all()
     }
 
-    /// What a tag has.
+    /// The usage of one tag.
     pub fn usage_of(&self, tag: Tag) -> TagUsage {
         self.inner.layer.usage.of(tag)
     }
 }
 
-// SAFETY: every call goes to the upstream as it is.
+// SAFETY: every call goes to the upstream unchanged.
 unsafe impl Layer for Tagged {
     const NAME: &'static str = "tagged";
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = below.allocate(layout)?;
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+        let pointer = upstream.allocate(layout)?;
         if layout.size() > 0 {
             let tag = Tag::current();
             self.table.insert(pointer, tag);
@@ -101,18 +101,18 @@ unsafe impl Layer for Tagged {
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
-        // Before upstream can hand the address out again.
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
+        // Before upstream can return the address to another thread.
         if layout.size() > 0
             && let Some(tag) = self.table.remove(pointer)
         {
             self.usage.subtract(tag, layout.size());
         }
         // SAFETY: the caller's contract is the same.
-        unsafe { below.deallocate(pointer, layout) }
+        unsafe { upstream.deallocate(pointer, layout) }
     }
 
-    fn tell(&self, description: &mut Description) {
+    fn describe(&self, description: &mut Description) {
         for TagUsage { tag, live_bytes, .. } in self.usage.all() {
             description.bytes(tag.name(), live_bytes);
         }

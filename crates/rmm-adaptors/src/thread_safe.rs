@@ -5,17 +5,17 @@ use std::fmt;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 use crate::sync::biased_mutex::BiasedMutex;
 
 adaptor! {
-    /// Lets one thread at a time call another resource.
+    /// Serializes calls to another resource with a mutex.
     ///
-    /// Every resource here may be called from several threads, so this is for one that answers
-    /// several callers worse than one after the other, such as a foreign allocator behind a
+    /// Every resource of these crates is thread-safe, so this is for one that is slower under
+    /// concurrent calls than under serialized ones, such as a foreign allocator behind a
     /// [`CallbackMemoryResource`](crate::CallbackMemoryResource). Upstream is called while the lock
-    /// is held, so it must not call this resource. As long as one thread alone calls, the lock
-    /// costs next to nothing.
+    /// is held, so it must not call this resource. While only one thread calls, the lock costs next
+    /// to nothing.
     ///
     /// ```
     /// use rmm_adaptors::ThreadSafeResourceAdaptor;
@@ -39,26 +39,26 @@ impl fmt::Debug for Serialized {
 }
 
 impl<U> ThreadSafeResourceAdaptor<U> {
-    /// Takes the resource in.
+    /// Serializes the calls to `upstream`.
     pub fn new(upstream: U) -> Self {
         Self::over(upstream, Serialized::default())
     }
 }
 
-// SAFETY: every call goes to the upstream as it is.
+// SAFETY: every call goes to the upstream unchanged.
 unsafe impl Layer for Serialized {
     const NAME: &'static str = "thread-safe";
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        self.0.with(|()| below.allocate(layout))
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+        self.0.with(|()| upstream.allocate(layout))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        self.0.with(|()| unsafe { below.deallocate(pointer, layout) });
+        self.0.with(|()| unsafe { upstream.deallocate(pointer, layout) });
     }
 
-    fn tell(&self, _: &mut Description) {}
+    fn describe(&self, _: &mut Description) {}
 }

@@ -1,11 +1,11 @@
-//! What pools tell `tracing`, if the feature of that name is on; nothing without it.
+//! `tracing` spans and events of pools; no-ops without the feature of that name.
 //!
-//! Nothing here is called while a pool's lock is held, since a subscriber is user code; [`waited`]
-//! only takes a note.
+//! A subscriber is user code, so none of this is called while a pool's lock is held, except
+//! [`waited`], which only increments a counter.
 
 #![forbid(unsafe_code)]
 
-/// The target of a pool's growth.
+/// The target of growth.
 #[cfg(feature = "tracing")]
 const GROW: &str = "rmm::grow";
 /// The target of waits.
@@ -19,11 +19,11 @@ mod on {
     use super::{GROW, WAIT};
 
     thread_local! {
-        /// Waits of streams that were enqueued under a lock, and are to be told.
+        /// Stream waits that were enqueued while a lock was held, and are not reported yet.
         static WAITS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Asks upstream for memory, within a span.
+    /// Requests memory from upstream, within a span.
     pub(crate) fn growing<T, E>(
         resource: &'static str,
         bytes: u64,
@@ -41,12 +41,12 @@ mod on {
         tracing::debug_span!(target: WAIT, "wait for the device", resource).in_scope(wait)
     }
 
-    /// A stream was made to wait for another.
+    /// Counts a wait of one stream for another, to be reported by [`tell_waits`].
     pub(crate) fn waited() {
         WAITS.set(WAITS.get() + 1);
     }
 
-    /// Tells of the waits since it was asked last.
+    /// Emits an event for the waits since the last call.
     pub(crate) fn tell_waits(resource: &'static str) {
         let waits = WAITS.take();
         if waits > 0 {

@@ -1,4 +1,4 @@
-//! Allocations as events of `tracing`.
+//! Allocations and frees as `tracing` events.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
 use tracing::{Level, event, event_enabled};
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 /// The target of allocations.
 const ALLOCATE: &str = "rmm::allocate";
@@ -14,8 +14,8 @@ const ALLOCATE: &str = "rmm::allocate";
 const FREE: &str = "rmm::free";
 
 adaptor! {
-    /// Tells [`tracing`] of everything that is allocated from and freed to another resource. It
-    /// takes the feature `tracing`.
+    /// Emits a [`tracing`] event for every allocation and free of another resource. Needs the
+    /// feature `tracing`.
     ///
     /// | target | level | what | fields |
     /// |---|---|---|---|
@@ -25,10 +25,10 @@ adaptor! {
     /// | `rmm::grow` | debug | span `grow` around a pool's request to its upstream | `resource`, `bytes`, and at its end `is_granted` |
     /// | `rmm::wait` | debug | span `wait for the device`; event `streams wait for others` | `resource`; `waits` |
     ///
-    /// The last two come from the pools themselves, with this adaptor or without it. `resource` is
-    /// the name of the resource below, `stream` its id, or `none` for synchronous calls. While
-    /// nobody listens, a call costs about a nanosecond more; a subscriber is never called while a
-    /// lock of these crates is held, and must not panic.
+    /// The last two come from the pools, with this adaptor or without it. `resource` is the name of
+    /// the upstream, `stream` its id, or `none` for synchronous calls. Without a subscriber, a call
+    /// costs about a nanosecond more. A subscriber is never called while a lock of these crates is
+    /// held, and must not panic.
     ///
     /// A layer that writes NVTX ranges shows the spans in Nsight Systems, and one that writes a
     /// Chrome trace, such as `tracing-chrome`, in Perfetto: each subscribes to the targets that
@@ -45,7 +45,7 @@ adaptor! {
     /// # let _entered = machine.enter();
     /// let traced = TracingResourceAdaptor::new(CudaMemoryResource::new());
     /// let layout = Layout::from_size_align(1000, 256)?;
-    /// let block = traced.allocate_sync(layout)?; // an event, if somebody has subscribed
+    /// let block = traced.allocate_sync(layout)?; // an event, if there is a subscriber
     /// # // SAFETY: allocated above with this layout, and not used.
     /// # unsafe { traced.deallocate_sync(block, layout) };
     /// # Ok(())
@@ -56,19 +56,19 @@ adaptor! {
 
 #[derive(Debug)]
 struct Tracing {
-    /// The name of the resource below.
+    /// The name of the upstream.
     resource: &'static str,
 }
 
 impl<U: rmm_core::SyncResource> TracingResourceAdaptor<U> {
-    /// Takes the resource in.
+    /// Emits events for the calls to `upstream`.
     pub fn new(upstream: U) -> Self {
         let resource = upstream.name();
         Self::over(upstream, Tracing { resource })
     }
 }
 
-/// A stream as a field.
+/// A stream as the value of a field.
 struct Stream<'a>(Option<StreamRef<'a>>);
 
 impl fmt::Display for Stream<'_> {
@@ -82,9 +82,9 @@ impl fmt::Display for Stream<'_> {
 
 impl Tracing {
     #[cold]
-    fn allocated(&self, pointer: DevicePtr, below: impl Below, layout: Layout) {
+    fn allocated(&self, pointer: DevicePtr, upstream: impl Upstream, layout: Layout) {
         let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
-        let (stream, address) = (Stream(below.stream()), format_args!("{:#x}", pointer.0));
+        let (stream, address) = (Stream(upstream.stream()), format_args!("{:#x}", pointer.0));
         event!(
             name: "allocate", target: ALLOCATE, Level::TRACE,
             resource, bytes, alignment, %stream, %address, "allocate"
@@ -92,9 +92,9 @@ impl Tracing {
     }
 
     #[cold]
-    fn failed(&self, error: &Error, below: impl Below, layout: Layout) {
+    fn failed(&self, error: &Error, upstream: impl Upstream, layout: Layout) {
         let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
-        let stream = Stream(below.stream());
+        let stream = Stream(upstream.stream());
         event!(
             name: "allocate failure", target: ALLOCATE, Level::WARN,
             resource, bytes, alignment, %stream, %error, "allocate failure"
@@ -102,9 +102,9 @@ impl Tracing {
     }
 
     #[cold]
-    fn freed(&self, pointer: DevicePtr, below: impl Below, layout: Layout) {
+    fn freed(&self, pointer: DevicePtr, upstream: impl Upstream, layout: Layout) {
         let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
-        let (stream, address) = (Stream(below.stream()), format_args!("{:#x}", pointer.0));
+        let (stream, address) = (Stream(upstream.stream()), format_args!("{:#x}", pointer.0));
         event!(
             name: "free", target: FREE, Level::TRACE,
             resource, bytes, alignment, %stream, %address, "free"
@@ -112,31 +112,31 @@ impl Tracing {
     }
 }
 
-// SAFETY: every call goes to the upstream as it is.
+// SAFETY: every call goes to the upstream unchanged.
 unsafe impl Layer for Tracing {
     const NAME: &'static str = "tracing";
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        let result = below.allocate(layout);
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+        let result = upstream.allocate(layout);
         match &result {
             Ok(pointer) if event_enabled!(target: ALLOCATE, Level::TRACE) => {
-                self.allocated(*pointer, below, layout);
+                self.allocated(*pointer, upstream, layout);
             }
             Ok(_) => {}
-            Err(error) => self.failed(error, below, layout),
+            Err(error) => self.failed(error, upstream, layout),
         }
         result
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         if event_enabled!(target: FREE, Level::TRACE) {
-            self.freed(pointer, below, layout);
+            self.freed(pointer, upstream, layout);
         }
         // SAFETY: the caller's contract is the same.
-        unsafe { below.deallocate(pointer, layout) }
+        unsafe { upstream.deallocate(pointer, layout) }
     }
 
-    fn tell(&self, _: &mut Description) {}
+    fn describe(&self, _: &mut Description) {}
 }

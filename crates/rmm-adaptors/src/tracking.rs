@@ -1,4 +1,4 @@
-//! What is allocated and by whom: to find leaks and wrong frees.
+//! A tracker of live allocations, for leaks and invalid frees.
 
 mod builder;
 mod call_site;
@@ -10,35 +10,37 @@ use std::alloc::Layout;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Below, Layer, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 pub use builder::TrackingResourceAdaptorBuilder;
 pub use finding::TrackingFinding;
 pub use report::{CallSite, OutstandingAllocation, TrackingReport};
-use table::{Freed, Tracking};
+use table::{FreeCheck, Tracking};
 
 const NAME: &str = "tracking";
 
 adaptor! {
-    /// Remembers every block that is allocated, and where in the program, until it is freed: to
-    /// find leaks and wrong frees.
+    /// Records every live block and where in the program it was allocated, to find leaks and
+    /// invalid frees.
     ///
-    /// What it finds goes to a function that the program
+    /// Findings go to a function that the program
     /// [sets](TrackingResourceAdaptorBuilder::on_finding), or to the standard error stream:
     ///
-    /// * a free of an address that is not allocated, which goes to upstream as it is, and is
+    /// * a free of an address that is not allocated, which is passed on to upstream unchanged, and
     ///   counted;
-    /// * a free with another layout than that of the allocation, which goes to upstream with the
-    ///   one of the allocation;
-    /// * blocks that are left when the last handle is dropped, sorted by size and by place.
+    /// * a free with a layout other than that of the allocation, which is passed on to upstream
+    ///   with the layout of the allocation;
+    /// * blocks that are live when the last handle is dropped, sorted by size and by call site.
     ///
-    /// Requests of zero bytes are not tracked. Upstream memory at an address that is tracked
-    /// already is freed, and the request fails as an [invalid
-    /// argument](rmm_core::ErrorKind::InvalidArgument): a block was freed past the tracker.
+    /// Requests of zero bytes are not tracked. If upstream returns an address that is still
+    /// tracked, the block is freed and the request fails with
+    /// [`InvalidArgument`](rmm_core::ErrorKind::InvalidArgument): some code frees to upstream
+    /// directly.
     ///
-    /// It is a handle: clones share the metadata, which is a plain table as long as one thread
-    /// alone uses them, and in a concurrent one from the second thread on. Stacks, if they are
-    /// captured, cost microseconds; names are looked up only when they are read.
+    /// It is a handle: clones share the table of live blocks, which is a plain hash table while one
+    /// thread uses it, and a concurrent one from the second thread on. Capturing stacks, if
+    /// enabled, takes microseconds per allocation; symbols are resolved only when they are
+    /// displayed.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -68,40 +70,30 @@ adaptor! {
 }
 
 impl<U> TrackingResourceAdaptor<U> {
-    /// Tracks without stacks.
-    pub fn new(upstream: U) -> Self {
-        Self::builder(upstream).build()
-    }
-
-    /// Options for one over `upstream`.
-    pub fn builder(upstream: U) -> TrackingResourceAdaptorBuilder<U> {
-        TrackingResourceAdaptorBuilder::new(upstream)
-    }
-
-    /// Bytes allocated now, as asked for.
+    /// Bytes of live blocks, as requested.
     #[doc(alias = "get_allocated_bytes")]
     pub fn allocated_bytes(&self) -> u64 {
         self.inner.layer.bytes()
     }
 
-    /// Frees of addresses that were not allocated, so far.
+    /// Frees so far of addresses that were not allocated.
     pub fn unknown_frees(&self) -> u64 {
         self.inner.layer.unknown_frees()
     }
 
-    /// Frees with another layout than that of the allocation, so far.
+    /// Frees so far with a layout other than that of the allocation.
     pub fn wrong_frees(&self) -> u64 {
         self.inner.layer.wrong_frees()
     }
 
-    /// What is allocated now, the largest first. Blocks that other threads allocate or free
-    /// meanwhile may be in it or not.
+    /// All live blocks, the largest first. Blocks that other threads allocate or free during the
+    /// call may be included or not.
     #[doc(alias = "get_outstanding_allocations")]
     pub fn outstanding(&self) -> Vec<OutstandingAllocation> {
         self.inner.layer.outstanding()
     }
 
-    /// What is allocated now, by size and by place, for people.
+    /// A human-readable report of all live blocks, by size and by call site.
     #[doc(alias = "get_outstanding_allocations_str")]
     #[doc(alias = "log_outstanding_allocations")]
     pub fn report(&self) -> TrackingReport {
@@ -110,48 +102,49 @@ impl<U> TrackingResourceAdaptor<U> {
 }
 
 // SAFETY: every call goes to the upstream; a free with the layout of its allocation, if that is
-// known.
+// tracked.
 unsafe impl Layer for Tracking {
     const NAME: &'static str = NAME;
 
     #[inline]
-    fn allocate(&self, below: impl Below, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = below.allocate(layout)?;
+    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+        let pointer = upstream.allocate(layout)?;
         if layout.size() == 0 || self.insert(pointer, layout) {
             return Ok(pointer);
         }
-        // SAFETY: allocated above with this layout, in the same order, and nobody has it.
-        unsafe { below.deallocate(pointer, layout) };
+        // SAFETY: allocated above with this layout, in the same order, and not returned to any
+        // caller.
+        unsafe { upstream.deallocate(pointer, layout) };
         let message = format!("upstream handed out {pointer:?}, which is tracked already");
         Err(Error::invalid_argument(NAME, message).with_layout(layout))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, below: impl Below, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         let mut allocated = layout;
         if layout.size() > 0 || pointer != DevicePtr::NULL {
-            // Before upstream can hand the address out again.
+            // Before upstream can return the address to another thread.
             match self.remove(pointer, layout) {
-                Freed::AsAllocated => {}
-                Freed::Otherwise(known) => {
-                    self.find(&TrackingFinding::WrongFree {
+                FreeCheck::Matches => {}
+                FreeCheck::Mismatch(known) => {
+                    self.report(&TrackingFinding::WrongFree {
                         pointer,
                         allocated: known,
                         freed: layout,
                     });
                     allocated = known;
                 }
-                Freed::Unknown => {
-                    self.find(&TrackingFinding::UnknownFree { pointer, freed: layout });
+                FreeCheck::Unknown => {
+                    self.report(&TrackingFinding::UnknownFree { pointer, freed: layout });
                 }
             }
         }
-        // SAFETY: the caller's contract is the same; where it was broken by the layout, this is the
-        // right one.
-        unsafe { below.deallocate(pointer, allocated) }
+        // SAFETY: the caller's contract is the same; where its layout breaks it, this is the layout
+        // of the allocation.
+        unsafe { upstream.deallocate(pointer, allocated) }
     }
 
-    fn tell(&self, description: &mut Description) {
+    fn describe(&self, description: &mut Description) {
         description
             .bytes("live", self.bytes())
             .count("live blocks", self.blocks())

@@ -1,5 +1,5 @@
-//! Bugs that shipped in RMM and in CUB, each as an allocator of a few lines: the software device
-//! finds it under every schedule, and says nothing of the allocator without it.
+//! Bugs that were released in RMM and in CUB, each as an allocator of a few lines: the software
+//! device detects it under every schedule, and reports nothing for the allocator without it.
 
 #[path = "known_bugs/cross_class_free.rs"]
 mod cross_class_free;
@@ -7,6 +7,8 @@ mod cross_class_free;
 mod dead_donor;
 #[path = "known_bugs/handle_reuse.rs"]
 mod handle_reuse;
+#[path = "known_bugs/harness.rs"]
+mod harness;
 #[path = "known_bugs/host_memory_freed_early.rs"]
 mod host_memory_freed_early;
 #[path = "known_bugs/merge_without_record.rs"]
@@ -15,8 +17,6 @@ mod merge_without_record;
 mod merging_lists;
 #[path = "known_bugs/publish_before_record.rs"]
 mod publish_before_record;
-#[path = "known_bugs/stage.rs"]
-mod stage;
 #[path = "known_bugs/sync_without_wait.rs"]
 mod sync_without_wait;
 #[path = "known_bugs/thread_exit.rs"]

@@ -1,5 +1,5 @@
-//! Once their books have grown to the program's needs, the fast paths of the pool, the arena and
-//! the adaptors ask for no host memory.
+//! Host memory: after warm-up, the fast paths of the pool, the arena and the adaptors allocate
+//! none.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-/// The system's allocator, with the requests of each thread counted, and the bytes that it has.
+/// The system allocator, which counts the requests of each thread and the bytes in use.
 struct Counting;
 
 thread_local! {
@@ -25,7 +25,7 @@ thread_local! {
 }
 
 fn count(bytes: usize) {
-    // A thread that is ending is not looked at any more.
+    // Thread-locals of an ending thread are gone: it is not counted.
     let _ended = REQUESTS.try_with(|requests| requests.set(requests.get() + 1));
     note(bytes, 0);
 }
@@ -35,7 +35,7 @@ fn note(more: usize, less: usize) {
     let _ended = BYTES.try_with(|all| all.set(all.get() + bytes(more) - bytes(less)));
 }
 
-// SAFETY: every call goes to the system's allocator, which keeps the contract.
+// SAFETY: every call goes to the system allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -66,7 +66,7 @@ fn requests() -> u64 {
 
 type Pool = PoolMemoryResource<CudaMemoryResource>;
 
-/// Blocks of a mix that are live at once.
+/// Blocks of a mix that are live at the same time.
 const LIVE: usize = 64;
 
 fn pool() -> Pool {
@@ -79,13 +79,13 @@ fn streams(number: usize) -> Vec<CudaStream> {
         .collect()
 }
 
-/// What a run of a mix saw.
+/// What was counted during a mix.
 #[derive(Debug, Default)]
 struct Seen {
     steps: u32,
-    /// Steps in which the driver was called: the software one asks for host memory itself.
+    /// Steps that call the driver: the software device itself allocates host memory.
     with_driver: u32,
-    /// Requests for host memory in the other steps.
+    /// Requests for host memory in all other steps.
     requests: u64,
 }
 
@@ -96,12 +96,12 @@ fn mix(machine: &Machine, pool: &Pool, streams: &[CudaStream], rounds: u32) -> S
     let mut step = |round: u32, index: usize, is_last: bool| {
         let stream = streams[index % streams.len()].as_stream_ref();
         let (block, old) = live[index];
-        // Sizes from 256 bytes to 1 MiB, other ones in each of eight rounds.
+        // Sizes from 256 bytes to 1 MiB, different ones in each of eight rounds.
         let bytes = (256usize << ((index * 7 + round as usize % 8) % 12)) + index * 8;
         let new = Layout::from_size_align(bytes, 256).expect("a small size");
         let (calls, before) = (machine.calls(), requests());
         if old.size() > 0 {
-            // SAFETY: the table's blocks were allocated with these layouts; nothing uses them.
+            // SAFETY: the blocks in `live` were allocated with these layouts; nothing uses them.
             unsafe { pool.deallocate(stream, block, old) };
         }
         let allocated = if is_last { Ok(DevicePtr::NULL) } else { pool.allocate(stream, new) };
@@ -127,18 +127,18 @@ fn assert_free_of_requests(seen: &Seen) {
 }
 
 #[test]
-fn on_one_stream() {
+fn the_pool_allocates_none_on_one_stream() {
     let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
     let _entered = machine.enter();
     let (pool, streams) = (pool(), streams(1));
-    assert!(mix(&machine, &pool, &streams, 40).requests > 0, "the books grow at first");
+    assert!(mix(&machine, &pool, &streams, 40).requests > 0, "the metadata grow at first");
     let seen = mix(&machine, &pool, &streams, 40);
     assert_free_of_requests(&seen);
     assert_eq!(seen.with_driver, 0, "one stream alone needs no events");
 }
 
 #[test]
-fn on_several_streams() {
+fn the_pool_allocates_none_on_several_streams() {
     let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
     let _entered = machine.enter();
     let (pool, streams) = (pool(), streams(8));
@@ -147,7 +147,7 @@ fn on_several_streams() {
 }
 
 #[test]
-fn on_several_threads_with_streams_of_their_own() {
+fn the_pool_allocates_almost_none_on_several_threads() {
     const THREADS: usize = 4;
     const RUNS: usize = 20;
     let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
@@ -164,8 +164,8 @@ fn on_several_threads_with_streams_of_their_own() {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    // How the threads' blocks lie among each other differs from run to run, so the books may still
-    // grow, by doubling: now and then, and never with the calls.
+    // How the blocks of the threads interleave differs from run to run, so the metadata may still
+    // grow, by doubling: rarely, and not with the number of calls.
     let requests: u64 = seen.iter().map(|seen| seen.requests).sum();
     assert!(
         requests < 16,
@@ -177,9 +177,9 @@ fn on_several_threads_with_streams_of_their_own() {
     assert!(seen.iter().all(|seen| seen.with_driver < seen.steps), "{seen:?}");
 }
 
-/// What the pool says of its tables is what the host's heap has less, and it is little.
+/// The pool's own count of its metadata agrees with the host heap, and is small.
 #[test]
-fn books_are_small_and_told_of() {
+fn metadata_is_small_and_reported() {
     const BLOCKS: usize = 100_000;
     let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
     let _entered = machine.enter();
@@ -188,27 +188,30 @@ fn books_are_small_and_told_of() {
     let on = streams[0].as_stream_ref();
     let layout = Layout::from_size_align(256, 256).expect("a small size");
     let mut live = Vec::with_capacity(BLOCKS);
-    let told = || i64::try_from(pool.statistics().bookkeeping_bytes).expect("a small number");
-    let (calls, bytes, before) = (machine.calls(), BYTES.get(), told());
+    let reported = || i64::try_from(pool.statistics().bookkeeping_bytes).expect("a small number");
+    let (calls, bytes, before) = (machine.calls(), BYTES.get(), reported());
     for _ in 0..BLOCKS {
         live.push(pool.allocate(on, layout).expect("there is room"));
     }
     assert_eq!(machine.calls(), calls);
-    let (more, told_more) = (BYTES.get() - bytes, told() - before);
-    assert!((more - told_more).abs() * 50 < more, "{told_more} bytes are told of, {more} are held");
-    let books = told();
-    assert!(books <= 64 * 100_000 + (1 << 20), "{books} bytes for {BLOCKS} blocks");
+    let (more, more_reported) = (BYTES.get() - bytes, reported() - before);
+    assert!(
+        (more - more_reported).abs() * 50 < more,
+        "{more_reported} bytes are reported, {more} are held"
+    );
+    let metadata = reported();
+    assert!(metadata <= 64 * 100_000 + (1 << 20), "{metadata} bytes for {BLOCKS} blocks");
     for block in live {
         // SAFETY: allocated above with this layout; nothing uses it.
         unsafe { pool.deallocate(on, block, layout) };
     }
     pool.trim(0);
-    assert!(told() <= 1 << 20, "{} bytes for nothing", told());
-    assert!(told() <= before + (64 << 10), "{} bytes, {before} at first", told());
+    assert!(reported() <= 1 << 20, "{} bytes for nothing", reported());
+    assert!(reported() <= before + (64 << 10), "{} bytes, {before} at first", reported());
 }
 
 #[test]
-fn in_the_superblocks_of_an_arena() {
+fn an_arena_allocates_none_in_its_superblocks() {
     let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
     let _entered = machine.enter();
     let builder = ArenaMemoryResource::builder(CudaMemoryResource::new());
@@ -234,9 +237,9 @@ fn in_the_superblocks_of_an_arena() {
     }
 }
 
-/// H28: a free that asks for host memory can fail where nothing may.
+/// A free that allocates host memory could fail, in a place where nothing may.
 #[test]
-fn adaptors_ask_for_no_host_memory_once_they_know_their_blocks() {
+fn adaptors_allocate_no_host_memory_after_warm_up() {
     let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
     let _entered = machine.enter();
     let (pool, stream) = (pool(), streams(1).remove(0));
@@ -267,7 +270,7 @@ fn adaptors_ask_for_no_host_memory_once_they_know_their_blocks() {
                 // SAFETY: allocated above with this layout, and not used.
                 unsafe { adaptor.deallocate(&stream, block, layout) };
             }
-            // Tables grow with the first blocks, which frees do not add to.
+            // Tables grow with the first blocks; frees do not grow them.
             in_allocations += if round < 2 { 0 } else { between - before };
             in_frees += if round == 0 { 0 } else { requests() - between };
         }

@@ -1,6 +1,6 @@
-//! Programs that forbid themselves a system call after their start, as sandboxes do. A program of
-//! its own, which runs itself: what is forbidden stays so to the end of a process, and the one that
-//! is aborted must not be the test.
+//! Tests of programs that forbid themselves a system call after their start, as sandboxes do. A
+//! separate binary, which runs itself as a child process: a seccomp filter lasts to the end of a
+//! process, and the process that aborts must not be the test.
 
 #![cfg(target_os = "linux")]
 
@@ -17,8 +17,8 @@ use rmm_sim::Machine;
 
 const IN_CHILD: &str = "RMM_TEST_IN_CHILD";
 
-/// Runs the named test of this program in a process of its own, with `RMM_FENCES` as given; `None`
-/// if this is that process.
+/// Runs the named test of this binary in a child process, with `RMM_FENCES` as given; returns
+/// `None` in that child process.
 fn in_child(test: &str, fences: &str) -> Option<Output> {
     if std::env::var_os(IN_CHILD).is_some() {
         return None;
@@ -28,13 +28,13 @@ fn in_child(test: &str, fences: &str) -> Option<Output> {
     Some(command.output().expect("the program runs"))
 }
 
-/// Whether the system has `membarrier` for this process.
+/// Whether the kernel offers `membarrier` to this process.
 fn has_membarrier() -> bool {
     // SAFETY: a query, which takes no pointers.
     unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) > 0 }
 }
 
-/// Makes `membarrier` fail from now on, on all threads that come.
+/// Makes `membarrier` fail from now on, on this thread and all threads created later.
 fn forbid_membarrier() {
     let instruction = |code: u32, jf, k| libc::sock_filter {
         code: u16::try_from(code).expect("codes are small"),
@@ -43,11 +43,11 @@ fn forbid_membarrier() {
         k,
     };
     let call = u32::try_from(libc::SYS_membarrier).expect("numbers of system calls are small");
-    let refused = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::EPERM).expect("errors are small");
+    let denied = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::EPERM).expect("errors are small");
     let mut filter = [
         instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0), // the call's number
         instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, refused),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, denied),
         instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
@@ -55,12 +55,12 @@ fn forbid_membarrier() {
     let promised = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     assert_eq!(promised, 0, "{}", std::io::Error::last_os_error());
     let mode = libc::SECCOMP_MODE_FILTER;
-    // SAFETY: the program and its four instructions live to the end of the call, which copies them.
+    // SAFETY: the filter and its four instructions live to the end of the call, which copies them.
     let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Builds a pool, forbids the call, and takes from this thread what another one keeps at hand.
+/// Builds a pool, forbids the call, and takes blocks from the cache of another thread.
 fn trim_in_a_sandbox(symmetric_fences: bool) {
     let machine = Machine::builder().memory(64 << 20).build();
     let _entered = machine.enter();
@@ -78,10 +78,10 @@ fn trim_in_a_sandbox(symmetric_fences: bool) {
             // SAFETY: allocated above with this layout, and not used.
             unsafe { pool.deallocate(stream, block, layout) };
             cached.send(()).expect("the test waits for it");
-            // The thread lives while its cache is emptied.
-            is_trimmed.recv().expect("the test tells");
+            // The thread is still alive when its cache is flushed.
+            is_trimmed.recv().expect("the test sends");
         });
-        is_cached.recv().expect("the thread tells");
+        is_cached.recv().expect("the thread sends");
         assert_eq!(pool.trim(0), 8 << 20);
         trimmed.send(()).expect("the thread waits for it");
     });
@@ -108,16 +108,16 @@ fn a_process_with_symmetric_fences_works_in_a_sandbox() {
 }
 
 #[test]
-fn a_program_that_cannot_go_on_in_a_sandbox_is_told_why() {
-    let Some(output) = in_child("a_program_that_cannot_go_on_in_a_sandbox_is_told_why", "") else {
+fn an_abort_in_a_sandbox_explains_itself() {
+    let Some(output) = in_child("an_abort_in_a_sandbox_explains_itself", "") else {
         return trim_in_a_sandbox(false);
     };
     if !has_membarrier() {
         return assert_success(&output);
     }
     assert_eq!(output.status.signal(), Some(libc::SIGABRT));
-    let told = String::from_utf8_lossy(&output.stderr);
+    let output_text = String::from_utf8_lossy(&output.stderr);
     for words in ["membarrier", "RMM_FENCES=symmetric", "symmetric_fences(true)"] {
-        assert!(told.contains(words), "{words} is not in: {told}");
+        assert!(output_text.contains(words), "{words} is not in: {output_text}");
     }
 }

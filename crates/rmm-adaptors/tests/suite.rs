@@ -1,27 +1,34 @@
-//! The adaptors on the software device. One program, so that what the tests share is written once.
+//! Tests of suballocators and adaptors on the software device, in one binary, so that they share
+//! helper modules.
 
 #[path = "suite/adaptors.rs"]
 mod adaptors;
+#[path = "suite/all_suballocators.rs"]
+mod all_suballocators;
 #[path = "suite/arena.rs"]
 mod arena;
 #[path = "suite/arena_order.rs"]
 mod arena_order;
 #[path = "suite/arena_threads.rs"]
 mod arena_threads;
+#[path = "suite/avoidable_failures.rs"]
+mod avoidable_failures;
 #[path = "suite/binning.rs"]
 mod binning;
-#[path = "suite/every.rs"]
-mod every;
 #[path = "suite/faults.rs"]
 mod faults;
 #[path = "suite/fixed_size.rs"]
 mod fixed_size;
-#[path = "suite/kinds.rs"]
-mod kinds;
+#[path = "suite/fixtures.rs"]
+mod fixtures;
+#[path = "suite/harness.rs"]
+mod harness;
 #[path = "suite/logging.rs"]
 mod logging;
 #[path = "suite/lost_context.rs"]
 mod lost_context;
+#[path = "suite/oom_reason.rs"]
+mod oom_reason;
 #[path = "suite/pool.rs"]
 mod pool;
 #[path = "suite/pool_batches.rs"]
@@ -50,19 +57,15 @@ mod pool_upstream;
 mod pool_virtual;
 #[path = "suite/pool_waits.rs"]
 mod pool_waits;
-#[path = "suite/program.rs"]
-mod program;
-#[path = "suite/refusals.rs"]
-mod refusals;
+#[path = "suite/programs.rs"]
+mod programs;
 #[path = "suite/release.rs"]
 mod release;
-#[path = "suite/short.rs"]
-mod short;
-#[path = "suite/shortage.rs"]
-mod shortage;
 #[path = "suite/soak.rs"]
 mod soak;
-#[path = "suite/tags.rs"]
-mod tags;
-#[path = "suite/world.rs"]
-mod world;
+#[path = "suite/suballocators.rs"]
+mod suballocators;
+#[path = "suite/support.rs"]
+mod support;
+#[path = "suite/tag_kernels.rs"]
+mod tag_kernels;

@@ -1,4 +1,4 @@
-//! What a subscriber hears of allocations, and of a pool's or an arena's growth and waits.
+//! Tests of the `tracing` events of allocations, and of the growth and waits of a pool or an arena.
 #![cfg(feature = "tracing")]
 
 use std::alloc::Layout;
@@ -13,11 +13,11 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Writes down what it hears from one target, and all below.
+/// A subscriber that records everything from one target and its descendants.
 #[derive(Clone, Debug)]
 struct Listener {
     target: &'static str,
-    heard: Arc<Mutex<Vec<String>>>,
+    recorded: Arc<Mutex<Vec<String>>>,
 }
 
 struct Line(String);
@@ -30,17 +30,17 @@ impl Visit for Line {
 
 impl Listener {
     fn new(target: &'static str) -> Self {
-        Self { target, heard: Arc::default() }
+        Self { target, recorded: Arc::default() }
     }
 
     fn hear(&self, what: &str, record: impl FnOnce(&mut Line)) {
         let mut line = Line(what.to_owned());
         record(&mut line);
-        self.heard.lock().expect("no panic under it").push(line.0);
+        self.recorded.lock().expect("no panic under it").push(line.0);
     }
 
-    fn heard(&self) -> Vec<String> {
-        self.heard.lock().expect("no panic under it").clone()
+    fn recorded(&self) -> Vec<String> {
+        self.recorded.lock().expect("no panic under it").clone()
     }
 
     fn while_it_listens<R>(&self, run: impl FnOnce() -> R) -> R {
@@ -68,8 +68,7 @@ impl Subscriber for Listener {
         let metadata = event.metadata();
         self.hear(&format!("{} {}", metadata.level(), metadata.target()), |line| {
             event.record(line);
-            // Layers that draw a timeline label an event with its name, those that write lines show
-            // the message.
+            // Timelines label an event with its name; formatters print the message.
             assert!(line.0.contains(&format!("message={} ", metadata.name())), "{}", line.0);
         });
     }
@@ -84,7 +83,8 @@ fn layout(bytes: usize) -> Layout {
 }
 
 fn free(resource: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes: usize) {
-    // SAFETY: every test allocates the block with this layout, and orders its uses before.
+    // SAFETY: every test allocates the block with this layout, and orders its uses before this
+    // free.
     unsafe { resource.deallocate(stream, pointer, layout(bytes)) }
 }
 
@@ -102,7 +102,9 @@ fn calls_are_events_with_their_fields() {
     });
     let fields = "resource=\"cuda\" bytes=1000 alignment=256";
     let (id, address) = (stream.id(), block.0);
-    let [allocate, free, failure] = &listener.heard()[..] else { panic!("{:?}", listener.heard()) };
+    let [allocate, free, failure] = &listener.recorded()[..] else {
+        panic!("{:?}", listener.recorded())
+    };
     let expected = |call| format!("message={call} {fields} stream={id} address={address:#x}");
     assert_eq!(*allocate, format!("TRACE rmm::allocate {}", expected("allocate")));
     assert_eq!(*free, format!("TRACE rmm::free {}", expected("free")));
@@ -114,7 +116,7 @@ fn calls_are_events_with_their_fields() {
 }
 
 #[test]
-fn growth_is_a_span_and_tells_whether_it_was_granted() {
+fn growth_is_a_span_that_records_success() {
     let machine = Machine::builder().memory(16 << 20).build();
     let _entered = machine.enter();
     let listener = Listener::new("rmm::grow");
@@ -125,13 +127,13 @@ fn growth_is_a_span_and_tells_whether_it_was_granted() {
             .unwrap();
         pool.allocate_sync(layout(32 << 20)).unwrap_err();
     });
-    let heard = listener.heard();
-    assert_eq!(heard[..2], ["grow resource=\"pool\" bytes=2097152", "ended is_granted=true"]);
-    assert!(heard.last().is_some_and(|last| last == "ended is_granted=false"), "{heard:?}");
+    let recorded = listener.recorded();
+    assert_eq!(recorded[..2], ["grow resource=\"pool\" bytes=2097152", "ended is_granted=true"]);
+    assert!(recorded.last().is_some_and(|last| last == "ended is_granted=false"), "{recorded:?}");
 }
 
-/// Uses all 4 MiB of a resource on one stream, then on another, then without one; what a subscriber
-/// hears of the waits.
+/// Allocates all 4 MiB of a resource on one stream, then on another, then without a stream. Returns
+/// the recorded waits.
 fn waits_of<R: Resource>(make: impl FnOnce() -> R) -> Vec<String> {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
@@ -142,7 +144,7 @@ fn waits_of<R: Resource>(make: impl FnOnce() -> R) -> Vec<String> {
     listener.while_it_listens(|| {
         for stream in [&first, &second] {
             let block = resource.allocate(stream, layout(4 << 20)).expect("memory");
-            // Each query gets one of them done.
+            // Each event query makes the device complete one item.
             for _ in 0..10 {
                 machine
                     .launch(stream.as_raw(), Kernel::new("busy", |_| {}))
@@ -154,7 +156,7 @@ fn waits_of<R: Resource>(make: impl FnOnce() -> R) -> Vec<String> {
         // SAFETY: allocated just now with this layout, and not used.
         unsafe { resource.deallocate_sync(block, layout(4 << 20)) };
     });
-    listener.heard()
+    listener.recorded()
 }
 
 fn waits_told_of(resource: &str) -> [String; 2] {
@@ -165,18 +167,18 @@ fn waits_told_of(resource: &str) -> [String; 2] {
 }
 
 #[test]
-fn waits_of_a_pool_are_told_when_no_lock_is_held() {
-    let heard = waits_of(|| {
+fn waits_of_a_pool_are_reported_without_its_lock() {
+    let recorded = waits_of(|| {
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
         pool.initial_size(4 << 20).maximum_size(4 << 20).build().unwrap()
     });
-    assert_eq!(heard, waits_told_of("pool"));
+    assert_eq!(recorded, waits_told_of("pool"));
 }
 
 #[test]
-fn waits_of_an_arena_are_told_as_its_own() {
-    let heard = waits_of(|| {
+fn waits_of_an_arena_are_reported_with_its_name() {
+    let recorded = waits_of(|| {
         ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build().unwrap()
     });
-    assert_eq!(heard, waits_told_of("arena"));
+    assert_eq!(recorded, waits_told_of("arena"));
 }

@@ -36,9 +36,9 @@ pub(super) struct Arenas {
     address_map: Mutex<AddressMap<Arc<Arena>>>,
     pub(super) slow_allocations: AtomicU64,
     pub(super) unknown_frees: AtomicU64,
-    /// Allocations and frees of arenas that are gone.
+    /// Allocations and frees of arenas that no longer exist.
     pub(super) past: Mutex<(u64, u64)>,
-    /// How threads that end reach this resource.
+    /// The link through which ending threads notify this resource.
     pub(super) link: Arc<local::Link>,
     pub(super) this: Weak<Self>,
 }

@@ -11,10 +11,10 @@ use crate::{GrowthPolicy, PoolMemoryResource};
 
 /// The resource's name.
 const NAME: &str = "arena";
-/// Where reports go if nothing else is said.
+/// The default path of the dump log.
 const DUMP_LOG: &str = "rmm_arena_memory_dump.log";
 
-/// What a new [`ArenaMemoryResource`] should be.
+/// Options for an [`ArenaMemoryResource`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct ArenaMemoryResourceBuilder<U: SyncResource> {
@@ -24,38 +24,47 @@ pub struct ArenaMemoryResourceBuilder<U: SyncResource> {
     dump_log: PathBuf,
 }
 
-impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
-    pub(super) fn new(upstream: U) -> Self {
-        Self { upstream, arena_size: None, dumps: false, dump_log: DUMP_LOG.into() }
+impl<U: SyncResource> ArenaMemoryResource<U> {
+    /// Options for an arena resource over `upstream`.
+    pub fn builder(upstream: U) -> ArenaMemoryResourceBuilder<U> {
+        ArenaMemoryResourceBuilder {
+            upstream,
+            arena_size: None,
+            dumps: false,
+            dump_log: DUMP_LOG.into(),
+        }
     }
+}
 
-    /// Bytes to take from upstream, at least 1 MiB, rounded down to a multiple of 256; half of the
-    /// device's free memory by default.
+impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
+    /// Bytes to allocate from upstream, at least 1 MiB, rounded down to a multiple of 256; half of
+    /// the device's free memory by default.
     pub fn arena_size(mut self, bytes: usize) -> Self {
         self.arena_size = Some(bytes);
         self
     }
 
-    /// Whether a request that is refused for lack of memory leaves a
-    /// [report](ArenaMemoryResource::report) in a file; not by default.
+    /// Whether to write a [report](ArenaMemoryResource::report) to a file when an allocation fails
+    /// for lack of memory; off by default.
     pub fn dump_log_on_failure(mut self, dumps: bool) -> Self {
         self.dumps = dumps;
         self
     }
 
     /// The file that reports are appended to; `rmm_arena_memory_dump.log` in the current directory
-    /// by default. One that cannot be written to gets none: the request is refused as without it.
+    /// by default. If it cannot be written, no report is left, and the error of the allocation is
+    /// the same.
     pub fn dump_log_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.dump_log = path.into();
         self
     }
 
-    /// Makes the resource and takes its memory from upstream, for the device that is current now.
+    /// Builds the resource and allocates its memory from upstream, for the current device.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size is below 1
-    /// MiB; the upstream's error if the memory cannot be had; the driver's if it does not tell how
-    /// much memory is free.
+    /// MiB; the upstream's error if it cannot allocate the memory; the driver's if it cannot report
+    /// how much memory is free.
     pub fn build(self) -> Result<ArenaMemoryResource<U>, Error> {
         let Self { upstream, arena_size, dumps, dump_log } = self;
         let bytes = match arena_size {

@@ -1,5 +1,5 @@
-//! What a thread remembers: the arenas that it used last, and those of its own default stream, which
-//! end with the thread.
+//! Thread-local data of arenas: a cache of recently used arenas, and those of the thread's own
+//! default stream, which retire when the thread ends.
 
 #![forbid(unsafe_code)]
 
@@ -11,16 +11,16 @@ use rmm_core::StreamId;
 
 use super::member::Arena;
 
-/// A resource that has to know when a thread with an arena ends.
+/// A resource that is notified when a thread with an arena ends.
 pub(super) trait ExitWatcher: Send + Sync {
-    /// Called on the thread, at its end. `stream` is its default stream.
+    /// Called on the ending thread. `stream` is its default stream.
     fn thread_exits(&self, stream: StreamId);
 }
 
-/// Upper bound on the arenas that a thread remembers.
+/// The size of a thread's cache of arenas.
 const REMEMBERED: usize = 8;
 
-/// How the ends of threads reach a resource, until it ends itself.
+/// A link from ending threads to a resource, closed when the resource is dropped.
 #[derive(Default)]
 pub(super) struct Link(Mutex<Option<Arc<dyn ExitWatcher>>>);
 
@@ -31,13 +31,13 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// Lets the ends of threads reach the resource from now on.
+    /// Lets ending threads notify the resource from now on.
     pub(super) fn open(&self, resource: Arc<dyn ExitWatcher>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(resource);
     }
 
-    /// Waits for threads that are calling the resource at their end, and lets no more do so. So the
-    /// last handle is never dropped, with its events of the driver, by a thread at its end.
+    /// Waits for threads that are notifying the resource, and lets no more do so. So the last
+    /// handle, with its driver events, is never dropped by an ending thread.
     pub(super) fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -53,7 +53,7 @@ struct Local {
     recent: Vec<(u64, StreamId, Arc<Arena>)>,
     /// The entry that is replaced next.
     next: usize,
-    /// The resources in which this thread's own stream has an arena.
+    /// The resources in which this thread's default stream has an arena.
     own: Vec<(Arc<Link>, StreamId)>,
 }
 
@@ -61,7 +61,7 @@ thread_local! {
     static LOCAL: RefCell<Local> = RefCell::default();
 }
 
-/// Calls `f` with the arena of a stream, which the thread remembers or else `find` finds.
+/// Calls `f` with the arena of a stream, from the thread's cache or else from `find`.
 #[inline]
 pub(super) fn with<T>(
     resource: u64,
@@ -84,8 +84,8 @@ pub(super) fn with<T>(
     Some(done)
 }
 
-/// Has the resource called when the calling thread ends, for the thread's default stream. Returns
-/// whether it will be.
+/// Registers the resource to be notified when the calling thread ends, for the thread's default
+/// stream. Returns whether it will be.
 pub(super) fn watch_exit(link: &Arc<Link>, stream: StreamId) -> bool {
     let is_noted = LOCAL.try_with(|local| {
         let mut local = local.borrow_mut();

@@ -11,9 +11,9 @@ use super::superblock::{GRANULE, SUPERBLOCK};
 use super::superblocks::Superblocks;
 use crate::pool::{StreamLease, padded_size};
 
-/// What one stream has for its small blocks.
+/// The arena of one stream: its superblocks, under a lock.
 #[derive(Debug)]
-// Arenas of different threads share no line of a cache.
+// Arenas of different threads do not share a cache line (false sharing).
 #[repr(align(128))]
 pub(super) struct Arena {
     state: Mutex<State>,
@@ -26,7 +26,7 @@ pub(super) struct State {
     pub(super) superblocks: Superblocks,
     pub(super) allocations: u64,
     pub(super) frees: u64,
-    /// Whether its stream is gone: it gets no superblocks any more.
+    /// Whether its stream has been destroyed: it gets no more superblocks.
     pub(super) is_closed: bool,
 }
 
@@ -42,9 +42,9 @@ impl Arena {
 
 impl State {
     #[inline]
-    pub(super) fn take(&mut self, request: &Small) -> Option<DevicePtr> {
+    pub(super) fn allocate(&mut self, request: &Small) -> Option<DevicePtr> {
         let &Small { granules, slack, layout } = request;
-        let address = self.superblocks.take(granules, slack, layout.align() as u64)?;
+        let address = self.superblocks.allocate(granules, slack, layout.align() as u64)?;
         self.allocations += 1;
         Some(DevicePtr(address))
     }
@@ -53,9 +53,9 @@ impl State {
 /// A request that superblocks serve.
 pub(super) struct Small {
     layout: Layout,
-    /// With the slack.
+    /// Including the slack.
     granules: u16,
-    /// Of these, what is there for an alignment above a granule.
+    /// Part of `granules`: padding for an alignment above a granule.
     slack: u16,
 }
 

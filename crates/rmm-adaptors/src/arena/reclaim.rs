@@ -1,5 +1,5 @@
-//! How memory leaves the arenas for the global arena: idle superblocks, blocks that another stream
-//! freed, and all of an arena when its stream retires (Hoard calls it the move to the global heap).
+//! Transfer of memory to the global arena: idle superblocks, blocks that another stream freed, and
+//! all of an arena when its stream retires (Hoard's transfer to the global heap).
 
 #![forbid(unsafe_code)]
 
@@ -14,9 +14,9 @@ use super::member::{Arena, State};
 use super::superblock::{GRANULE, SUPERBLOCK};
 use crate::pool::{OnBehalfOf, Slice};
 
-/// What became of a block that was freed on another stream than its arena's.
+/// The result of freeing a block on a stream other than that of its arena.
 pub(super) enum Released {
-    /// It belongs to the global arena now, or did before.
+    /// The block belongs to the global arena now, or already did.
     Global,
     /// There is no such block.
     Unknown,
@@ -70,7 +70,7 @@ impl Arenas {
         for &base in bases {
             let Some(block) = state.superblocks.remove(base) else { continue };
             let held = address_map.remove(base, SUPERBLOCK);
-            if block.is_new() {
+            if block.is_empty() {
                 pieces.push((base, vec![Slice { bytes: SUPERBLOCK, is_live: false }]));
                 state.superblocks.recycle(block);
                 continue;
@@ -80,7 +80,7 @@ impl Arenas {
                     u16::try_from((address - base) / GRANULE)
                         .expect("a range held of a superblock lies in it")
                 };
-                let parts = block.parts(place(start), place(end)).map(|(_, part)| part);
+                let parts = block.slices(place(start), place(end)).map(|(_, part)| part);
                 pieces.push((start, parts.collect()));
             }
         }
@@ -100,14 +100,14 @@ impl Arenas {
             let mut state = arena.lock();
             let mut address_map = self.address_map();
             if !address_map.owner(pointer.0).is_some_and(|owner| Arc::ptr_eq(owner, &arena)) {
-                // Another thread has moved it meanwhile.
+                // Another thread has moved it in the meantime.
                 continue;
             }
             let Some(bytes) = state.superblocks.transfer_to_global(pointer.0) else {
                 self.unknown_frees.fetch_add(1, Ordering::Relaxed);
                 return Released::Unknown;
             };
-            if let Some((start, _)) = address_map.cut(pointer.0, bytes) {
+            if let Some((start, _)) = address_map.remove_range(pointer.0, bytes) {
                 self.base.split_off(start, pointer.0 - start, bytes);
             }
             return Released::Global;
@@ -129,15 +129,15 @@ impl Arenas {
         past.1 += std::mem::take(&mut state.frees);
         self.base.leave(arena.owner, retiring);
         drop((past, state));
-        // Not earlier: a request that lacks memory visits every arena in this map.
+        // Not earlier: a request that is short of memory visits every arena in this map.
         self.of_stream.write().unwrap_or_else(PoisonError::into_inner).remove(&stream);
     }
 }
 
 impl ExitWatcher for Arenas {
-    /// A thread ends, and with it its own default stream: the last chance to take its memory. The
-    /// driver may have finished with the thread already, so it is not called: what the stream used
-    /// is idle after the next wait for the device.
+    /// A thread and its default stream end: the last chance to reclaim the stream's memory. The
+    /// driver may have finished with the thread already, so it is not called: memory that the
+    /// stream used becomes free after the next wait for the device.
     fn thread_exits(&self, stream: StreamId) {
         self.close(stream, None);
     }

@@ -1,4 +1,4 @@
-//! What an arena's memory looks like.
+//! A report of an arena's memory, for display.
 
 #![forbid(unsafe_code)]
 
@@ -9,45 +9,44 @@ use std::path::Path;
 
 use rmm_core::{Error, StreamId, format_bytes};
 
-/// An arena resource's memory at one moment, to be read: [`Display`](fmt::Display) gives a few
-/// lines.
+/// A snapshot of an arena resource's memory. [`Display`](fmt::Display) writes a few lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ArenaReport {
-    /// Bytes in all.
+    /// Bytes allocated from upstream.
     pub arena_size: u64,
-    /// Bytes handed out.
+    /// Bytes of live blocks.
     pub live_bytes: u64,
-    /// Bytes not handed out, whether the device is done with them or not.
+    /// Free bytes, including those that the device may still use.
     pub total_free: u64,
-    /// Bytes of the longest range of which nothing is handed out.
+    /// Bytes of the longest contiguous free range.
     pub largest_free: u64,
-    /// What each stream's arena holds.
+    /// The arena of each stream.
     pub arenas: Vec<ArenaOfStream>,
 }
 
-/// A stream's arena in an [`ArenaReport`].
+/// The arena of one stream in an [`ArenaReport`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ArenaOfStream {
     /// The stream.
     pub stream: StreamId,
-    /// Its superblocks.
+    /// The number of its superblocks.
     pub superblocks: usize,
-    /// Bytes handed out of them.
+    /// Bytes of live blocks in them.
     pub live_bytes: u64,
-    /// Bytes free in them.
+    /// Free bytes in them.
     pub free_bytes: u64,
 }
 
 impl ArenaReport {
-    /// Superblocks of all arenas.
+    /// The number of superblocks of all arenas.
     pub fn superblocks(&self) -> usize {
         self.arenas.iter().map(|arena| arena.superblocks).sum()
     }
 
-    /// How much of the free memory is not in one range, in percent: 0 if it is, or if there is
-    /// none.
+    /// Fragmentation in percent: the share of free memory outside the largest free range; 0 if
+    /// nothing is free.
     pub fn fragmentation(&self) -> f64 {
         if self.total_free == 0 {
             return 0.0;
@@ -58,7 +57,7 @@ impl ArenaReport {
         percent
     }
 
-    /// Appends the report to a file, with the error that led to it.
+    /// Appends the report to a file, with the error that caused it.
     pub(super) fn append(&self, path: &Path, error: &Error) -> io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         file.write_all(format!("{error}\n{self}\n").as_bytes())
@@ -86,8 +85,7 @@ impl fmt::Display for ArenaReport {
     }
 }
 
-/// The bytes of the longest range that free blocks make up together, each given by its start and
-/// its size.
+/// Bytes of the longest contiguous range of free blocks, each given as start and size.
 pub(super) fn longest_run(mut free: Vec<(u64, u64)>) -> u64 {
     free.sort_unstable();
     let (mut longest, mut run, mut end) = (0, 0, None);
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_free_is_not_fragmented() {
+    fn a_full_arena_is_not_fragmented() {
         let full = ArenaReport {
             arena_size: 1 << 20,
             live_bytes: 1 << 20,
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_make_one_range() {
+    fn adjacent_free_blocks_are_one_range() {
         assert_eq!(longest_run(Vec::new()), 0);
         assert_eq!(longest_run(vec![(30, 5), (0, 10), (10, 10), (40, 19)]), 20);
     }

@@ -13,12 +13,12 @@ use super::local;
 use super::member::{Arena, Small};
 use super::reclaim::Released;
 use super::superblock::SUPERBLOCK;
-use super::superblocks::Given;
+use super::superblocks::FreeOutcome;
 use crate::pool::{OnBehalfOf, Suballocator, padded_size};
 
 impl Arenas {
-    /// Whether the stream may have an arena. A free on the legacy default stream, or on a stream that
-    /// may be gone at any time, needs an event at once: the global arena records it.
+    /// Whether the stream may have an arena. A free on the legacy default stream, or on a stream
+    /// that may be gone at any time, needs an event at once: the global arena records it.
     fn may_have_arena(&self, stream: StreamRef<'_>) -> bool {
         Suballocator::seals_late(stream)
             && (!stream.is_per_thread_default()
@@ -72,15 +72,15 @@ impl Arenas {
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
         self.base.check_context()?;
-        // Graphs get memory from the global arena, which knows what no work uses.
+        // Graphs are served by the global arena, which knows which memory no work uses.
         let small = if Suballocator::is_captured(stream)? { None } else { Small::of(layout) };
         let (Some(stream), Some(small)) = (stream, small) else {
             return self.allocate_globally(upstream, stream, layout);
         };
-        let taken = self.with_arena(stream, |arena| arena.lock().take(&small)).flatten();
+        let taken = self.with_arena(stream, |arena| arena.lock().allocate(&small)).flatten();
         let pointer = match taken {
             Some(pointer) => pointer,
-            None => match self.take_slow(stream, &small)? {
+            None => match self.allocate_slow(stream, &small)? {
                 Some(pointer) => pointer,
                 None => return self.allocate_globally(upstream, Some(stream), layout),
             },
@@ -89,12 +89,16 @@ impl Arenas {
         Ok(pointer)
     }
 
-    /// Takes a block from a new superblock, if there is one without a wait.
+    /// Allocates a block from a new superblock, if the global arena has one without a wait.
     #[cold]
-    fn take_slow(&self, stream: StreamRef<'_>, small: &Small) -> Result<Option<DevicePtr>, Error> {
+    fn allocate_slow(
+        &self,
+        stream: StreamRef<'_>,
+        small: &Small,
+    ) -> Result<Option<DevicePtr>, Error> {
         let Some(arena) = self.join(stream)? else { return Ok(None) };
         self.slow_allocations.fetch_add(1, Ordering::Relaxed);
-        // What is idle here is too small for the request.
+        // Idle superblocks of this arena are too fragmented for the request.
         self.return_idle(&arena, OnBehalfOf::Stream(stream));
         let mut base = self.base.find_piece(stream, SUPERBLOCK)?;
         if base.is_none() {
@@ -106,16 +110,17 @@ impl Arenas {
         state.superblocks.add(base);
         self.address_map().add(base, SUPERBLOCK, Arc::clone(&arena));
         if state.is_closed {
-            // Only the arena of a thread's own stream, in a destructor that runs as the thread ends.
+            // Only the arena of a thread's own stream, in a destructor that runs as the thread
+            // ends.
             self.return_superblocks(&mut state, &arena, &[base], OnBehalfOf::Other);
             return Ok(None);
         }
-        Ok(state.take(small))
+        Ok(state.allocate(small))
     }
 
-    /// A block of the global arena, by all the steps of the pool. Before any stream waits, idle
-    /// superblocks are returned to the global arena; before the request is refused, all free memory
-    /// of the arenas is.
+    /// Allocates from the global arena, by all the steps of the pool. Before any stream waits, idle
+    /// superblocks are returned to the global arena; before the request fails, all free memory of
+    /// the arenas is.
     fn allocate_globally(
         &self,
         upstream: &dyn SyncResource,
@@ -146,8 +151,7 @@ impl Arenas {
         let is_small = Small::of(layout).is_some();
         // If the driver cannot say whether the stream is under capture, keep the block.
         if Suballocator::is_captured(stream).unwrap_or(true) || self.base.check_context().is_err() {
-            // The global arena knows what to do on a captured stream, and after the end of the
-            // context.
+            // The global arena handles frees during capture, and after the context was lost.
             if !is_small || matches!(self.transfer_to_global(pointer), Released::Global) {
                 self.base.deallocate(stream, pointer, layout);
             }
@@ -156,7 +160,7 @@ impl Arenas {
         self.base.annotator().freed(pointer, layout, stream);
         if is_small {
             if let Some(stream) = stream
-                && self.with_arena(stream, |arena| self.give(arena, stream, pointer)) == Some(true)
+                && self.with_arena(stream, |arena| self.free(arena, stream, pointer)) == Some(true)
             {
                 return;
             }
@@ -167,15 +171,15 @@ impl Arenas {
         self.base.take_back(stream, pointer);
     }
 
-    /// Takes a block back into the arena of the stream that it is freed on. Returns whether the block
-    /// is that arena's.
+    /// Frees a block to the arena of the stream of the free. Returns whether the block is that
+    /// arena's.
     #[inline]
-    fn give(&self, arena: &Arena, stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
+    fn free(&self, arena: &Arena, stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
         let mut state = arena.lock();
-        match state.superblocks.give(pointer.0) {
-            Given::Unknown => return false,
-            Given::Kept => {}
-            Given::Idle(base) => {
+        match state.superblocks.free(pointer.0) {
+            FreeOutcome::Unknown => return false,
+            FreeOutcome::Done => {}
+            FreeOutcome::SuperblockIdle(base) => {
                 self.return_superblocks(&mut state, arena, &[base], OnBehalfOf::Stream(stream));
             }
         }

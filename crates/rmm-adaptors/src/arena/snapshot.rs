@@ -1,4 +1,4 @@
-//! All arenas and the global one, looked at together.
+//! Statistics and reports: all arenas and the global one at one moment.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use super::statistics::ArenaStatistics;
 use crate::pool::PoolBlock;
 
 impl Arenas {
-    /// The counters.
+    /// The counters at one moment.
     pub(super) fn statistics(&self) -> ArenaStatistics {
         let arenas = self.all();
         let states: Vec<_> = arenas.iter().map(|arena| arena.lock()).collect();
@@ -43,7 +43,7 @@ impl Arenas {
         sum
     }
 
-    /// The memory, of which `blocks` gives the global arena's part. Takes time in the number of all
+    /// The report. `blocks` returns the blocks of the global arena. Takes time in the number of all
     /// blocks.
     pub(super) fn report(&self, blocks: impl FnOnce() -> Vec<PoolBlock>) -> ArenaReport {
         let arenas = self.all();
@@ -56,7 +56,7 @@ impl Arenas {
             .collect();
         let mut of_streams = Vec::new();
         for (arena, state) in arenas.iter().zip(&states) {
-            let parts = state.superblocks.parts().filter(|(_, part)| !part.is_live);
+            let parts = state.superblocks.slices().filter(|(_, part)| !part.is_live);
             free.extend(parts.map(|(start, part)| (start, part.bytes)));
             of_streams.push(ArenaOfStream {
                 stream: arena.stream,

@@ -1,41 +1,41 @@
-//! What an arena resource has done so far.
+//! Counters of an arena resource.
 
 #![forbid(unsafe_code)]
 
-/// An arena resource's counters.
+/// Counters of an [`ArenaMemoryResource`](super::ArenaMemoryResource).
 ///
 /// The counts of allocations, frees and live bytes are all from one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ArenaStatistics {
-    /// Blocks handed out.
+    /// Allocations so far.
     pub allocations: u64,
-    /// Requests that neither the stream's superblocks nor memory known to be free would serve.
+    /// Allocations that missed the free lists of the stream's arena and of the global arena (slow
+    /// path).
     pub slow_allocations: u64,
-    /// Blocks taken back.
+    /// Frees so far.
     pub frees: u64,
-    /// Frees of addresses that are not those of live blocks. Each is a bug in the program.
+    /// Frees of addresses that are not live blocks: bugs in the program.
     pub unknown_frees: u64,
-    /// Bytes handed out now, each request rounded up to 256.
+    /// Bytes of live blocks, each rounded up to 256.
     pub live_bytes: u64,
-    /// Of these, bytes that were freed on streams while they were captured, and are kept for the
-    /// graphs.
+    /// Part of `live_bytes`: freed during capture, reserved for graphs.
     pub graph_bytes: u64,
-    /// Bytes taken from upstream: the arena's size.
+    /// Bytes allocated from upstream: the arena's size.
     pub reserved_bytes: u64,
-    /// Arenas of streams now.
+    /// Arenas of streams.
     pub arenas: u64,
-    /// Superblocks that these hold.
+    /// Superblocks of all these arenas.
     pub superblocks: u64,
-    /// Bytes that are free in superblocks: each arena's are its stream's alone until somebody else
-    /// lacks memory.
+    /// Free bytes in superblocks. Each arena's are reserved for its stream, until another stream
+    /// runs out of memory.
     pub superblock_free_bytes: u64,
-    /// Events recorded on streams.
+    /// Events recorded.
     pub events_recorded: u64,
-    /// Events asked whether they are complete.
+    /// Event queries.
     pub event_queries: u64,
-    /// Times that a stream was made to wait for another.
+    /// Waits of a stream for another stream's event.
     pub stream_waits: u64,
-    /// Times that the calling thread waited for the device.
+    /// Waits of the host for the device.
     pub host_waits: u64,
 }

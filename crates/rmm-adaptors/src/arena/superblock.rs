@@ -1,42 +1,49 @@
-//! One superblock: which of its granules are free, and where a size goes.
+//! One superblock: a first-fit allocator over 4096 granules, with boundary tags.
 //!
-//! A block is found from its start, a free one from its last granule as well, so that a freed block
-//! finds both neighbours. The sizes of free blocks stand at their *ends*: to take from a block's
-//! front changes one of them, in place. The largest size of each group of ends is bounded from
-//! above; a search that finds less corrects the bound. So no step looks at more than one group and
-//! the bounds, but for a bound that is corrected once.
+//! ```text
+//!   granules   | A  A  A | -  -  - | B  B |    A, B: live blocks; -: a free block
+//!   starts       3L 0  0   3  0  0   2L 0      size at the first granule of a block; L: `LIVE`
+//!   ends         0  0  0   0  0  3   0  0      size at the last granule of a free block
+//!   bounds       an upper bound on `ends` for each group of 64 granules
+//! ```
+//!
+//! A free finds its block in `starts`, the next block there too, and the previous one, if free, in
+//! `ends` (Knuth's boundary tags). Allocation takes the front of a free block, which changes its
+//! entry of `ends` in place. A search compares the bounds, then one group; a bound that was too
+//! high is corrected. So each step looks at the bounds and one group, and corrects each bound at
+//! most once.
 
 #![forbid(unsafe_code)]
 
-use super::fit::first_fit;
+use super::first_fit::first_fit;
 use crate::pool::Slice;
 
 /// The unit of sizes.
 pub(super) const GRANULE: u64 = 256;
-/// Bytes of a superblock, and the most that a block in one has.
+/// Bytes of a superblock, and of its largest block.
 pub(super) const SUPERBLOCK: u64 = 1 << 20;
 /// Granules of a superblock.
 pub(super) const GRANULES: u16 = 4096;
 
 const ALL: usize = GRANULES as usize;
-/// Ends whose sizes share a bound.
+/// Entries of `ends` that share a bound.
 const GROUP: usize = 64;
-/// Set in the size at the start of a block that is handed out.
+/// Flag in `starts`: the block is live.
 const LIVE: u16 = 1 << 15;
 
 const _: () = assert!(SUPERBLOCK == GRANULE * GRANULES as u64 && GRANULES < LIVE);
 
-/// Sizes and places in granules.
+/// Sizes and positions are in granules.
 #[derive(Debug)]
 pub(super) struct Superblock {
-    /// At the first granule of each block its size, with [`LIVE`] if it is handed out; 0 elsewhere.
+    /// At the first granule of each block, its size, with [`LIVE`] if it is live; 0 elsewhere.
     starts: Box<[u16; ALL]>,
-    /// At the last granule of each free block its size; 0 elsewhere.
+    /// At the last granule of each free block, its size; 0 elsewhere.
     ends: Box<[u16; ALL]>,
-    /// No size in a group of ends is larger.
+    /// For each group of `ends`, an upper bound on its entries.
     bounds: [u16; ALL / GROUP],
     free: u16,
-    /// Granules of all blocks: all but those that were surrendered.
+    /// Granules of all blocks: those that were not transferred to the global arena.
     held: u16,
 }
 
@@ -54,51 +61,51 @@ impl Superblock {
         new
     }
 
-    /// Whether nothing of it is handed out.
+    /// Whether no block is live.
     pub(super) fn is_idle(&self) -> bool {
         self.free == self.held
     }
 
-    /// Whether all of its blocks were surrendered.
+    /// Whether all of its blocks were transferred to the global arena.
     pub(super) fn is_gone(&self) -> bool {
         self.held == 0
     }
 
-    /// Whether it is one free block, as at first.
-    pub(super) fn is_new(&self) -> bool {
+    /// Whether it is empty: one free block.
+    pub(super) fn is_empty(&self) -> bool {
         self.free == GRANULES
     }
 
-    /// Bytes of its free blocks.
+    /// Bytes of free blocks.
     pub(super) fn free_bytes(&self) -> u64 {
         u64::from(self.free) * GRANULE
     }
 
-    /// Bytes of its blocks that are handed out.
+    /// Bytes of live blocks.
     pub(super) fn live_bytes(&self) -> u64 {
         u64::from(self.held - self.free) * GRANULE
     }
 
-    /// A size that no free block is larger than.
+    /// An upper bound on the size of free blocks.
     pub(super) fn bound(&self) -> u16 {
         self.bounds.iter().copied().fold(0, u16::max)
     }
 
-    /// Hands out the front of the first free block that is large enough. Returns its place.
-    pub(super) fn take(&mut self, size: u16) -> Option<u16> {
+    /// Allocates from the front of the first free block that is large enough. Returns its position.
+    pub(super) fn allocate(&mut self, size: u16) -> Option<u16> {
         let mut from = 0;
         loop {
             let group = from + first_fit(&self.bounds[from..], size)?;
             let ends = &self.ends[group * GROUP..][..GROUP];
             if let Some(end) = first_fit(ends, size) {
-                return Some(self.take_from(group * GROUP + end, size));
+                return Some(self.split_front(group * GROUP + end, size));
             }
             self.bounds[group] = ends.iter().copied().fold(0, u16::max);
             from = group + 1;
         }
     }
 
-    fn take_from(&mut self, end: usize, size: u16) -> u16 {
+    fn split_front(&mut self, end: usize, size: u16) -> u16 {
         let whole = self.ends[end];
         let start = end + 1 - usize::from(whole);
         let rest = whole - size;
@@ -111,42 +118,41 @@ impl Superblock {
         place(start)
     }
 
-    /// Makes the block at a place, which is handed out, end after `size` granules; the rest is
-    /// free.
-    pub(super) fn cut_back(&mut self, at: u16, size: u16) {
+    /// Shortens the live block at a position to `size` granules; frees the rest.
+    pub(super) fn trim_back(&mut self, at: u16, size: u16) {
         if let Some(whole) = self.live_size(at)
             && size > 0
             && size < whole
         {
             self.starts[usize::from(at)] = size | LIVE;
             self.starts[usize::from(at + size)] = (whole - size) | LIVE;
-            self.give(at + size);
+            self.free(at + size);
         }
     }
 
-    /// Makes the block at a place, which is handed out, begin `by` granules later; what is before
-    /// that is free. Returns its new place.
-    pub(super) fn cut_front(&mut self, at: u16, by: u16) -> u16 {
+    /// Moves the start of the live block at a position by `by` granules; frees the granules before.
+    /// Returns its new position.
+    pub(super) fn trim_front(&mut self, at: u16, by: u16) -> u16 {
         match self.live_size(at) {
             Some(whole) if by > 0 && by < whole => {
                 self.starts[usize::from(at)] = by | LIVE;
                 self.starts[usize::from(at + by)] = (whole - by) | LIVE;
-                self.give(at);
+                self.free(at);
                 at + by
             }
             _ => at,
         }
     }
 
-    /// The size of the block that is handed out at a place.
+    /// The size of the live block at a position.
     pub(super) fn live_size(&self, at: u16) -> Option<u16> {
         let tag = *self.starts.get(usize::from(at))?;
         (tag & LIVE != 0).then_some(tag & !LIVE)
     }
 
-    /// Takes a block back and merges it with its free neighbours. Returns its size and that of the
-    /// free block that it is part of now; `None` if no block is handed out at that place.
-    pub(super) fn give(&mut self, at: u16) -> Option<(u16, u16)> {
+    /// Frees a block and coalesces it with its free neighbours. Returns its size and that of the
+    /// coalesced block; `None` if there is no live block at the position.
+    pub(super) fn free(&mut self, at: u16) -> Option<(u16, u16)> {
         let size = self.live_size(at)?;
         let (mut start, mut whole) = (usize::from(at), size);
         let after = start + usize::from(size);
@@ -176,8 +182,7 @@ impl Superblock {
         *bound = size.max(*bound);
     }
 
-    /// Gives a block up that is handed out: its granules are no part of the superblock any more.
-    /// Returns its size.
+    /// Removes a live block: its granules are no longer part of the superblock. Returns its size.
     pub(super) fn transfer_to_global(&mut self, at: u16) -> Option<u16> {
         let size = self.live_size(at)?;
         self.starts[usize::from(at)] = 0;
@@ -185,8 +190,8 @@ impl Superblock {
         Some(size)
     }
 
-    /// The blocks that start in this range, with their places, in their order.
-    pub(super) fn parts(&self, from: u16, to: u16) -> impl Iterator<Item = (u16, Slice)> + '_ {
+    /// The blocks that start in this range, in order, each with its position.
+    pub(super) fn slices(&self, from: u16, to: u16) -> impl Iterator<Item = (u16, Slice)> + '_ {
         let tagged = self.starts.iter().enumerate().take(usize::from(to)).skip(usize::from(from));
         tagged.filter(|&(_, &tag)| tag != 0).map(|(start, &tag)| {
             let part = Slice { bytes: u64::from(tag & !LIVE) * GRANULE, is_live: tag & LIVE != 0 };
@@ -195,7 +200,7 @@ impl Superblock {
     }
 }
 
-/// A place as it is stored.
+/// A position as it is stored.
 fn place(start: usize) -> u16 {
     u16::try_from(start).unwrap_or(GRANULES)
 }

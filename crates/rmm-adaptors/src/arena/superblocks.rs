@@ -2,98 +2,98 @@
 
 #![forbid(unsafe_code)]
 
-use super::fit::first_fit;
+use super::first_fit::first_fit;
 use super::superblock::{GRANULE, SUPERBLOCK, Superblock};
 use crate::pool::Slice;
 
-/// What a free has led to.
+/// The result of a free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Given {
+pub(super) enum FreeOutcome {
     /// The block is free.
-    Kept,
-    /// The block is free, and nothing of the superblock with this base is in use, which is not
-    /// worth keeping.
-    Idle(u64),
-    /// There is no such block here.
+    Done,
+    /// The block is free. No block of the superblock with this base is live, and the superblock
+    /// should be returned.
+    SuperblockIdle(u64),
+    /// No live block has this address.
     Unknown,
 }
 
-/// One of this many superblocks may be as new and kept; of fewer, one.
+/// One in this many superblocks may be empty and kept, and at least one.
 const KEEP_ONE_OF: usize = 4;
-/// Books that are kept to be used again.
+/// The most superblock tables that are kept for reuse.
 const SPARE: usize = 16;
 
-/// Superblocks, which are searched in the order of their addresses.
+/// Superblocks, searched in the order of their addresses (first fit).
 #[derive(Debug, Default)]
 pub(super) struct Superblocks {
-    /// Where each starts, ascending.
+    /// The start of each, ascending.
     bases: Vec<u64>,
-    /// For each: no free block in it has more granules.
+    /// For each, an upper bound on the granules of its free blocks.
     bounds: Vec<u16>,
     blocks: Vec<Superblock>,
-    /// How many are as new. Some are kept, so that a program that frees what it will soon want
-    /// again need not ask for another.
-    new: usize,
-    /// Books of superblocks that were as new when they went, to be used again.
+    /// The number of empty superblocks. Some are kept, so that a program that frees and allocates
+    /// in turn does not move a superblock back and forth.
+    empty: usize,
+    /// Tables of empty superblocks that were returned, for reuse.
     spare: Vec<Superblock>,
     live_bytes: u64,
 }
 
 impl Superblocks {
-    /// How many there are.
+    /// The number of superblocks.
     pub(super) fn len(&self) -> usize {
         self.bases.len()
     }
 
-    /// Bytes handed out.
+    /// Bytes of live blocks.
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// Bytes that are free.
+    /// Bytes of free blocks.
     pub(super) fn free_bytes(&self) -> u64 {
         self.blocks.iter().map(Superblock::free_bytes).sum()
     }
 
-    /// Adds a superblock: one free block.
+    /// Adds a superblock, which is one free block.
     pub(super) fn add(&mut self, base: u64) {
         let index = self.bases.partition_point(|&known| known < base);
         let block = self.spare.pop().unwrap_or_else(Superblock::new);
         self.bases.insert(index, base);
         self.bounds.insert(index, block.bound());
         self.blocks.insert(index, block);
-        self.new += 1;
+        self.empty += 1;
     }
 
-    /// Removes a superblock and returns its books.
+    /// Removes a superblock and returns its table.
     pub(super) fn remove(&mut self, base: u64) -> Option<Superblock> {
         let index = self.bases.binary_search(&base).ok()?;
         self.bases.remove(index);
         self.bounds.remove(index);
         let block = self.blocks.remove(index);
-        self.new -= usize::from(block.is_new());
+        self.empty -= usize::from(block.is_empty());
         self.live_bytes -= block.live_bytes();
         Some(block)
     }
 
-    /// Keeps the books of a superblock for the next, if they are as those of a new one.
+    /// Keeps the table of an empty superblock for reuse.
     pub(super) fn recycle(&mut self, block: Superblock) {
-        if block.is_new() && self.spare.len() < SPARE {
+        if block.is_empty() && self.spare.len() < SPARE {
             self.spare.push(block);
         }
     }
 
-    /// Hands out `granules` at the lowest address where they fit, aligned to `alignment` bytes, for
-    /// which `slack` of the granules are there.
+    /// Allocates `granules` at the lowest address where they fit, aligned to `alignment` bytes;
+    /// `slack` of the granules are padding for the alignment.
     #[inline]
-    pub(super) fn take(&mut self, granules: u16, slack: u16, alignment: u64) -> Option<u64> {
+    pub(super) fn allocate(&mut self, granules: u16, slack: u16, alignment: u64) -> Option<u64> {
         let mut from = 0;
         loop {
             let index = from + first_fit(&self.bounds[from..], granules)?;
             let (block, base) = (&mut self.blocks[index], self.bases[index]);
-            let was_new = block.is_new();
-            if let Some(mut at) = block.take(granules) {
-                self.new -= usize::from(was_new);
+            let was_empty = block.is_empty();
+            if let Some(mut at) = block.allocate(granules) {
+                self.empty -= usize::from(was_empty);
                 let mut size = granules;
                 if slack > 0 {
                     (at, size) = align(block, base, at, granules, slack, alignment);
@@ -106,8 +106,8 @@ impl Superblocks {
         }
     }
 
-    /// The superblock of the block that is handed out at an address, and the place there. It is not
-    /// always the last that begins before: one may lie where others have parted with blocks.
+    /// Finds the live block at an address. Its superblock is not always the last one that starts
+    /// before the address: another may start in a part that was transferred to the global arena.
     #[inline]
     fn find(&self, address: u64) -> Option<(usize, u16)> {
         let mut index = self.bases.partition_point(|&base| base <= address);
@@ -124,30 +124,30 @@ impl Superblocks {
         }
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     #[inline]
-    pub(super) fn give(&mut self, address: u64) -> Given {
-        let Some((index, at)) = self.find(address) else { return Given::Unknown };
+    pub(super) fn free(&mut self, address: u64) -> FreeOutcome {
+        let Some((index, at)) = self.find(address) else { return FreeOutcome::Unknown };
         let block = &mut self.blocks[index];
-        let Some((size, whole)) = block.give(at) else { return Given::Unknown };
+        let Some((size, whole)) = block.free(at) else { return FreeOutcome::Unknown };
         self.live_bytes -= u64::from(size) * GRANULE;
         self.bounds[index] = whole.max(self.bounds[index]);
-        if block.is_idle() { self.keep_or_drop(index) } else { Given::Kept }
+        if block.is_idle() { self.keep_or_return(index) } else { FreeOutcome::Done }
     }
 
-    /// Whether to part with a superblock, now that it is idle.
-    fn keep_or_drop(&mut self, index: usize) -> Given {
-        let is_new = self.blocks[index].is_new();
-        self.new += usize::from(is_new);
-        if is_new && self.new <= (self.bases.len() / KEEP_ONE_OF).max(1) {
-            Given::Kept
+    /// Decides whether a superblock that has become idle is kept or returned.
+    fn keep_or_return(&mut self, index: usize) -> FreeOutcome {
+        let is_empty = self.blocks[index].is_empty();
+        self.empty += usize::from(is_empty);
+        if is_empty && self.empty <= (self.bases.len() / KEEP_ONE_OF).max(1) {
+            FreeOutcome::Done
         } else {
-            Given::Idle(self.bases[index])
+            FreeOutcome::SuperblockIdle(self.bases[index])
         }
     }
 
-    /// Gives a block up: its memory is no part of the arena any more. Returns its bytes, or `None`
-    /// if there is no such block.
+    /// Removes a live block from the arena: its memory then belongs to the global arena. Returns
+    /// its bytes, or `None` if there is no such block.
     pub(super) fn transfer_to_global(&mut self, address: u64) -> Option<u64> {
         let (index, at) = self.find(address)?;
         let block = &mut self.blocks[index];
@@ -160,27 +160,27 @@ impl Superblocks {
         Some(bytes)
     }
 
-    /// The bases of the superblocks of which nothing is handed out.
+    /// The bases of idle superblocks.
     pub(super) fn idle(&self) -> Vec<u64> {
         let idle = self.bases.iter().zip(&self.blocks).filter(|(_, block)| block.is_idle());
         idle.map(|(&base, _)| base).collect()
     }
 
-    /// The bases of all.
+    /// The bases of all superblocks.
     pub(super) fn bases(&self) -> Vec<u64> {
         self.bases.clone()
     }
 
-    /// All blocks by address: where each starts, and what it is.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, Slice)> + '_ {
+    /// All blocks by address, each with its start.
+    pub(super) fn slices(&self) -> impl Iterator<Item = (u64, Slice)> + '_ {
         self.bases.iter().zip(&self.blocks).flat_map(|(&base, block)| {
-            let parts = block.parts(0, u16::MAX);
+            let parts = block.slices(0, u16::MAX);
             parts.map(move |(at, part)| (base + u64::from(at) * GRANULE, part))
         })
     }
 }
 
-/// Frees what alignment leaves over of a block. Returns where it starts then, and its size.
+/// Frees the padding before and after an aligned block. Returns the block's start and size.
 #[cold]
 fn align(
     block: &mut Superblock,
@@ -193,8 +193,8 @@ fn align(
     let address = base + u64::from(at) * GRANULE;
     let by = (address.next_multiple_of(alignment) - address) / GRANULE;
     let by = u16::try_from(by).expect("at most the slack, which is the alignment less a granule");
-    let at = block.cut_front(at, by);
+    let at = block.trim_front(at, by);
     let size = granules - slack;
-    block.cut_back(at, size);
+    block.trim_back(at, size);
     (at, size)
 }

@@ -1,19 +1,19 @@
-//! The books of superblocks against a list of what is handed out: random programs, checked after
-//! every step.
+//! Model test of superblocks: random programs, compared with a list of live blocks after every
+//! step.
 
 use proptest::prelude::*;
 
 use super::superblock::{GRANULE, GRANULES, SUPERBLOCK};
-use super::superblocks::{Given, Superblocks};
+use super::superblocks::{FreeOutcome, Superblocks};
 
 const BASES: [u64; 3] = [SUPERBLOCK, 2 * SUPERBLOCK, 4 * SUPERBLOCK + 7 * GRANULE];
 
 #[derive(Clone, Debug)]
 enum Op {
-    Take { granules: u16, alignment: u64 },
-    Give { which: usize },
-    GiveUnknown { address: u64 },
-    Surrender { which: usize },
+    Allocate { granules: u16, alignment: u64 },
+    Free { which: usize },
+    FreeUnknown { address: u64 },
+    Transfer { which: usize },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -21,14 +21,14 @@ fn op() -> impl Strategy<Value = Op> {
     let alignment =
         prop_oneof![6 => Just(GRANULE), 1 => Just(GRANULE * 2), 1 => Just(GRANULE * 16)];
     prop_oneof![
-        8 => (size, alignment).prop_map(|(granules, alignment)| Op::Take { granules, alignment }),
-        6 => any::<usize>().prop_map(|which| Op::Give { which }),
-        1 => (0..6 * SUPERBLOCK).prop_map(|address| Op::GiveUnknown { address }),
-        1 => any::<usize>().prop_map(|which| Op::Surrender { which }),
+        8 => (size, alignment).prop_map(|(granules, alignment)| Op::Allocate { granules, alignment }),
+        6 => any::<usize>().prop_map(|which| Op::Free { which }),
+        1 => (0..6 * SUPERBLOCK).prop_map(|address| Op::FreeUnknown { address }),
+        1 => any::<usize>().prop_map(|which| Op::Transfer { which }),
     ]
 }
 
-/// What is taken of a superblock, by granules: handed out or surrendered.
+/// The granules of a superblock that are allocated or transferred.
 struct Model {
     base: u64,
     taken: Vec<bool>,
@@ -40,7 +40,7 @@ impl Model {
         self.taken.get_mut(from..from + usize::try_from(bytes / GRANULE).ok()?)
     }
 
-    /// Where `granules` free ones in a row begin first.
+    /// The lowest address with `granules` free ones in a row.
     fn first_fit(&self, granules: u16) -> Option<u64> {
         let fits = |window: &[bool]| window.iter().all(|taken| !taken);
         let at = self.taken.windows(granules.into()).position(fits)?;
@@ -57,7 +57,7 @@ fn mark(models: &mut [Model], address: u64, bytes: u64, taken: bool) {
     }
 }
 
-/// Blocks are those that the model knows, free neighbours are merged, and the sums agree.
+/// The live blocks are those of the model, free neighbours are coalesced, and the sums agree.
 fn check(superblocks: &Superblocks, models: &[Model], live: &[(u64, u64)]) {
     let free: u64 =
         models.iter().map(|model| model.taken.iter().filter(|taken| !**taken).count() as u64).sum();
@@ -65,7 +65,7 @@ fn check(superblocks: &Superblocks, models: &[Model], live: &[(u64, u64)]) {
     assert_eq!(superblocks.live_bytes(), live.iter().map(|(_, bytes)| bytes).sum::<u64>());
     let mut known = live.to_vec();
     known.sort_unstable();
-    let parts: Vec<_> = superblocks.parts().collect();
+    let parts: Vec<_> = superblocks.slices().collect();
     let handed_out: Vec<_> = parts
         .iter()
         .filter(|(_, part)| part.is_live)
@@ -94,11 +94,11 @@ proptest! {
         let mut live: Vec<(u64, u64)> = Vec::new();
         for op in ops {
             match op {
-                Op::Take { granules, alignment } => {
+                Op::Allocate { granules, alignment } => {
                     let slack = u16::try_from(alignment / GRANULE - 1).unwrap();
                     let padded = granules + slack;
                     let expected = models.iter().find_map(|model| model.first_fit(padded));
-                    let taken = if padded > GRANULES { None } else { superblocks.take(padded, slack, alignment) };
+                    let taken = if padded > GRANULES { None } else { superblocks.allocate(padded, slack, alignment) };
                     prop_assert_eq!(taken, expected.map(|address| address.next_multiple_of(alignment)));
                     if let Some(address) = taken {
                         let bytes = u64::from(granules) * GRANULE;
@@ -106,29 +106,30 @@ proptest! {
                         live.push((address, bytes));
                     }
                 }
-                Op::Give { which } if !live.is_empty() => {
+                Op::Free { which } if !live.is_empty() => {
                     let (address, bytes) = live.swap_remove(which % live.len());
                     mark(&mut models, address, bytes, false);
-                    if let Given::Idle(base) = superblocks.give(address) {
+                    if let FreeOutcome::SuperblockIdle(base) = superblocks.free(address) {
                         let block = superblocks.remove(base).expect("it is there");
                         prop_assert!(block.is_idle());
                         let model = models.iter_mut().find(|model| model.base == base).unwrap();
-                        // It comes back as another: what was surrendered is its own again.
+                        // Add it again as a new superblock, with the granules that were
+                        // transferred.
                         model.taken.fill(false);
                         superblocks.recycle(block);
                         superblocks.add(base);
                     }
-                    prop_assert_eq!(superblocks.give(address), Given::Unknown, "freed twice");
+                    prop_assert_eq!(superblocks.free(address), FreeOutcome::Unknown, "freed twice");
                 }
-                Op::GiveUnknown { address } if live.iter().all(|block| block.0 != address) => {
-                    prop_assert_eq!(superblocks.give(address), Given::Unknown);
+                Op::FreeUnknown { address } if live.iter().all(|block| block.0 != address) => {
+                    prop_assert_eq!(superblocks.free(address), FreeOutcome::Unknown);
                 }
-                Op::Surrender { which } if !live.is_empty() => {
+                Op::Transfer { which } if !live.is_empty() => {
                     let (address, bytes) = live.swap_remove(which % live.len());
                     prop_assert_eq!(superblocks.transfer_to_global(address), Some(bytes));
                     prop_assert_eq!(superblocks.transfer_to_global(address), None);
                 }
-                Op::Give { .. } | Op::GiveUnknown { .. } | Op::Surrender { .. } => {}
+                Op::Free { .. } | Op::FreeUnknown { .. } | Op::Transfer { .. } => {}
             }
             check(&superblocks, &models, &live);
         }
@@ -143,17 +144,25 @@ fn idle_superblocks_are_kept_in_proportion() {
         superblocks.add(base);
     }
     for &base in &bases {
-        assert_eq!(superblocks.take(GRANULES, 0, GRANULE), Some(base));
+        assert_eq!(superblocks.allocate(GRANULES, 0, GRANULE), Some(base));
     }
-    assert_eq!(superblocks.take(1, 0, GRANULE), None);
-    assert_eq!(superblocks.give(bases[1]), Given::Kept);
-    assert_eq!(superblocks.give(bases[0]), Given::Kept);
-    assert_eq!(superblocks.give(bases[2]), Given::Idle(bases[2]), "two of eight are kept");
-    assert!(superblocks.remove(bases[2]).is_some_and(|block| block.is_new()));
-    // One is in use again: the next may be kept instead.
-    assert_eq!(superblocks.take(1, 0, GRANULE), Some(bases[0]));
-    assert_eq!(superblocks.give(bases[7]), Given::Idle(bases[7]), "one of seven is");
+    assert_eq!(superblocks.allocate(1, 0, GRANULE), None);
+    assert_eq!(superblocks.free(bases[1]), FreeOutcome::Done);
+    assert_eq!(superblocks.free(bases[0]), FreeOutcome::Done);
+    assert_eq!(
+        superblocks.free(bases[2]),
+        FreeOutcome::SuperblockIdle(bases[2]),
+        "two of eight are kept"
+    );
+    assert!(superblocks.remove(bases[2]).is_some_and(|block| block.is_empty()));
+    // One is in use again: another may be kept instead.
+    assert_eq!(superblocks.allocate(1, 0, GRANULE), Some(bases[0]));
+    assert_eq!(
+        superblocks.free(bases[7]),
+        FreeOutcome::SuperblockIdle(bases[7]),
+        "one of seven is"
+    );
     assert!(superblocks.remove(bases[7]).is_some());
-    assert_eq!(superblocks.take(GRANULES, 0, GRANULE), Some(bases[1]));
-    assert_eq!(superblocks.give(bases[1]), Given::Kept);
+    assert_eq!(superblocks.allocate(GRANULES, 0, GRANULE), Some(bases[1]));
+    assert_eq!(superblocks.free(bases[1]), FreeOutcome::Done);
 }

@@ -1,4 +1,4 @@
-//! The table against one of `std`: random programs, compared after every step.
+//! Model test of the table: random programs, compared with `std`'s `HashMap` after every step.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    // So few that the last one is often asked for again, and that others are often there.
+    // Few addresses, so that the newest one is often looked up, and others are often present.
     let address = (0_u64..6).prop_map(|number| number * 256);
     prop_oneof![address.clone().prop_map(Op::Insert), address.prop_map(Op::Remove)]
 }
@@ -27,7 +27,7 @@ fn sorted<'a>(entries: impl Iterator<Item = (DevicePtr, &'a usize)>) -> Vec<(Dev
 
 proptest! {
     #[test]
-    fn it_does_what_a_plain_table_does(ops in prop::collection::vec(op(), 0..60)) {
+    fn the_table_equals_a_hash_map(ops in prop::collection::vec(op(), 0..60)) {
         let (mut blocks, mut model) = (Blocks::default(), HashMap::new());
         for (number, op) in ops.into_iter().enumerate() {
             match op {
@@ -51,7 +51,7 @@ proptest! {
 }
 
 #[test]
-fn the_value_of_an_address_that_is_there_is_not_made() {
+fn no_value_is_constructed_for_a_present_address() {
     let mut blocks = Blocks::default();
     for number in [1, 2] {
         assert!(blocks.insert(DevicePtr(number * 256), || number));

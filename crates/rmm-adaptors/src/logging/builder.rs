@@ -1,4 +1,4 @@
-//! Options for a log.
+//! Constructors of a log, and its options.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,13 +9,12 @@ use rmm_core::Device;
 
 use super::file::{LogFile, named};
 use super::sinks::{Sink, Sinks};
-use super::{LOG_HEADER, Log, LoggingResourceAdaptor};
+use super::{LOG_FILE_VARIABLE, LOG_HEADER, Log, LoggingResourceAdaptor};
 
-/// Lines between two flushes if nothing else is asked for: about as many as a buffer of a file
-/// holds.
+/// Lines between two flushes by default: about as many as fit into the buffer of a file.
 const FLUSH_EVERY: NonZeroU64 = NonZeroU64::new(100).expect("100 is not 0");
 
-/// What a new [`LoggingResourceAdaptor`] should write to, and when.
+/// Options for a [`LoggingResourceAdaptor`]: where and when it writes.
 ///
 /// ```
 /// use rmm_adaptors::LoggingResourceAdaptor;
@@ -51,51 +50,86 @@ enum Target {
     Writer(Sink),
 }
 
-impl<U> LoggingResourceAdaptorBuilder<U> {
-    pub(super) fn new(upstream: U) -> Self {
-        Self { upstream, targets: Vec::new(), flush_every: FLUSH_EVERY }
+impl<U> LoggingResourceAdaptor<U> {
+    /// Logs to a file, which is created or truncated. Two adaptors must not log to the same file.
+    ///
+    /// # Errors
+    /// If the file cannot be created or the header cannot be written. The error has the kind of the
+    /// system's error, and names the file.
+    pub fn create(upstream: U, path: impl AsRef<Path>) -> io::Result<Self> {
+        Self::builder(upstream).file(path.as_ref()).build()
     }
 
-    /// Logs to a file, too; it is created or emptied.
+    /// Logs to a writer, which is flushed as a file is. If the resource is never dropped, the
+    /// writer is called while the process exits, after thread-locals of the exiting thread have
+    /// been destroyed.
+    ///
+    /// # Errors
+    /// If the header cannot be written.
+    pub fn to_writer(upstream: U, writer: impl Write + Send + 'static) -> io::Result<Self> {
+        Self::builder(upstream).writer(writer).build()
+    }
+
+    /// Logs to the file that the environment variable [`RMM_LOG_FILE`](LOG_FILE_VARIABLE) names,
+    /// which is created or truncated.
+    ///
+    /// # Errors
+    /// [`NotFound`](io::ErrorKind::NotFound) if the variable is not set; as
+    /// [`create`](Self::create) otherwise.
+    #[doc(alias = "get_default_filename")]
+    pub fn from_environment(upstream: U) -> io::Result<Self> {
+        let unset = || {
+            let message = format!("{LOG_FILE_VARIABLE} is not set, and no log file was named");
+            io::Error::new(io::ErrorKind::NotFound, message)
+        };
+        Self::create(upstream, std::env::var_os(LOG_FILE_VARIABLE).ok_or_else(unset)?)
+    }
+
+    /// Options for a log with several writers, or one that is flushed after every line.
+    pub fn builder(upstream: U) -> LoggingResourceAdaptorBuilder<U> {
+        LoggingResourceAdaptorBuilder { upstream, targets: Vec::new(), flush_every: FLUSH_EVERY }
+    }
+}
+
+impl<U> LoggingResourceAdaptorBuilder<U> {
+    /// Adds a file, which is created or truncated.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.targets.push(Target::File(path.into()));
         self
     }
 
-    /// Logs to a file of the current device, too; it is created or emptied. Its name is the given
-    /// one with `.dev` and the device's number before the extension: `log.dev0.csv`.
+    /// Adds a file for the current device, which is created or truncated. Its name is the given one
+    /// with `.dev` and the device's number before the extension: `log.dev0.csv`.
     pub fn file_of_device(mut self, path: impl Into<PathBuf>) -> Self {
         self.targets.push(Target::FileOfDevice(path.into()));
         self
     }
 
-    /// Logs to a writer, too.
+    /// Adds a writer.
     #[doc(alias = "sink_ptr")]
     pub fn writer(mut self, writer: impl Write + Send + 'static) -> Self {
         self.targets.push(Target::Writer(Box::new(writer)));
         self
     }
 
-    /// Whether each line is written out at once, or after [as many as by
-    /// default](Self::flush_every).
+    /// Whether to flush after each line, or after the [default number of lines](Self::flush_every).
     pub fn auto_flush(self, flushes: bool) -> Self {
         self.flush_every(if flushes { NonZeroU64::MIN } else { FLUSH_EVERY })
     }
 
-    /// How many lines are written out together; 100 by default. This is how many lines are lost if
-    /// the process is killed.
+    /// The number of lines between two flushes; 100 by default. A process that is killed loses up
+    /// to this many lines.
     #[doc(alias = "flush_every_n")]
     pub fn flush_every(mut self, lines: NonZeroU64) -> Self {
         self.flush_every = lines;
         self
     }
 
-    /// Opens the files, and writes the first line out.
+    /// Opens the files, and writes the header.
     ///
     /// # Errors
-    /// If a file cannot be created, there is no current device to name one after, or the first
-    /// line cannot be written. What goes wrong with a file names it, and has the kind that the
-    /// system's error has.
+    /// If a file cannot be created, there is no current device to name one after, or the header
+    /// cannot be written. An error about a file names it, and has the kind of the system's error.
     pub fn build(self) -> io::Result<LoggingResourceAdaptor<U>> {
         let Self { upstream, targets, flush_every } = self;
         let sinks: io::Result<Vec<Sink>> = targets.into_iter().map(Target::open).collect();
@@ -119,7 +153,7 @@ impl Target {
     }
 }
 
-/// The name with the device's number before the extension.
+/// Inserts the device's number before the extension of a file name.
 fn of_device(path: &Path, ordinal: usize) -> PathBuf {
     match path.extension() {
         Some(extension) => {
@@ -143,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_device_s_number_goes_before_the_extension() {
+    fn the_device_number_precedes_the_extension() {
         let named = |path: &str| of_device(Path::new(path), 3).display().to_string();
         assert_eq!(named("logs/rmm.csv"), "logs/rmm.dev3.csv");
         assert_eq!(named("rmm"), "rmm.dev3");

@@ -1,4 +1,4 @@
-//! A file whose errors name it: a log may have several.
+//! A log file, whose errors name it.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ impl Write for LogFile {
     }
 }
 
-/// An error of the same kind that names the file, too.
+/// Adds the name of the file to an error, and keeps its kind.
 pub(super) fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("log file {}: {error}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! A line of the log.
+//! Formats a line of the log.
 
 #![forbid(unsafe_code)]
 
@@ -26,12 +26,12 @@ impl Action {
     }
 }
 
-/// Room for the longest line: six fields of at most 20 bytes, but for the action of 16, and what
-/// divides them.
+/// The longest line: six fields of at most 20 bytes, except for the action with 16, and their
+/// separators.
 const ROOM: usize = 128;
 
-/// A line with its end, written without the host's heap and without the machinery of `fmt`, which
-/// takes several times as long. A writer gets it in one piece.
+/// A line with its newline, formatted on the stack: without a heap allocation, and several times as
+/// fast as with `fmt`. It is written in one call.
 pub(super) struct Line {
     bytes: [u8; ROOM],
     length: usize,
@@ -45,7 +45,7 @@ impl Line {
         bytes: usize,
         stream: Option<CuStream>,
     ) -> Self {
-        // The synchronous calls are, to the log, calls on the null stream, as they are in RMM.
+        // As in RMM, synchronous calls are logged as calls on the null stream.
         let stream = stream.map_or(0, CuStream::addr);
         let mut line = Self { bytes: [0; ROOM], length: 0 };
         line.decimal(thread_number());
@@ -68,7 +68,7 @@ impl Line {
         &self.bytes[..self.length]
     }
 
-    /// What there is no room for is lost: there is room for every line.
+    /// Bytes beyond the capacity are dropped; every line fits.
     #[inline]
     fn text(&mut self, text: &str) {
         let end = self.length + text.len();
@@ -96,7 +96,7 @@ impl Line {
         self.digits::<10>(number, number.checked_ilog10().unwrap_or(0) as usize + 1);
     }
 
-    /// With `0x` before it; zero has a name of its own.
+    /// With the prefix `0x`; zero is `(nil)`.
     fn hexadecimal(&mut self, number: u64, zero: &str) {
         match number.checked_ilog2() {
             Some(highest_bit) => {
@@ -120,7 +120,7 @@ impl Line {
     }
 }
 
-/// Since midnight, UTC.
+/// The time since midnight, UTC.
 fn micros_of_day() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs() % 86_400 * 1_000_000 + u64::from(since.subsec_micros())
@@ -131,17 +131,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_line_is_whole() {
+    fn the_longest_line_fits_the_buffer() {
         let stream = CuStream::from_raw(std::ptr::without_provenance_mut(usize::MAX));
         let line = Line::new(Action::Failure, DevicePtr(u64::MAX), usize::MAX, Some(stream));
         let text = str::from_utf8(line.as_bytes()).expect("UTF-8");
         let end = ",allocate failure,0xffffffffffffffff,18446744073709551615,0xffffffffffffffff\n";
         assert!(text.ends_with(end), "{text:?}");
-        // The thread's number may become longer by 19.
+        // The thread's number may become longer by 19 digits.
         assert!(text.len() + 19 <= ROOM, "{}", text.len());
     }
 
-    /// A line's bytes after one thing was written to it.
+    /// The bytes of a line after one call of `write`.
     fn written(write: impl FnOnce(&mut Line)) -> String {
         let mut line = Line { bytes: [0; ROOM], length: 0 };
         write(&mut line);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_day_is_as_rmm_writes_it() {
+    fn the_time_of_day_has_rmm_s_format() {
         let time = |micros| written(|line| line.time_of_day(micros));
         assert_eq!(time(0), "00:00:00.000000");
         assert_eq!(time(86_399_999_999), "23:59:59.999999");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_fmt_writes_them() {
+    fn numbers_have_the_format_of_fmt() {
         let powers = (0..64).map(|shift| 1_u64 << shift);
         let tens = (0..20).map(|exponent| 10_u64.pow(exponent));
         let numbers = powers.chain(tens).flat_map(|number| [number - 1, number, number + 1]);

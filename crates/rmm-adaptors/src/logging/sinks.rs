@@ -1,4 +1,4 @@
-//! The writers of a log, and the list of all logs that are written out when the process exits.
+//! The writers of a log, and the list of all logs that are flushed when the process exits.
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,14 +8,15 @@ use std::thread;
 
 pub(super) type Sink = Box<dyn Write + Send>;
 
-/// Every log that may have lines to write out. Lock order: not taken while that of a log is held.
+/// All logs that may have lines to flush. Lock order: before the lock of a log; do not take it
+/// while holding one.
 static LOGS: Mutex<Vec<Weak<Sinks>>> = Mutex::new(Vec::new());
 
-/// Whether exit handlers run: no one writes out what is logged after them.
+/// Whether exit handlers run: lines that are logged later must be flushed at once.
 static EXITING: AtomicBool = AtomicBool::new(false);
 
-/// How often the exit handler tries to lock a log that another thread, which may never run again,
-/// has locked.
+/// How often the exit handler tries to lock a log whose lock another thread holds: that thread may
+/// never run again.
 const TRIES: usize = 1000;
 
 /// The writers of one log.
@@ -33,7 +34,7 @@ struct State {
 }
 
 impl Sinks {
-    /// Writes the first line, and writes it out.
+    /// Writes the header to every writer and flushes it.
     pub(super) fn new(
         mut sinks: Vec<Sink>,
         header: &str,
@@ -60,8 +61,8 @@ impl Sinks {
         *unflushed += 1;
         let flushes = *unflushed >= self.flush_every || EXITING.load(Ordering::Relaxed);
         for sink in sinks {
-            // A writer's panic ends here too: on its way out it would take the memory along, and it
-            // would leave the `Drop` that frees.
+            // Catch panics too: unwinding from here would leak an allocation, and may leave a
+            // `Drop` that frees.
             let written = catch_unwind(AssertUnwindSafe(|| {
                 sink.write_all(line)?;
                 if flushes { sink.flush() } else { Ok(()) }
@@ -75,7 +76,7 @@ impl Sinks {
         }
     }
 
-    /// Writes out what is buffered.
+    /// Flushes all writers.
     pub(super) fn flush(&self) -> io::Result<()> {
         self.lock().flush()
     }
@@ -92,7 +93,7 @@ impl Sinks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`flush`](Self::flush), but never waits long.
+    /// As [`flush`](Self::flush), but gives up if the lock stays taken.
     fn flush_unless_locked(&self) {
         for _ in 0..TRIES {
             let mut state = match self.state.try_lock() {
@@ -115,10 +116,10 @@ impl State {
         self.sinks.iter_mut().map(Write::flush).fold(Ok(()), io::Result::and)
     }
 
-    /// Where no one is left to hear of an error or a panic.
+    /// Flushes where errors and panics cannot be reported.
     fn flush_quietly(&mut self) {
         for sink in &mut self.sinks {
-            let _unheard = catch_unwind(AssertUnwindSafe(|| sink.flush()));
+            let _unreported = catch_unwind(AssertUnwindSafe(|| sink.flush()));
         }
     }
 }
@@ -129,20 +130,20 @@ impl Drop for Sinks {
     }
 }
 
-/// Has all logs written out when the process exits.
+/// Registers an exit handler that flushes all logs.
 #[cfg(unix)]
 fn flush_at_exit() {
     use std::ffi::c_int;
     use std::sync::Once;
 
-    // As C11 declares it, 7.22.4.2.
+    // Declared as in C11, 7.22.4.2.
     unsafe extern "C" {
         fn atexit(handler: extern "C" fn()) -> c_int;
     }
 
     extern "C" fn flush_all() {
         EXITING.store(true, Ordering::Relaxed);
-        // A thread that holds this lock is making a log, which is flushed by then.
+        // A thread that holds this lock is creating a log, whose header it has flushed already.
         let Ok(logs) = LOGS.try_lock() else { return };
         for log in logs.iter().filter_map(Weak::upgrade) {
             log.flush_unless_locked();

@@ -1,4 +1,4 @@
-//! A stack of counters of bytes and blocks.
+//! A stack of allocation counters.
 
 #![forbid(unsafe_code)]
 
@@ -8,20 +8,20 @@ use rmm_core::Error;
 
 use crate::sync::biased_mutex::BiasedMutex;
 
-/// How much there is now, was at the most, and came in all. Signed: what was allocated before a
-/// push may be freed after it.
+/// A current value, its peak and a running total. Signed: what was allocated before a push may be
+/// freed after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[doc(alias = "rmm::mr::statistics_resource_adaptor::counter")]
 pub struct Counter {
-    /// Now.
+    /// The current value.
     pub value: i64,
-    /// The most that `value` was; never below 0.
+    /// The maximum of `value`; never below 0.
     pub peak: i64,
-    /// All that was added, whatever was taken away since.
+    /// The sum of all additions.
     pub total: i64,
 }
 
-/// Counters of bytes, as asked for, and of blocks.
+/// Counters of requested bytes and of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AllocationCounters {
     /// Bytes.
@@ -43,7 +43,7 @@ impl Counter {
         self.value = self.value.saturating_sub(amount);
     }
 
-    /// Goes on from a part that was counted by itself, from zero.
+    /// Adds the counts of a part that started at zero.
     fn absorb(&mut self, part: Self) {
         self.peak = self.peak.max(self.value.saturating_add(part.peak));
         self.value = self.value.saturating_add(part.value);
@@ -58,18 +58,18 @@ impl AllocationCounters {
     }
 }
 
-/// The counters in use, and those put aside for them.
+/// The current counters, and those below them on the stack.
 #[derive(Debug, Default)]
 struct Stack {
     top: AllocationCounters,
     aside: Vec<Aside>,
-    /// How often counters were put aside.
+    /// The number of pushes so far.
     pushes: u64,
 }
 
 #[derive(Debug)]
 struct Aside {
-    /// The number of the push.
+    /// The number of the push, counted from 1.
     push: u64,
     counters: AllocationCounters,
 }
@@ -82,16 +82,16 @@ impl Stack {
         self.pushes
     }
 
-    /// The counters since what is at this place was put aside.
+    /// The counters since the push at this index.
     fn since(&self, place: usize) -> AllocationCounters {
-        // What was put aside first after that, and what was counted since, part by part.
+        // The counters above it, from the oldest to the current ones, added up.
         let mut parts = self.aside.iter().skip(place + 1).map(|aside| aside.counters);
         let Some(mut sum) = parts.next() else { return self.top };
         parts.chain([self.top]).for_each(|part| sum.absorb(part));
         sum
     }
 
-    /// Goes on with the counters that were put aside at this place.
+    /// Pops everything from the push at this index on, and adds it to the counters there.
     fn resume(&mut self, place: usize) -> AllocationCounters {
         let since = self.since(place);
         if let Some(aside) = self.aside.drain(place..).next() {
@@ -137,7 +137,7 @@ impl Counting {
         });
     }
 
-    /// Puts the counters aside and returns them.
+    /// Pushes new counters and returns the current ones.
     pub(super) fn push(&self) -> AllocationCounters {
         self.0.with(|stack| {
             let top = stack.top;
@@ -146,7 +146,7 @@ impl Counting {
         })
     }
 
-    /// Puts the counters aside and returns the number under which they are found again.
+    /// Pushes new counters and returns the number of the push.
     pub(super) fn open(&self) -> u64 {
         self.0.with(Stack::push)
     }
@@ -156,10 +156,10 @@ impl Counting {
             let last = stack.aside.len().checked_sub(1)?;
             Some(stack.resume(last))
         });
-        popped.ok_or_else(|| Error::out_of_range("statistics", "no counters were put aside"))
+        popped.ok_or_else(|| Error::out_of_range("statistics", "no counters were pushed"))
     }
 
-    /// The counters since the push of this number; `None` if that has been popped.
+    /// The counters since the push with this number; `None` if it has been popped.
     pub(super) fn since(&self, push: u64) -> Option<AllocationCounters> {
         self.0.with(|stack| {
             let place = stack.aside.iter().position(|aside| aside.push == push)?;
@@ -167,7 +167,7 @@ impl Counting {
         })
     }
 
-    /// Pops all that was pushed from the push of this number on, unless it has been.
+    /// Pops everything from the push with this number on, unless that has been popped.
     pub(super) fn close(&self, push: u64) -> Option<AllocationCounters> {
         self.0.with(|stack| {
             let place = stack.aside.iter().position(|aside| aside.push == push)?;

@@ -1,11 +1,11 @@
-//! Counters of a part of a program.
+//! A scope that counts a part of a program.
 
 use super::counters::{AllocationCounters, Counting};
 
-/// Counts what a part of a program allocates, from
-/// [`scope`](super::StatisticsResourceAdaptor::scope) on until it is dropped or [ended](Self::end);
-/// what the counters around it count goes on. Scopes end in any order: one that was opened inside
-/// ends with the outer one.
+/// Counts the allocations of a part of a program, from
+/// [`scope`](super::StatisticsResourceAdaptor::scope) until it is dropped or [ended](Self::end).
+/// The counters around it include them. Scopes may end in any order: an inner one ends with its
+/// outer one.
 ///
 /// ```
 /// use rmm_adaptors::StatisticsResourceAdaptor;
@@ -30,12 +30,12 @@ impl<'a> StatisticsScope<'a> {
         Self { counting, push: counting.open() }
     }
 
-    /// The counters so far, those of scopes inside it included; zeros if it is over.
+    /// The counters so far, including inner scopes; zeros if it has ended.
     pub fn counters(&self) -> AllocationCounters {
         self.counting.since(self.push).unwrap_or_default()
     }
 
-    /// Ends the scope and returns its counters; zeros if it is over.
+    /// Ends the scope and returns its counters; zeros if it has ended already.
     pub fn end(self) -> AllocationCounters {
         self.counting.close(self.push).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Counters of each tag, for each thread its own.
+//! Per-thread counters of each tag.
 
 #![forbid(unsafe_code)]
 
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use super::tag::MOST_TAGS;
 use super::{Tag, TagUsage};
 
-/// Bytes that a thread counts by itself before it adds them to what all threads have.
+/// Bytes that a thread counts locally before it adds them to the shared sums.
 pub(super) const BATCH: i64 = 1 << 20;
 
-/// Tags whose counters are made at once.
+/// How many tags' counters are allocated together.
 const CHUNK: usize = 32;
 const CHUNKS: usize = MOST_TAGS / CHUNK;
 
@@ -26,45 +26,45 @@ pub(super) struct Usage {
     shared: Arc<Shared>,
 }
 
-/// What all threads have, and the counters of each.
+/// The sums over all threads, and the counters of each thread.
 struct Shared {
     tags: Chunks<Total>,
-    threads: Mutex<Vec<Arc<OfThread>>>,
+    threads: Mutex<Vec<Arc<ThreadCounters>>>,
 }
 
-/// A tag's sums over all threads, but for what they have not added yet.
+/// The sums of a tag over all threads, without what threads have not added yet.
 #[derive(Default)]
 struct Total {
     bytes: AtomicI64,
     peak: AtomicI64,
 }
 
-/// The counters of one thread, which alone writes to them.
+/// The counters of one thread, which is their only writer.
 #[derive(Default)]
-struct OfThread {
+struct ThreadCounters {
     tags: Chunks<Cell>,
 }
 
-/// What a thread has not added to a tag's sums yet. Only that thread writes.
+/// What one thread has not added to a tag's sums yet; the thread is the only writer.
 #[derive(Default)]
 struct Cell {
     bytes: AtomicI64,
-    /// The most that `bytes` was since it was added last.
+    /// The maximum of `bytes` since the last addition to the sums.
     most: AtomicI64,
-    /// Blocks, which are never added.
+    /// Live blocks; never added to the sums.
     blocks: AtomicI64,
 }
 
 thread_local! {
-    /// The counters of this thread, by the resource's id. The resource that was used last is the
-    /// first.
-    static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+    /// The counters of this thread for each resource, by the resource's id. The most recently used
+    /// resource is first.
+    static LOCAL: RefCell<Vec<LocalCounters>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Mine {
+struct LocalCounters {
     id: u64,
-    cells: Arc<OfThread>,
-    /// Tells whether the resource is still there.
+    cells: Arc<ThreadCounters>,
+    /// Expires with the resource.
     resource: Weak<Shared>,
 }
 
@@ -99,9 +99,9 @@ impl Usage {
 
     #[inline]
     fn change(&self, tag: Tag, bytes: i64, blocks: i64) {
-        // Where there are no counters of the thread's, because it is ending, the sums take it at
+        // A thread that is ending may have no counters any more: its changes then go to the sums at
         // once.
-        let counted = MINE.try_with(|mine| {
+        let counted = LOCAL.try_with(|mine| {
             let Ok(mut mine) = mine.try_borrow_mut() else { return false };
             if mine.first().is_none_or(|first| first.id != self.id) {
                 self.bring_forward(&mut mine);
@@ -116,25 +116,25 @@ impl Usage {
 
     #[cold]
     fn change_at_the_end(&self, tag: Tag, bytes: i64, blocks: i64) {
-        let cells = OfThread::default();
+        let cells = ThreadCounters::default();
         self.shared.count(of(&cells.tags, tag), tag, bytes, blocks);
         self.shared.threads().push(Arc::new(cells));
     }
 
-    /// Puts this resource's counters first, and makes them if there are none.
+    /// Moves this thread's counters of the resource to the front; creates them if there are none.
     #[cold]
-    fn bring_forward(&self, mine: &mut Vec<Mine>) {
+    fn bring_forward(&self, mine: &mut Vec<LocalCounters>) {
         if let Some(place) = mine.iter().position(|mine| mine.id == self.id) {
             return mine.swap(0, place);
         }
         mine.retain(|mine| mine.resource.strong_count() > 0);
-        let cells = Arc::new(OfThread::default());
+        let cells = Arc::new(ThreadCounters::default());
         self.shared.register(&cells);
         let resource = Arc::downgrade(&self.shared);
-        mine.insert(0, Mine { id: self.id, cells, resource });
+        mine.insert(0, LocalCounters { id: self.id, cells, resource });
     }
 
-    /// What a tag has.
+    /// The usage of one tag.
     pub(super) fn of(&self, tag: Tag) -> TagUsage {
         let mut threads = self.shared.threads();
         self.shared.fold_ended(&mut threads);
@@ -155,7 +155,7 @@ impl Usage {
         TagUsage::new(tag, count(live), count(blocks), count(peak))
     }
 
-    /// What every tag has that ever had something, the most bytes first.
+    /// The usage of every tag that ever had memory, the largest first.
     pub(super) fn all(&self) -> Vec<TagUsage> {
         let tags = (0..MOST_TAGS).filter_map(|number| u16::try_from(number).ok());
         let usages = tags.map(|number| self.of(Tag::numbered(number)));
@@ -166,7 +166,7 @@ impl Usage {
 }
 
 impl Shared {
-    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<Arc<OfThread>>> {
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<Arc<ThreadCounters>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -184,7 +184,7 @@ impl Shared {
         }
     }
 
-    /// Adds what a thread has counted to the sums.
+    /// Adds a thread's local count to the sums.
     #[cold]
     fn hand_over(&self, cell: &Cell, tag: Tag) {
         let (bytes, most) = (cell.bytes.load(Ordering::Relaxed), cell.most.load(Ordering::Relaxed));
@@ -198,20 +198,21 @@ impl Shared {
         }
     }
 
-    fn register(&self, cells: &Arc<OfThread>) {
+    fn register(&self, cells: &Arc<ThreadCounters>) {
         let mut threads = self.threads();
         self.fold_ended(&mut threads);
         threads.push(Arc::clone(cells));
     }
 
-    /// Keeps the counters of threads that have ended in one set.
-    fn fold_ended(&self, threads: &mut Vec<Arc<OfThread>>) {
-        // To be the only one is to have seen all that the thread counted.
-        let is_ended = |cells: &mut Arc<OfThread>| Arc::get_mut(cells).is_some();
+    /// Merges the counters of threads that have ended into one set.
+    fn fold_ended(&self, threads: &mut Vec<Arc<ThreadCounters>>) {
+        // The only reference: the thread has dropped its own, so everything that it counted is
+        // visible.
+        let is_ended = |cells: &mut Arc<ThreadCounters>| Arc::get_mut(cells).is_some();
         if threads.iter_mut().filter_map(Arc::get_mut).count() < 2 {
             return;
         }
-        let all = OfThread::default();
+        let all = ThreadCounters::default();
         for cells in threads.extract_if(.., is_ended) {
             for number in (0..MOST_TAGS).filter_map(|number| u16::try_from(number).ok()) {
                 let tag = Tag::numbered(number);

@@ -1,4 +1,4 @@
-//! Which tag a block has, by its address; without locks.
+//! A lock-free hash table from block addresses to tags.
 
 #![forbid(unsafe_code)]
 
@@ -12,29 +12,31 @@ use rmm_core::DevicePtr;
 use super::Tag;
 use crate::pool::BuildIdHasher;
 
-/// Slots that an address may be in, of each table: a line of the processor's cache.
+/// Slots per group, a cache line: an address may be in any slot of its group in each table.
 const WAYS: usize = 8;
-/// Bits of the number of groups of slots in the first table.
+/// Groups in the first table, as a power of two.
 const FIRST_BITS: u32 = 9;
-/// Each table has four times as many groups as the one before: the last, 2^26 slots.
+/// Each table has four times as many groups as the previous one; the last has 2^26 slots.
 const STEP_BITS: u32 = 2;
 const TABLES: usize = 8;
 
-/// Bits of a slot for the tag; the rest are the address, without the zeros that its alignment of
-/// 256 leaves.
+/// Bits of a slot for the tag; the others hold the address without its low bits, which are zero
+/// because blocks are aligned to 256 bytes.
 const TAG_BITS: u32 = 16;
 const ADDRESS_ZEROS: u32 = 8;
 
-/// Tables of slots, which are added when one is too full for an address, and never go while this
-/// lives: with many blocks, one is when the one before is about half full.
+/// Tables of slots. A table is added when the group of an address is full in all tables, and stays
+/// until the end: with many blocks, that is when the previous table is about half full.
 ///
-/// An address is in one slot, which whoever has the block put it into and is alone to clear: a slot
-/// that is not 0 changes by the hand of one thread only. Who frees a block has learned its address
-/// from who allocated it, and so sees the slot; hence no stronger order than relaxed is needed.
+/// An address is in one slot, which the owner of the block writes at its allocation and clears at
+/// its free, so only one thread at a time changes a slot that is not 0. Relaxed loads and stores
+/// are enough: the thread that frees a block has received its address from the allocating thread,
+/// which orders the two.
 #[derive(Default)]
 pub(super) struct Table {
     tables: [OnceLock<Box<[Group]>>; TABLES],
-    /// What fits into no slot: addresses that are not aligned to 256, or too high, or too many.
+    /// Entries that fit no slot: addresses that are not aligned to 256 bytes or too high, or whose
+    /// groups are full.
     others: Mutex<HashMap<DevicePtr, Tag, BuildIdHasher>>,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct Table {
 #[repr(align(64))]
 struct Group([AtomicU64; WAYS]);
 
-/// The address as a slot has it, above its tag; `None` if it does not fit. Never 0.
+/// The address as stored in a slot, above the tag; `None` if it does not fit. Never 0.
 #[inline]
 fn key(pointer: DevicePtr) -> Option<u64> {
     let key = pointer.0 >> ADDRESS_ZEROS;
@@ -55,7 +57,7 @@ impl Table {
         FIRST_BITS + STEP_BITS * u32::try_from(table).expect("there are few tables")
     }
 
-    /// The slots for a key, in the tables that there are.
+    /// The group of a key in one table.
     #[inline]
     fn group(groups: &[Group], bits: u32, key: u64) -> &[AtomicU64; WAYS] {
         let place = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits);
@@ -81,7 +83,7 @@ impl Table {
         self.insert_other(pointer, tag);
     }
 
-    /// The tag, which the block has no longer; `None` if it has none.
+    /// Removes a block and returns its tag; `None` if it has none.
     #[inline]
     pub(super) fn remove(&self, pointer: DevicePtr) -> Option<Tag> {
         let Some(key) = key(pointer) else { return self.remove_other(pointer) };
@@ -123,7 +125,7 @@ mod tests {
     #[test]
     fn a_block_keeps_its_tag_until_it_is_removed() {
         let table = Table::default();
-        // More than the first table has room for, and addresses that no slot has room for.
+        // More addresses than the first table holds, and addresses that fit no slot.
         let odd = [DevicePtr(0), DevicePtr(0x1001), DevicePtr(u64::MAX << 8)];
         let blocks: Vec<DevicePtr> =
             (1..20_000).map(|number| DevicePtr(number << 8)).chain(odd).collect();
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_find_what_others_left() {
+    fn threads_remove_blocks_of_other_threads() {
         let table = Table::default();
         std::thread::scope(|scope| {
             let (give, take) = std::sync::mpsc::channel::<DevicePtr>();

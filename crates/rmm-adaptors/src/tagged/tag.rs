@@ -1,4 +1,4 @@
-//! Names for parts of a program.
+//! Tags: names for parts of a program.
 
 #![forbid(unsafe_code)]
 
@@ -11,11 +11,11 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 /// The most tags of a process.
 pub(super) const MOST_TAGS: usize = 1024;
 
-/// A name for a part of a program, by which a
-/// [`TaggedResourceAdaptor`](crate::TaggedResourceAdaptor) counts its memory.
+/// A name for a part of a program, to which a
+/// [`TaggedResourceAdaptor`](crate::TaggedResourceAdaptor) attributes memory.
 ///
-/// There are up to 1024 names in a process, which are kept to its end; those beyond are one tag,
-/// `others`. A thread that has [entered](Self::enter) none is in `untagged`.
+/// A process has up to 1024 names, which are never removed; all further names are one tag,
+/// `others`. A thread that has [entered](Self::enter) no tag is in `untagged`.
 ///
 /// ```
 /// use rmm_adaptors::Tag;
@@ -56,7 +56,7 @@ impl Tag {
     pub const UNTAGGED: Self = Self(0);
     const OTHERS: Self = Self(1);
 
-    /// The tag of this name. Takes a lock, so keep it where it is needed often.
+    /// The tag with this name. Takes a lock: where it is needed often, keep the tag.
     pub fn named(name: &str) -> Self {
         let mut names = names();
         if let Some(&tag) = names.tags.get(name) {
@@ -72,13 +72,14 @@ impl Tag {
         Self(place)
     }
 
-    /// The tag that this thread is in.
+    /// The current tag of this thread.
     #[inline]
     pub fn current() -> Self {
         CURRENT.get()
     }
 
-    /// Makes it this thread's tag until the scope is dropped; scopes end in the reverse order.
+    /// Makes it the current tag of this thread until the scope is dropped; drop scopes in reverse
+    /// order.
     pub fn enter(self) -> TagScope {
         TagScope { before: CURRENT.replace(self), stays: PhantomData }
     }
@@ -96,7 +97,7 @@ impl Tag {
         self.0
     }
 
-    /// The tag of a [number](Self::number).
+    /// The tag with a [number](Self::number).
     pub(super) fn numbered(number: u16) -> Self {
         Self(number)
     }
@@ -114,7 +115,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// Keeps a thread in a [`Tag`]. It stays on its thread:
+/// Keeps a thread in a [`Tag`]. It cannot be sent to another thread:
 ///
 /// ```compile_fail,E0277
 /// let scope = rmm_adaptors::Tag::named("loader").enter();
@@ -133,17 +134,17 @@ impl Drop for TagScope {
     }
 }
 
-/// What a tag has of a resource's memory.
+/// The memory of one tag in a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TagUsage {
-    /// Whose it is.
+    /// The tag.
     pub tag: Tag,
-    /// Bytes allocated now, as asked for.
+    /// Bytes allocated now, as requested.
     pub live_bytes: u64,
     /// Blocks allocated now.
     pub live_blocks: u64,
-    /// The most bytes allocated at once.
+    /// The most bytes that were allocated at the same time.
     pub peak_bytes: u64,
 }
 

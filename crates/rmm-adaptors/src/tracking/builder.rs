@@ -1,11 +1,11 @@
-//! Options for a tracker.
+//! Constructors of a tracker, and its options.
 
 use std::io::Write as _;
 
 use super::table::Tracking;
 use super::{TrackingFinding, TrackingResourceAdaptor};
 
-/// What a new [`TrackingResourceAdaptor`] should do.
+/// Options for a [`TrackingResourceAdaptor`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct TrackingResourceAdaptorBuilder<U> {
@@ -13,32 +13,43 @@ pub struct TrackingResourceAdaptorBuilder<U> {
     captures_stacks: bool,
 }
 
-impl<U> TrackingResourceAdaptorBuilder<U> {
-    pub(super) fn new(upstream: U) -> Self {
-        Self { upstream, captures_stacks: false }
+impl<U> TrackingResourceAdaptor<U> {
+    /// Tracks without capturing stacks.
+    pub fn new(upstream: U) -> Self {
+        Self::builder(upstream).build()
     }
 
-    /// Whether each block keeps the stack of calls that allocated it; not by default.
+    /// Options for a tracker over `upstream`.
+    pub fn builder(upstream: U) -> TrackingResourceAdaptorBuilder<U> {
+        TrackingResourceAdaptorBuilder { upstream, captures_stacks: false }
+    }
+}
+
+impl<U> TrackingResourceAdaptorBuilder<U> {
+    /// Captures a backtrace for each block, at its allocation; off by default.
     pub fn capture_stacks(mut self, captures: bool) -> Self {
         self.captures_stacks = captures;
         self
     }
 
-    /// Makes the resource. What it finds goes to the standard error stream.
+    /// Builds the resource. Findings go to the standard error stream.
     pub fn build(self) -> TrackingResourceAdaptor<U> {
         self.on_finding(|finding| {
-            // Nobody is left to hear that it failed.
+            // There is no one to report a failed write to.
             let _told = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
         })
     }
 
-    /// Makes the resource. What it finds goes to the function, on the thread that frees or drops.
-    /// If it panics, the panic ends there.
+    /// Builds the resource. Findings go to the function, on the thread that frees or drops. A panic
+    /// of the function is caught.
     pub fn on_finding(
         self,
-        tell: impl Fn(&TrackingFinding<'_>) + Send + Sync + 'static,
+        on_finding: impl Fn(&TrackingFinding<'_>) + Send + Sync + 'static,
     ) -> TrackingResourceAdaptor<U> {
         let Self { upstream, captures_stacks } = self;
-        TrackingResourceAdaptor::over(upstream, Tracking::new(captures_stacks, Box::new(tell)))
+        TrackingResourceAdaptor::over(
+            upstream,
+            Tracking::new(captures_stacks, Box::new(on_finding)),
+        )
     }
 }

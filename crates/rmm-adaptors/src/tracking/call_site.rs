@@ -1,12 +1,13 @@
-//! Which line of a stack is to blame.
+//! The call site of an allocation: the first frame of a backtrace outside these crates.
 
 #![forbid(unsafe_code)]
 
 use std::path::{Component, Path};
 
-/// The first frame of a stack, as [`Backtrace`](std::backtrace::Backtrace) displays it in this
-/// folder, that is not of these crates or of the standard library. That is seen from the function's
-/// name, or, where debug information is of lines alone and names have no path, from the file.
+/// The first frame of a backtrace, as [`Backtrace`](std::backtrace::Backtrace) displays it in the
+/// current directory, that is in neither these crates nor the standard library. Frames are
+/// recognised by the path of the function, or, with `debug = "line-tables-only"`, where functions
+/// have no path, by the file.
 pub(super) fn call_site(stack: &str, folder: &Path) -> String {
     let mut lines = stack.lines().peekable();
     while let Some(line) = lines.next() {
@@ -17,7 +18,7 @@ pub(super) fn call_site(stack: &str, folder: &Path) -> String {
         }
         let place = lines.peek().and_then(|next| next.trim_start().strip_prefix("at "));
         let Some(place) = place else { return name.to_owned() };
-        // What lies in the current folder is shown relative to it.
+        // Files in the current directory are displayed relative to it.
         if !is_our_file(&folder.join(place)) {
             return format!("{name} at {place}");
         }
@@ -25,7 +26,7 @@ pub(super) fn call_site(stack: &str, folder: &Path) -> String {
     "unknown".to_owned()
 }
 
-/// Whether a function is part of an allocation, whoever asks for it.
+/// Whether a function belongs to the allocation itself, whichever code requests it.
 fn is_our_function(name: &str) -> bool {
     const OURS: [&str; 9] = [
         "rmm::",
@@ -42,8 +43,8 @@ fn is_our_function(name: &str) -> bool {
     OURS.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a file is of one of these crates, whose folder may have the version in its name, or of
-/// the standard library, which is told by where the compiler was built or where it is installed.
+/// Whether a file is of these crates, whose directory may have the version in its name, or of the
+/// standard library, recognised by where the compiler was built or installed.
 fn is_our_file(place: &Path) -> bool {
     const OURS: [&str; 5] =
         ["rmm-adaptors", "rmm-containers", "rmm-core", "rmm-resources", "rmm-spec"];
@@ -62,7 +63,7 @@ fn is_our_file(place: &Path) -> bool {
             .any(|three| matches!(three, ["rustc", _, "library"] | ["src", "rust", "library"]))
 }
 
-/// The name of a folder or file, if it can be one of those that are looked for.
+/// The last component of a path, if it is a plain name.
 fn name_of(part: Component<'_>) -> Option<&str> {
     match part {
         Component::Normal(name) => name.to_str(),
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_whose_name_has_no_path_is_known_by_its_file() {
+    fn a_function_without_a_path_is_recognised_by_its_file() {
         let stack = "   0: force_capture
              at /rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/std/src/backtrace.rs:312:9
    1: insert
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_with_a_name_like_ours_are_the_program_s() {
+    fn files_with_similar_paths_belong_to_the_program() {
         for file in [
             "/work/rmm-core-models/src/lib.rs:1:1",
             "/work/rmm-core/tests/suite.rs:1:1",

@@ -1,4 +1,4 @@
-//! What a tracker finds.
+//! What a tracker reports: invalid frees and leaks.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -7,8 +7,8 @@ use rmm_core::DevicePtr;
 
 use super::TrackingReport;
 
-/// Something that a [`TrackingResourceAdaptor`](super::TrackingResourceAdaptor) found: a bug in the
-/// program. Displays as RMM's log says it.
+/// A finding of a [`TrackingResourceAdaptor`](super::TrackingResourceAdaptor): a bug in the
+/// program. Displays like the message in RMM's log.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum TrackingFinding<'a> {
@@ -16,19 +16,19 @@ pub enum TrackingFinding<'a> {
     UnknownFree {
         /// The address.
         pointer: DevicePtr,
-        /// What it was freed as.
+        /// The layout of the free.
         freed: Layout,
     },
-    /// A free with another layout than that of the allocation.
+    /// A free with a layout other than that of the allocation.
     WrongFree {
         /// The address.
         pointer: DevicePtr,
-        /// What it was allocated as.
+        /// The layout of the allocation.
         allocated: Layout,
-        /// What it was freed as.
+        /// The layout of the free.
         freed: Layout,
     },
-    /// What is left when the last handle is dropped.
+    /// Blocks that are live when the last handle is dropped.
     Leak(&'a TrackingReport),
 }
 

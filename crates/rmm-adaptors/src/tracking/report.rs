@@ -1,4 +1,4 @@
-//! What is allocated, for people.
+//! Human-readable leak report.
 
 #![forbid(unsafe_code)]
 
@@ -14,40 +14,39 @@ use rmm_core::{DevicePtr, format_bytes};
 
 use super::call_site::call_site;
 
-/// A block that is allocated.
+/// A live block.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutstandingAllocation {
-    /// Its address.
+    /// The address.
     pub pointer: DevicePtr,
-    /// What was asked for.
+    /// The layout that was requested.
     pub layout: Layout,
-    /// The calls that allocated it, if stacks are captured.
+    /// The backtrace of the allocation, if backtraces are captured.
     pub stack: Option<Arc<Backtrace>>,
 }
 
-/// A place in the program, and what it allocated.
+/// A call site and the live blocks that it allocated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CallSite {
-    /// The function that called into these crates, and the line if it is known. Where debug
-    /// information is of lines alone (`debug = "line-tables-only"`), functions are named without
-    /// their path, and closures have no name: the line tells.
+    /// The function that called into these crates, with the line if it is known. With `debug =
+    /// "line-tables-only"`, functions have no path and closures have no name: look at the line.
     pub place: String,
-    /// Blocks.
+    /// The number of live blocks.
     pub blocks: u64,
-    /// Bytes, as asked for.
+    /// Their bytes, as requested.
     pub bytes: u64,
 }
 
-/// What is allocated. Displays the sum, the call sites if stacks were captured, and the largest
+/// The live blocks. Displays their sum, the call sites if backtraces were captured, and the largest
 /// blocks.
 #[derive(Clone, Debug)]
 pub struct TrackingReport {
     blocks: Vec<OutstandingAllocation>,
 }
 
-/// Blocks and call sites that a report shows.
+/// The most blocks and call sites that a report displays.
 const SHOWN: usize = 20;
 
 impl TrackingReport {
@@ -60,15 +59,15 @@ impl TrackingReport {
         &self.blocks
     }
 
-    /// Bytes of all blocks, as asked for.
+    /// Bytes of all blocks, as requested.
     pub fn bytes(&self) -> u64 {
         self.blocks.iter().map(|block| block.layout.size() as u64).sum()
     }
 
-    /// Where the blocks come from, the most bytes first; nothing if stacks are not captured. Looks
-    /// up names, which takes milliseconds.
+    /// The call sites of the blocks, by bytes, the largest first; empty without backtraces.
+    /// Resolves symbols, which takes milliseconds.
     pub fn call_sites(&self) -> Vec<CallSite> {
-        // Without one, every place is shown as a whole.
+        // Without a current directory, paths are displayed in full.
         let folder = env::current_dir().unwrap_or_default();
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for block in &self.blocks {

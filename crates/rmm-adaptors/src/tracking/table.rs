@@ -41,12 +41,12 @@ struct Block {
     stack: Option<Arc<Backtrace>>,
 }
 
-/// The outcome of a free.
+/// How a free compares with its allocation.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Freed {
-    AsAllocated,
+pub(super) enum FreeCheck {
+    Matches,
     /// The block was allocated with this layout.
-    Otherwise(Layout),
+    Mismatch(Layout),
     Unknown,
 }
 
@@ -63,8 +63,8 @@ impl Tracking {
         }
     }
 
-    /// Acts on the table of the first thread; or gives the action back, once that table was moved
-    /// into the shared one.
+    /// Calls `act` with the table of the only thread. If a second thread has appeared, moves the
+    /// entries to the concurrent table and returns `act`.
     #[inline]
     fn unshared<R, F: FnOnce(&mut Blocks<Block>) -> R>(&self, act: F) -> Result<R, F> {
         self.first.enter(act, |blocks| {
@@ -74,7 +74,7 @@ impl Tracking {
         })
     }
 
-    /// Tracks a block; `false` if its address is tracked already, and then nothing changes.
+    /// Inserts a block. Returns whether the address was absent; otherwise nothing changes.
     #[inline]
     pub(super) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
         let mut stack = self.captures_stacks.then(|| Arc::new(Backtrace::force_capture()));
@@ -100,7 +100,7 @@ impl Tracking {
     }
 
     #[inline]
-    pub(super) fn remove(&self, pointer: DevicePtr, layout: Layout) -> Freed {
+    pub(super) fn remove(&self, pointer: DevicePtr, layout: Layout) -> FreeCheck {
         let unshared = self.unshared(|blocks| {
             let block = blocks.remove(pointer)?;
             self.bytes.subtract_exclusive(block.layout.size() as u64);
@@ -113,20 +113,20 @@ impl Tracking {
         });
         let Some(block) = removed else {
             self.unknown_frees.fetch_add(1, Ordering::Relaxed);
-            return Freed::Unknown;
+            return FreeCheck::Unknown;
         };
         if block.layout == layout {
-            return Freed::AsAllocated;
+            return FreeCheck::Matches;
         }
         self.wrong_frees.fetch_add(1, Ordering::Relaxed);
-        Freed::Otherwise(block.layout)
+        FreeCheck::Mismatch(block.layout)
     }
 
-    /// Calls the program's handler. No part of the table is locked meanwhile.
+    /// Reports a finding to the program. No lock on the table is held.
     #[cold]
-    pub(super) fn find(&self, finding: &TrackingFinding<'_>) {
-        // A free may be part of a `Drop`, which a panic must not leave.
-        let _ignored = catch_unwind(AssertUnwindSafe(|| (self.on_finding)(finding)));
+    pub(super) fn report(&self, finding: &TrackingFinding<'_>) {
+        // A free may be part of a `Drop`, which must not unwind.
+        let _panicked = catch_unwind(AssertUnwindSafe(|| (self.on_finding)(finding)));
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -145,7 +145,7 @@ impl Tracking {
         self.wrong_frees.load(Ordering::Relaxed)
     }
 
-    /// The largest first; of the same size, by address.
+    /// Sorted by size, the largest first, then by address.
     pub(super) fn outstanding(&self) -> Vec<OutstandingAllocation> {
         let list = |pointer, Block { layout, stack }: &Block| OutstandingAllocation {
             pointer,
@@ -166,7 +166,7 @@ impl Tracking {
 impl Drop for Tracking {
     fn drop(&mut self) {
         if self.blocks() > 0 {
-            self.find(&TrackingFinding::Leak(&TrackingReport::new(self.outstanding())));
+            self.report(&TrackingFinding::Leak(&TrackingReport::new(self.outstanding())));
         }
     }
 }

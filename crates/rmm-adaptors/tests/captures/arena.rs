@@ -1,11 +1,12 @@
-//! The arena while streams are captured into graphs: as the pool, whose global arena serves them.
+//! Tests of the arena while streams are captured into graphs: its global arena, a pool, serves
+//! them.
 
 use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-use crate::graphs::{alone, begin, end, fill};
-use crate::short::{Arena, MIB, free, layout, stream, write};
+use crate::graph_support::{alone, begin, end, fill};
+use crate::support::{Arena, MIB, free, layout, stream, write};
 
 const KIB: usize = 1 << 10;
 
@@ -14,7 +15,7 @@ fn arena() -> Arena {
 }
 
 #[test]
-fn a_graph_keeps_blocks_of_a_superblock_that_are_freed_in_it() {
+fn a_graph_keeps_superblock_memory_freed_in_its_capture() {
     let _alone = alone();
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
@@ -49,14 +50,14 @@ fn a_graph_keeps_blocks_of_a_superblock_that_are_freed_in_it() {
     free(&arena, &captured, beside, 4 * KIB);
     captured.synchronize().unwrap();
     other.synchronize().unwrap();
-    // SAFETY: the only graph is gone, and all its launches are done.
+    // SAFETY: the only graph is destroyed, and all its launches have completed.
     unsafe { arena.release_graph_memory() };
     let whole = arena.allocate(&other, layout(8 * MIB)).expect("everything is free");
     free(&arena, &other, whole, 8 * MIB);
     machine.assert_no_violations();
 }
 
-/// What streams that are not captured do with the arena, on the calling thread.
+/// Uses the arena on all kinds of uncaptured streams, on the calling thread.
 fn use_arena(machine: &Machine, arena: &Arena) {
     let streams = [stream(), CudaStream::new().expect("a stream"), CudaStream::per_thread()];
     for user in &streams {
@@ -75,7 +76,7 @@ fn use_arena(machine: &Machine, arena: &Arena) {
 }
 
 #[test]
-fn the_arena_s_other_users_spoil_no_capture() {
+fn other_users_of_the_arena_invalidate_no_capture() {
     for flags in [StreamFlags::NON_BLOCKING, StreamFlags::empty()] {
         for announced in [true, false] {
             let _alone = alone();

@@ -1,5 +1,5 @@
-//! The pool while streams are captured into graphs: it spoils no capture, and graphs keep their
-//! memory.
+//! Tests of the pool while streams are captured into graphs: it invalidates no capture, and graphs
+//! keep their memory.
 
 use std::sync::MutexGuard;
 
@@ -9,10 +9,10 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, LeakKind, Machine, MachineGuard, Schedule};
 use rmm_sys::CuResult;
 
-use crate::graphs::{alone, begin, end, fill};
-use crate::short::{MIB, Pool, free, keep_busy, layout, read, stream, write};
+use crate::graph_support::{alone, begin, end, fill};
+use crate::support::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
-/// A machine whose work never runs by itself: what is not ordered is not done.
+/// A machine that runs work only when it is waited for: unordered work is never complete by chance.
 fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
     let alone = alone();
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
@@ -30,7 +30,7 @@ fn calls_of(machine: &Machine, names: &[&str]) -> u64 {
     counts.iter().filter(|(name, _)| names.contains(name)).map(|(_, count)| count).sum()
 }
 
-/// What a captured stream must never see.
+/// Driver calls that are not allowed on a captured stream.
 const FORBIDDEN: &[&str] = &[
     "cuEventRecord",
     "cuEventQuery",
@@ -42,7 +42,7 @@ const FORBIDDEN: &[&str] = &[
 ];
 
 #[test]
-fn to_trim_a_deterministic_pool_spoils_no_capture() {
+fn trimming_a_deterministic_pool_invalidates_no_capture() {
     let (machine, _entered) = adversary();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let pool = builder.preset(PoolPreset::Deterministic).build().expect("a pool");
@@ -59,7 +59,7 @@ fn to_trim_a_deterministic_pool_spoils_no_capture() {
 }
 
 #[test]
-fn a_graph_has_its_memory_for_itself() {
+fn a_graph_shares_its_memory_with_no_one() {
     let (machine, _entered) = adversary();
     let pool = pool_of(4 * MIB);
     let (captured, other) = (stream(), stream());
@@ -96,11 +96,11 @@ fn a_graph_has_its_memory_for_itself() {
     }
     machine.assert_no_violations();
 
-    // When the graphs are gone the memory is everybody's again.
+    // Once the graphs are destroyed, the memory is available to all streams again.
     drop(graph);
     captured.synchronize().unwrap();
     other.synchronize().unwrap();
-    // SAFETY: the only graph is gone, and all its launches are done.
+    // SAFETY: the only graph is destroyed, and all its launches have completed.
     unsafe { pool.release_graph_memory() };
     assert_eq!((pool.statistics().graph_bytes, pool.statistics().live_bytes), (0, 0));
     pool.trim(0);
@@ -109,7 +109,7 @@ fn a_graph_has_its_memory_for_itself() {
 }
 
 #[test]
-fn a_graph_gets_only_memory_that_nothing_uses() {
+fn a_graph_gets_only_memory_that_no_work_uses() {
     let (machine, _entered) = adversary();
     let pool = pool_of(2 * MIB);
     let (captured, other) = (stream(), stream());
@@ -118,7 +118,7 @@ fn a_graph_gets_only_memory_that_nothing_uses() {
     free(&pool, &captured, block, MIB);
     let _scope = CaptureScope::announce();
     begin(&captured);
-    // The stream's own block would do for the stream, but not for a graph that is launched
+    // The stream's own free block would do for the stream, but not for a graph that may be launched
     // elsewhere.
     let for_graph = pool.allocate(&captured, layout(MIB)).unwrap();
     assert_ne!(for_graph, block);
@@ -133,13 +133,13 @@ fn a_graph_gets_only_memory_that_nothing_uses() {
 }
 
 #[test]
-fn a_graph_gets_memory_whose_uses_are_known_to_be_over() {
+fn a_graph_gets_memory_whose_uses_have_completed() {
     let alone = alone();
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).build();
     let _entered = (machine.enter(), alone);
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let pool = builder.initial_size(12 * MIB).maximum_size(12 * MIB).build().expect("a pool");
-    // Each free on it is marked, and asks what is done of those before.
+    // Each free on it records an event, and queries the earlier ones.
     let user = StreamRef::per_thread();
     let blocks: Vec<_> =
         (0..6).map(|_| pool.allocate(user, layout(2 * MIB)).expect("a block")).collect();
@@ -157,8 +157,8 @@ fn a_graph_gets_memory_whose_uses_are_known_to_be_over() {
     machine.assert_no_violations();
 }
 
-/// What the captured stream itself has freed to others is no better: the graph may be launched on
-/// any stream.
+/// A batch that the captured stream itself freed is no better: the graph may be launched on any
+/// stream.
 #[test]
 fn a_graph_gets_no_block_of_a_batch() {
     let (machine, _entered) = adversary();
@@ -185,7 +185,7 @@ fn a_graph_gets_no_block_of_a_batch() {
 }
 
 #[test]
-fn a_graph_s_request_that_nothing_serves_is_refused_and_spoils_nothing() {
+fn a_graph_s_failed_request_invalidates_no_capture() {
     let (machine, _entered) = adversary();
     let pool = pool_of(MIB);
     let (captured, other) = (stream(), stream());
@@ -206,15 +206,15 @@ fn a_graph_s_request_that_nothing_serves_is_refused_and_spoils_nothing() {
         drop(end(&captured));
     }
     machine.assert_no_violations();
-    // Outside, the same request is served.
+    // Outside of the capture, the same request is served.
     let block = pool.allocate(&captured, layout(MIB)).unwrap();
     free(&pool, &captured, block, MIB);
 }
 
-/// Everything that the pool does for streams that are not captured.
+/// Runs everything that the pool does for uncaptured streams.
 fn use_pool(machine: &Machine, pool: &Pool) {
     let (first, second) = (stream(), stream());
-    // More frees than are left unmarked, on streams of each kind.
+    // More frees than the pool leaves without an event, on streams of each kind.
     let (blocking, per_thread) = (CudaStream::new().expect("a stream"), CudaStream::per_thread());
     for user in [&first, &blocking, &per_thread] {
         for _ in 0..100 {
@@ -223,14 +223,14 @@ fn use_pool(machine: &Machine, pool: &Pool) {
             free(pool, user, block, 4096);
         }
     }
-    // More streams than the pool keeps in mind.
+    // More streams than the pool keeps in its table.
     let many: Vec<_> = (0..40).map(|_| stream()).collect();
     for user in &many {
         let block = pool.allocate(user, layout(4096)).expect("there is memory");
         write(machine, user, block, 1);
         free(pool, user, block, 4096);
     }
-    // Growth, and giving back.
+    // Growth and trimming.
     let large = pool.allocate(&first, layout(8 * MIB)).expect("there is memory");
     write(machine, &first, large, 2);
     free(pool, &first, large, 8 * MIB);
@@ -238,14 +238,14 @@ fn use_pool(machine: &Machine, pool: &Pool) {
     write(machine, &second, again, 3);
     free(pool, &second, again, 8 * MIB);
     let clean = pool.allocate_sync(layout(MIB)).expect("there is memory");
-    // SAFETY: allocated above, used by nobody.
+    // SAFETY: allocated above, and not used.
     unsafe { pool.deallocate_sync(clean, layout(MIB)) };
     machine.run_all();
     pool.trim(0);
 }
 
 #[test]
-fn the_pool_s_other_users_spoil_no_capture() {
+fn other_users_of_the_pool_invalidate_no_capture() {
     let (machine, _entered) = adversary();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
         .maximum_size(24 * MIB)
@@ -273,8 +273,8 @@ fn the_pool_s_other_users_spoil_no_capture() {
     machine.assert_no_violations();
 }
 
-/// How the pool can know of a capture: it was announced, its stream is known to the pool, or its
-/// stream blocks with the legacy one.
+/// How the pool can know of a capture: it was announced, its stream is in the pool's table, or its
+/// stream is a blocking one.
 #[derive(Clone, Copy, PartialEq)]
 enum Knows {
     Announcement,
@@ -283,7 +283,7 @@ enum Knows {
 }
 
 #[test]
-fn the_device_is_not_waited_for_during_a_capture() {
+fn the_device_is_not_synchronized_during_a_capture() {
     for knows in [Knows::Announcement, Knows::Stream, Knows::Legacy] {
         let (machine, _entered) = adversary();
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
@@ -311,14 +311,14 @@ fn the_device_is_not_waited_for_during_a_capture() {
         drop(scope);
         let served = pool.allocate_sync(layout(2 * MIB)).unwrap();
         assert_eq!(pool.statistics().host_waits, 1);
-        // SAFETY: allocated above, used by nobody.
+        // SAFETY: allocated above, and not used.
         unsafe { pool.deallocate_sync(served, layout(2 * MIB)) };
         machine.assert_no_violations();
     }
 }
 
 #[test]
-fn the_legacy_stream_s_memory_spoils_no_capture_of_one_that_blocks_with_it() {
+fn legacy_stream_memory_invalidates_no_blocking_capture() {
     for announced in [true, false] {
         let (machine, _entered) = adversary();
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
@@ -335,7 +335,7 @@ fn the_legacy_stream_s_memory_spoils_no_capture_of_one_that_blocks_with_it() {
         free(&pool, &other, elsewhere, MIB);
         let scope = announced.then(CaptureScope::announce);
         begin(&captured);
-        // It cannot be made to wait for the other one now, nor be marked.
+        // It cannot be made to wait for the other one now, and no event can be recorded on it.
         assert!(pool.allocate(&legacy, half()).unwrap_err().is_out_of_memory());
         free(&pool, &legacy, block, MIB);
         let whole = layout(2 * MIB);
@@ -354,14 +354,14 @@ fn the_legacy_stream_s_memory_spoils_no_capture_of_one_that_blocks_with_it() {
 }
 
 #[test]
-fn a_pool_that_ends_during_a_capture_spoils_nothing_and_takes_nothing_away() {
+fn dropping_a_pool_invalidates_no_announced_capture() {
     for announced in [true, false] {
         let (machine, _entered) = adversary();
         let (captured, other) = (stream(), stream());
         let scope = announced.then(CaptureScope::announce);
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-        // Four pieces: one still in use on the captured stream, one kept for the graph, one in use
-        // elsewhere, one unused.
+        // Four upstream blocks: one with a live block of the captured stream, one reserved for the
+        // graph, one live elsewhere, one unused.
         let size = 8 * MIB;
         let take = |stream: &CudaStream| pool.allocate(stream, layout(size)).unwrap();
         let blocks = [take(&captured), take(&captured), take(&other), take(&other)];
@@ -393,7 +393,7 @@ fn a_pool_that_ends_during_a_capture_spoils_nothing_and_takes_nothing_away() {
 }
 
 #[test]
-fn a_stream_that_ends_while_it_is_captured_is_not_marked() {
+fn a_stream_destroyed_in_a_capture_records_no_event() {
     let (machine, _entered) = adversary();
     let pool = pool_of(MIB);
     let captured = stream();
@@ -404,16 +404,16 @@ fn a_stream_that_ends_while_it_is_captured_is_not_marked() {
     let records = calls_of(&machine, FORBIDDEN);
     drop(captured);
     assert_eq!(calls_of(&machine, FORBIDDEN), records);
-    // Its memory is found once the device was waited for.
+    // Its memory is available after a wait for the device.
     machine.run_all();
     let again = pool.allocate_sync(layout(MIB)).unwrap();
-    // SAFETY: allocated above, used by nobody.
+    // SAFETY: allocated above, and not used.
     unsafe { pool.deallocate_sync(again, layout(MIB)) };
     machine.assert_no_violations();
 }
 
 #[test]
-fn a_driver_that_does_not_relax_the_mode_changes_nothing_else() {
+fn a_driver_without_relaxed_mode_changes_nothing_else() {
     let (machine, _entered) = adversary();
     machine.fail(Fault::from_nth("cuThreadExchangeStreamCaptureMode", 1, CuResult::UNKNOWN));
     let pool = pool_of(MIB);
@@ -425,7 +425,7 @@ fn a_driver_that_does_not_relax_the_mode_changes_nothing_else() {
 }
 
 #[test]
-fn a_driver_that_does_not_tell_of_a_capture_makes_no_block_reusable() {
+fn a_failed_capture_query_makes_no_block_reusable() {
     let (machine, _entered) = adversary();
     let pool = pool_of(MIB);
     let user = stream();
@@ -442,7 +442,7 @@ fn a_driver_that_does_not_tell_of_a_capture_makes_no_block_reusable() {
 }
 
 #[test]
-fn a_block_smaller_than_its_class_turns_caches_off_only_until_a_graph_has_it() {
+fn an_undersized_block_of_a_graph_does_not_disable_caches() {
     let (_machine, _entered) = adversary();
     let size = 33 * 256; // its class is of 34 * 256 bytes
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(2 * MIB);
@@ -463,7 +463,7 @@ fn a_block_smaller_than_its_class_turns_caches_off_only_until_a_graph_has_it() {
     drop(end(&user));
     drop(scope);
     assert!(is_cached());
-    // SAFETY: the graph is gone, and was never launched.
+    // SAFETY: the graph is destroyed, and was never launched.
     unsafe { pool.release_graph_memory() };
     assert!(is_cached());
 }

@@ -1,5 +1,5 @@
-//! The end of a suballocator while a stream may be captured: the device cannot be waited for, so
-//! memory that may be in use stays.
+//! Tests of dropping a suballocator while a stream may be captured: the device cannot be
+//! synchronized, so memory that may be in use is kept.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::CuResult;
 
-use crate::graphs::{alone, begin};
-use crate::short::{MIB, free, layout, stream};
+use crate::graph_support::{alone, begin};
+use crate::support::{MIB, free, layout, stream};
 
 fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
     let alone = alone();
@@ -20,8 +20,7 @@ fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
     (machine, (entered, alone))
 }
 
-/// Leaves a block under work that goes on for long, and drops the resource while a capture is
-/// announced.
+/// Leaves a live block with pending work, and drops the resource while a capture is announced.
 fn drop_under_work(machine: &Machine, resource: impl Resource) {
     let user = stream();
     let block = resource.allocate(&user, layout(4096)).expect("memory");
@@ -37,7 +36,7 @@ fn drop_under_work(machine: &Machine, resource: impl Resource) {
 }
 
 #[test]
-fn a_block_that_was_never_freed_keeps_its_memory_when_its_pool_ends() {
+fn a_pool_keeps_the_memory_of_an_unfreed_block() {
     let (machine, _entered) = adversary();
     let pinned = PinnedHostMemoryResource::new();
     drop_under_work(&machine, PoolMemoryResource::builder(pinned).build().unwrap());
@@ -46,7 +45,7 @@ fn a_block_that_was_never_freed_keeps_its_memory_when_its_pool_ends() {
 }
 
 #[test]
-fn a_block_that_was_never_freed_keeps_its_memory_when_its_arena_ends() {
+fn an_arena_keeps_the_memory_of_an_unfreed_block() {
     let (machine, _entered) = adversary();
     let pinned = PinnedHostMemoryResource::new();
     let arena = ArenaMemoryResource::builder(pinned).arena_size(8 * MIB).build().unwrap();
@@ -54,14 +53,14 @@ fn a_block_that_was_never_freed_keeps_its_memory_when_its_arena_ends() {
 }
 
 #[test]
-fn a_block_that_was_never_freed_keeps_its_memory_when_its_fixed_size_resource_ends() {
+fn a_fixed_size_resource_keeps_an_unfreed_block() {
     let (machine, _entered) = adversary();
     let pinned = PinnedHostMemoryResource::new();
     drop_under_work(&machine, FixedSizeMemoryResource::builder(pinned).build().unwrap());
 }
 
 #[test]
-fn a_pool_that_ends_during_a_capture_it_does_not_know_of_takes_nothing_away() {
+fn dropping_a_pool_in_an_unannounced_capture_frees_nothing() {
     let (machine, _entered) = adversary();
     let upstream = VirtualMemoryResource::new().unwrap();
     let arena = ArenaMemoryResource::builder(upstream).arena_size(16 * MIB).build().unwrap();
@@ -76,22 +75,23 @@ fn a_pool_that_ends_during_a_capture_it_does_not_know_of_takes_nothing_away() {
             machine
                 .launch(own.as_raw(), kernel.lasts(Duration::from_secs(1000)))
                 .expect("a launch");
-            // In its stream's order, which nothing can mark once the thread has ended.
+            // In the order of its stream, on which no event can be recorded once the thread has
+            // ended.
             free(arena, own, block, 64 << 10);
         });
     });
     let captured = stream();
     begin(&captured);
     drop(arena);
-    // To wait for the device spoils a capture that no one told it of; it is then refused, and
-    // proves nothing.
+    // Synchronizing the device invalidates an unannounced capture, and fails itself, so it proves
+    // nothing.
     let of_memory = |kind: &ViolationKind| *kind != ViolationKind::CaptureUnsafe;
     let found: Vec<_> = machine.violations().into_iter().filter(|it| of_memory(&it.kind)).collect();
     assert!(found.is_empty(), "{found:?}");
 }
 
 #[test]
-fn what_no_event_stands_for_stays_when_the_device_cannot_be_waited_for() {
+fn frees_without_an_event_stay_if_no_wait_is_possible() {
     let (machine, _entered) = adversary();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
     let legacy = StreamRef::legacy();

@@ -1,6 +1,6 @@
-//! Random programs on several streams, of which some are captured now and then and the graphs
-//! launched while the pool serves others: no capture is spoilt, and no graph shares memory with
-//! anybody.
+//! Random programs on several streams, some of which are captured at times and their graphs
+//! launched while the pool serves other streams: no capture is invalidated, and no graph shares
+//! memory with any other owner.
 
 use proptest::prelude::*;
 use rmm_adaptors::PoolMemoryResource;
@@ -8,10 +8,10 @@ use rmm_core::{CaptureScope, CudaStream, DevicePtr, Resource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-use crate::graphs::{Executable, alone, begin, end, fill};
-use crate::short::{Arena, MIB, Pool, base_seed, free, layout, stream};
+use crate::graph_support::{Executable, alone, begin, end, fill};
+use crate::support::{Arena, MIB, Pool, base_seed, free, layout, stream};
 
-/// The last of them blocks with the legacy default stream.
+/// The last of them is a blocking stream.
 const STREAMS: usize = 4;
 
 #[derive(Clone, Debug)]
@@ -40,11 +40,11 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..150)
 }
 
-/// What a program allocates from.
+/// The resource under test.
 trait Allocator: Resource {
     fn trim(&self) {}
 
-    /// Gives the graphs' memory back, which are gone. Returns the bytes handed out after that.
+    /// Releases the memory of the graphs, which are destroyed. Returns the live bytes after that.
     ///
     /// # Safety
     /// As [`PoolMemoryResource::release_graph_memory`].
@@ -75,7 +75,7 @@ struct Live {
     pointer: DevicePtr,
     bytes: usize,
     stream: usize,
-    /// The number of the capture that it was allocated in: the graph uses it until the end.
+    /// The number of the capture in which it was allocated: the graph uses it until the end.
     graph: Option<usize>,
 }
 
@@ -108,7 +108,7 @@ fn run<R: Allocator>(ops: &[Op], schedule: Schedule, make: impl FnOnce() -> R) {
             }
             Op::Free { which } if !live.is_empty() => {
                 let which = which % live.len();
-                // What a graph has allocated is freed in its capture or when all is over.
+                // A graph's allocation is freed in its capture or at the end.
                 if live[which].graph.is_some_and(|graph| on.is_none() || graph != graphs.len()) {
                     continue;
                 }
@@ -117,8 +117,8 @@ fn run<R: Allocator>(ops: &[Op], schedule: Schedule, make: impl FnOnce() -> R) {
                 free(&pool, &streams[block.stream], block.pointer, block.bytes);
             }
             Op::Begin { stream } if on.is_none() => {
-                // The graph may be launched on any stream: what the captured one did before has to
-                // be over.
+                // The graph may be launched on any stream: earlier work of the captured stream must
+                // have completed.
                 streams[stream].synchronize().expect("nothing is captured");
                 let scope = CaptureScope::announce();
                 begin(&streams[stream]);
@@ -152,7 +152,7 @@ fn run<R: Allocator>(ops: &[Op], schedule: Schedule, make: impl FnOnce() -> R) {
     for block in live {
         free(&pool, &streams[block.stream], block.pointer, block.bytes);
     }
-    // SAFETY: no graph is left, and all work was waited for.
+    // SAFETY: no graph is left, and all work has completed.
     assert_eq!(unsafe { pool.release() }, 0);
     drop((pool, streams));
     machine.assert_no_violations();
@@ -175,17 +175,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn graphs_share_memory_with_nobody(ops in ops(), seed in any::<u64>(), granules in 100usize..3000) {
+    fn graphs_share_pool_memory_with_no_one(ops in ops(), seed in any::<u64>(), granules in 100usize..3000) {
         run(&ops, Schedule::Seeded(seed ^ base_seed()), || pool(granules * 256));
     }
 
     #[test]
-    fn graphs_share_memory_with_nobody_when_everything_is_late(ops in ops(), granules in 100usize..3000) {
+    fn graphs_share_no_memory_under_the_lazy_schedule(ops in ops(), granules in 100usize..3000) {
         run(&ops, Schedule::Lazy, || pool(granules * 256));
     }
 
     #[test]
-    fn graphs_share_memory_of_an_arena_with_nobody(
+    fn graphs_share_arena_memory_with_no_one(
         ops in ops(),
         lazy in any::<bool>(),
         seed in any::<u64>(),

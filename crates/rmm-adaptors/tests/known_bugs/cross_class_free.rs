@@ -1,24 +1,24 @@
 //! RMM #1393, #1395: the arena keeps one arena for each thread's default stream and one for each
-//! other stream. A block freed on a stream of the other class was looked for among the arenas of
-//! that class only, where it is not. One that is found has to wait for the stream that it was freed
-//! on: its arena's own stream takes it next, and is not ordered after that one.
+//! other stream. It searched only the arenas of the class of the freeing stream, so it did not find
+//! a block of the other class. Once the block is found, its arena's stream must wait for the stream
+//! of the free, since it is not ordered after that one.
 
 use rmm_core::{Annotator, CudaStream, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
 
-use crate::stage::{BLOCK, Bug, Report, Stage, fill, id, is_found, stream};
+use crate::harness::{BLOCK, Bug, Harness, Report, assert_bug_is_found, fill, id, stream};
 
-/// How blocks of another class are freed.
+/// How blocks of the other class are freed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frees {
-    /// They are not looked for.
+    /// They are not searched for.
     InOneClass,
-    /// They are found, and the stream of the free is not waited for.
+    /// They are found, but the stream of the free is not waited for.
     WithoutWaiting,
     Properly,
 }
 
-/// A block of its own for one stream: the smallest arena.
+/// One block for one stream: the smallest arena.
 struct Arena {
     stream: CudaStream,
     block: DevicePtr,
@@ -47,7 +47,7 @@ impl Arenas {
             same_class || *frees != Frees::InOneClass
         };
         let owner = all.iter_mut().find(|arena| arena.block == block && is_in_reach(arena));
-        // Not found: nobody's block, which is an error where frees can fail.
+        // Not found in this class.
         let Some(arena) = owner else { return };
         if *frees == Frees::Properly && arena.stream.as_stream_ref() != stream {
             stream.synchronize().expect("it can be waited for");
@@ -57,12 +57,12 @@ impl Arenas {
     }
 }
 
-/// A block of one class is used and freed on a stream of the other, and wanted again; then
-/// everything is given back.
-fn run(stage: &Stage, frees: Frees, from: &CudaStream, to: &CudaStream) {
+/// A block of one class is used and freed on a stream of the other, and allocated again; then all
+/// memory is freed.
+fn run(harness: &Harness, frees: Frees, from: &CudaStream, to: &CudaStream) {
     let arena = |(place, stream): (usize, &CudaStream)| Arena {
         stream: stream.clone(),
-        block: stage.block(place),
+        block: harness.block(place),
         is_free: true,
     };
     let all = [from, to].into_iter().enumerate().map(arena).collect();
@@ -76,28 +76,28 @@ fn run(stage: &Stage, frees: Frees, from: &CudaStream, to: &CudaStream) {
         fill(from, block);
         arenas.free(from.as_stream_ref(), block);
     }
-    stage.give_back();
+    harness.give_back();
 }
 
-/// Both ways: from a thread's stream to another and back.
+/// Both ways: from a thread's default stream to another stream, and back.
 fn is_found_both_ways(frees: Frees, expected: fn(&CudaStream, &CudaStream) -> Report) {
     for swapped in [false, true] {
-        is_found(|stage, bug| {
+        assert_bug_is_found(|harness, bug| {
             let frees = if bug == Bug::Present { frees } else { Frees::Properly };
             let (mut from, mut to) = (CudaStream::per_thread(), stream());
             if swapped {
                 std::mem::swap(&mut from, &mut to);
             }
-            run(stage, frees, &from, &to);
+            run(harness, frees, &from, &to);
             expected(&from, &to)
         });
     }
 }
 
 #[test]
-fn a_block_is_not_looked_for_in_the_other_class() {
+fn a_block_of_the_other_class_is_not_found() {
     is_found_both_ways(Frees::InOneClass, |from, _| Report {
-        // The block is still out when its memory goes back to the driver.
+        // The block is still live when its memory is freed to the driver.
         kind: ViolationKind::FreedWithSuballocations,
         first: Some(id(from)),
         second: None,
@@ -105,7 +105,7 @@ fn a_block_is_not_looked_for_in_the_other_class() {
 }
 
 #[test]
-fn a_block_goes_back_to_its_arena_before_the_other_stream_is_done() {
+fn a_block_is_reused_before_the_freeing_stream_is_done() {
     is_found_both_ways(Frees::WithoutWaiting, |from, to| Report {
         kind: ViolationKind::AllocatedInUse,
         first: Some(id(to)),

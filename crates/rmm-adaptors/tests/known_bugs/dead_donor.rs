@@ -1,18 +1,18 @@
-//! RMM #510: a pool whose donor had died. Blocks were in the free list of a stream that had been
-//! destroyed meanwhile, and the pool recorded its event there when another stream wanted them; that
-//! failed, and what the other one waited for was an event that had never been recorded. To drop
-//! what is known of the stream with the stream is no better.
+//! RMM #510: a free list of a destroyed stream. Its blocks were still there, and the pool recorded
+//! an event on the destroyed stream when another one allocated them; that failed, and the other
+//! stream waited for an event that had never been recorded. Forgetting the destroyed stream
+//! altogether is wrong, too.
 
 use rmm_core::{Annotator, CudaEvent, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
 use rmm_sys::CuStream;
 
-use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
+use crate::harness::{BLOCK, Bug, Report, assert_bug_is_found, fill, id, stream};
 
-/// What a pool does about the order of a stream that frees.
+/// How the pool orders later uses after a stream that frees.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Donors {
-    /// It records an event there when somebody wants the block.
+    /// It records an event when another stream allocates the block.
     AskedLate,
     /// It records one at the free, and drops it with the stream.
     Forgotten,
@@ -20,7 +20,7 @@ enum Donors {
     Remembered,
 }
 
-/// A freed block, with the stream that freed it and what is to be waited for.
+/// A freed block, with the stream that freed it and the event to wait for.
 struct Freed {
     block: DevicePtr,
     donor: CuStream,
@@ -35,7 +35,7 @@ struct Pool {
 
 impl Pool {
     fn allocate(&mut self, stream: StreamRef<'_>) -> DevicePtr {
-        let Freed { block, donor, event } = self.free.pop().expect("somebody has freed blocks");
+        let Freed { block, donor, event } = self.free.pop().expect("a block was freed");
         let event = event.or_else(|| self.ask_late(donor));
         if let Some(event) = event {
             stream.wait(&event).expect("a wait");
@@ -49,8 +49,8 @@ impl Pool {
             return None;
         }
         let event = CudaEvent::new().expect("an event");
-        // SAFETY: not kept, which is the bug: the stream may be gone, and the software device
-        // answers with an error.
+        // SAFETY: violated, which is the bug: the stream may be gone, and the software device
+        // returns an error.
         let _ignored = unsafe { event.record_raw(donor) };
         Some(event)
     }
@@ -62,7 +62,7 @@ impl Pool {
         self.free.push(Freed { block, donor: stream.as_raw(), event });
     }
 
-    /// A stream is about to be destroyed.
+    /// Called before a stream is destroyed.
     fn stream_ends(&mut self, stream: StreamRef<'_>) {
         if self.donors == Donors::Forgotten {
             let freed = self.free.iter_mut().filter(|freed| freed.donor == stream.as_raw());
@@ -72,17 +72,17 @@ impl Pool {
 }
 
 fn is_found_where(donors: Donors) {
-    is_found(|stage, bug| {
+    assert_bug_is_found(|harness, bug| {
         let donors = if bug == Bug::Present { donors } else { Donors::Remembered };
         let mut pool = Pool { donors, annotator: Annotator::new("orphans"), free: Vec::new() };
-        // Made first, so that it does not get the handle of the one that is destroyed.
+        // Created first, so that it does not get the handle of the destroyed one.
         let (heir, donor) = (stream(), stream());
         let expected = Report {
             kind: ViolationKind::AllocatedInUse,
             first: Some(id(&donor)),
             second: Some(id(&heir)),
         };
-        let block = stage.block(0);
+        let block = harness.block(0);
         pool.annotator.allocated(block, BLOCK, Some(donor.as_stream_ref()));
         fill(&donor, block);
         pool.free(donor.as_stream_ref(), block);
@@ -94,11 +94,11 @@ fn is_found_where(donors: Donors) {
 }
 
 #[test]
-fn an_event_is_recorded_on_a_stream_that_is_gone() {
+fn an_event_is_recorded_on_a_destroyed_stream() {
     is_found_where(Donors::AskedLate);
 }
 
 #[test]
-fn a_stream_that_is_gone_is_taken_for_one_that_is_done() {
+fn a_destroyed_stream_is_mistaken_for_an_idle_one() {
     is_found_where(Donors::Forgotten);
 }

@@ -1,22 +1,22 @@
-//! RMM #2251, #2252: free lists and events were kept by the stream's handle. The driver gives the
-//! handle of a destroyed stream to the next one at once, which then found the blocks of a stranger
-//! in its own list and took them without waiting.
+//! RMM #2251, #2252: free lists and events were keyed by stream handle. The driver reuses the
+//! handle of a destroyed stream at once; the new stream found the blocks of the destroyed one in
+//! its own list and took them without waiting.
 
 use std::collections::HashMap;
 
 use rmm_core::{Annotator, CudaEvent, CudaStream, DevicePtr, StreamId, StreamRef};
 use rmm_sim::ViolationKind;
 
-use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
+use crate::harness::{BLOCK, Bug, Report, assert_bug_is_found, fill, id, stream};
 
-/// What a pool knows a stream by.
+/// How the pool identifies a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Handle(usize),
     Id(StreamId),
 }
 
-/// Blocks by the stream that they were freed on, each with the event after its free.
+/// Blocks by the stream that freed them, each with the event after its free.
 struct Pool {
     bug: Bug,
     annotator: Annotator,
@@ -38,7 +38,7 @@ impl Pool {
             stream.wait(&event).expect("a wait");
             Some(block)
         });
-        let block = block.expect("somebody has freed blocks");
+        let block = block.expect("a block was freed");
         self.annotator.allocated(block, BLOCK, Some(stream));
         block
     }
@@ -50,7 +50,7 @@ impl Pool {
     }
 }
 
-/// Frees a block on a stream and destroys the stream; who it was, and its handle.
+/// Frees a block on a stream and destroys the stream. Returns its identity and its handle.
 fn leave_a_block(pool: &mut Pool, block: DevicePtr) -> (Option<u64>, usize) {
     let gone: CudaStream = stream();
     pool.annotator.allocated(block, BLOCK, Some(gone.as_stream_ref()));
@@ -60,11 +60,11 @@ fn leave_a_block(pool: &mut Pool, block: DevicePtr) -> (Option<u64>, usize) {
 }
 
 #[test]
-fn a_new_stream_inherits_the_blocks_of_one_that_had_its_handle() {
-    is_found(|stage, bug| {
+fn a_reused_handle_inherits_blocks_of_the_old_stream() {
+    assert_bug_is_found(|harness, bug| {
         let annotator = Annotator::new("by handle");
         let mut pool = Pool { bug, annotator, free: HashMap::new() };
-        let (gone, handle) = leave_a_block(&mut pool, stage.block(0));
+        let (gone, handle) = leave_a_block(&mut pool, harness.block(0));
         let heir = stream();
         assert_eq!(heir.as_raw().addr(), handle, "the handle is given again at once");
         fill(&heir, pool.allocate(heir.as_stream_ref()));

@@ -1,14 +1,14 @@
-//! RMM #1655: ordinary memory of the host, which the device uses as it is, went back to the host's
-//! allocator while work on the stream of the free was still to use it. The next `malloc` of any
-//! thread may get it.
+//! RMM #1655: pageable host memory, which the device accesses directly, was freed to the host
+//! allocator while the stream of the free still had work to do on it. The next `malloc` of any
+//! thread may return it.
 
 use rmm_core::{Annotator, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
 
-use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
+use crate::harness::{BLOCK, Bug, Report, assert_bug_is_found, fill, id, stream};
 
-/// An allocator of one block of the host's memory. No stream orders the host, so all it tells is
-/// without one.
+/// An allocator of one block of host memory. The host is ordered by no stream, so allocation has
+/// none.
 struct System {
     bug: Bug,
     annotator: Annotator,
@@ -30,9 +30,10 @@ impl System {
 }
 
 #[test]
-fn host_memory_is_freed_before_the_streams_work_on_it() {
-    is_found(|stage, bug| {
-        let system = System { bug, annotator: Annotator::new("system"), block: stage.host_block() };
+fn host_memory_is_freed_while_the_stream_uses_it() {
+    assert_bug_is_found(|harness, bug| {
+        let system =
+            System { bug, annotator: Annotator::new("system"), block: harness.host_block() };
         let stream = stream();
         let block = system.allocate();
         fill(&stream, block);

@@ -1,25 +1,25 @@
-//! RMM #2490: a stream that ran out of blocks waited for another and took over its whole free list,
-//! but did not record its own event anew. A third stream that took a block from the merged list
-//! waited for an event of before the merge, and worked on memory that the first stream was still at
-//! work on.
+//! RMM #2490: a stream that ran out of blocks waited for another stream and took over its whole
+//! free list, but did not record its own event again. A third stream that allocated a block of the
+//! merged list waited for an event from before the merge, and used memory that the first stream was
+//! still using.
 
 use rmm_core::{CudaStream, DevicePtr};
 use rmm_sim::ViolationKind;
 
+use crate::harness::{BLOCK, Bug, Report, assert_bug_is_found, fill, id, stream};
 use crate::merging_lists::MergingLists;
-use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
 
 fn take(lists: &mut MergingLists, stream: &CudaStream) -> DevicePtr {
-    lists.allocate(stream.as_stream_ref()).expect("an order").expect("somebody has freed blocks")
+    lists.allocate(stream.as_stream_ref()).expect("an order").expect("a block was freed")
 }
 
 #[test]
-fn a_third_stream_takes_merged_blocks_while_the_first_is_at_work() {
-    is_found(|stage, bug| {
+fn a_third_stream_reuses_merged_blocks_too_early() {
+    assert_bug_is_found(|harness, bug| {
         let mut lists = MergingLists::new(BLOCK, bug == Bug::Fixed);
         let (first, second, third) = (stream(), stream(), stream());
         for place in 0..2 {
-            lists.add(first.as_stream_ref(), stage.block(place)).expect("an event");
+            lists.add(first.as_stream_ref(), harness.block(place)).expect("an event");
         }
         for block in [(); 2].map(|()| take(&mut lists, &first)) {
             fill(&first, block);

@@ -1,5 +1,5 @@
-//! An allocator of a few lines that merges the free lists of streams as RMM's pool did before #2490,
-//! and as it does since.
+//! A small allocator that merges the free lists of streams, with the bug of RMM before #2490 or
+//! without it.
 //!
 //! A file of its own, since the conformance suite shows the same bug on a GPU.
 
@@ -7,12 +7,12 @@ use std::alloc::Layout;
 
 use rmm_core::{Annotator, CudaEvent, DevicePtr, Error, StreamId, StreamRef};
 
-/// A free list for each stream, of blocks of one layout.
+/// One free list per stream, of blocks of one layout.
 #[derive(Debug)]
 pub(crate) struct MergingLists {
     layout: Layout,
-    /// Whether a stream that took over another's list records its own event anew. The bug is that
-    /// it does not.
+    /// Whether a stream that takes over another's list records its own event again. Not doing so is
+    /// the bug.
     records_merges: bool,
     annotator: Annotator,
     lists: Vec<List>,
@@ -27,19 +27,19 @@ struct List {
 }
 
 impl MergingLists {
-    /// No blocks yet, all of which will be of this layout.
+    /// An empty allocator for blocks of this layout.
     pub(crate) fn new(layout: Layout, records_merges: bool) -> Self {
         Self { layout, records_merges, annotator: Annotator::new("merging"), lists: Vec::new() }
     }
 
-    /// Adds a block that no work uses, for the stream.
+    /// Adds a block that no work uses to the stream's list.
     pub(crate) fn add(&mut self, stream: StreamRef<'_>, block: DevicePtr) -> Result<(), Error> {
         let own = self.list(stream)?;
         self.lists[own].blocks.push(block);
         self.lists[own].event.record(stream)
     }
 
-    /// Hands a block out; `None` if there is none.
+    /// Allocates a block; `None` if there is none.
     pub(crate) fn allocate(&mut self, stream: StreamRef<'_>) -> Result<Option<DevicePtr>, Error> {
         let own = self.list(stream)?;
         if self.lists[own].blocks.is_empty() {
@@ -52,13 +52,13 @@ impl MergingLists {
         Ok(block)
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     pub(crate) fn free(&mut self, stream: StreamRef<'_>, block: DevicePtr) -> Result<(), Error> {
         self.annotator.freed(block, self.layout, Some(stream));
         self.add(stream, block)
     }
 
-    /// The place of the stream's list.
+    /// The index of the stream's list.
     fn list(&mut self, stream: StreamRef<'_>) -> Result<usize, Error> {
         if let Some(known) = self.lists.iter().position(|list| list.stream == stream.id()) {
             return Ok(known);

@@ -1,7 +1,7 @@
-//! CUB's caching allocator puts a freed block into the shared list under its lock, and records the
-//! block's event after it has let go of the lock. A thread that looks in between finds an event
-//! that was never recorded, which the driver calls complete, and takes the block for another
-//! stream.
+//! CUB's caching allocator inserts a freed block into the shared list under its lock, and records
+//! the block's event after it has released the lock. A thread that searches in between finds an
+//! event that was never recorded, which the driver reports as complete, and allocates the block for
+//! another stream.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -9,7 +9,7 @@ use std::thread;
 use rmm_core::{Annotator, CudaEvent, DevicePtr, StreamId, StreamRef};
 use rmm_sim::{Machine, ViolationKind};
 
-use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
+use crate::harness::{BLOCK, Bug, Report, assert_bug_is_found, fill, id, stream};
 
 struct Cached {
     block: DevicePtr,
@@ -28,7 +28,7 @@ impl Cache {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).push(cached);
     }
 
-    /// A cached block of the stream's own, or one whose event is complete.
+    /// A cached block of the same stream, or one whose event is complete.
     fn allocate(&self, stream: StreamRef<'_>) -> Option<DevicePtr> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let is_usable = |cached: &Cached| {
@@ -41,7 +41,7 @@ impl Cache {
         Some(block)
     }
 
-    /// Frees a block; `between` is what happens between the two steps of that.
+    /// Frees a block; `between` runs between the two steps.
     fn free(&self, stream: StreamRef<'_>, block: DevicePtr, between: impl FnOnce()) {
         self.annotator.freed(block, BLOCK, Some(stream));
         let ready = Arc::new(CudaEvent::new().expect("an event"));
@@ -58,7 +58,7 @@ impl Cache {
     }
 }
 
-/// Another thread wants a block, uses it and frees it; who its stream is.
+/// Another thread allocates a block, uses it and frees it. Returns the identity of its stream.
 fn take_elsewhere(machine: &Machine, cache: &Cache) -> Option<u64> {
     let take = || {
         let _entered = machine.enter();
@@ -73,18 +73,19 @@ fn take_elsewhere(machine: &Machine, cache: &Cache) -> Option<u64> {
 }
 
 #[test]
-fn a_block_is_taken_before_its_event_is_recorded() {
-    is_found(|stage, bug| {
+fn a_block_is_reused_before_its_event_is_recorded() {
+    assert_bug_is_found(|harness, bug| {
         let cache = Cache { bug, annotator: Annotator::new("cub"), list: Mutex::default() };
         let stream = stream();
-        let block = stage.block(0);
+        let block = harness.block(0);
         cache.annotator.allocated(block, BLOCK, Some(stream.as_stream_ref()));
         fill(&stream, block);
         let mut other = None;
-        cache
-            .free(stream.as_stream_ref(), block, || other = take_elsewhere(&stage.machine, &cache));
-        // From now on the event tells the truth, in whichever order the steps were.
-        take_elsewhere(&stage.machine, &cache);
+        cache.free(stream.as_stream_ref(), block, || {
+            other = take_elsewhere(&harness.machine, &cache);
+        });
+        // From now on the event is valid, in whichever order the steps were.
+        take_elsewhere(&harness.machine, &cache);
         Report { kind: ViolationKind::AllocatedInUse, first: Some(id(&stream)), second: other }
     });
 }

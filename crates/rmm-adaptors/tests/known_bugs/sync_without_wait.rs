@@ -1,13 +1,13 @@
-//! RMM #2448, #2449: `allocate_sync` of nearly every suballocator was an allocation on the default
-//! stream and no more. That stream waited for the memory's former user, the caller did not; on
-//! return the memory was used on a stream that is ordered with neither.
+//! RMM #2448, #2449: `allocate_sync` of nearly every suballocator only allocated on the default
+//! stream. That stream waited for the former user of the memory; the caller did not, and then used
+//! the memory on a stream that is ordered with neither.
 
 use rmm_core::{Annotator, CudaEvent, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
 
-use crate::stage::{BLOCK, Bug, Report, fill, id, is_found, stream};
+use crate::harness::{BLOCK, Bug, Report, assert_bug_is_found, fill, id, stream};
 
-/// Freed blocks of all streams, each with the event after its free.
+/// The freed blocks of all streams, each with the event after its free.
 struct Pool {
     bug: Bug,
     annotator: Annotator,
@@ -16,7 +16,7 @@ struct Pool {
 
 impl Pool {
     fn take(&mut self, stream: StreamRef<'_>) -> DevicePtr {
-        let (block, event) = self.free.pop().expect("somebody has freed blocks");
+        let (block, event) = self.free.pop().expect("a block was freed");
         stream.wait(&event).expect("a wait");
         block
     }
@@ -43,18 +43,18 @@ impl Pool {
 }
 
 #[test]
-fn memory_for_everybody_is_still_in_use_when_it_is_returned() {
-    is_found(|stage, bug| {
+fn synchronous_memory_is_returned_while_in_use() {
+    assert_bug_is_found(|harness, bug| {
         let mut pool = Pool { bug, annotator: Annotator::new("no wait"), free: Vec::new() };
         let (first, second) = (stream(), stream());
-        pool.annotator.allocated(stage.block(0), BLOCK, Some(first.as_stream_ref()));
-        fill(&first, stage.block(0));
-        pool.free(first.as_stream_ref(), stage.block(0));
-        // In a stream's order all is well, with the bug and without it.
+        pool.annotator.allocated(harness.block(0), BLOCK, Some(first.as_stream_ref()));
+        fill(&first, harness.block(0));
+        pool.free(first.as_stream_ref(), harness.block(0));
+        // In stream order there is no violation, with the bug or without it.
         let block = pool.allocate(first.as_stream_ref());
         fill(&first, block);
         pool.free(first.as_stream_ref(), block);
-        stage.machine.assert_no_violations();
+        harness.machine.assert_no_violations();
         fill(&second, pool.allocate_sync());
         Report { kind: ViolationKind::AllocatedInUse, first: Some(id(&first)), second: None }
     });

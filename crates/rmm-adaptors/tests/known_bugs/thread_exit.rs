@@ -1,15 +1,15 @@
-//! RMM's arena hands the superblocks of a thread that ends to the others at once. Its own stream
-//! may still be at work on blocks that were freed there, and nobody else can wait for that stream:
-//! only for the device.
+//! RMM's arena releases the superblocks of an ending thread to all streams at once. The thread's
+//! default stream may still use blocks that were freed there, and no other thread can wait for that
+//! stream: only for the device.
 
 use std::thread;
 
 use rmm_core::{Annotator, CudaStream, Device, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
 
-use crate::stage::{BLOCK, Bug, Report, Stage, fill, id, is_found, stream};
+use crate::harness::{BLOCK, Bug, Harness, Report, assert_bug_is_found, fill, id, stream};
 
-/// Blocks that threads left.
+/// Blocks of ended threads.
 struct Left {
     bug: Bug,
     annotator: Annotator,
@@ -27,9 +27,10 @@ impl Left {
     }
 }
 
-/// A thread uses a block on its own stream, frees it and ends; who the stream was.
-fn leave_a_block(stage: &Stage, left: &mut Left) -> u64 {
-    let (machine, block) = (&stage.machine, stage.block(0));
+/// A thread uses a block on its default stream, frees it and ends. Returns the identity of the
+/// stream.
+fn leave_a_block(harness: &Harness, left: &mut Left) -> u64 {
+    let (machine, block) = (&harness.machine, harness.block(0));
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let _entered = machine.enter();
@@ -46,10 +47,10 @@ fn leave_a_block(stage: &Stage, left: &mut Left) -> u64 {
 }
 
 #[test]
-fn the_blocks_of_a_thread_that_ends_are_used_before_its_stream_is_done() {
-    is_found(|stage, bug| {
+fn blocks_of_an_ended_thread_are_reused_while_in_use() {
+    assert_bug_is_found(|harness, bug| {
         let mut left = Left { bug, annotator: Annotator::new("of threads"), blocks: Vec::new() };
-        let gone = leave_a_block(stage, &mut left);
+        let gone = leave_a_block(harness, &mut left);
         let heir = stream();
         fill(&heir, left.allocate(heir.as_stream_ref()));
         Report { kind: ViolationKind::AllocatedInUse, first: Some(gone), second: Some(id(&heir)) }

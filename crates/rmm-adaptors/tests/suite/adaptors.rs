@@ -1,11 +1,11 @@
-//! The adaptors that watch, limit and pass on.
+//! Tests of the adaptors, over a scripted upstream or a real resource.
 
 #[path = "adaptors/aligned.rs"]
 mod aligned;
-#[path = "adaptors/alone.rs"]
-mod alone;
 #[path = "adaptors/callback.rs"]
 mod callback;
+#[path = "adaptors/common.rs"]
+mod common;
 #[path = "adaptors/debug.rs"]
 mod debug;
 #[path = "adaptors/failure_callback.rs"]
@@ -18,8 +18,8 @@ mod limiting;
 mod prefetch;
 #[path = "adaptors/scripted.rs"]
 pub(crate) mod scripted;
-#[path = "adaptors/shared.rs"]
-mod shared;
+#[path = "adaptors/second_thread.rs"]
+mod second_thread;
 #[path = "adaptors/stacks.rs"]
 mod stacks;
 #[path = "adaptors/statistics.rs"]

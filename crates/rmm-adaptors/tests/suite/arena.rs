@@ -1,4 +1,4 @@
-//! An arena as its users see it: where blocks lie, what it calls, what it says when it is full.
+//! Tests of the arena on one thread: addresses, driver calls, errors.
 
 use std::alloc::Layout;
 use std::fs;
@@ -12,21 +12,18 @@ use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::short::{Arena, MIB, free, keep_busy, layout, stream, write};
+use crate::fixtures::lazy_machine;
+use crate::support::{Arena, MIB, free, keep_busy, layout, stream, write};
 
 const KIB: usize = 1 << 10;
-
-fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
-}
 
 fn arena(bytes: usize) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
 #[test]
-fn it_is_half_of_the_free_memory_and_at_least_a_superblock() {
-    let machine = adversary();
+fn the_size_is_half_of_the_free_memory_by_default() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let builder = || Arena::builder(CudaMemoryResource::new());
     assert_eq!(builder().build().unwrap().arena_size(), 32 << 20);
@@ -42,8 +39,8 @@ fn it_is_half_of_the_free_memory_and_at_least_a_superblock() {
 }
 
 #[test]
-fn small_blocks_cost_no_driver_call_and_no_wait() {
-    let machine = adversary();
+fn blocks_cost_no_driver_call_and_no_wait() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, stream) = (arena(8 * MIB), stream());
     let warm = arena.allocate(&stream, layout(KIB)).unwrap();
@@ -55,7 +52,7 @@ fn small_blocks_cost_no_driver_call_and_no_wait() {
             free(&arena, &stream, block, bytes);
         }
     }
-    // Large ones neither: RMM waits for the stream here.
+    // Large blocks do not wait either: RMM synchronizes the stream here.
     let large = arena.allocate(&stream, layout(4 * MIB)).unwrap();
     keep_busy(&machine, &stream);
     free(&arena, &stream, large, 4 * MIB);
@@ -67,8 +64,8 @@ fn small_blocks_cost_no_driver_call_and_no_wait() {
 }
 
 #[test]
-fn the_lowest_address_that_fits_is_taken() {
-    let machine = adversary();
+fn the_lowest_address_that_fits_is_allocated() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, stream) = (arena(8 * MIB), stream());
     let take = |bytes| arena.allocate(&stream, layout(bytes)).unwrap();
@@ -83,8 +80,8 @@ fn the_lowest_address_that_fits_is_taken() {
 }
 
 #[test]
-fn every_alignment_and_every_size_is_right_or_refused() {
-    let machine = adversary();
+fn every_alignment_and_size_is_served_or_fails() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, stream) = (arena(48 * MIB), stream());
     let mut blocks = Vec::new();
@@ -114,13 +111,13 @@ fn every_alignment_and_every_size_is_right_or_refused() {
 }
 
 #[test]
-fn what_was_never_handed_out_is_counted_and_nothing_else() {
+fn unknown_frees_are_counted_and_change_nothing() {
     let machine = Machine::builder().checks(false).build();
     let _entered = machine.enter();
     let (arena, stream) = (arena(4 * MIB), stream());
     let block = arena.allocate(&stream, layout(4 * KIB)).unwrap();
     let other = arena.allocate(&stream, layout(4 * KIB)).unwrap();
-    let elsewhere = crate::short::stream();
+    let elsewhere = crate::support::stream();
     let unknown = [block.0 + 256, block.0 + 1, other.0 + 4096, 4096, u64::MAX - 255];
     for address in unknown {
         for stream in [&stream, &elsewhere] {
@@ -137,11 +134,11 @@ fn what_was_never_handed_out_is_counted_and_nothing_else() {
 }
 
 #[test]
-fn nothing_is_refused_while_the_memory_could_be_had() {
-    let machine = adversary();
+fn memory_of_other_arenas_serves_any_request() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let arena = arena(4 * MIB);
-    // Every superblock is some stream's, with one block in use and the rest free.
+    // Every superblock belongs to some stream, with one live block and the rest free.
     let streams: Vec<CudaStream> = (0..4).map(|_| stream()).collect();
     let kept: Vec<DevicePtr> = streams
         .iter()
@@ -167,7 +164,7 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
     let large = arena.allocate(&late, layout(15 << 16)).expect("there is room for it");
     write(&machine, &late, large, 2);
     let error = arena.allocate(&late, layout(15 << 16)).map(|pointer| {
-        // Another superblock's rest.
+        // The rest of another superblock.
         write(&machine, &late, pointer, 3);
         free(&arena, &late, pointer, 15 << 16);
         arena.allocate(&late, layout(MIB)).expect_err("no free range is that long")
@@ -191,13 +188,13 @@ fn nothing_is_refused_while_the_memory_could_be_had() {
 }
 
 #[test]
-fn memory_that_left_a_superblock_may_be_part_of_another() {
-    let machine = adversary();
+fn transferred_memory_may_join_another_superblock() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, first, second) = (arena(MIB), stream(), stream());
     let block = arena.allocate(&first, layout(MIB)).unwrap();
-    // SAFETY: allocated just now with this layout, and not used. Its superblock's stream hears
-    // nothing of it.
+    // SAFETY: allocated just now with this layout, and not used. The free has no stream, so the
+    // arena of the superblock does not see it.
     unsafe { arena.deallocate_sync(block, layout(MIB)) };
     let half = arena.allocate(&second, layout(MIB / 2)).unwrap();
     assert_eq!(half, block, "a superblock at the same place");
@@ -211,11 +208,11 @@ fn memory_that_left_a_superblock_may_be_part_of_another() {
     machine.assert_no_violations();
 }
 
-/// Large blocks of one size fill it, whatever was freed before and where, once the device is done
-/// with that.
+/// After the device is idle, large blocks of one size fill the arena, whatever was freed before and
+/// where.
 #[test]
-fn what_is_idle_can_be_had_in_equal_blocks() {
-    let machine = adversary();
+fn idle_memory_can_be_filled_with_equal_blocks() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, streams) = (arena(16 * MIB), [stream(), stream(), stream()]);
     for bytes in [3 * MIB + 256, 2 * MIB, 5 * MIB, 16 * MIB, 4 * MIB, 3 * MIB, 2 * MIB] {
@@ -239,8 +236,8 @@ fn what_is_idle_can_be_had_in_equal_blocks() {
 }
 
 #[test]
-fn idle_superblocks_come_back_before_anybody_waits() {
-    let machine = adversary();
+fn idle_superblocks_return_before_any_stream_waits() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, idle, wants) = (arena(2 * MIB), stream(), stream());
     let block = arena.allocate(&idle, layout(KIB)).unwrap();
@@ -254,8 +251,8 @@ fn idle_superblocks_come_back_before_anybody_waits() {
 }
 
 #[test]
-fn a_refusal_leaves_a_report_if_one_is_wanted() {
-    let machine = adversary();
+fn a_failed_allocation_appends_a_report_if_enabled() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let path = std::env::temp_dir().join(format!("rmm-arena-{}.log", std::process::id()));
     let dumping = || Arena::builder(CudaMemoryResource::new()).arena_size(MIB).dump_log_path(&path);
@@ -279,13 +276,13 @@ fn a_refusal_leaves_a_report_if_one_is_wanted() {
 }
 
 #[test]
-fn streams_that_have_to_be_marked_at_once_are_served_too() {
+fn streams_with_an_event_per_free_are_served() {
     for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(1)] {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
         let arena = arena(2 * MIB);
         let (theirs, blocking) = (stream(), CudaStream::new().unwrap());
-        // SAFETY: `theirs` lives to the end of the loop's body.
+        // SAFETY: `theirs` lives until the end of the loop's body.
         let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) };
         let special = [CudaStream::legacy(), foreign.unwrap()];
         for round in 0..20 {
@@ -294,7 +291,7 @@ fn streams_that_have_to_be_marked_at_once_are_served_too() {
                 write(&machine, stream, block, round);
                 free(&arena, stream, block, 300 * KIB);
             }
-            // The legacy default stream waits for blocking ones by itself.
+            // The legacy default stream is implicitly ordered after blocking streams.
             let block = arena.allocate(&blocking, layout(700 * KIB)).unwrap();
             write(&machine, &blocking, block, round);
             free(&arena, &special[0], block, 700 * KIB);
@@ -310,11 +307,11 @@ fn streams_that_have_to_be_marked_at_once_are_served_too() {
     }
 }
 
-/// The legacy default stream is ordered with blocking streams by itself, but only where there is
-/// work on it.
+/// The legacy default stream is implicitly ordered with blocking streams, but only where work is
+/// enqueued on it.
 #[test]
-fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
-    let machine = adversary();
+fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let arena = arena(MIB);
     let (legacy, first, second) =
@@ -331,8 +328,8 @@ fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
 }
 
 #[test]
-fn an_upstream_that_refuses_leaves_nothing_behind() {
-    let machine = adversary();
+fn a_failing_upstream_leaves_nothing_behind() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     for code in [CuResult::OUT_OF_MEMORY, CuResult::UNKNOWN] {
         machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, code));
@@ -347,8 +344,8 @@ fn an_upstream_that_refuses_leaves_nothing_behind() {
 fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 
 #[test]
-fn it_is_a_handle_with_its_upstream_s_properties() {
-    let machine = adversary();
+fn clones_are_equal_and_have_the_upstream_s_properties() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let hosted = ArenaMemoryResource::builder(PinnedHostMemoryResource::new());
     let hosted = hosted.arena_size(MIB).build().unwrap();

@@ -1,6 +1,6 @@
-//! No block of an arena is handed out while another stream may still use it: random programs on
-//! several streams and threads, in which each block is written when it is allocated and read back,
-//! in stream order, just before it is freed. Driver calls may fail.
+//! Stream order of arenas: no block is handed to a stream while another may still use it. In random
+//! programs on several streams and threads, each block is written when it is allocated and read
+//! back, in stream order, just before it is freed. Driver calls may fail.
 
 use std::thread;
 
@@ -11,9 +11,9 @@ use rmm_sim::{Checker, Machine, Schedule};
 use rmm_sys::CuResult;
 
 use crate::faults::{again_and_again, run_with_faults};
-use crate::program::{Op, ops};
-use crate::short::{Arena, base_seed, free, layout, stream};
-use crate::world::{Common, World};
+use crate::harness::{Fixture, Runner};
+use crate::programs::{Op, ops};
+use crate::support::{Arena, base_seed, free, layout, stream};
 
 fn machine(schedule: Schedule) -> Machine {
     Machine::builder().memory(64 << 20).schedule(schedule).build()
@@ -23,8 +23,8 @@ fn arena(bytes: usize) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
-/// All of an arena in one piece, by a stream that is new to it: a drained arena is as good as a
-/// fresh one.
+/// Allocates all of an arena as one block, on a new stream: a drained arena serves the same
+/// requests as a fresh one.
 fn everything_can_be_had(arena: &Arena) {
     let (all, stream) = (usize::try_from(arena.arena_size()).expect("a small size"), stream());
     let block = arena.allocate(&stream, layout(all)).expect("all of it is free");
@@ -34,14 +34,14 @@ fn everything_can_be_had(arena: &Arena) {
 fn run(ops: &[Op], schedule: Schedule, bytes: usize) {
     let machine = machine(schedule);
     let entered = machine.enter();
-    let mut world = World::sharing(Common::over(&machine, arena(bytes)), 0);
+    let mut runner = Runner::sharing(Fixture::over(&machine, arena(bytes)), 0);
     for op in ops {
-        world.step(op);
+        runner.step(op);
     }
-    world.finish();
-    assert_eq!(world.refused, 0, "the driver refuses nothing here");
-    everything_can_be_had(world.pool());
-    drop(world);
+    runner.finish();
+    assert_eq!(runner.failed_calls, 0, "no driver call fails here");
+    everything_can_be_had(runner.pool());
+    drop(runner);
     machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     drop(entered);
@@ -50,30 +50,30 @@ fn run(ops: &[Op], schedule: Schedule, bytes: usize) {
 fn run_on_threads(programs: &[Vec<Op>], schedule: Schedule, bytes: usize) {
     let machine = machine(schedule);
     let entered = machine.enter();
-    let common = Common::over(&machine, arena(bytes));
+    let fixture = Fixture::over(&machine, arena(bytes));
     thread::scope(|scope| {
         for (number, ops) in (0..).zip(programs) {
-            let (machine, common) = (&machine, common.clone());
+            let (machine, fixture) = (&machine, fixture.clone());
             scope.spawn(move || {
                 let _entered = machine.enter();
                 let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-                let mut world = World::sharing(common, number);
+                let mut runner = Runner::sharing(fixture, number);
                 for op in ops {
-                    world.step(op);
+                    runner.step(op);
                 }
-                world.free_all();
+                runner.free_all();
             });
         }
     });
-    common.finish();
-    everything_can_be_had(common.pool());
-    drop(common);
+    fixture.finish();
+    everything_can_be_had(fixture.pool());
+    drop(fixture);
     machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     drop(entered);
 }
 
-/// The calls by which an arena learns about order and waits.
+/// The driver calls by which an arena learns about order and waits.
 const CALLS: [&str; 5] =
     ["cuEventRecord", "cuEventQuery", "cuStreamWaitEvent", "cuStreamQuery", "cuEventCreate"];
 
@@ -86,12 +86,12 @@ proptest! {
     }
 
     #[test]
-    fn blocks_are_never_shared_when_everything_is_late(ops in ops(200), kib in 1024usize..6000) {
+    fn blocks_are_never_shared_under_the_lazy_schedule(ops in ops(200), kib in 1024usize..6000) {
         run(&ops, Schedule::Lazy, kib << 10);
     }
 
     #[test]
-    fn calls_may_fail_again_and_again(
+    fn calls_may_fail_repeatedly(
         ops in ops(200),
         lazy in any::<bool>(),
         kib in 1024usize..6000,
@@ -134,18 +134,18 @@ proptest! {
 }
 
 #[test]
-fn a_stream_s_memory_is_another_s_when_it_is_gone() {
+fn memory_of_a_destroyed_stream_is_reused_in_order() {
     for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(base_seed())] {
         let machine = machine(schedule);
         let _entered = machine.enter();
         let arena = arena(2 << 20);
         for round in 0..20 {
-            // The driver gives the next stream the same handle.
+            // The driver reuses the handle for the next stream.
             let gone: CudaStream = stream();
             let size = 1000 * 1000 - round * 256;
             for tag in 0..2 {
                 let block = arena.allocate(&gone, layout(size)).expect("it was freed");
-                crate::short::write(&machine, &gone, block, tag);
+                crate::support::write(&machine, &gone, block, tag);
                 free(&arena, &gone, block, size);
             }
         }

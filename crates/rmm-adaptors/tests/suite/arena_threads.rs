@@ -1,5 +1,5 @@
-//! Arenas of threads: each thread's default stream has one, which ends with the thread, in every
-//! resource that it used.
+//! Tests of the arenas of per-thread default streams, which retire with their thread, in every
+//! resource that the thread used.
 
 use std::sync::mpsc;
 use std::thread;
@@ -8,7 +8,7 @@ use rmm_core::{CudaStream, Device, DevicePtr, Resource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-use crate::short::{Arena, MIB, base_seed, free, layout, stream, write};
+use crate::support::{Arena, MIB, base_seed, free, layout, stream, write};
 
 const KIB: usize = 1 << 10;
 
@@ -21,7 +21,7 @@ fn arena(bytes: usize) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
-/// Runs on a thread of its own, with the machine's device.
+/// Runs on a new thread, with the machine's device current.
 fn on_thread<T: Send>(machine: &Machine, f: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -33,8 +33,8 @@ fn on_thread<T: Send>(machine: &Machine, f: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Writes and frees blocks on the calling thread's own stream, which is busy with them for as long
-/// as the schedule allows.
+/// Writes and frees blocks on the calling thread's default stream, which stays busy for as long as
+/// the schedule allows.
 fn use_own_stream(machine: &Machine, arena: &Arena, blocks: usize) {
     let own = CudaStream::per_thread();
     let blocks: Vec<DevicePtr> = (0..blocks)
@@ -47,7 +47,7 @@ fn use_own_stream(machine: &Machine, arena: &Arena, blocks: usize) {
 }
 
 #[test]
-fn what_a_thread_leaves_is_used_again_in_order_in_every_resource() {
+fn memory_of_an_ended_thread_is_reused_in_order() {
     for schedule in schedules() {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
@@ -102,10 +102,10 @@ fn a_block_outlives_its_thread() {
     }
 }
 
-/// A free finds its block whichever of the two classes of streams it was allocated on, and is
-/// ordered by the stream it is on.
+/// A free finds its block in both classes of arenas (default streams of threads, other streams),
+/// and is ordered by the stream of the free.
 #[test]
-fn blocks_are_freed_across_the_classes_of_streams_both_ways() {
+fn blocks_are_freed_across_the_classes_of_streams() {
     for schedule in schedules() {
         for threads_own_first in [true, false] {
             let machine = Machine::builder().schedule(schedule).build();
@@ -132,7 +132,7 @@ fn blocks_are_freed_across_the_classes_of_streams_both_ways() {
 }
 
 #[test]
-fn threads_hand_blocks_on_that_others_free() {
+fn threads_free_blocks_of_other_threads() {
     for schedule in schedules() {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
@@ -150,7 +150,7 @@ fn threads_hand_blocks_on_that_others_free() {
                         let block = arena.allocate(&own, layout(bytes)).expect("room");
                         write(machine, &own, block, tag);
                         let used = own.record_event().expect("an event");
-                        out.send((block, bytes, used)).expect("somebody receives");
+                        out.send((block, bytes, used)).expect("the receiver is alive");
                     }
                 }
             });

@@ -1,4 +1,4 @@
-//! Bins: which request goes where, and that every free finds its way back.
+//! Tests of bins: which bin serves a request, and that every free reaches the same one.
 
 use std::alloc::Layout;
 
@@ -8,24 +8,18 @@ use rmm_core::{
     StreamRef, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
-use rmm_sim::{Machine, Schedule};
 
 use crate::adaptors::scripted::Scripted;
-use crate::short::{MIB, Pool, free, layout, stream};
-
-fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
-}
+use crate::fixtures::{lazy_machine, pool};
+use crate::support::{MIB, Pool, free, layout, stream};
 
 fn frees(bin: &FixedSizeMemoryResource<Pool>) -> u64 {
     bin.statistics().frees
 }
 
 #[test]
-fn each_size_goes_to_the_smallest_bin_that_it_fits() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+fn each_size_goes_to_the_smallest_bin_that_fits() {
+    let (machine, _entered, pool, []) = pool(|builder| builder);
     let binning = BinningMemoryResource::builder(pool.clone());
     let binning = binning.bins_of_powers(10..=12).unwrap().bin(300).unwrap().build();
     let sizes: Vec<usize> = binning.bins().map(|(bytes, _)| bytes).collect();
@@ -60,8 +54,8 @@ fn each_size_goes_to_the_smallest_bin_that_it_fits() {
 }
 
 #[test]
-fn nothing_reaches_anybody_for_no_bytes() {
-    let machine = adversary();
+fn zero_bytes_reach_no_resource() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let binning = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
     let (binning, stream) = (binning.build(), stream());
@@ -72,9 +66,9 @@ fn nothing_reaches_anybody_for_no_bytes() {
     assert_eq!(machine.calls(), calls);
 }
 
-/// RMM #2403: a request for no bytes was allocated from one resource and freed to another.
+/// RMM #2403: a request for zero bytes was allocated from one resource and freed to another.
 #[test]
-fn no_bytes_are_allocated_from_the_smallest_bin_and_freed_to_it() {
+fn zero_bytes_use_the_smallest_bin_for_both_calls() {
     let (smallest, larger, upstream) =
         (Scripted::default(), Scripted::default(), Scripted::default());
     let binning = BinningMemoryResource::builder_of(upstream.clone());
@@ -96,7 +90,7 @@ fn no_bytes_are_allocated_from_the_smallest_bin_and_freed_to_it() {
 
 #[test]
 fn a_bin_may_be_any_resource_and_is_kept_alive() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let stream = stream();
     let own: AnyResource = {
@@ -112,8 +106,8 @@ fn a_bin_may_be_any_resource_and_is_kept_alive() {
 }
 
 #[test]
-fn bins_that_make_no_sense_are_refused() {
-    let machine = adversary();
+fn invalid_bins_fail() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let builder = || BinningMemoryResource::builder(CudaMemoryResource::new());
     for outcome in [
@@ -130,12 +124,12 @@ fn bins_that_make_no_sense_are_refused() {
     assert_eq!(machine.leaks().len(), 0);
 }
 
-/// Says that the type has the property.
+/// Compiles only if the type has the property.
 fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 
 #[test]
-fn its_memory_has_what_that_of_all_bins_and_of_the_upstream_has() {
-    let machine = adversary();
+fn its_properties_are_common_to_all_bins_and_upstream() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let hosted = BinningMemoryResource::builder_of(ManagedMemoryResource::new());
     let hosted = hosted.bin_of(4096, PinnedHostMemoryResource::new()).unwrap().build();
@@ -150,8 +144,8 @@ fn its_memory_has_what_that_of_all_bins_and_of_the_upstream_has() {
 }
 
 #[test]
-fn handles_are_equal_that_share_their_bins() {
-    let machine = adversary();
+fn handles_to_the_same_bins_are_equal() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let builder = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
     let (one, other) = (builder.clone().build(), builder.build());
@@ -162,10 +156,7 @@ fn handles_are_equal_that_share_their_bins() {
 
 #[test]
 fn debug_output_of_suballocators_fits_a_line() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) = pool(|builder| builder.initial_size(MIB));
     let block = pool.allocate(&stream, layout(1000)).unwrap();
     let shown = format!("{pool:?}");
     assert!(shown.starts_with("PoolMemoryResource { live_bytes: 1024, "), "{shown}");

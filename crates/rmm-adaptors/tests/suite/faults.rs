@@ -3,13 +3,13 @@
 use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
 
-use crate::program::Op;
-use crate::short::base_seed;
-use crate::world::{Allocator, Common, World};
+use crate::harness::{Allocator, Fixture, Runner};
+use crate::programs::Op;
+use crate::support::base_seed;
 
-/// Runs a program over what `make` makes, with `faults` once that and the streams are there, and
-/// checks all that must hold. Its end is among the calls that may fail, unless the faults
-/// `are_over` by then: it is `drained` first, without any.
+/// Runs a program over the resource of `make`, with `faults` from when it and the streams exist,
+/// and checks all invariants. Dropping it is also subject to the faults, unless they are over by
+/// then (`are_over`): it is `drained` first, without any.
 pub(crate) fn run_with_faults<R: Allocator>(
     machine: &Machine,
     ops: &[Op],
@@ -19,25 +19,25 @@ pub(crate) fn run_with_faults<R: Allocator>(
     drained: impl FnOnce(&R),
 ) {
     let entered = machine.enter();
-    let mut world = machine.without_faults(|| World::sharing(Common::over(machine, make()), 0));
+    let mut runner = machine.without_faults(|| Runner::sharing(Fixture::over(machine, make()), 0));
     for fault in faults {
         machine.fail(fault.clone());
     }
     for op in ops {
-        world.step(op);
+        runner.step(op);
     }
-    world.finish();
+    runner.finish();
     if are_over() {
         machine.clear_faults();
-        drained(world.pool());
+        drained(runner.pool());
     }
-    drop(world);
+    drop(runner);
     machine.assert_no_violations();
     drop(entered);
 }
 
-/// Faults of some of the `calls`, each drawn as a place among them, how many in twenty fail, and a
-/// seed; and a seed for the schedule.
+/// Faults of some of the `calls`, each drawn as an index into them, a failure rate in twentieths,
+/// and a seed; and a seed for the schedule.
 pub(crate) fn again_and_again(
     calls: &[&'static str],
     drawn: &[(usize, u32, u64)],

@@ -1,19 +1,15 @@
-//! Blocks of one size: what they serve, where they come from, and that they keep stream order.
+//! Tests of the fixed-size resource: which requests it serves, growth, and stream order.
 
 use std::alloc::Layout;
 
 use rmm_adaptors::{FixedSizeMemoryResource, GrowthPolicy};
 use rmm_core::{CudaStream, HostAccessible, Introspect, Resource, SyncResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
-use rmm_sim::{Machine, Schedule};
 
-use crate::short::{MIB, Pool, free, keep_busy, layout, stream, write};
+use crate::fixtures::lazy_machine;
+use crate::support::{Pool, free, keep_busy, layout, stream, write};
 
 type Blocks = FixedSizeMemoryResource<CudaMemoryResource>;
-
-fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
-}
 
 fn blocks(size: usize, count: usize) -> Blocks {
     let builder = Blocks::builder(CudaMemoryResource::new()).block_size(size);
@@ -21,8 +17,8 @@ fn blocks(size: usize, count: usize) -> Blocks {
 }
 
 #[test]
-fn every_request_takes_a_whole_block() {
-    let machine = adversary();
+fn every_request_gets_a_whole_block() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let blocks = blocks(1000, 8);
     assert_eq!(blocks.block_size(), 1024, "rounded up to 256");
@@ -42,8 +38,8 @@ fn every_request_takes_a_whole_block() {
 }
 
 #[test]
-fn it_grows_by_as_many_blocks_as_it_had_at_first() {
-    let machine = adversary();
+fn growth_adds_the_initial_number_of_blocks() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
     let pointers: Vec<_> =
@@ -53,12 +49,12 @@ fn it_grows_by_as_many_blocks_as_it_had_at_first() {
         free(&blocks, &stream, pointer, 4096);
     }
     stream.synchronize().unwrap();
-    assert_eq!(blocks.trim(0), 12 * 4096, "all of it can be given back");
+    assert_eq!(blocks.trim(0), 12 * 4096, "all of it can be returned");
 }
 
 #[test]
-fn what_does_not_fit_a_block_is_refused_and_says_why() {
-    let machine = adversary();
+fn a_request_that_fits_no_block_fails_with_the_reason() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
     let aligned = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
@@ -78,8 +74,8 @@ fn what_does_not_fit_a_block_is_refused_and_says_why() {
 }
 
 #[test]
-fn the_smallest_blocks_refuse_what_does_not_fit_too() {
-    let machine = adversary();
+fn the_smallest_block_size_limits_requests_too() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let (blocks, stream) = (blocks(256, 4), stream());
     let error = blocks.allocate(&stream, layout(257)).unwrap_err();
@@ -93,8 +89,8 @@ fn the_smallest_blocks_refuse_what_does_not_fit_too() {
 }
 
 #[test]
-fn blocks_go_from_stream_to_stream_in_order_only() {
-    let machine = adversary();
+fn blocks_change_streams_in_stream_order_only() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let blocks = Blocks::builder(CudaMemoryResource::new())
         .block_size(4096)
@@ -117,8 +113,8 @@ fn blocks_go_from_stream_to_stream_in_order_only() {
 }
 
 #[test]
-fn sizes_that_make_no_sense_are_refused() {
-    let machine = adversary();
+fn invalid_sizes_fail() {
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let builder = || Blocks::builder(CudaMemoryResource::new()).block_size(4096).blocks(4);
     for builder in [
@@ -137,7 +133,7 @@ fn sizes_that_make_no_sense_are_refused() {
 
 #[test]
 fn its_memory_has_the_properties_of_its_upstream() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let managed = FixedSizeMemoryResource::builder(ManagedMemoryResource::new()).blocks(1);
     let managed = managed.build().unwrap();
@@ -149,7 +145,7 @@ fn its_memory_has_the_properties_of_its_upstream() {
 
 #[test]
 fn a_pool_grows_as_its_policy_says() {
-    let machine = adversary();
+    let machine = lazy_machine();
     let _entered = machine.enter();
     let reserved = |policy, bytes: &[usize]| {
         let (pool, stream) = (Pool::builder(CudaMemoryResource::new()), stream());

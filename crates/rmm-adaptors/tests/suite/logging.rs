@@ -1,4 +1,4 @@
-//! The log of allocations: its lines, its threads, and a writer that fails.
+//! Tests of the allocation log: lines, threads, and writers that fail.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,10 @@ use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::adaptors::scripted::{Scripted, free_sync};
-use crate::short::{free, layout};
+use crate::support::{free, layout};
 use rmm_sim::Machine;
 
-/// What was written, for everybody to read.
+/// A writer whose contents can be read meanwhile.
 #[derive(Clone, Debug, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -69,7 +69,7 @@ fn is_time_of_day(text: &str) -> bool {
 }
 
 #[test]
-fn a_stream_s_calls_are_logged_with_its_handle() {
+fn calls_are_logged_with_the_handle_of_their_stream() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (resource, page) = logged();
@@ -110,7 +110,7 @@ fn a_failure_is_logged_without_an_address() {
 }
 
 #[test]
-fn calls_without_a_stream_and_without_bytes_are_logged() {
+fn synchronous_and_zero_byte_calls_are_logged() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (resource, page) = logged();
@@ -133,7 +133,7 @@ fn calls_without_a_stream_and_without_bytes_are_logged() {
 }
 
 #[test]
-fn a_thread_keeps_its_number_and_another_has_another() {
+fn each_thread_has_its_own_number() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (resource, page) = logged();
@@ -152,9 +152,9 @@ fn a_thread_keeps_its_number_and_another_has_another() {
     assert_eq!(threads, [first, first, second, second, first, first].map(String::as_str));
 }
 
-/// RMM #2304, for the log: who replays it must not find an address handed out twice.
+/// RMM #2304, for the log: a reader must not find an address allocated twice.
 #[test]
-fn an_address_that_is_handed_out_again_before_its_free_returns_is_freed_first() {
+fn a_free_is_logged_before_its_address_is_reused() {
     let (upstream, page) = (Scripted::default(), Page::default());
     let logged = LoggingResourceAdaptor::to_writer(upstream.clone(), page.clone()).unwrap();
     let block = logged.allocate_sync(layout(100)).unwrap();
@@ -186,7 +186,7 @@ fn lines_of_many_threads_stay_whole() {
     });
     let rows = page.rows();
     assert_eq!(rows.len(), 800);
-    // An address that is handed out again was logged as free before.
+    // An address that is reused was logged as freed before.
     let mut live = std::collections::HashSet::new();
     for [_, _, action, pointer, ..] in rows {
         match action.as_str() {
@@ -198,7 +198,7 @@ fn lines_of_many_threads_stay_whole() {
     assert!(live.is_empty());
 }
 
-/// Has room for so many bytes.
+/// A writer that fails after a number of bytes.
 struct Narrow(usize);
 
 impl Write for Narrow {
@@ -214,8 +214,8 @@ impl Write for Narrow {
 }
 
 #[test]
-fn a_writer_that_fails_costs_lines_and_no_memory() {
-    // What the driver hands out memory in.
+fn a_failing_writer_loses_lines_and_no_memory() {
+    // The granularity of the driver's allocations.
     const PAGE: usize = 2 << 20;
     let machine = Machine::builder().memory(64 << 20).build();
     let _entered = machine.enter();
@@ -236,7 +236,7 @@ fn a_writer_that_fails_costs_lines_and_no_memory() {
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
 
-/// Takes the header and panics at all else.
+/// A writer that takes the header and panics on everything else.
 #[derive(Default)]
 struct Panicking {
     has_header: bool,
@@ -258,7 +258,7 @@ impl Write for Panicking {
 }
 
 #[test]
-fn a_writer_that_panics_costs_lines_and_no_memory() {
+fn a_panicking_writer_loses_lines_and_no_memory() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let resource = Logged::to_writer(CudaMemoryResource::new(), Panicking::default()).unwrap();
@@ -269,9 +269,9 @@ fn a_writer_that_panics_costs_lines_and_no_memory() {
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
 
-/// H14: in RMM a sink that failed lost the block, and made the allocation fail.
+/// In RMM, a sink that failed leaked the block and failed the allocation.
 #[test]
-fn a_writer_that_fails_costs_the_others_nothing() {
+fn a_failing_writer_does_not_affect_the_others() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (first, last) = (Page::default(), Page::default());
@@ -293,7 +293,7 @@ fn a_writer_that_fails_costs_the_others_nothing() {
 }
 
 #[test]
-fn a_file_has_each_line_at_once_if_that_is_wanted() {
+fn auto_flush_writes_each_line_at_once() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let folder = std::env::temp_dir();
@@ -311,7 +311,7 @@ fn a_file_has_each_line_at_once_if_that_is_wanted() {
     assert!(read(&eager).ends_with(",allocate,(nil),0,0\n"));
     lazily.flush().unwrap();
     assert!(read(&lazy).ends_with(",allocate,(nil),0,0\n"));
-    // Another log in the same file starts anew.
+    // Another log in the same file truncates it.
     drop(make(&eager, true));
     assert_eq!(read(&eager), "Thread,Time,Action,Pointer,Size,Stream\n");
     for path in [lazy, eager] {
@@ -320,7 +320,7 @@ fn a_file_has_each_line_at_once_if_that_is_wanted() {
 }
 
 #[test]
-fn a_file_has_some_lines_late_and_never_more_than_were_asked_for() {
+fn a_file_lags_by_fewer_lines_than_flush_every() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let path = std::env::temp_dir().join(format!("rmm-every-{}.csv", std::process::id()));
@@ -346,11 +346,10 @@ fn a_file_has_some_lines_late_and_never_more_than_were_asked_for() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// The current resource of a device is never dropped, and neither is what a container that leaks
-/// holds.
+/// The current resource of a device is never dropped, nor is one that a leaked container holds.
 #[cfg(unix)]
 #[test]
-fn a_log_that_is_never_dropped_is_written_out_when_the_process_exits() {
+fn a_log_that_is_never_dropped_is_flushed_at_exit() {
     const CHILD: &str = "RMM_TEST_LOG_OF_CHILD";
     if let Some(path) = std::env::var_os(CHILD) {
         let machine = Machine::new();
@@ -366,10 +365,7 @@ fn a_log_that_is_never_dropped_is_written_out_when_the_process_exits() {
     let path = std::env::temp_dir().join(format!("rmm-exit-{}.csv", std::process::id()));
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child
-        .args([
-            "--exact",
-            "logging::a_log_that_is_never_dropped_is_written_out_when_the_process_exits",
-        ])
+        .args(["--exact", "logging::a_log_that_is_never_dropped_is_flushed_at_exit"])
         .env(CHILD, &path);
     assert!(child.output().unwrap().status.success());
     let text = std::fs::read_to_string(&path).unwrap();
@@ -378,7 +374,7 @@ fn a_log_that_is_never_dropped_is_written_out_when_the_process_exits() {
 }
 
 #[test]
-fn what_goes_wrong_with_a_file_names_it() {
+fn errors_about_a_file_name_it() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let file = |name: &str| {
@@ -399,10 +395,10 @@ fn what_goes_wrong_with_a_file_names_it() {
     }
 }
 
-/// A file that is always full.
+/// A file on a device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_file_that_is_full_is_named() {
+fn errors_about_a_full_file_name_it() {
     let (path, upstream) = ("/dev/full", CudaMemoryResource::new);
     let at_once = Logged::builder(upstream()).file(path).auto_flush(true).build();
     for error in [at_once.unwrap_err(), Logged::create(upstream(), path).unwrap_err()] {
@@ -411,9 +407,9 @@ fn a_file_that_is_full_is_named() {
     }
 }
 
-/// In a program of its own, whose environment is not that of other tests.
+/// In a process of its own, so that the environment of other tests is unchanged.
 #[test]
-fn the_environment_names_the_file() {
+fn rmm_log_file_names_the_log() {
     const CHILD: &str = "RMM_TEST_LOGGING_CHILD";
     if std::env::var_os(CHILD).is_some() {
         let resource = Logged::from_environment(CudaMemoryResource::new());
@@ -426,7 +422,7 @@ fn the_environment_names_the_file() {
     let path = std::env::temp_dir().join(format!("rmm-named-{}.csv", std::process::id()));
     for file in [None, Some(&path)] {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "logging::the_environment_names_the_file"]).env(CHILD, "1");
+        child.args(["--exact", "logging::rmm_log_file_names_the_log"]).env(CHILD, "1");
         child.env_remove("RMM_LOG_FILE");
         if let Some(path) = file {
             child.env("RMM_LOG_FILE", path);

@@ -1,5 +1,6 @@
-//! Suballocators whose device is reset, or whose context is lost to a kernel that failed: they say
-//! so, hand nothing of the old context out, free nothing of the next one's, and new ones work.
+//! Tests of suballocators whose device is reset, or whose context is corrupted by a failed kernel:
+//! calls fail with an error that says so, no memory of the old context is returned, none of the
+//! next context's is freed, and new suballocators work.
 
 use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
@@ -9,7 +10,8 @@ use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::short::{MIB, free, keep_busy, layout, stream};
+use crate::fixtures::pool_on;
+use crate::support::{MIB, free, keep_busy, layout, stream};
 
 fn machine() -> Machine {
     Machine::builder().memory(256 * MIB).schedule(Schedule::Lazy).build()
@@ -17,17 +19,19 @@ fn machine() -> Machine {
 
 fn reset() {
     let device = Device::new(0).expect("a device").as_raw();
-    // SAFETY: what this test does afterwards is what the library promises to bear.
+    // SAFETY: nothing uses the memory of the old context afterwards, except through the library,
+    // which must cope.
     let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(device) };
     assert_eq!(code, CuResult::SUCCESS);
 }
 
-/// Makes the next context; it stays current.
+/// Creates the next context, which stays current.
 fn start_anew() -> rmm_core::DeviceGuard {
     Device::new(0).and_then(Device::make_current).expect("a device")
 }
 
-/// A block in use, one freed on each of some streams, small and large, in caches and not.
+/// A live block, and one freed on each of several streams, small and large, in thread caches and
+/// not.
 fn use_it(resource: &impl Resource, streams: &[StreamRef<'_>]) -> DevicePtr {
     for &stream in streams {
         for bytes in [4096, 4096, 3 * MIB / 2] {
@@ -47,8 +51,8 @@ fn assert_lost(resource: &impl Resource, stream: StreamRef<'_>) {
     assert!(error.is_context_lost(), "{error}");
 }
 
-/// Resets the device under a resource, with and without a next context, and sees that the next
-/// one's memory stays.
+/// Resets the device under a resource, with and without a next context, and checks that the memory
+/// of the next one is untouched.
 fn outlives_a_reset<R: Resource + Clone>(make: impl Fn() -> R) {
     let machine = machine();
     let _entered = machine.enter();
@@ -80,7 +84,7 @@ fn outlives_a_reset<R: Resource + Clone>(make: impl Fn() -> R) {
 }
 
 #[test]
-fn a_pool_outlives_a_reset_of_its_device() {
+fn a_pool_survives_a_reset_of_its_device() {
     outlives_a_reset(|| PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap());
 }
 
@@ -92,7 +96,7 @@ fn a_pool_over_virtual_memory_returns_it_after_a_reset() {
 }
 
 #[test]
-fn an_arena_outlives_a_reset_of_its_device() {
+fn an_arena_survives_a_reset_of_its_device() {
     outlives_a_reset(|| {
         let upstream = CudaMemoryResource::new();
         ArenaMemoryResource::builder(upstream).arena_size(32 * MIB).build().unwrap()
@@ -100,7 +104,7 @@ fn an_arena_outlives_a_reset_of_its_device() {
 }
 
 #[test]
-fn a_fixed_size_resource_outlives_a_reset_of_its_device() {
+fn a_fixed_size_resource_survives_a_reset_of_its_device() {
     outlives_a_reset(|| {
         let upstream = CudaMemoryResource::new();
         FixedSizeMemoryResource::builder(upstream).block_size(2 * MIB).blocks(8).build().unwrap()
@@ -108,7 +112,7 @@ fn a_fixed_size_resource_outlives_a_reset_of_its_device() {
 }
 
 #[test]
-fn a_binning_resource_outlives_a_reset_of_its_device() {
+fn a_binning_resource_survives_a_reset_of_its_device() {
     outlives_a_reset(|| {
         let upstream = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
         BinningMemoryResource::builder(upstream).bins_of_powers(12..=14).unwrap().build()
@@ -116,11 +120,8 @@ fn a_binning_resource_outlives_a_reset_of_its_device() {
 }
 
 #[test]
-fn a_pool_says_that_a_kernel_has_failed() {
-    let machine = machine();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-    let own = stream();
+fn a_pool_reports_a_failed_kernel() {
+    let (machine, _entered, pool, [own]) = pool_on(machine(), |builder| builder);
     let live = use_it(&pool, &[own.as_stream_ref(), StreamRef::legacy()]);
     let kernel = Kernel::new("bad", |_| ()).fails(CuResult::ILLEGAL_ADDRESS);
     machine.launch(own.as_raw(), kernel).unwrap();

@@ -1,4 +1,4 @@
-//! The pool's behaviour on one thread: sizes, limits, growth, reuse, giving back, errors.
+//! Tests of the pool on one thread: sizes, limits, growth, reuse, trimming, errors.
 
 use std::alloc::Layout;
 
@@ -8,22 +8,15 @@ use rmm_core::{
     SyncResource,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
-use rmm_sim::{Fault, Machine, Schedule};
+use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
 
-use crate::short::{MIB, Pool, free, keep_busy, layout, read, stream, write};
-
-/// A machine whose work never runs by itself: what is not ordered is not done.
-fn adversary() -> Machine {
-    Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build()
-}
+use crate::fixtures::{pool, pool_on};
+use crate::support::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
 #[test]
 fn freed_memory_is_reused_on_its_stream_at_once() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (machine, _entered, pool, [stream]) = pool(|builder| builder);
     let first = pool.allocate(&stream, layout(1000)).unwrap();
     keep_busy(&machine, &stream);
     free(&pool, &stream, first, 1000);
@@ -35,11 +28,8 @@ fn freed_memory_is_reused_on_its_stream_at_once() {
 }
 
 #[test]
-fn another_stream_gets_other_memory_while_there_is_some() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let (a, b) = (stream(), stream());
+fn another_stream_gets_other_memory_while_some_is_free() {
+    let (machine, _entered, pool, [a, b]) = pool(|builder| builder);
     let first = pool.allocate(&a, layout(1000)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 1000);
@@ -50,15 +40,9 @@ fn another_stream_gets_other_memory_while_there_is_some() {
 }
 
 #[test]
-fn another_stream_gets_the_same_memory_once_it_is_done() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(2 * MIB)
-        .maximum_size(2 * MIB)
-        .build()
-        .unwrap();
-    let (a, b) = (stream(), stream());
+fn another_stream_gets_the_same_memory_once_it_is_idle() {
+    let (machine, _entered, pool, [a, b]) =
+        pool(|builder| builder.initial_size(2 * MIB).maximum_size(2 * MIB));
     let first = pool.allocate(&a, layout(2 * MIB)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 2 * MIB);
@@ -70,11 +54,8 @@ fn another_stream_gets_the_same_memory_once_it_is_done() {
 }
 
 #[test]
-fn a_full_pool_makes_a_stream_wait_before_it_refuses() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
-    let (a, b) = (stream(), stream());
+fn a_full_pool_makes_a_stream_wait_before_it_fails() {
+    let (machine, _entered, pool, [a, b]) = pool(|builder| builder.maximum_size(2 * MIB));
     let first = pool.allocate(&a, layout(2 * MIB)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 2 * MIB);
@@ -91,11 +72,8 @@ fn a_full_pool_makes_a_stream_wait_before_it_refuses() {
 }
 
 #[test]
-fn one_wait_covers_all_that_the_other_stream_freed() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(8 * MIB).build().unwrap();
-    let (a, b) = (stream(), stream());
+fn one_wait_orders_all_frees_of_the_other_stream() {
+    let (machine, _entered, pool, [a, b]) = pool(|builder| builder.maximum_size(8 * MIB));
     let blocks: Vec<_> = (0..8).map(|_| pool.allocate(&a, layout(MIB)).unwrap()).collect();
     keep_busy(&machine, &a);
     for &block in blocks.iter().step_by(2).chain(blocks.iter().skip(1).step_by(2)) {
@@ -112,11 +90,9 @@ fn one_wait_covers_all_that_the_other_stream_freed() {
 #[test]
 #[expect(clippy::many_single_char_names, reason = "three streams and two blocks")]
 fn waits_are_transitive() {
-    // c waits for b, which waited for a: what a freed before that is c's without another wait.
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
-    let (a, b, c) = (stream(), stream(), stream());
+    // c waits for b, which waited for a: what a freed before that is visible to c without another
+    // wait.
+    let (machine, _entered, pool, [a, b, c]) = pool(|builder| builder.maximum_size(4 * MIB));
     let [x, y] = [3 * MIB, MIB].map(|bytes| pool.allocate(&a, layout(bytes)).unwrap());
     keep_busy(&machine, &a);
     free(&pool, &a, x, 3 * MIB);
@@ -138,14 +114,9 @@ fn waits_are_transitive() {
 }
 
 #[test]
-fn neighbours_of_several_streams_become_one_block_before_memory_is_refused() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(4 * MIB)
-        .maximum_size(4 * MIB)
-        .build()
-        .unwrap();
+fn neighbours_of_several_streams_coalesce_before_oom() {
+    let (machine, _entered, pool, []) =
+        pool(|builder| builder.initial_size(4 * MIB).maximum_size(4 * MIB));
     let streams: Vec<_> = (0..4).map(|_| stream()).collect();
     let blocks: Vec<_> = streams.iter().map(|s| pool.allocate(s, layout(MIB)).unwrap()).collect();
     for (stream, &block) in streams.iter().zip(&blocks) {
@@ -159,24 +130,19 @@ fn neighbours_of_several_streams_become_one_block_before_memory_is_refused() {
 }
 
 #[test]
-fn what_is_left_of_a_fused_block_is_not_free_for_all() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .maximum_size(4 * MIB)
-        .initial_size(4 * MIB)
-        .build()
-        .unwrap();
-    let (a, b, c, d) = (stream(), stream(), stream(), stream());
+fn the_rest_of_a_coalesced_block_keeps_its_stream() {
+    let (machine, _entered, pool, [a, b, c, d]) =
+        pool(|builder| builder.maximum_size(4 * MIB).initial_size(4 * MIB));
     let [first, second] = [&a, &b].map(|stream| pool.allocate(stream, layout(2 * MIB)).unwrap());
-    // More work than is done while the pool asks how far it is.
+    // More work than completes while the pool queries its events.
     for _ in 0..10 {
         keep_busy(&machine, &a);
         keep_busy(&machine, &b);
     }
     free(&pool, &a, first, 2 * MIB);
     free(&pool, &b, second, 2 * MIB);
-    // c waits for both and gets a run of both. What is left was b's, and only c is ordered after b.
+    // c waits for both and gets a block coalesced from both. The rest was b's, and only c is
+    // ordered after b.
     let fused = pool.allocate(&c, layout(3 * MIB)).unwrap();
     let rest = pool.allocate(&d, layout(MIB)).unwrap();
     keep_busy(&machine, &d);
@@ -187,14 +153,11 @@ fn what_is_left_of_a_fused_block_is_not_free_for_all() {
 }
 
 #[test]
-fn a_drained_pool_is_as_good_as_new() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(16 * MIB)
-        .maximum_size(16 * MIB)
-        .build()
-        .unwrap();
+fn a_drained_pool_serves_its_whole_size() {
+    let (machine, _entered, pool, []) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
+            builder.initial_size(16 * MIB).maximum_size(16 * MIB)
+        });
     let streams: Vec<_> = (0..5).map(|_| stream()).collect();
     let mut blocks = Vec::new();
     for index in 0..200 {
@@ -215,11 +178,8 @@ fn a_drained_pool_is_as_good_as_new() {
 }
 
 #[test]
-fn memory_freed_on_a_stream_that_is_gone_can_be_had() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
-    let survivor = stream();
+fn memory_freed_on_a_destroyed_stream_is_reused() {
+    let (machine, _entered, pool, [survivor]) = pool(|builder| builder.maximum_size(2 * MIB));
     for _ in 0..100 {
         let gone = stream();
         let block = pool.allocate(&gone, layout(2 * MIB)).unwrap();
@@ -235,11 +195,8 @@ fn memory_freed_on_a_stream_that_is_gone_can_be_had() {
 }
 
 #[test]
-fn the_next_stream_with_the_same_handle_is_a_stranger() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let first = stream();
+fn a_stream_with_a_reused_handle_is_a_new_stream() {
+    let (machine, _entered, pool, [first]) = pool(|builder| builder);
     let handle = first.as_raw();
     let block = pool.allocate(&first, layout(MIB)).unwrap();
     keep_busy(&machine, &first);
@@ -254,10 +211,10 @@ fn the_next_stream_with_the_same_handle_is_a_stranger() {
 
 #[test]
 fn limits_hold_and_errors_explain_themselves() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
+            builder.maximum_size(4 * MIB)
+        });
     let block = pool.allocate(&stream, layout(3 * MIB)).unwrap();
     let error = pool.allocate(&stream, layout(2 * MIB)).unwrap_err();
     assert!(error.is_out_of_memory());
@@ -278,27 +235,23 @@ fn limits_hold_and_errors_explain_themselves() {
 }
 
 #[test]
-fn unused_pieces_are_given_back_for_one_that_fits() {
-    let machine = Machine::builder().memory(16 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+fn unused_upstream_blocks_are_returned_for_one_that_fits() {
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(16 * MIB).build(), |builder| builder);
     let blocks: Vec<_> = (0..7).map(|_| pool.allocate(&stream, layout(2 * MIB)).unwrap()).collect();
     for block in blocks {
         free(&pool, &stream, block, 2 * MIB);
     }
-    // No two pieces from upstream are one: only giving them back makes room.
+    // Separate upstream blocks do not coalesce: only returning them makes room.
     let large = pool.allocate(&stream, layout(12 * MIB)).unwrap();
     assert!(pool.statistics().upstream_frees > 0);
     free(&pool, &stream, large, 12 * MIB);
 }
 
 #[test]
-fn trim_gives_unused_memory_back() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+fn trim_returns_unused_memory() {
+    let (machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| builder);
     let keep = pool.allocate(&stream, layout(2 * MIB)).unwrap();
     let give = pool.allocate(&stream, layout(6 * MIB)).unwrap();
     free(&pool, &stream, give, 6 * MIB);
@@ -310,17 +263,15 @@ fn trim_gives_unused_memory_back() {
 }
 
 #[test]
-fn trim_keeps_what_it_is_told_to_keep() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+fn trim_keeps_the_given_number_of_bytes() {
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| builder);
     let blocks = [2, 6, 4].map(|mib| (pool.allocate(&stream, layout(mib * MIB)), mib));
     for (block, mib) in blocks {
         free(&pool, &stream, block.unwrap(), mib * MIB);
     }
     stream.synchronize().unwrap();
-    // The largest piece that may go, then the next.
+    // Trim returns the largest upstream block that it may, then the next.
     for (keep, given, left) in [(12, 0, 12), (7, 4, 8), (7, 0, 8), (6, 2, 6), (1, 0, 6), (0, 6, 0)]
     {
         assert_eq!(pool.trim(keep << 20), given << 20, "{keep}");
@@ -329,10 +280,11 @@ fn trim_keeps_what_it_is_told_to_keep() {
 }
 
 #[test]
-fn the_pool_gives_everything_back_when_its_last_handle_is_dropped() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(8 * MIB).build().unwrap();
+fn the_last_handle_returns_all_memory() {
+    let (machine, _entered, pool, []) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
+            builder.initial_size(8 * MIB)
+        });
     let handle = pool.clone();
     let erased = AnyResource::<DeviceAccessible>::of(&pool);
     assert_eq!(handle, pool);
@@ -345,11 +297,8 @@ fn the_pool_gives_everything_back_when_its_last_handle_is_dropped() {
 }
 
 #[test]
-fn zero_bytes_touch_nothing() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+fn zero_bytes_change_nothing() {
+    let (_machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
     assert_eq!(pool.allocate(&stream, layout(0)).unwrap(), DevicePtr::NULL);
     assert_eq!(pool.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
     free(&pool, &stream, DevicePtr::NULL, 0);
@@ -359,13 +308,11 @@ fn zero_bytes_touch_nothing() {
     );
 }
 
-/// The legacy default stream is ordered with blocking streams by itself, but only where there is
-/// work on it.
+/// The legacy default stream is implicitly ordered with blocking streams, but only where work is
+/// enqueued on it.
 #[test]
-fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
+    let (machine, _entered, pool, []) = pool(|builder| builder);
     let [before, after] = [0; 2].map(|_| CudaStream::new().unwrap());
     let legacy = CudaStream::legacy();
     let block = pool.allocate(&legacy, layout(1000)).unwrap();
@@ -379,16 +326,11 @@ fn memory_that_passes_through_the_legacy_stream_is_ordered_by_it() {
     assert_eq!(read(&machine, again), 2, "the former owner's work came after");
 }
 
-/// A blocking stream without work of its own is ordered after the legacy stream's all the same.
+/// A blocking stream without its own work is still ordered after the legacy stream's.
 #[test]
-fn an_idle_blocking_stream_proves_nothing() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(2 * MIB)
-        .maximum_size(2 * MIB)
-        .build()
-        .unwrap();
+fn an_idle_blocking_stream_may_have_pending_work() {
+    let (machine, _entered, pool, []) =
+        pool(|builder| builder.initial_size(2 * MIB).maximum_size(2 * MIB));
     let blocking = CudaStream::new().unwrap();
     let other = stream();
     let block = pool.allocate(&blocking, layout(2 * MIB)).unwrap();
@@ -403,10 +345,8 @@ fn an_idle_blocking_stream_proves_nothing() {
 
 #[test]
 fn every_alignment_is_honoured() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| builder);
     let mut blocks = Vec::new();
     for round in 0..3 {
         for exponent in 0..=21 {
@@ -428,15 +368,12 @@ fn every_alignment_is_honoured() {
 }
 
 #[test]
-fn synchronous_memory_is_clean_memory() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(4 * MIB).build().unwrap();
-    let stream = stream();
+fn synchronous_allocation_waits_for_former_uses() {
+    let (machine, _entered, pool, [stream]) = pool(|builder| builder.maximum_size(4 * MIB));
     let block = pool.allocate(&stream, layout(4 * MIB)).unwrap();
     keep_busy(&machine, &stream);
     free(&pool, &stream, block, 4 * MIB);
-    // All there is was freed on a busy stream: it can be had only by waiting for it here.
+    // All memory was freed on a busy stream: only a wait makes it available here.
     let block = pool.allocate_sync(layout(4 * MIB)).unwrap();
     assert!(stream.is_idle().unwrap());
     // SAFETY: allocated above with this layout, and not used.
@@ -446,7 +383,7 @@ fn synchronous_memory_is_clean_memory() {
 }
 
 #[test]
-fn bad_sizes_are_refused() {
+fn invalid_sizes_and_requests_fail() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let builder = || Pool::builder(CudaMemoryResource::new());
@@ -472,10 +409,7 @@ fn bad_sizes_are_refused() {
 
 #[test]
 fn an_unknown_free_is_counted_and_changes_nothing() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
     let block = pool.allocate(&stream, layout(1000)).unwrap();
     free(&pool, &stream, block, 1000);
     free(&pool, &stream, block, 1000);
@@ -486,26 +420,21 @@ fn an_unknown_free_is_counted_and_changes_nothing() {
 
 #[test]
 fn growth_takes_less_when_upstream_has_less() {
-    let machine = Machine::builder().memory(16 * MIB).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(16 * MIB).build(), |builder| builder);
     let mut blocks = Vec::new();
     while let Ok(block) = pool.allocate(&stream, layout(MIB)) {
         blocks.push(block);
     }
-    assert_eq!(blocks.len(), 16, "all of the device can be had");
+    assert_eq!(blocks.len(), 16, "all of the device can be allocated");
     for block in blocks {
         free(&pool, &stream, block, MIB);
     }
 }
 
 #[test]
-fn a_failure_of_the_driver_is_told_as_what_it_is() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let stream = stream();
+fn a_driver_error_keeps_its_code() {
+    let (machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
     machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, CuResult::ILLEGAL_ADDRESS));
     let error = pool.allocate(&stream, layout(1000)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Driver, Some(CuResult::ILLEGAL_ADDRESS)));
@@ -526,11 +455,9 @@ fn a_pool_works_over_the_drivers_own_pool() {
 }
 
 #[test]
-fn the_blocks_tell_where_everything_is() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(MIB).build().unwrap();
-    let stream = stream();
+fn blocks_lists_every_block_with_its_owner() {
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::new(), |builder| builder.initial_size(MIB));
     let block = pool.allocate(&stream, layout(1000)).unwrap();
     let blocks = pool.blocks();
     assert_eq!(blocks.len(), 2);
@@ -544,9 +471,9 @@ fn the_blocks_tell_where_everything_is() {
     assert_eq!(pool.blocks()[0].owner, Some(stream.id()));
 }
 
-/// 8448 bytes are a size that is rounded up, to 8704.
+/// 8448 bytes are rounded up to the size class of 8704.
 #[test]
-fn a_block_that_has_no_room_for_rounding_is_made_to_measure() {
+fn a_block_without_room_for_rounding_is_undersized() {
     const BYTES: usize = 33 * 256;
     const ROUNDED: usize = 34 * 256;
     const ALL: usize = 3 * ROUNDED + BYTES;
@@ -560,7 +487,8 @@ fn a_block_that_has_no_room_for_rounding_is_made_to_measure() {
     for block in blocks {
         free(&pool, &on, block, BYTES);
     }
-    // One of the four was smaller than such blocks are. It is not handed out as if it were not.
+    // One of the four blocks is smaller than its size class. It must not be reused for a full-sized
+    // request.
     let blocks: Vec<DevicePtr> =
         (0..3).map(|_| pool.allocate(&on, layout(ROUNDED)).unwrap()).collect();
     for block in blocks {

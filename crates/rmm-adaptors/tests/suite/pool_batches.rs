@@ -1,6 +1,6 @@
-//! Batches of blocks that one stream's cache had too many of.
+//! Tests of the transfer cache: batches of blocks that one stream's cache could not hold.
 
-use crate::short::{Pool, free, keep_busy, layout, stream, write};
+use crate::support::{Pool, free, keep_busy, layout, stream, write};
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaEvent, CudaStream, DevicePtr, Resource};
 use rmm_resources::CudaMemoryResource;
@@ -8,21 +8,21 @@ use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
 const BYTES: usize = 256;
-/// What a cache holds: a thirty-second of the pool.
+/// The capacity of a cache: a thirty-second of the pool.
 const HELD: usize = 128;
 const BATCH: u64 = (64 * BYTES) as u64;
 
-/// A pool in which one stream lacks blocks that another has a batch of.
+/// A pool in which one stream misses in a size class of which another has a batch.
 struct Batch {
     pool: Pool,
-    /// The stream that freed them, with work on them under way.
+    /// The stream that freed the batch, with pending work.
     giver: CudaStream,
     taker: CudaStream,
 }
 
-/// One stream frees more than its cache holds while another lacks such blocks, and has its work
-/// under way. What is left of it but the batch is taken back. The driver makes no mark of its work
-/// if `is_marked` is false.
+/// One stream frees more than its cache holds while another misses in that size class; the first
+/// has pending work. All of its free blocks except the batch are then allocated again. If
+/// `is_marked` is false, the driver fails to record events on it.
 fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let bytes = 32 * HELD * BYTES;
@@ -38,7 +38,7 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     let blocks: Vec<_> = (0..=HELD).map(|_| allocate(&maker).expect("a block")).collect();
     let made = CudaEvent::new().expect("an event");
     made.record(&maker).expect("a record");
-    let at_hand = cached();
+    let cached_before = cached();
     let giver = stream();
     giver.wait(&made).expect("a wait");
     if !is_marked {
@@ -48,17 +48,17 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
         write(machine, &giver, block, tag);
         free(&pool, &giver, block, BYTES);
     }
-    // Until nothing of the stream's is left but the batch.
-    while cached() > at_hand + BATCH {
+    // Until only the batch is left of the stream's free memory.
+    while cached() > cached_before + BATCH {
         allocate(&giver).expect("a block");
     }
-    assert_eq!(cached(), at_hand + BATCH);
+    assert_eq!(cached(), cached_before + BATCH);
     Batch { pool, giver, taker }
 }
 
-/// The driver makes no mark of the stream's work: the batch is nobody's before the device was
-/// waited for, whatever stream takes its place in the pool.
-fn an_unmarked_batch_is_nobodys(then: impl FnOnce(CudaStream)) {
+/// The driver fails to record an event on the stream: the batch is withheld until the pool has
+/// waited for the device, whichever stream gets the slot of the destroyed one.
+fn an_unrecorded_batch_is_withheld(then: impl FnOnce(CudaStream)) {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let Batch { pool, giver, taker } = a_batch(&machine, false);
@@ -74,19 +74,19 @@ fn an_unmarked_batch_is_nobodys(then: impl FnOnce(CudaStream)) {
 }
 
 #[test]
-fn what_a_stream_left_for_others_is_not_theirs_before_it_is_done() {
-    an_unmarked_batch_is_nobodys(drop);
+fn a_batch_of_a_destroyed_stream_is_withheld_until_done() {
+    an_unrecorded_batch_is_withheld(drop);
 }
 
 #[test]
-fn what_a_stream_has_for_others_is_not_theirs_before_it_is_done() {
+fn a_batch_of_a_busy_stream_is_withheld_until_done() {
     let mut giver = None;
-    an_unmarked_batch_is_nobodys(|stream| giver = Some(stream));
+    an_unrecorded_batch_is_withheld(|stream| giver = Some(stream));
 }
 
-/// The end of a stream is marked for the sake of a batch, too, though nothing else of it is free.
+/// An event is recorded at the end of a stream for the sake of a batch alone.
 #[test]
-fn what_a_stream_left_for_others_can_be_waited_for() {
+fn a_batch_of_a_destroyed_stream_can_be_waited_for() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let Batch { pool, giver, taker } = a_batch(&machine, true);
@@ -102,10 +102,10 @@ fn what_a_stream_left_for_others_can_be_waited_for() {
     machine.assert_no_violations();
 }
 
-/// A cache that is full of small blocks has to make room for large ones, which another stream
-/// lacks.
+/// A cache that is full of small blocks evicts them for large ones, in whose size class another
+/// stream misses.
 #[test]
-fn what_makes_room_for_blocks_of_another_size_is_not_taken_for_such() {
+fn evicted_blocks_keep_their_own_size_class() {
     const LARGE: usize = 4 * BYTES;
     let machine = Machine::builder().schedule(Schedule::Eager).build();
     let _entered = machine.enter();

@@ -1,12 +1,11 @@
-//! What threads keep at hand of a pool: what is counted of it, and where a block goes that does not
-//! fit.
+//! Tests of thread caches: what the statistics count, and where a block goes that does not fit.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-use crate::short::{MIB, Pool, free, layout, stream};
+use crate::support::{MIB, Pool, free, layout, stream};
 
 const SMALL: usize = 256;
 const LARGE: usize = 2 * MIB;
@@ -15,7 +14,7 @@ fn machine() -> Machine {
     Machine::builder().memory(1 << 30).schedule(Schedule::Eager).build()
 }
 
-/// A pool of so much memory and no more.
+/// A pool with a fixed amount of memory.
 fn pool(bytes: usize) -> Pool {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
     builder.initial_size(bytes).maximum_size(bytes).build().expect("a pool")
@@ -33,18 +32,18 @@ fn free_all(pool: &Pool, stream: &CudaStream, blocks: Vec<DevicePtr>, bytes: usi
 }
 
 #[test]
-fn blocks_that_are_kept_at_hand_before_they_are_asked_for_are_not_counted() {
+fn prefilled_blocks_are_not_counted_as_allocations() {
     let machine = machine();
     let _entered = machine.enter();
     let pool = pool(64 * MIB);
     allocate(&pool, &stream(), 100, SMALL);
     let statistics = pool.statistics();
-    assert!(statistics.cached_allocations > 0, "some were at hand");
+    assert!(statistics.cached_allocations > 0, "some blocks were in the cache");
     assert_eq!((statistics.allocations, statistics.live_bytes), (100, 100 * SMALL as u64));
 }
 
 #[test]
-fn a_large_block_that_has_to_leave_a_cache_is_free() {
+fn a_large_block_evicted_from_a_cache_is_free() {
     let machine = machine();
     let _entered = machine.enter();
     let pool = pool(256 * MIB);
@@ -56,7 +55,7 @@ fn a_large_block_that_has_to_leave_a_cache_is_free() {
 }
 
 #[test]
-fn a_large_block_that_has_to_leave_the_cache_of_a_thread_that_has_ended_is_free() {
+fn a_large_block_evicted_after_its_thread_ended_is_free() {
     let machine = machine();
     let _entered = machine.enter();
     let pool = pool(256 * MIB);
@@ -84,8 +83,8 @@ fn a_large_block_that_has_to_leave_the_cache_of_a_thread_that_has_ended_is_free(
     assert_eq!((statistics.live_bytes, statistics.cached_bytes), (0, 4 * LARGE as u64));
 }
 
-/// A stream that has more blocks than its cache holds, some of which are kept for others and are
-/// known to be done.
+/// A stream with more blocks than its cache holds: some are in the transfer cache, and their work
+/// is known to be complete.
 fn give(pool: &Pool, bytes: usize) -> CudaStream {
     let giver = stream();
     let blocks = allocate(pool, &giver, 1200, bytes);
@@ -94,12 +93,12 @@ fn give(pool: &Pool, bytes: usize) -> CudaStream {
 }
 
 #[test]
-fn blocks_of_a_batch_that_do_not_fit_into_a_cache_are_free() {
+fn blocks_of_a_batch_that_exceed_a_cache_are_free() {
     let machine = machine();
     let _entered = machine.enter();
     let pool = pool(4 * MIB); // a cache holds 512 small blocks
     let taker = stream();
-    // It lacks small blocks, and has its cache full of others.
+    // It misses in a class of small blocks, and its cache is full of others.
     let mut held = allocate(&pool, &taker, 12, SMALL).len();
     let others = allocate(&pool, &taker, 300, 4 * SMALL);
     let _giver = give(&pool, SMALL);
@@ -111,12 +110,12 @@ fn blocks_of_a_batch_that_do_not_fit_into_a_cache_are_free() {
 }
 
 #[test]
-fn the_legacy_stream_keeps_nothing_at_hand_that_others_gave_it() {
+fn the_legacy_stream_caches_no_blocks_of_other_streams() {
     let machine = machine();
     let _entered = machine.enter();
     let pool = pool(4 * MIB);
-    let lacks = stream();
-    allocate(&pool, &lacks, 12, SMALL);
+    let misses = stream();
+    allocate(&pool, &misses, 12, SMALL);
     let _giver = give(&pool, SMALL);
     for _ in 0..3 {
         let block = pool.allocate(StreamRef::legacy(), layout(SMALL)).expect("a block");

@@ -1,11 +1,12 @@
-//! The pool and other devices: what belongs elsewhere is refused, and nothing depends on which
-//! device is current.
+//! Tests of the pool with several devices: calls for another device fail, and nothing depends on
+//! which device is current.
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, Device, DeviceGuard, ErrorKind, Resource, StreamRef};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::CudaAsyncMemoryResource;
 
-use crate::short::{MIB, Pool, free, layout, stream, write};
+use crate::fixtures::pool_on;
+use crate::support::{MIB, free, layout, stream, write};
 use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuContext;
 
@@ -19,15 +20,15 @@ fn second_device() -> DeviceGuard {
 
 fn current_context() -> CuContext {
     let mut context = CuContext::NULL;
-    // SAFETY: `context` may be written to.
+    // SAFETY: `context` is valid for a write.
     let code = unsafe { rmm_sim::driver().cuCtxGetCurrent(&raw mut context) };
     assert!(code.is_success());
     context
 }
 
-/// Lets kernels of the current device use memory of another context's.
+/// Lets kernels of the current device access memory of another context (peer access).
 fn allow_use_of(context: CuContext) {
-    // SAFETY: contexts of this program stay.
+    // SAFETY: the contexts live to the end of the process.
     let code = unsafe { rmm_sim::driver().cuCtxEnablePeerAccess(context, 0) };
     assert!(code.is_success());
 }
@@ -39,10 +40,8 @@ fn keep_busy_for_long(machine: &Machine, stream: &CudaStream) {
 }
 
 #[test]
-fn a_stream_of_another_device_is_refused() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+fn a_stream_of_another_device_fails() {
+    let (machine, _entered, pool, []) = pool_on(two_devices(), |builder| builder);
     let _second = second_device();
     let foreign = stream();
     for stream in [foreign.as_stream_ref(), StreamRef::legacy(), StreamRef::per_thread()] {
@@ -53,11 +52,9 @@ fn a_stream_of_another_device_is_refused() {
 }
 
 #[test]
-fn memory_freed_on_a_stream_of_another_device_is_waited_for() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
-    let own = stream();
+fn a_free_on_a_stream_of_another_device_waits_for_it() {
+    let (machine, _entered, pool, [own]) =
+        pool_on(two_devices(), |builder| builder.maximum_size(2 * MIB));
     let block = pool.allocate(&own, layout(2 * MIB)).unwrap();
     {
         let _second = second_device();
@@ -72,11 +69,9 @@ fn memory_freed_on_a_stream_of_another_device_is_waited_for() {
 }
 
 #[test]
-fn memory_freed_on_a_blocking_stream_of_another_device_is_free_of_its_default_streams_work() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(2 * MIB).build().unwrap();
-    let own = stream();
+fn a_free_on_a_peer_s_blocking_stream_waits_for_its_default() {
+    let (machine, _entered, pool, [own]) =
+        pool_on(two_devices(), |builder| builder.maximum_size(2 * MIB));
     let block = pool.allocate(&own, layout(2 * MIB)).unwrap();
     own.synchronize().unwrap();
     let first = current_context();
@@ -84,7 +79,7 @@ fn memory_freed_on_a_blocking_stream_of_another_device_is_free_of_its_default_st
         let _second = second_device();
         allow_use_of(first);
         write(&machine, &CudaStream::legacy(), block, 1);
-        // It comes after the default stream's work, although nothing was enqueued on it.
+        // It is ordered after the default stream's work, although nothing was enqueued on it.
         free(&pool, &CudaStream::new().unwrap(), block, 2 * MIB);
     }
     let again = pool.allocate(&own, layout(2 * MIB)).unwrap();
@@ -95,10 +90,7 @@ fn memory_freed_on_a_blocking_stream_of_another_device_is_free_of_its_default_st
 
 #[test]
 fn a_pool_grows_on_its_own_device() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let own = stream();
+    let (machine, _entered, pool, [own]) = pool_on(two_devices(), |builder| builder);
     let _second = second_device();
     let block = pool.allocate(&own, layout(MIB)).unwrap();
     assert_eq!((machine.memory_in_use(0), machine.memory_in_use(1)), (2 * MIB, 0));
@@ -106,15 +98,9 @@ fn a_pool_grows_on_its_own_device() {
 }
 
 #[test]
-fn a_stream_may_end_while_another_device_is_current() {
-    let machine = two_devices();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new())
-        .initial_size(4 * MIB)
-        .maximum_size(4 * MIB)
-        .build()
-        .unwrap();
-    let (first, second) = (stream(), stream());
+fn a_stream_may_be_destroyed_on_another_device() {
+    let (machine, _entered, pool, [first, second]) =
+        pool_on(two_devices(), |builder| builder.initial_size(4 * MIB).maximum_size(4 * MIB));
     let block = pool.allocate(&first, layout(2 * MIB)).unwrap();
     keep_busy_for_long(&machine, &first);
     free(&pool, first.as_stream_ref(), block, 2 * MIB);
@@ -128,7 +114,7 @@ fn a_stream_may_end_while_another_device_is_current() {
 }
 
 #[test]
-fn a_pool_may_end_while_another_device_is_current() {
+fn a_pool_may_be_dropped_on_another_device() {
     let machine = two_devices();
     let _entered = machine.enter();
     let pool =

@@ -1,4 +1,5 @@
-//! The end of a pool: what goes back, and what a block that was never freed keeps.
+//! Tests of dropping a pool: which memory is returned, and which a block that was never freed
+//! keeps.
 
 use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,23 +11,20 @@ use rmm_adaptors::{GrowthPolicy, PoolMemoryResource};
 use rmm_core::{
     Device, DevicePtr, Error, ExtendableResource, Request, Resource, StreamRef, SyncResource,
 };
-use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
+use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::short::{MIB, Pool, free, layout, stream, write};
+use crate::fixtures::pool;
+use crate::support::{MIB, free, layout, stream, write};
 
 fn allocations_left(machine: &Machine) -> usize {
     machine.leaks().iter().filter(|leak| leak.kind == LeakKind::Allocation).count()
 }
 
 #[test]
-fn a_block_that_was_never_freed_keeps_its_piece_and_no_other() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool =
-        Pool::builder(CudaMemoryResource::new()).growth(GrowthPolicy::Exact).build().unwrap();
-    let user = stream();
+fn an_unfreed_block_keeps_its_upstream_block_only() {
+    let (machine, _entered, pool, [user]) = pool(|builder| builder.growth(GrowthPolicy::Exact));
     let [left, freed] = [0, 1].map(|_| pool.allocate(&user, layout(4 * MIB)).unwrap());
     for block in [left, freed] {
         write(&machine, &user, block, 1);
@@ -39,7 +37,7 @@ fn a_block_that_was_never_freed_keeps_its_piece_and_no_other() {
 }
 
 #[test]
-fn a_block_that_another_device_may_use_keeps_its_memory() {
+fn an_unfreed_block_in_use_by_a_peer_keeps_its_memory() {
     let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Timed).build();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
@@ -57,10 +55,7 @@ fn a_block_that_another_device_may_use_keeps_its_memory() {
 
 #[test]
 fn a_wait_that_fails_once_is_tried_again() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
-    let user = stream();
+    let (machine, _entered, pool, [user]) = pool(|builder| builder);
     let block = pool.allocate(&user, layout(256)).unwrap();
     write(&machine, &user, block, 1);
     free(&pool, &user, block, 256);
@@ -71,7 +66,7 @@ fn a_wait_that_fails_once_is_tried_again() {
 }
 
 #[test]
-fn a_wait_that_goes_on_failing_is_no_proof_that_the_device_is_done() {
+fn a_wait_that_keeps_failing_does_not_prove_completion() {
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Timed).build();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
@@ -91,16 +86,16 @@ fn a_wait_that_goes_on_failing_is_no_proof_that_the_device_is_done() {
     machine.clear_faults();
     left.synchronize().unwrap();
     machine.assert_no_violations();
-    // What was freed could be waited for by its stream.
+    // The wait on the stream that freed it was possible.
     assert_eq!(allocations_left(&machine), 1);
 }
 
 #[test]
-fn the_end_of_a_pool_waits_for_what_was_freed_last_on_a_stream() {
+fn dropping_a_pool_waits_for_the_last_frees() {
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Timed).build();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
-    // Each free on it gets an event of its own.
+    // Each free on this stream records its own event.
     let user = StreamRef::per_thread();
     for seconds in [1, 1000] {
         let block = pool.allocate(user, layout(4 * MIB)).unwrap();
@@ -117,11 +112,11 @@ fn the_end_of_a_pool_waits_for_what_was_freed_last_on_a_stream() {
     assert_eq!(allocations_left(&machine), 0);
 }
 
-/// Virtual memory that panics in some of its calls.
+/// Virtual memory in which one call panics.
 #[derive(Clone, Debug)]
 struct Panicking {
     memory: VirtualMemoryResource,
-    /// Calls until the one that panics, counting from 1; 0 is never.
+    /// Which call panics, counted from 1; 0 is none.
     free: Arc<AtomicUsize>,
     extend: Arc<AtomicUsize>,
 }
@@ -139,7 +134,7 @@ impl Panicking {
     }
 }
 
-// SAFETY: every call goes to virtual memory, which keeps the contract, or panics before that.
+// SAFETY: every call goes to virtual memory, which keeps the contract, or panics before it.
 unsafe impl SyncResource for Panicking {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.memory.allocate_sync(layout)
@@ -160,7 +155,7 @@ unsafe impl SyncResource for Panicking {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: every call goes to virtual memory, which keeps the contract, or panics before it.
 unsafe impl ExtendableResource for Panicking {
     fn page_size(&self) -> usize {
         self.memory.page_size()
@@ -179,7 +174,7 @@ fn panics(call: impl FnOnce()) -> bool {
 }
 
 #[test]
-fn a_panic_of_upstream_over_one_piece_keeps_no_other_from_going_back() {
+fn a_panic_of_one_upstream_free_does_not_stop_the_others() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = Panicking::new();
@@ -203,7 +198,7 @@ fn a_panic_of_upstream_over_one_piece_keeps_no_other_from_going_back() {
 }
 
 #[test]
-fn a_panic_of_upstream_in_the_midst_of_growth_leaves_nothing_behind() {
+fn a_panic_of_upstream_during_growth_leaks_nothing() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = Panicking::new();
@@ -215,7 +210,7 @@ fn a_panic_of_upstream_in_the_midst_of_growth_leaves_nothing_behind() {
         assert!(panics(|| drop(pool.allocate_sync(layout(4 * PAGE)))), "call {nth}");
         assert_eq!(machine.memory_in_use(0), PAGE, "call {nth}");
     }
-    // The place that was claimed is free again: the block that follows lies behind the first.
+    // The reserved range is free again: the next block follows the first.
     let next = pool.allocate_sync(layout(4 * PAGE)).unwrap();
     assert_eq!(next.0 - first.0, PAGE as u64);
     for (block, bytes) in [(first, PAGE), (next, 4 * PAGE)] {
@@ -227,7 +222,7 @@ fn a_panic_of_upstream_in_the_midst_of_growth_leaves_nothing_behind() {
 }
 
 #[test]
-fn streams_on_which_upstream_panicked_leave_no_place_behind() {
+fn streams_on_which_upstream_panicked_keep_no_slot() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = Panicking::new();

@@ -1,30 +1,31 @@
-//! The events that a pool keeps of a stream, and what each of them stands for.
+//! Tests of the events that a pool keeps for a stream, and the frees that each of them covers.
 
 use rmm_core::{CudaStream, Resource, StreamLifetime};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::short::{Pool, free, keep_busy, layout, stream, write};
+use crate::fixtures::pool_on;
+use crate::support::{Pool, free, keep_busy, layout, stream, write};
 
 const KIB: usize = 1 << 10;
-/// More than the events that a pool keeps of one stream.
+/// More than the events that a pool keeps for one stream.
 const BLOCKS: usize = 64;
 
 #[test]
-fn an_event_that_joins_the_newest_stands_for_the_later_frees_too() {
+fn an_event_merged_into_the_newest_covers_later_frees() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let limit = BLOCKS * 64 * KIB;
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(limit).build().unwrap();
     let (theirs, other) = (stream(), stream());
-    // Such a stream gets an event at each free.
+    // Each free on such a stream records an event.
     // SAFETY: `theirs` lives to the end of the test.
     let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) }.unwrap();
     let size = layout(64 * KIB);
     let blocks: Vec<_> = (0..BLOCKS).map(|_| pool.allocate(&foreign, size).unwrap()).collect();
     for (tag, &block) in (0..).zip(&blocks) {
-        // Each question about an event has the device do one item: it falls behind.
+        // Each event query makes the device complete one item: it falls behind.
         for _ in 0..4 {
             keep_busy(&machine, &foreign);
         }
@@ -43,11 +44,11 @@ fn an_event_that_joins_the_newest_stands_for_the_later_frees_too() {
 }
 
 #[test]
-fn what_no_event_stands_for_stays_behind_when_its_stream_is_forgotten() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).initial_size(16 << 20).build().unwrap();
-    let theirs = stream();
+fn frees_without_an_event_stay_when_a_stream_is_forgotten() {
+    let (machine, _entered, pool, [theirs]) =
+        pool_on(Machine::builder().schedule(Schedule::Lazy).build(), |builder| {
+            builder.initial_size(16 << 20)
+        });
     // SAFETY: `theirs` lives to the end of the test.
     let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) }.unwrap();
     let block = pool.allocate(&foreign, layout(64 * KIB)).unwrap();
@@ -55,7 +56,7 @@ fn what_no_event_stands_for_stays_behind_when_its_stream_is_forgotten() {
     machine.fail(Fault::from_nth("cuEventRecord", 1, CuResult::UNKNOWN));
     free(&pool, &foreign, block, 64 * KIB);
     machine.clear_faults();
-    // So many that the pool gives the places of some to others.
+    // So many that the pool reuses the slots of some.
     let others: Vec<_> = (0..100).map(|_| stream()).collect();
     for (tag, other) in (2..).zip(&others) {
         let block = pool.allocate(other, layout(64 * KIB)).unwrap();

@@ -1,5 +1,5 @@
-//! A pool whose driver calls fail: no block is shared, nothing is lost, and it works again
-//! afterwards.
+//! Tests of a pool whose driver calls fail: no block is handed out while in use, no memory is lost,
+//! and the pool recovers.
 
 use proptest::prelude::*;
 use rmm_core::Resource;
@@ -8,10 +8,10 @@ use rmm_sim::{Checker, Fault, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
 
 use crate::faults::{again_and_again, run_with_faults};
-use crate::program::{Op, ops};
-use crate::short::{Pool, base_seed, free, layout, stream};
+use crate::programs::{Op, ops};
+use crate::support::{Pool, base_seed, free, layout, stream};
 
-/// The calls by which a pool learns about order, grows and waits.
+/// The driver calls by which a pool learns about order, grows and waits.
 const CALLS: [&str; 7] = [
     "cuEventRecord",
     "cuEventQuery",
@@ -26,7 +26,7 @@ fn description(schedule: Schedule) -> MachineBuilder {
     Machine::builder().memory(64 << 20).schedule(schedule)
 }
 
-/// As [`run_with_faults`], over a pool.
+/// Like [`run_with_faults`], over a pool.
 fn run(
     machine: &Machine,
     ops: &[Op],
@@ -40,7 +40,7 @@ fn run(
     run_with_faults(machine, ops, pool, faults, are_over, drained);
 }
 
-/// The whole pool in one piece, on a stream that is new to it.
+/// Allocates the whole pool as one block, on a new stream.
 fn everything_can_be_had(pool: &Pool, limit: usize) {
     let (layout, stream) = (layout(limit), stream());
     let block = pool.allocate(&stream, layout).expect("all of it is free");
@@ -48,9 +48,9 @@ fn everything_can_be_had(pool: &Pool, limit: usize) {
 }
 
 fn every_call_fails_in_turn(ops: &[Op], schedule: Schedule, limit: usize, code: CuResult) {
-    let clean = description(schedule).build();
-    run(&clean, ops, limit, &[], || true);
-    assert!(clean.leaks().is_empty(), "{:?}", clean.leaks());
+    let without_faults = description(schedule).build();
+    run(&without_faults, ops, limit, &[], || true);
+    assert!(without_faults.leaks().is_empty(), "{:?}", without_faults.leaks());
     Checker::new().machine(description(schedule)).fail_each_call(code, |machine| {
         run(machine, ops, limit, &[], || !machine.failed_calls().is_empty());
     });
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn any_call_may_fail_when_everything_is_late(ops in ops(50), granules in 100usize..1500, memory in any::<bool>()) {
+    fn any_call_may_fail_under_the_lazy_schedule(ops in ops(50), granules in 100usize..1500, memory in any::<bool>()) {
         let code = if memory { CuResult::OUT_OF_MEMORY } else { CuResult::UNKNOWN };
         every_call_fails_in_turn(&ops, Schedule::Lazy, granules * 256, code);
     }
@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn calls_may_fail_again_and_again(
+    fn calls_may_fail_repeatedly(
         ops in ops(150),
         lazy in any::<bool>(),
         granules in 100usize..3000,
@@ -90,10 +90,10 @@ proptest! {
     }
 }
 
-/// Where it is not known whether a stream is captured memory is kept, but one failure is no reason
-/// to.
+/// If the pool cannot tell whether a stream is captured, it keeps the memory; but a single failure
+/// must not make it do so.
 #[test]
-fn a_failed_look_for_captures_at_the_end_leaks_nothing() {
+fn a_failed_capture_query_at_drop_leaks_nothing() {
     let ops = [
         Op::Allocate { stream: 6, granules: 101 },
         Op::AllocateSync { stream: 0, granules: 241 },
@@ -106,7 +106,7 @@ fn a_failed_look_for_captures_at_the_end_leaks_nothing() {
         Op::Free { which: 14_582_506_451_391_263_270 },
         Op::Allocate { stream: 6, granules: 344 },
         Op::FreeElsewhere { which: 17_518_045_489_454_952_129, stream: 5 },
-        Op::Leave { which: 4_913_063_720_649_132_122 },
+        Op::HandOver { which: 4_913_063_720_649_132_122 },
         Op::Allocate { stream: 4, granules: 8 },
     ];
     every_call_fails_in_turn(&ops, Schedule::Lazy, 1202 * 256, CuResult::OUT_OF_MEMORY);

@@ -1,6 +1,7 @@
-//! Pools with many blocks: one call cleans a bounded number of them, and nothing is lost by that.
+//! Tests of pools with many free blocks: one call reclaims a bounded number of them, and none is
+//! lost.
 
-use crate::short::{free, layout, stream};
+use crate::support::{free, layout, stream};
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{Device, Resource};
 use rmm_resources::CudaMemoryResource;
@@ -10,7 +11,7 @@ const BYTES: usize = 256;
 const BLOCKS: usize = 20_000;
 
 #[test]
-fn many_free_blocks_of_two_streams_become_one_again() {
+fn many_free_blocks_of_two_streams_coalesce() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let size = 2 * BLOCKS * BYTES;

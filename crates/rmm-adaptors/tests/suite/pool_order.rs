@@ -1,24 +1,24 @@
-//! No block is handed out while another stream may still use it: random programs on several
-//! streams, in which each block is written when it is allocated and read back, in stream order,
-//! just before it is freed.
+//! Stream order of pools: no block is handed to a stream while another may still use it. In random
+//! programs on several streams, each block is written when it is allocated and read back, in stream
+//! order, just before it is freed.
 
-use crate::program::{Op, ops};
-use crate::short::base_seed;
-use crate::world::World;
+use crate::harness::Runner;
+use crate::programs::{Op, ops};
+use crate::support::base_seed;
 use proptest::prelude::*;
 use rmm_sim::{Machine, Schedule};
 
 fn run(ops: &[Op], schedule: Schedule, limit: usize) {
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let entered = machine.enter();
-    let mut world = World::new(&machine, limit);
+    let mut runner = Runner::new(&machine, limit);
     for op in ops {
-        world.step(op);
+        runner.step(op);
     }
-    world.finish();
-    assert_eq!(world.refused, 0, "the driver refuses nothing here");
-    assert!(world.pool().reserved_bytes() <= limit as u64);
-    drop(world);
+    runner.finish();
+    assert_eq!(runner.failed_calls, 0, "no driver call fails here");
+    assert!(runner.pool().reserved_bytes() <= limit as u64);
+    drop(runner);
     machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     drop(entered);
@@ -33,7 +33,7 @@ proptest! {
     }
 
     #[test]
-    fn blocks_are_never_shared_when_everything_is_late(ops in ops(150), granules in 100usize..3000) {
+    fn blocks_are_never_shared_under_the_lazy_schedule(ops in ops(150), granules in 100usize..3000) {
         run(&ops, Schedule::Lazy, granules * 256);
     }
 }

@@ -1,4 +1,5 @@
-//! Many streams, and streams that come and go: what they cost the others, and what is left of them.
+//! Tests of many streams, and of streams that are created and destroyed: their cost for other
+//! streams, and what they leave behind.
 
 use std::time::Duration;
 
@@ -7,18 +8,19 @@ use rmm_core::{CudaStream, DevicePtr, Resource, StreamLifetime, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 
-use crate::short::{MIB, Pool, free, layout, stream};
+use crate::fixtures::pool_on;
+use crate::support::{MIB, Pool, free, layout, stream};
 
 const BYTES: usize = 4096;
 
-/// A machine that looks for no races, so that a thousand streams take it no time.
+/// A machine without race detection, so that a thousand streams are fast.
 fn machine(schedule: Schedule) -> Machine {
     Machine::builder().memory(1 << 30).schedule(schedule).checks(false).build()
 }
 
 fn pool(preset: PoolPreset) -> Pool {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).preset(preset);
-    // As in a program that is not being debugged: else each free looks into all caches.
+    // As in a release build: otherwise each free searches all caches.
     builder.initial_size(256 * MIB).check_frees(false).build().expect("a pool")
 }
 
@@ -28,27 +30,27 @@ fn pair(pool: &Pool, stream: &CudaStream) {
     free(pool, stream, block, BYTES);
 }
 
-/// A pair on each stream.
+/// One allocation and free on each stream.
 fn pairs(pool: &Pool, streams: &[CudaStream]) {
     for stream in streams {
         pair(pool, stream);
     }
 }
 
-/// Enqueues work that does not end in the test's time.
+/// Enqueues work that does not complete during the test.
 fn keep_busy_for_long(machine: &Machine, stream: &CudaStream) {
     let work = Kernel::new("long", |_| {}).lasts(Duration::from_secs(1000));
     machine.launch(stream.as_raw(), work).expect("a launch");
 }
 
-/// Enqueues a write to the block that does not end in the test's time.
+/// Enqueues a write to the block that does not complete during the test.
 fn write_for_long(machine: &Machine, stream: &CudaStream, block: DevicePtr) {
     let work = Kernel::new("write", |_| {}).writes(block, 8).lasts(Duration::from_secs(1000));
     machine.launch(stream.as_raw(), work).expect("a launch");
 }
 
 #[test]
-fn workers_keep_their_caches_while_streams_come_and_go() {
+fn workers_keep_their_caches_while_streams_change() {
     for workers in [28, 34, 96] {
         let machine = machine(Schedule::Eager);
         let _entered = machine.enter();
@@ -71,7 +73,7 @@ fn workers_keep_their_caches_while_streams_come_and_go() {
 }
 
 #[test]
-fn a_new_stream_costs_as_much_however_many_are_busy() {
+fn the_cost_of_a_new_stream_ignores_busy_streams() {
     let machine = machine(Schedule::Timed);
     let _entered = machine.enter();
     let pool = pool(PoolPreset::Throughput);
@@ -88,12 +90,12 @@ fn a_new_stream_costs_as_much_however_many_are_busy() {
 }
 
 #[test]
-fn streams_that_come_and_go_share_a_few_places() {
+fn short_lived_streams_share_a_few_slots() {
     for lifetime in [StreamLifetime::UntilDropped, StreamLifetime::Unknown] {
         let machine = machine(Schedule::Eager);
         let _entered = machine.enter();
         let pool = pool(PoolPreset::Throughput);
-        let books = |streams: usize| {
+        let metadata = |streams: usize| {
             for _ in 0..streams {
                 let stream = stream();
                 // SAFETY: `stream` outlives it.
@@ -102,22 +104,20 @@ fn streams_that_come_and_go_share_a_few_places() {
             }
             pool.statistics().bookkeeping_bytes
         };
-        let (few, many) = (books(200), books(800));
+        let (few, many) = (metadata(200), metadata(800));
         assert!(many <= few, "{few} bytes after 200 streams, and {many} after 1,000");
     }
 }
 
 #[test]
-fn a_pool_takes_little_host_memory_before_its_first_use() {
-    let machine = machine(Schedule::Eager);
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+fn an_unused_pool_takes_little_host_memory() {
+    let (_machine, _entered, pool, []) = pool_on(machine(Schedule::Eager), |builder| builder);
     let unused = pool.statistics().bookkeeping_bytes;
     assert!(unused < 1024, "{unused}");
 }
 
 #[test]
-fn trim_returns_the_bookkeeping_of_streams() {
+fn trim_frees_the_metadata_of_streams() {
     for preset in [PoolPreset::Throughput, PoolPreset::Deterministic] {
         let machine = machine(Schedule::Timed);
         let _entered = machine.enter();
@@ -141,10 +141,10 @@ fn trim_returns_the_bookkeeping_of_streams() {
     }
 }
 
-/// A stream is noted as being ordered after another one, which goes away for good. Who is given its
-/// number next is not that one.
+/// The pool has recorded that a stream is ordered after another one, which is then destroyed. A new
+/// stream with the same slot must not count as the destroyed one.
 #[test]
-fn a_wait_for_a_stream_that_is_gone_says_nothing_of_the_next() {
+fn a_wait_for_a_destroyed_stream_ignores_its_successor() {
     const SIZE: usize = 2 * MIB;
     let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Timed).build();
     let _entered = machine.enter();
@@ -159,7 +159,7 @@ fn a_wait_for_a_stream_that_is_gone_says_nothing_of_the_next() {
     assert_eq!(allocate(&waiting), passed, "all else is taken");
     assert_eq!(pool.statistics().stream_waits, 1);
     drop(gone);
-    // What it has freed and is not done with keeps the stream that waited known to the pool.
+    // Its pending frees keep the waiting stream in the pool's table.
     write_for_long(&machine, &waiting, own);
     free(&pool, &waiting, own, SIZE);
     pool.trim(u64::MAX);

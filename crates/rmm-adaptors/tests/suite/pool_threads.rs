@@ -1,4 +1,4 @@
-//! Threads that share a pool: blocks that are handed from thread to thread, and default streams
+//! Tests of threads that share a pool: blocks that one thread hands to another, and default streams
 //! that end with their thread.
 
 use std::alloc::Layout;
@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
-use crate::short::base_seed;
-use crate::tags::Wrong;
+use crate::support::base_seed;
+use crate::tag_kernels::Mismatches;
 use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
 use rmm_core::{CudaEvent, CudaStream, Device, DevicePtr, Error, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
@@ -19,7 +19,7 @@ const THREADS: u64 = 4;
 const SEEDS: u64 = 8;
 const KIB: usize = 1 << 10;
 
-/// Numbers that look random: the same for the same seed.
+/// A pseudo-random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -44,36 +44,43 @@ struct Block {
     tag: u64,
 }
 
-/// What every thread has to hand.
+/// The state of one thread.
 struct Shop<'a> {
     machine: &'a Machine,
     pool: &'a Pool,
-    wrong: &'a Wrong,
+    mismatches: &'a Mismatches,
 }
 
 impl Shop<'_> {
     fn allocate(&self, stream: &CudaStream, bytes: usize, tag: u64) -> Result<Block, Error> {
         let layout = Layout::from_size_align(bytes, 256).expect("a small size");
         let pointer = self.pool.allocate(stream, layout)?;
-        crate::tags::write(self.machine, stream, pointer, bytes, tag);
+        crate::tag_kernels::write(self.machine, stream, pointer, bytes, tag);
         Ok(Block { pointer, layout, tag })
     }
 
     fn free(&self, stream: &CudaStream, Block { pointer, layout, tag }: Block) {
-        crate::tags::check(self.machine, stream, pointer, layout.size(), tag, self.wrong);
-        // SAFETY: allocated with this layout; all uses are on this stream or ordered before it by
+        crate::tag_kernels::check(
+            self.machine,
+            stream,
+            pointer,
+            layout.size(),
+            tag,
+            self.mismatches,
+        );
+        // SAFETY: allocated with this layout; all uses are on this stream, or ordered before it by
         // an event.
         unsafe { self.pool.deallocate(stream, pointer, layout) };
     }
 
-    /// Takes over what came from another thread.
+    /// Receives blocks from another thread.
     fn receive(&self, stream: &CudaStream, Parcel { block, used }: Parcel) {
         stream.wait(&used).expect("it is of this device");
         self.free(stream, block);
     }
 }
 
-/// Allocates, frees and hands on to the next thread.
+/// Allocates, frees, and sends blocks to the next thread.
 fn work(
     shop: &Shop<'_>,
     mut numbers: Numbers,
@@ -90,7 +97,7 @@ fn work(
         let bytes = 256 * (1 + numbers.below(256));
         match shop.allocate(&stream, bytes, thread << 32 | step) {
             Ok(block) => live.push(block),
-            // What this thread holds may be just what the others lack.
+            // This thread may hold just the memory that the others wait for.
             Err(error) => assert!(error.is_out_of_memory(), "{error}"),
         }
         while live.len() > 6 || (numbers.below(2) == 0 && !live.is_empty()) {
@@ -99,7 +106,7 @@ fn work(
                 shop.free(&stream, block);
                 continue;
             }
-            crate::tags::write(
+            crate::tag_kernels::write(
                 shop.machine,
                 &stream,
                 block.pointer,
@@ -125,17 +132,18 @@ fn work(
     }
 }
 
-/// Threads in a ring, on a pool that is too small for all of them; what the pool did.
+/// Runs threads in a ring, on a pool that is too small for all of them. Returns the pool's
+/// statistics.
 fn hammer(schedule: Schedule, seed: u64) -> PoolStatistics {
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let entered = machine.enter();
     let limit = 768 * KIB;
     let pool =
         Pool::builder(CudaMemoryResource::new()).maximum_size(limit).build().expect("a pool");
-    let wrong = Wrong::default();
+    let mismatches = Mismatches::default();
     let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| sync_channel(8)).unzip();
     receivers.rotate_left(1);
-    let shop = &Shop { machine: &machine, pool: &pool, wrong: &wrong };
+    let shop = &Shop { machine: &machine, pool: &pool, mismatches: &mismatches };
     thread::scope(|scope| {
         for ((thread, out), incoming) in (1..).zip(senders).zip(receivers) {
             let numbers = Numbers((seed << 8 | thread).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
@@ -146,7 +154,7 @@ fn hammer(schedule: Schedule, seed: u64) -> PoolStatistics {
         }
     });
     machine.run_all();
-    assert_eq!(wrong.count(), 0, "a block was overwritten while it was in use (seed {seed})");
+    assert_eq!(mismatches.count(), 0, "a block was overwritten while it was in use (seed {seed})");
     let statistics = pool.statistics();
     assert_eq!((statistics.live_bytes, statistics.unknown_frees), (0, 0), "seed {seed}");
     assert!(statistics.peak_reserved_bytes <= limit as u64, "seed {seed}: {statistics:?}");
@@ -158,7 +166,7 @@ fn hammer(schedule: Schedule, seed: u64) -> PoolStatistics {
 }
 
 #[test]
-fn blocks_are_handed_on_and_never_shared() {
+fn blocks_are_handed_over_and_never_shared() {
     let (mut waits, mut allocations) = (0, 0);
     for seed in base_seed()..base_seed() + SEEDS {
         for schedule in [Schedule::Seeded(seed), Schedule::Lazy] {
@@ -172,7 +180,7 @@ fn blocks_are_handed_on_and_never_shared() {
 }
 
 #[test]
-fn threads_end_with_their_default_streams_while_others_go_on() {
+fn threads_end_with_their_default_streams() {
     for seed in base_seed()..base_seed() + SEEDS {
         for schedule in [Schedule::Seeded(seed), Schedule::Lazy] {
             default_streams_end(schedule);
@@ -180,15 +188,15 @@ fn threads_end_with_their_default_streams_while_others_go_on() {
     }
 }
 
-/// Waves of threads that work on their own default streams and leave blocks to a thread that stays.
+/// Waves of threads that work on their own default streams and send blocks to a thread that stays.
 fn default_streams_end(schedule: Schedule) {
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let _entered = machine.enter();
     let limit = 512 * KIB;
     let pool =
         Pool::builder(CudaMemoryResource::new()).maximum_size(limit).build().expect("a pool");
-    let wrong = Wrong::default();
-    let shop = &Shop { machine: &machine, pool: &pool, wrong: &wrong };
+    let mismatches = Mismatches::default();
+    let shop = &Shop { machine: &machine, pool: &pool, mismatches: &mismatches };
     let stays = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
     for wave in 0..6u64 {
         let (out, incoming) = mpsc::channel();
@@ -211,26 +219,26 @@ fn default_streams_end(schedule: Schedule) {
                         }
                         let used = CudaEvent::new().expect("an event");
                         used.record(&stream).expect("it is of this device");
-                        out.send(Parcel { block, used }).expect("somebody receives");
+                        out.send(Parcel { block, used }).expect("the receiver is alive");
                     }
                 });
             }
             drop(out);
             for parcel in incoming {
                 shop.receive(&stays, parcel);
-                // The thread that stays wants memory, too: of those who are at work and of those
-                // who have gone.
+                // The staying thread allocates too: from the memory of running and of ended
+                // threads.
                 if let Ok(block) = shop.allocate(&stays, 40 * KIB, u64::MAX) {
                     shop.free(&stays, block);
                 }
             }
         });
     }
-    // What the ended threads freed is not lost: all of it can be had in one piece.
+    // What the ended threads freed is not lost: all of it can be allocated as one block.
     let all = shop.allocate(&stays, limit, 1).expect("everything was freed");
     shop.free(&stays, all);
     machine.run_all();
-    assert_eq!(wrong.count(), 0, "a block was overwritten while it was in use ({schedule:?})");
+    assert_eq!(mismatches.count(), 0, "a block was overwritten while it was in use ({schedule:?})");
     assert_eq!(pool.statistics().live_bytes, 0);
     drop((pool, stays));
     machine.assert_no_violations();

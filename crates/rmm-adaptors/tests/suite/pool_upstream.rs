@@ -1,5 +1,5 @@
-//! The pool and an upstream that is slow, full, or panics: other threads are neither starved nor
-//! refused for nothing.
+//! Tests of a pool whose upstream is slow, full, or panics: no other thread starves or fails
+//! without need.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -11,19 +11,20 @@ use rmm_adaptors::{GrowthPolicy, LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
-use crate::short::{MIB, Pool, free, layout, stream, write};
+use crate::fixtures::{pool, pool_on};
+use crate::support::{MIB, Pool, free, layout, stream, write};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
 type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// The driver's plain allocations, with something that happens once in the middle of a call.
+/// Plain driver allocations, with an action that runs once in the middle of a call.
 #[derive(Clone, Default)]
 struct Hooked {
     on_allocate: Hook,
     on_deallocate: Hook,
     allocations: Arc<AtomicUsize>,
-    /// Whether nothing can be had any more.
+    /// Whether all allocations fail.
     is_full: bool,
 }
 
@@ -67,12 +68,12 @@ fn set(hook: &Hook, run: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn a_streams_list_stays_its_own_while_it_waits_for_upstream() {
+fn a_stream_keeps_its_list_during_an_upstream_call() {
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
-    // So many busy streams that idle ones are forgotten when another comes.
+    // So many busy streams that the pool forgets idle ones when another is used.
     let others: Vec<CudaStream> = (0..31).map(|_| stream()).collect();
     for other in &others {
         let block = pool.allocate(other, layout(256)).unwrap();
@@ -83,8 +84,8 @@ fn a_streams_list_stays_its_own_while_it_waits_for_upstream() {
     let _most = pool.allocate(&waiting, layout(2 * MIB - 31 * 256)).unwrap();
     let size = 256 * 1024;
     {
-        // While `waiting` is upstream, a new stream comes, uses a block, and frees it with its work
-        // still to be done.
+        // While `waiting` is in its upstream call, a new stream allocates a block, and frees it
+        // with pending work.
         let (pool, machine) = (pool.clone(), machine.clone());
         set(&upstream.on_allocate, move || {
             let newcomers = thread::spawn(move || {
@@ -106,7 +107,7 @@ fn a_streams_list_stays_its_own_while_it_waits_for_upstream() {
 }
 
 #[test]
-fn threads_that_find_upstream_full_do_not_keep_each_other_at_it() {
+fn threads_do_not_retry_a_full_upstream_for_each_other() {
     const THREADS: usize = 16;
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
@@ -121,26 +122,27 @@ fn threads_that_find_upstream_full_do_not_keep_each_other_at_it() {
             });
         }
     });
-    // Each asks for 4 MiB once in each of a few attempts.
+    // Each requests 4 MiB once in each of a few attempts.
     assert!(upstream.allocations.load(Ordering::Relaxed) <= THREADS * 5);
     assert_eq!(pool.statistics().host_waits, 0, "there was nothing to wait for");
 }
 
-/// Has no memory, and two that ask for it at a time: a call ends once the other's has begun, or its
-/// request is over.
+/// An upstream without memory, and two threads that allocate at the same time: a call returns once
+/// the other's has begun, or its request is over.
 #[derive(Debug, Default)]
 struct FullForTwo {
-    /// How many calls have begun, and whether one of the two asks no more.
+    /// How many calls have begun, and whether one of the two threads has finished.
     calls: Mutex<(usize, bool)>,
     changed: Condvar,
 }
 
 impl FullForTwo {
-    /// After so many calls there is memory: two that keep each other at it would never end.
+    /// After this many calls there is memory: two threads that retry because of each other would
+    /// never end.
     const TOO_MANY: usize = 100;
 }
 
-// SAFETY: what it gives comes from `CudaMemoryResource`, which keeps the contract.
+// SAFETY: its blocks come from `CudaMemoryResource`, which keeps the contract.
 unsafe impl SyncResource for FullForTwo {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let mut calls = self.calls.lock().expect("no panic with the lock held");
@@ -166,7 +168,7 @@ unsafe impl SyncResource for FullForTwo {
 }
 
 #[test]
-fn two_that_always_find_each_other_at_a_full_upstream_give_up() {
+fn two_threads_at_a_full_upstream_stop_retrying() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = FullForTwo::default();
@@ -187,7 +189,7 @@ fn two_that_always_find_each_other_at_a_full_upstream_give_up() {
 }
 
 #[test]
-fn a_thread_alone_takes_no_call_of_its_own_for_that_of_another() {
+fn a_single_thread_does_not_retry_for_its_own_call() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = Hooked { is_full: true, ..Hooked::default() };
@@ -212,7 +214,7 @@ fn a_panic_of_upstream_leaves_the_pool_usable() {
 }
 
 #[test]
-fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
+fn memory_being_returned_is_awaited_before_oom() {
     let machine = Machine::builder().memory(16 * MIB).build();
     let _entered = machine.enter();
     let upstream = Hooked::default();
@@ -228,8 +230,8 @@ fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
     {
         let (pool, machine) = (pool.clone(), machine.clone());
         set(&upstream.on_deallocate, move || {
-            // The other thread's request comes now; it ends after this call has returned, so nobody
-            // waits for it here.
+            // The other thread allocates now; its request ends after this call has returned, so it
+            // is not waited for here.
             let other = thread::spawn(move || {
                 let _entered = machine.enter();
                 pool.allocate(&stream(), layout(256)).map(|_| ())
@@ -237,7 +239,7 @@ fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
             sender.send(other).expect("the test goes on");
         });
     }
-    // All pieces are given back for one that fits.
+    // All upstream blocks are returned for one that fits.
     let large = pool.allocate(&own, layout(12 * MIB)).unwrap();
     let other = receiver.recv().unwrap().join().unwrap();
     assert!(other.is_ok(), "{other:?}");
@@ -246,51 +248,36 @@ fn memory_on_its_way_back_is_waited_for_before_a_request_is_refused() {
 
 #[test]
 fn a_request_above_the_limit_costs_the_pool_nothing() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(4 * MIB)
-        .maximum_size(8 * MIB)
-        .build()
-        .unwrap();
-    let (busy, other) = (stream(), stream());
+    let (machine, _entered, pool, [busy, other]) =
+        pool(|builder| builder.initial_size(4 * MIB).maximum_size(8 * MIB));
     let block = pool.allocate(&busy, layout(MIB)).unwrap();
     write(&machine, &busy, block, 1);
     free(&pool, &busy, block, MIB);
     let calls = machine.calls();
     assert!(pool.allocate(&other, layout(16 * MIB)).unwrap_err().is_out_of_memory());
-    assert_eq!(machine.calls(), calls, "no wait and nothing given back can make it fit");
+    assert_eq!(machine.calls(), calls, "no wait and no returned memory can make it fit");
 }
 
 #[test]
-fn what_was_asked_for_at_first_is_kept() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(8 * MIB)
-        .build()
-        .unwrap();
-    let stream = stream();
+fn the_initial_size_is_kept() {
+    let (_machine, _entered, pool, [stream]) =
+        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
+            builder.initial_size(8 * MIB)
+        });
     let block = pool.allocate(&stream, layout(10 * MIB)).unwrap();
     assert_eq!(pool.statistics().upstream_frees, 0);
     free(&pool, &stream, block, 10 * MIB);
 }
 
 #[test]
-fn what_is_left_of_a_fused_block_can_be_given_back() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(4 * MIB)
-        .build()
-        .unwrap();
-    let (own, other) = (stream(), stream());
+fn the_rest_of_a_coalesced_block_can_be_returned() {
+    let (machine, _entered, pool, [own, other]) = pool(|builder| builder.initial_size(4 * MIB));
     let block = pool.allocate(&own, layout(MIB)).unwrap();
     (0..3).for_each(|_| write(&machine, &own, block, 1));
     free(&pool, &own, block, MIB);
     let large = pool.allocate(&other, layout(8 * MIB)).unwrap(); // asks what `own` has done, and seals it
     let fused = pool.allocate(&own, layout(3 * MIB + MIB / 2)).unwrap();
-    assert_eq!(block, fused, "its own block and a clean one");
+    assert_eq!(block, fused, "its own block and an idle one");
     own.synchronize().unwrap();
     free(&pool, &other, fused, 3 * MIB + MIB / 2);
     free(&pool, &other, large, 8 * MIB);
@@ -301,15 +288,10 @@ fn what_is_left_of_a_fused_block_can_be_given_back() {
 }
 
 #[test]
-fn streams_that_come_and_go_leave_nothing_behind() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .maximum_size(2 * MIB)
-        .build()
-        .unwrap();
+fn short_lived_streams_leave_no_metadata() {
+    let (machine, _entered, pool, []) = pool(|builder| builder.maximum_size(2 * MIB));
     let freed = AtomicU64::new(0);
-    let mut books = 0;
+    let mut metadata = 0;
     for round in 0..200 {
         for _ in 0..2 {
             let stream = stream();
@@ -320,16 +302,19 @@ fn streams_that_come_and_go_leave_nothing_behind() {
         }
         machine.run_all();
         if round < 100 {
-            books = pool.statistics().bookkeeping_bytes;
+            metadata = pool.statistics().bookkeeping_bytes;
         }
     }
     let now = pool.statistics().bookkeeping_bytes;
-    assert!(now <= books, "the books took {books} bytes after 200 streams, and {now} after 400");
+    assert!(
+        now <= metadata,
+        "the metadata took {metadata} bytes after 200 streams, and {now} after 400"
+    );
     assert_eq!(pool.statistics().frees, freed.into_inner());
 }
 
 #[test]
-fn requests_that_no_number_holds_together_are_refused() {
+fn requests_whose_sum_overflows_fail() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = Hooked::default();
@@ -338,8 +323,8 @@ fn requests_that_no_number_holds_together_are_refused() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let (go_on, ended) = (sender.clone(), sender);
     let (after, rest) = std::sync::mpsc::channel();
-    // The second request gives back what is unused. Then the first, which is upstream at the time,
-    // may end.
+    // The second request returns unused memory. Then the first, which is in its upstream call, may
+    // end.
     set(&upstream.on_deallocate, move || go_on.send(None).expect("the first request waits"));
     {
         let (pool, machine) = (pool.clone(), machine.clone());
@@ -355,12 +340,12 @@ fn requests_that_no_number_holds_together_are_refused() {
         });
     }
     assert!(pool.allocate_sync(layout(most)).unwrap_err().is_out_of_memory());
-    let second = rest.recv().unwrap().recv().unwrap().expect("nothing more is given back");
+    let second = rest.recv().unwrap().recv().unwrap().expect("no more memory is returned");
     assert!(second.expect("no panic").unwrap_err().is_out_of_memory());
 }
 
 #[test]
-fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
+fn a_failing_device_wait_becomes_waits_for_each_stream() {
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let upstream = Hooked::default();
@@ -379,14 +364,14 @@ fn a_device_that_can_not_be_waited_for_is_waited_for_stream_by_stream() {
             *were_idle.lock().expect("no panic") = Some(idle);
         });
     }
-    // As while a stream of the program is being captured.
+    // As while a stream of the program is captured.
     machine.fail(Fault::nth("cuCtxSynchronize", 1, CuResult::STREAM_CAPTURE_UNSUPPORTED));
     drop(pool);
     assert_eq!(*were_idle.lock().expect("no panic"), Some([true, true]));
 }
 
 #[test]
-fn a_step_that_upstream_refuses_leaves_all_but_the_need() {
+fn a_growth_step_that_fails_falls_back_to_the_request() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = LimitingResourceAdaptor::new(CudaMemoryResource::new(), 6000);
@@ -400,12 +385,12 @@ fn a_step_that_upstream_refuses_leaves_all_but_the_need() {
 }
 
 #[test]
-fn a_step_larger_than_any_layout_refuses_nothing() {
+fn an_oversized_growth_step_serves_the_request() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let step = GrowthPolicy::FixedStep(usize::MAX / 256 * 256);
     let pool = Pool::builder(CudaMemoryResource::new()).growth(step).build().unwrap();
     let stream = stream();
-    let block = pool.allocate(&stream, layout(MIB)).expect("the need alone can be had");
+    let block = pool.allocate(&stream, layout(MIB)).expect("the request alone can be served");
     free(&pool, &stream, block, MIB);
 }

@@ -1,5 +1,5 @@
-//! A pool over memory that can be extended: what it holds, what it gives back, and that nothing
-//! goes wrong meanwhile.
+//! Tests of a pool over virtual memory, which grows in place: what it maps, what it unmaps, and
+//! stream order meanwhile.
 
 use std::alloc::Layout;
 use std::sync::Mutex;
@@ -15,12 +15,12 @@ use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Checker, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
 
-use crate::program::{Op, ops};
-use crate::short::{MIB, base_seed, free, keep_busy, layout, stream};
-use crate::world::{Common, World};
+use crate::harness::{Fixture, Runner};
+use crate::programs::{Op, ops};
+use crate::support::{MIB, base_seed, free, keep_busy, layout, stream};
 
 const PAGE: usize = 2 * MIB;
-/// What programs count in here, so that their blocks are some pages at most.
+/// The granule of programs here: blocks are at most a few pages.
 const GRANULE: usize = 16 << 10;
 
 const PRESETS: [PoolPreset; 3] =
@@ -41,31 +41,31 @@ fn allocate(pool: &Pool, on: &CudaStream, bytes: usize) -> DevicePtr {
     pool.allocate(on, layout(bytes)).expect("there is memory")
 }
 
-fn common(machine: &Machine, limit: usize, preset: PoolPreset) -> Common<Pool> {
+fn fixture(machine: &Machine, limit: usize, preset: PoolPreset) -> Fixture<Pool> {
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let builder = PoolMemoryResource::builder(upstream).preset(preset).maximum_size(limit);
-    Common::in_granules(machine, builder.build().expect("a pool"), GRANULE)
+    Fixture::in_granules(machine, builder.build().expect("a pool"), GRANULE)
 }
 
 fn run(machine: &Machine, ops: &[Op], limit: usize, preset: PoolPreset) {
     let _entered = machine.enter();
-    let mut world = World::sharing(machine.without_faults(|| common(machine, limit, preset)), 0);
+    let mut runner = Runner::sharing(machine.without_faults(|| fixture(machine, limit, preset)), 0);
     for op in ops {
-        world.step(op);
+        runner.step(op);
     }
-    world.finish();
+    runner.finish();
     let failed = machine.failed_calls().len();
     machine.clear_faults();
-    // As good as new: everything can be had in one piece, and given back.
+    // Drained: all memory can be allocated as one block, and returned.
     if failed == 0 {
         let all = Layout::from_size_align(limit, 256).expect("a small size");
-        let block = world.pool().allocate_sync(all).expect("all of it is free");
+        let block = runner.pool().allocate_sync(all).expect("all of it is free");
         // SAFETY: allocated just now with this layout, and not used.
-        unsafe { world.pool().deallocate_sync(block, all) };
-        world.pool().trim(0);
-        assert_eq!(world.pool().reserved_bytes(), 0);
+        unsafe { runner.pool().deallocate_sync(block, all) };
+        runner.pool().trim(0);
+        assert_eq!(runner.pool().reserved_bytes(), 0);
     }
-    drop(world);
+    drop(runner);
     machine.assert_no_violations();
 }
 
@@ -73,7 +73,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_program_keeps_the_order_and_leaves_nothing(
+    fn any_program_keeps_stream_order_and_leaks_nothing(
         ops in ops(150),
         schedule in 0..3,
         seed in any::<u64>(),
@@ -99,23 +99,23 @@ proptest! {
         let code = if memory { CuResult::OUT_OF_MEMORY } else { CuResult::UNKNOWN };
         let schedule = if lazy { Schedule::Lazy } else { Schedule::Eager };
         Checker::new().machine(description(schedule)).fail_each_call(code, |machine| {
-            // The streams and the pool are there before.
+            // The streams and the pool are created before the faults start.
             let limit = granules * GRANULE;
             run_with_faults(machine, &ops, limit, PRESETS[preset]);
         });
     }
 }
 
-/// As [`run`], where streams and the like cannot be had, and only what the pool does of its own
-/// matters.
+/// Like [`run`], while driver calls fail: a step whose own call fails is skipped. The streams and
+/// the pool are created without faults.
 fn run_with_faults(machine: &Machine, ops: &[Op], limit: usize, preset: PoolPreset) {
     let entered = machine.enter();
-    let mut world = machine.without_faults(|| World::sharing(common(machine, limit, preset), 0));
+    let mut runner = machine.without_faults(|| Runner::sharing(fixture(machine, limit, preset), 0));
     for op in ops {
-        world.step(op);
+        runner.step(op);
     }
-    world.finish();
-    drop(world);
+    runner.finish();
+    drop(runner);
     drop(entered);
 }
 
@@ -124,23 +124,23 @@ fn threads_extend_one_pool() {
     for (seed, preset) in (0..24).zip(PRESETS.into_iter().cycle()) {
         let machine = description(Schedule::Seeded(seed ^ base_seed())).build();
         let entered = machine.enter();
-        let common = common(&machine, 24 * MIB, preset);
+        let fixture = fixture(&machine, 24 * MIB, preset);
         thread::scope(|scope| {
             for number in 0..3 {
-                let (machine, common) = (&machine, common.clone());
+                let (machine, fixture) = (&machine, fixture.clone());
                 scope.spawn(move || {
                     let _entered = machine.enter();
                     let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-                    let mut world = World::sharing(common, number);
+                    let mut runner = Runner::sharing(fixture, number);
                     for op in crate::soak::steps_of(seed, number).iter().take(400) {
-                        world.step(op);
+                        runner.step(op);
                     }
-                    world.free_all();
+                    runner.free_all();
                 });
             }
         });
-        common.finish();
-        drop(common);
+        fixture.finish();
+        drop(fixture);
         machine.assert_no_violations();
         assert!(machine.leaks().is_empty(), "seed {seed}: {:?}", machine.leaks());
         drop(entered);
@@ -148,7 +148,7 @@ fn threads_extend_one_pool() {
 }
 
 #[test]
-fn a_request_gets_what_it_lacks_and_no_more() {
+fn growth_maps_only_the_missing_pages() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, stream) = (pool(PoolPreset::Compact), stream());
@@ -156,7 +156,7 @@ fn a_request_gets_what_it_lacks_and_no_more() {
     let second = allocate(&pool, &stream, 2 * PAGE);
     assert_eq!(second.0, first.0 + 3 * PAGE as u64);
     free(&pool, &stream, second, 2 * PAGE);
-    // Still on the stream's list: the end is its to extend.
+    // Still in the stream's free list: the request can be served by extending the last block.
     keep_busy(&machine, &stream);
     assert_eq!(allocate(&pool, &stream, 5 * PAGE), second);
     assert_eq!(pool.reserved_bytes(), 8 * PAGE as u64);
@@ -165,7 +165,7 @@ fn a_request_gets_what_it_lacks_and_no_more() {
 }
 
 #[test]
-fn pieces_in_the_middle_go_back_and_are_filled_again() {
+fn pages_in_the_middle_are_unmapped_and_mapped_again() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, stream) = (pool(PoolPreset::Throughput), stream());
@@ -187,7 +187,7 @@ fn pieces_in_the_middle_go_back_and_are_filled_again() {
 }
 
 #[test]
-fn what_was_taken_at_first_goes_back_page_by_page() {
+fn the_initial_memory_is_unmapped_page_by_page() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
@@ -195,7 +195,7 @@ fn what_was_taken_at_first_goes_back_page_by_page() {
     let small = allocate(&pool, &stream, 256);
     pool.trim(0);
     assert_eq!(pool.reserved_bytes(), PAGE as u64);
-    // So does what a request took that was the first.
+    // The same for pages that a request mapped first.
     free(&pool, &stream, small, 256);
     pool.trim(0);
     let large = allocate(&pool, &stream, 4 * PAGE);
@@ -207,7 +207,7 @@ fn what_was_taken_at_first_goes_back_page_by_page() {
 }
 
 #[test]
-fn a_stream_waits_for_what_is_beside_new_pages_before_the_host_does() {
+fn a_stream_waits_for_blocks_beside_new_pages_first() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
@@ -215,10 +215,10 @@ fn a_stream_waits_for_what_is_beside_new_pages_before_the_host_does() {
     let (first, second) = (stream(), stream());
     let kept = allocate(&pool, &second, PAGE / 2);
     let other = allocate(&pool, &first, PAGE / 2);
-    crate::short::write(&machine, &first, other, 1);
+    crate::support::write(&machine, &first, other, 1);
     free(&pool, &first, other, PAGE / 2);
     assert_eq!(allocate(&pool, &second, 3 * PAGE / 2), other);
-    crate::short::write(&machine, &second, other, 2);
+    crate::support::write(&machine, &second, other, 2);
     let statistics = pool.statistics();
     assert_eq!((statistics.stream_waits, statistics.host_waits), (1, 0));
     free(&pool, &second, other, 3 * PAGE / 2);
@@ -227,12 +227,12 @@ fn a_stream_waits_for_what_is_beside_new_pages_before_the_host_does() {
 }
 
 #[test]
-fn memory_in_use_by_the_device_does_not_go_back() {
+fn memory_in_use_by_the_device_is_not_unmapped() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (pool, stream) = (pool(PoolPreset::Compact), stream());
     let block = allocate(&pool, &stream, 4 * PAGE);
-    crate::short::write(&machine, &stream, block, 7);
+    crate::support::write(&machine, &stream, block, 7);
     free(&pool, &stream, block, 4 * PAGE);
     assert_eq!(pool.trim(0), 0);
     stream.synchronize().expect("a wait");
@@ -241,14 +241,14 @@ fn memory_in_use_by_the_device_does_not_go_back() {
 }
 
 #[test]
-fn the_deterministic_preset_places_alike_whatever_the_device_does() {
+fn deterministic_growth_ignores_the_device_s_progress() {
     let places = |schedule| {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
         let pool = pool(PoolPreset::Deterministic);
         let streams = [stream(), stream()];
         let mut live: Vec<(DevicePtr, usize, usize)> = Vec::new();
-        let (mut places, mut given_back) = (Vec::new(), Vec::new());
+        let (mut places, mut trimmed) = (Vec::new(), Vec::new());
         for step in 0..400_usize {
             let on = step * 7 % 5 % 2;
             keep_busy(&machine, &streams[on]);
@@ -261,7 +261,7 @@ fn the_deterministic_preset_places_alike_whatever_the_device_does() {
                 free(&pool, &streams[on], block, bytes);
             }
             if step % 100 == 99 {
-                given_back.push(pool.trim(0));
+                trimmed.push(pool.trim(0));
             }
         }
         for (block, bytes, on) in live {
@@ -270,7 +270,7 @@ fn the_deterministic_preset_places_alike_whatever_the_device_does() {
         machine.assert_no_violations();
         let base = places[0];
         let places: Vec<u64> = places.into_iter().map(|place| place.wrapping_sub(base)).collect();
-        (places, given_back)
+        (places, trimmed)
     };
     let lazy = places(Schedule::Lazy);
     assert_eq!(lazy, places(Schedule::Eager));
@@ -279,7 +279,7 @@ fn the_deterministic_preset_places_alike_whatever_the_device_does() {
 }
 
 #[test]
-fn addresses_of_somebody_else_are_left_alone() {
+fn addresses_of_another_owner_are_not_used() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, stream) = (pool(PoolPreset::Compact), stream());
@@ -298,17 +298,17 @@ fn addresses_of_somebody_else_are_left_alone() {
     unsafe { pool.upstream().deallocate_sync(theirs, page) };
 }
 
-/// Virtual memory that stops before it unmaps its first block, until it was asked for the same
-/// addresses in vain.
+/// Virtual memory that blocks before it unmaps its first block, until an allocation at the same
+/// addresses has failed.
 #[derive(Debug)]
 struct SlowToLeave {
     upstream: VirtualMemoryResource,
-    /// Who hears of the first block to go, and from whom the end of the wait is heard.
+    /// Notifies of the first deallocation, and receives the end of the wait.
     first: Mutex<Option<(Sender<()>, Receiver<()>)>>,
-    refuses: Sender<()>,
+    failed: Sender<()>,
 }
 
-// SAFETY: that of the virtual memory, only later.
+// SAFETY: the contract is kept by the virtual memory; calls are only delayed.
 unsafe impl SyncResource for SlowToLeave {
     fn name(&self) -> &'static str {
         "slow to leave"
@@ -319,12 +319,12 @@ unsafe impl SyncResource for SlowToLeave {
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        let first = self.first.lock().expect("nobody panics").take();
-        if let Some((leaves, refusals)) = first {
+        let first = self.first.lock().expect("no panic").take();
+        if let Some((leaves, failures)) = first {
             leaves.send(()).expect("the test waits for it");
-            refusals.recv().expect("the test goes on");
+            failures.recv().expect("the test goes on");
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate_sync(pointer, layout) };
     }
 
@@ -333,7 +333,7 @@ unsafe impl SyncResource for SlowToLeave {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the contract is kept by the virtual memory; calls are only delayed.
 unsafe impl ExtendableResource for SlowToLeave {
     fn page_size(&self) -> usize {
         self.upstream.page_size()
@@ -342,21 +342,21 @@ unsafe impl ExtendableResource for SlowToLeave {
     fn allocate_at(&self, start: DevicePtr, layout: Layout) -> Result<(), Error> {
         let taken = self.upstream.allocate_at(start, layout);
         if taken.is_err() {
-            // Nobody listens but to the first.
-            let _unheard = self.refuses.send(());
+            // After the first deallocation, no one may be receiving.
+            let _without_receiver = self.failed.send(());
         }
         taken
     }
 }
 
 #[test]
-fn addresses_that_another_thread_gives_back_are_waited_for() {
+fn growth_waits_for_addresses_that_are_being_freed() {
     let machine = Machine::new();
     let _entered = machine.enter();
-    let ((leaves, leaving), (refuses, refusals)) = (channel(), channel());
+    let ((leaves, leaving), (failed, failures)) = (channel(), channel());
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
-    let first = Mutex::new(Some((leaves, refusals)));
-    let upstream = SlowToLeave { upstream, first, refuses };
+    let first = Mutex::new(Some((leaves, failures)));
+    let upstream = SlowToLeave { upstream, first, failed };
     let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
     let (pool, stream) = (pool.build().expect("a pool"), stream());
     let allocate = || pool.allocate(&stream, layout(PAGE)).expect("there is memory");
@@ -381,12 +381,12 @@ fn addresses_that_another_thread_gives_back_are_waited_for() {
 }
 
 #[test]
-fn a_place_that_ends_at_somebody_elses_addresses_is_not_widened() {
+fn an_extent_stops_at_addresses_of_another_owner() {
     let machine = Machine::new();
     let _entered = machine.enter();
-    let (refuses, refusals) = channel();
+    let (failed, failures) = channel();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
-    let upstream = SlowToLeave { upstream, first: Mutex::default(), refuses };
+    let upstream = SlowToLeave { upstream, first: Mutex::default(), failed };
     let pool = PoolMemoryResource::builder(upstream).growth(GrowthPolicy::FixedStep(4 * PAGE));
     let (pool, stream) = (pool.build().expect("a pool"), stream());
     let allocate = |pages| pool.allocate(&stream, layout(pages * PAGE)).expect("memory");
@@ -399,16 +399,16 @@ fn a_place_that_ends_at_somebody_elses_addresses_is_not_widened() {
     let theirs = DevicePtr(first.0 + 4 * PAGE as u64);
     pool.upstream().upstream.allocate_at(theirs, page).expect("free addresses");
     let elsewhere = allocate(4);
-    assert_eq!(refusals.try_iter().count(), 1, "the pool has found that these are not free");
+    assert_eq!(failures.try_iter().count(), 1, "the pool has found that these are not free");
     free(middle, 2);
     stream.synchronize().expect("a stream");
     assert_eq!(pool.trim(0), 2 * PAGE as u64);
     free(last, 1);
-    // What is missing lies between two blocks, and the place ends where somebody else's addresses
-    // begin.
+    // The missing pages lie between two blocks, and the extent ends where addresses of another
+    // owner begin.
     let block = allocate(3);
     assert_eq!(block, middle);
-    assert_eq!(refusals.try_iter().count(), 0, "they are not asked for again");
+    assert_eq!(failures.try_iter().count(), 0, "they are not asked for again");
     for (block, pages) in [(first, 1), (block, 3), (elsewhere, 4)] {
         free(block, pages);
     }
@@ -416,7 +416,7 @@ fn a_place_that_ends_at_somebody_elses_addresses_is_not_widened() {
     unsafe { pool.upstream().upstream.deallocate_sync(theirs, page) };
 }
 
-/// The pages that blocks lie in.
+/// The pages that blocks overlap.
 fn pages_of(live: &[(DevicePtr, usize, usize)]) -> usize {
     let pages = |&(block, bytes, _): &(DevicePtr, usize, usize)| {
         let page = PAGE as u64;
@@ -431,10 +431,10 @@ fn pages_of(live: &[(DevicePtr, usize, usize)]) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A request is refused only if the pages that live blocks lie in leave too little of the
-    /// limit, or of the device.
+    /// An allocation fails only if the pages of live blocks leave too little of the limit, or of
+    /// the device.
     #[test]
-    fn nothing_is_refused_that_a_placement_exists_for(
+    fn no_request_fails_for_which_a_placement_exists(
         steps in proptest::collection::vec((any::<bool>(), 1usize..600, any::<usize>(), 0usize..3), 1..120),
         pages in 4usize..20,
         by_limit in any::<bool>(),
@@ -448,7 +448,7 @@ proptest! {
         let builder = if by_limit { builder.maximum_size(pages * PAGE) } else { builder };
         let pool = builder.build().unwrap();
         let streams = [stream(), stream(), stream()];
-        // The first page is never given back, so that all others come one by one.
+        // The first page is never unmapped, so all others are mapped one by one.
         let mut live = vec![(allocate(&pool, &streams[0], 256), 256, 0)];
         for (frees, granules, which, on) in steps {
             keep_busy(&machine, &streams[on]);
@@ -478,7 +478,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_device_can_never_have_is_refused_without_asking_for_its_pieces() {
+fn a_request_above_device_memory_makes_few_driver_calls() {
     let machine = Machine::builder().memory(1 << 30).build();
     let _entered = machine.enter();
     let upstream = VirtualMemoryResource::new().expect("addresses");

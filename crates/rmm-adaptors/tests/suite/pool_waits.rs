@@ -1,5 +1,5 @@
-//! What a wait for a stream tells of others: that it is behind what that stream had waited for, and
-//! nothing else.
+//! Tests of what a wait for a stream orders: after that stream, and after everything that stream
+//! had waited for, and nothing else.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use rmm_core::{CudaStream, DevicePtr, Resource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 
-use crate::short::{MIB, Pool, free, layout, stream};
+use crate::support::{MIB, Pool, free, layout, stream};
 
-/// A pool of so much memory and no more.
+/// A pool with a fixed amount of memory.
 fn pool(bytes: usize) -> Pool {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     builder.initial_size(bytes).maximum_size(bytes).build().expect("a pool")
 }
 
-/// Allocates a block and enqueues a write to it that does not end in the test's time.
+/// Allocates a block and enqueues a write to it that does not complete during the test.
 fn use_block(machine: &Machine, pool: &Pool, stream: &CudaStream, bytes: usize) -> DevicePtr {
     let block = pool.allocate(stream, layout(bytes)).expect("a block");
     let work = Kernel::new("write", |_| {}).writes(block, 8).lasts(Duration::from_secs(1000));
@@ -25,7 +25,7 @@ fn use_block(machine: &Machine, pool: &Pool, stream: &CudaStream, bytes: usize) 
 }
 
 #[test]
-fn who_waits_for_a_stream_need_not_wait_for_what_that_one_waited_for() {
+fn a_wait_covers_what_the_other_stream_waited_for() {
     let machine = Machine::builder().schedule(Schedule::Timed).build();
     let _entered = machine.enter();
     let pool = pool(6 * MIB);
@@ -44,7 +44,7 @@ fn who_waits_for_a_stream_need_not_wait_for_what_that_one_waited_for() {
 }
 
 #[test]
-fn what_a_stream_that_is_gone_had_waited_for_is_not_taken_for_waited_for_by_others() {
+fn waits_of_a_destroyed_stream_order_no_other_stream() {
     let machine = Machine::builder().schedule(Schedule::Timed).build();
     let _entered = machine.enter();
     let pool = pool(10 * MIB);
@@ -52,13 +52,14 @@ fn what_a_stream_that_is_gone_had_waited_for_is_not_taken_for_waited_for_by_othe
     let others = use_block(&machine, &pool, &other, 4 * MIB);
     let block = use_block(&machine, &pool, &first, 6 * MIB);
     free(&pool, &first, block, 6 * MIB);
-    // It waits for the first stream, is waited for itself, and goes with nothing left in the pool.
+    // It waits for the first stream, is waited for itself, and is destroyed with no free memory in
+    // the pool.
     let gone = stream();
     let block = use_block(&machine, &pool, &gone, 4 * MIB);
     free(&pool, &gone, block, 4 * MIB);
     use_block(&machine, &pool, &third, 4 * MIB);
     drop(gone);
-    // The other stream knows nothing of the first, nor does who waits for it.
+    // The other stream is not ordered after the first, nor is one that waits for it.
     free(&pool, &other, others, 4 * MIB);
     use_block(&machine, &pool, &last, 4 * MIB);
     assert_eq!(pool.statistics().stream_waits, 3);

@@ -1,11 +1,11 @@
-//! Pools that give memory back by themselves.
+//! Tests of pools with a release policy.
 
 use rmm_adaptors::{PoolMemoryResource, PoolPreset, ReleasePolicy};
 use rmm_core::{CaptureScope, CudaStream, DevicePtr, Resource};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
-use crate::short::{MIB, Pool, free, keep_busy, layout, stream, write};
+use crate::support::{MIB, Pool, free, keep_busy, layout, stream, write};
 
 fn pool(policy: ReleasePolicy) -> Pool {
     Pool::builder(CudaMemoryResource::new()).release(policy).build().expect("a pool")
@@ -15,7 +15,7 @@ fn allocate(pool: &Pool, on: &CudaStream, mib: usize) -> DevicePtr {
     pool.allocate(on, layout(mib * MIB)).expect("there is memory")
 }
 
-/// Allocates and frees as often, each time the same.
+/// Allocates and frees the same blocks several times.
 fn churn(pool: &Pool, on: &CudaStream, times: usize) {
     for _ in 0..times {
         let block = allocate(pool, on, 2);
@@ -24,7 +24,7 @@ fn churn(pool: &Pool, on: &CudaStream, times: usize) {
 }
 
 #[test]
-fn nothing_goes_back_unasked_by_default() {
+fn memory_is_kept_by_default() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, on) = (pool(ReleasePolicy::default()), stream());
@@ -36,7 +36,7 @@ fn nothing_goes_back_unasked_by_default() {
 }
 
 #[test]
-fn what_is_above_the_threshold_goes_back_once_it_is_done() {
+fn memory_above_the_threshold_returns_once_idle() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (pool, on) = (pool(ReleasePolicy::Above { bytes: 8 << 20 }), stream());
@@ -53,7 +53,7 @@ fn what_is_above_the_threshold_goes_back_once_it_is_done() {
 }
 
 #[test]
-fn frees_below_the_threshold_ask_nobody() {
+fn frees_below_the_threshold_make_no_driver_call() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, on) = (pool(ReleasePolicy::Above { bytes: 8 << 20 }), stream());
@@ -64,7 +64,7 @@ fn frees_below_the_threshold_ask_nobody() {
 }
 
 #[test]
-fn pages_in_the_middle_go_back_too() {
+fn pages_in_the_middle_are_returned() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let upstream = VirtualMemoryResource::new().unwrap();
@@ -80,7 +80,7 @@ fn pages_in_the_middle_go_back_too() {
 }
 
 #[test]
-fn what_was_not_needed_lately_goes_back() {
+fn memory_that_was_not_needed_recently_is_returned() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 100 }), stream());
@@ -98,7 +98,7 @@ fn what_was_not_needed_lately_goes_back() {
 }
 
 #[test]
-fn an_idle_program_gives_back_by_a_call() {
+fn an_idle_program_returns_memory_by_a_call() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 1 << 20 }), stream());
@@ -108,11 +108,11 @@ fn an_idle_program_gives_back_by_a_call() {
     on.synchronize().unwrap();
     assert_eq!(pool.release_unused(), 0, "all was in use since the last call");
     assert!(pool.release_unused() >= 16 << 20);
-    assert_eq!(pool.reserved_bytes(), 0, "what was at hand, too");
+    assert_eq!(pool.reserved_bytes(), 0, "cached blocks, too");
 }
 
 #[test]
-fn captures_are_left_alone() {
+fn captures_are_not_affected() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (pool, on) = (pool(ReleasePolicy::Above { bytes: 0 }), stream());
@@ -126,7 +126,7 @@ fn captures_are_left_alone() {
 }
 
 #[test]
-fn the_deterministic_preset_gives_back_alike_whatever_the_device_does() {
+fn deterministic_release_ignores_the_device_s_progress() {
     let run = |schedule| {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();

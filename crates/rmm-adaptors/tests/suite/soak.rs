@@ -1,5 +1,4 @@
-//! Random programs, one after the other: a few of them as a test, and as many as somebody has the
-//! time for with `cargo xtask soak`.
+//! Soak test: random programs, a few as a test, and any number with `cargo xtask soak`.
 
 use std::env;
 use std::fmt;
@@ -13,16 +12,16 @@ use rmm_adaptors::PoolStatistics;
 use rmm_core::Device;
 use rmm_sim::{Machine, Schedule};
 
-use crate::program::{Op, drawn, ops};
-use crate::short::base_seed;
-use crate::world::{Common, World};
+use crate::harness::{Fixture, Runner};
+use crate::programs::{Op, drawn, ops};
+use crate::support::base_seed;
 
 /// Steps of a plain test run.
 const FEW: u64 = 10_000;
-/// Steps of one thread of a program, at most.
+/// The most steps of one thread of a program.
 const LONGEST: usize = 2000;
 
-/// What has been done.
+/// Counts of what was done.
 #[derive(Clone, Copy, Default)]
 struct Figures {
     programs: u64,
@@ -30,7 +29,7 @@ struct Figures {
     steps: u64,
     driver_calls: u64,
     allocations: u64,
-    refusals: u64,
+    failures: u64,
     events: u64,
     stream_waits: u64,
     host_waits: u64,
@@ -44,7 +43,7 @@ impl Figures {
         self.steps += other.steps;
         self.driver_calls += other.driver_calls;
         self.allocations += other.allocations;
-        self.refusals += other.refusals;
+        self.failures += other.failures;
         self.events += other.events;
         self.stream_waits += other.stream_waits;
         self.host_waits += other.host_waits;
@@ -60,7 +59,7 @@ impl fmt::Display for Figures {
             ("steps", self.steps),
             ("driver calls", self.driver_calls),
             ("allocations", self.allocations),
-            ("requests refused", self.refusals),
+            ("failed allocations", self.failures),
             ("events recorded", self.events),
             ("waits of streams", self.stream_waits),
             ("waits of the host", self.host_waits),
@@ -75,8 +74,8 @@ pub(crate) fn steps_of(seed: u64, thread: u64) -> Vec<Op> {
     drawn(ops(LONGEST), seed, thread)
 }
 
-/// Runs the program with this seed, which says all of it: the limit, the schedule, how many
-/// threads, their steps. Returns what was done, and what is wrong.
+/// Runs the program of this seed, which determines everything: the limit, the schedule, the number
+/// of threads, and their steps. Returns what was done, and what is wrong.
 fn run(seed: u64) -> (Figures, Option<String>) {
     let schedule = match seed % 4 {
         0 => Schedule::Lazy,
@@ -88,34 +87,34 @@ fn run(seed: u64) -> (Figures, Option<String>) {
         256 * (100 + usize::try_from(seed.wrapping_mul(7919) % 2900).expect("a small number"));
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let entered = machine.enter();
-    let common = Common::new(&machine, limit);
+    let fixture = Fixture::new(&machine, limit);
     let steps = thread::scope(|scope| {
         let start = |number| {
-            let (machine, common) = (&machine, common.clone());
+            let (machine, fixture) = (&machine, fixture.clone());
             scope.spawn(move || {
                 let _entered = machine.enter();
                 let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-                let (mut world, ops) = (World::sharing(common, number), steps_of(seed, number));
+                let (mut runner, ops) = (Runner::sharing(fixture, number), steps_of(seed, number));
                 for op in &ops {
-                    world.step(op);
+                    runner.step(op);
                 }
-                world.free_all();
-                assert_eq!(world.refused, 0, "the driver refuses nothing here (seed {seed})");
-                (ops.len() as u64, world.unserved)
+                runner.free_all();
+                assert_eq!(runner.failed_calls, 0, "no driver call fails here (seed {seed})");
+                (ops.len() as u64, runner.failed_allocations)
             })
         };
         let threads: Vec<_> = (0..threads).map(start).collect();
-        let add = |(steps, refusals), (more_steps, more_refusals)| {
-            (steps + more_steps, refusals + more_refusals)
+        let add = |(steps, failures), (more_steps, more_failures)| {
+            (steps + more_steps, failures + more_failures)
         };
         threads.into_iter().map(|thread| thread.join().expect("a program")).fold((0, 0), add)
     });
     let is_sound = machine.violations().is_empty();
     if is_sound {
-        common.finish();
+        fixture.finish();
     }
-    let statistics: PoolStatistics = common.pool().statistics();
-    drop(common);
+    let statistics: PoolStatistics = fixture.pool().statistics();
+    drop(fixture);
     let violations = machine.violations();
     let report = violations
         .first()
@@ -128,7 +127,7 @@ fn run(seed: u64) -> (Figures, Option<String>) {
         steps: steps.0,
         driver_calls: machine.calls(),
         allocations: statistics.allocations,
-        refusals: steps.1,
+        failures: steps.1,
         events: statistics.events_recorded,
         stream_waits: statistics.stream_waits,
         host_waits: statistics.host_waits,
@@ -159,7 +158,7 @@ impl Drop for StopOthers<'_> {
 }
 
 #[test]
-fn random_programs_break_no_rule() {
+fn random_programs_keep_all_invariants() {
     let wanted = env::var("RMM_SOAK_STEPS").ok().and_then(|steps| steps.parse().ok());
     let (wanted, first) = (wanted.unwrap_or(FEW), base_seed());
     let (start, bar) = (Instant::now(), progress(wanted));

@@ -4,7 +4,7 @@ use crate::mutants::mutant::Mutant;
 
 const ALIGNED: &str = "crates/rmm-adaptors/src/aligned.rs";
 const BLOCKS: &str = "crates/rmm-adaptors/src/blocks.rs";
-const TABLE: &str = "crates/rmm-adaptors/src/tracking/table.rs";
+const TRACKING_TABLE: &str = "crates/rmm-adaptors/src/tracking/table.rs";
 const CALLBACK: &str = "crates/rmm-adaptors/src/callback.rs";
 const COUNTERS: &str = "crates/rmm-adaptors/src/statistics/counters.rs";
 const FAILURE_CALLBACK: &str = "crates/rmm-adaptors/src/failure_callback.rs";
@@ -57,7 +57,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "tracking-counts-the-wrong-size",
-        file: TABLE,
+        file: TRACKING_TABLE,
         original: "self.bytes.subtract(block.layout.size() as u64);",
         replacement: "self.bytes.subtract(layout.size() as u64);",
         breaks: "a free with the wrong size leaves the sum wrong",
@@ -72,8 +72,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tracking-forgets-after-the-free",
         file: TRACKING,
-        original: "                Freed::AsAllocated => {}\n",
-        replacement: "                Freed::AsAllocated => {\n                    self.insert(pointer, layout);\n                    // SAFETY: none: a mutant.\n                    unsafe { below.deallocate(pointer, layout) };\n                    self.remove(pointer, layout);\n                    return;\n                }\n",
+        original: "                FreeCheck::Matches => {}\n",
+        replacement: "                FreeCheck::Matches => {\n                    self.insert(pointer, layout);\n                    // SAFETY: none: a mutant.\n                    unsafe { upstream.deallocate(pointer, layout) };\n                    self.remove(pointer, layout);\n                    return;\n                }\n",
         breaks: "an address that another thread gets in between is taken for tracked",
     },
     Mutant {
@@ -163,21 +163,21 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "thread-safe-frees-anyway",
         file: THREAD_SAFE,
-        original: "self.0.with(|()| unsafe { below.deallocate(pointer, layout) });",
-        replacement: "unsafe { below.deallocate(pointer, layout) };",
+        original: "self.0.with(|()| unsafe { upstream.deallocate(pointer, layout) });",
+        replacement: "unsafe { upstream.deallocate(pointer, layout) };",
         breaks: "a free is in upstream together with another call",
     },
     Mutant {
         name: "thread-safe-allocates-anyway",
         file: THREAD_SAFE,
-        original: "self.0.with(|()| below.allocate(layout))",
-        replacement: "below.allocate(layout)",
+        original: "self.0.with(|()| upstream.allocate(layout))",
+        replacement: "upstream.allocate(layout)",
         breaks: "an allocation is in upstream together with another call",
     },
     Mutant {
         name: "prefetch-failure-loses-the-block",
         file: PREFETCH,
-        original: "                unsafe { below.deallocate(pointer, layout) };\n                Err(error)",
+        original: "                unsafe { upstream.deallocate(pointer, layout) };\n                Err(error)",
         replacement: "                let _ = |below: &dyn Fn()| below();\n                Err(error)",
         breaks: "a block whose prefetch fails is lost",
     },
@@ -226,8 +226,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "log-after-the-free",
         file: LOGGING,
-        original: "        self.line(Action::Free, pointer, layout, below);\n        // SAFETY: the caller's contract is the same.\n        unsafe { below.deallocate(pointer, layout) }\n",
-        replacement: "        // SAFETY: the caller's contract is the same.\n        unsafe { below.deallocate(pointer, layout) };\n        self.line(Action::Free, pointer, layout, below);\n",
+        original: "        self.line(Action::Free, pointer, layout, upstream);\n        // SAFETY: the caller's contract is the same.\n        unsafe { upstream.deallocate(pointer, layout) }\n",
+        replacement: "        // SAFETY: the caller's contract is the same.\n        unsafe { upstream.deallocate(pointer, layout) };\n        self.line(Action::Free, pointer, layout, upstream);\n",
         breaks: "an address seems to be handed out twice at once",
     },
     Mutant {
@@ -240,7 +240,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "log-of-no-failures",
         file: LOGGING,
-        original: "            Err(_) => self.line(Action::Failure, DevicePtr::NULL, layout, below),\n",
+        original: "            Err(_) => self.line(Action::Failure, DevicePtr::NULL, layout, upstream),\n",
         replacement: "            Err(_) => {}\n",
         breaks: "a log does not show what was refused",
     },

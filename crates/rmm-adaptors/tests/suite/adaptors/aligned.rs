@@ -1,4 +1,4 @@
-//! Alignments above 256, and what upstream is asked for them.
+//! Tests of the aligned adaptor: alignments above 256, and what it requests from upstream.
 
 use std::alloc::Layout;
 
@@ -6,17 +6,17 @@ use rmm_adaptors::AlignedResourceAdaptor;
 use rmm_core::{DevicePtr, SyncResource, is_pointer_aligned};
 
 use super::scripted::{FIRST, Scripted, free_sync};
-use crate::short::layout;
+use crate::support::layout;
 
 #[test]
-fn blocks_above_the_threshold_are_aligned_and_go_back_as_they_came() {
+fn blocks_above_the_threshold_are_aligned_and_freed() {
     let upstream = Scripted::default();
     let aligned = AlignedResourceAdaptor::with_threshold(upstream.clone(), 4096, 1000).unwrap();
     let small = aligned.allocate_sync(layout(999)).unwrap();
     let large = aligned.allocate_sync(layout(1000)).unwrap();
     assert_eq!(small, DevicePtr(FIRST));
     assert!(is_pointer_aligned(large, 4096) && large != DevicePtr(FIRST + 1024));
-    // RMM's sizes: rounded up to the alignment, and what may be lost in front.
+    // RMM's sizes: rounded up to the alignment, plus the most that is lost in front.
     assert_eq!(upstream.state().asked, [layout(999), layout(4096 + 4096 - 256)]);
     free_sync(&aligned, large, layout(1000));
     free_sync(&aligned, small, layout(999));
@@ -24,10 +24,10 @@ fn blocks_above_the_threshold_are_aligned_and_go_back_as_they_came() {
     assert_eq!(upstream.state().freed, freed);
 }
 
-/// RMM #2003: an alignment below 256 made the size too small. H9: upstream was asked for an
+/// RMM #2003: an alignment below 256 made the size too small, and upstream was asked for an
 /// alignment of 1.
 #[test]
-fn small_alignments_are_256() {
+fn small_alignments_are_raised_to_256() {
     for alignment in [1, 16, 128, 256] {
         let upstream = Scripted::default();
         let aligned = AlignedResourceAdaptor::new(upstream.clone(), alignment).unwrap();
@@ -40,9 +40,9 @@ fn small_alignments_are_256() {
     }
 }
 
-/// H10: what is asked for above 256 was ignored.
+/// In RMM, a requested alignment above 256 was ignored.
 #[test]
-fn what_a_request_asks_for_is_kept_below_the_threshold_too() {
+fn the_requested_alignment_holds_below_the_threshold() {
     let upstream = Scripted::default();
     let aligned = AlignedResourceAdaptor::with_threshold(upstream.clone(), 512, 1 << 20).unwrap();
     upstream.state().next = 256;
@@ -55,7 +55,7 @@ fn what_a_request_asks_for_is_kept_below_the_threshold_too() {
 
 /// RMM #2316.
 #[test]
-fn nothing_is_passed_on_as_it_is() {
+fn zero_byte_requests_are_passed_on() {
     let upstream = Scripted::default();
     let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).unwrap();
     for _ in 0..2 {
@@ -65,9 +65,9 @@ fn nothing_is_passed_on_as_it_is() {
     assert_eq!(upstream.state().freed, [(DevicePtr::NULL, layout(0))]);
 }
 
-/// H8.
+/// The padded size must not overflow.
 #[test]
-fn a_size_that_can_not_be_padded_is_refused() {
+fn a_size_that_cannot_be_padded_fails() {
     let upstream = Scripted::default();
     let aligned = AlignedResourceAdaptor::new(upstream.clone(), 1 << 40).unwrap();
     let huge = Layout::from_size_align(isize::MAX as usize - 255, 256).unwrap();
@@ -75,9 +75,9 @@ fn a_size_that_can_not_be_padded_is_refused() {
     assert!(upstream.state().asked.is_empty());
 }
 
-/// H15.
+/// RMM leaked such a block.
 #[test]
-fn a_block_at_an_address_that_is_in_use_goes_back() {
+fn a_block_at_an_address_in_use_is_freed() {
     let upstream = Scripted::default();
     let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).unwrap();
     upstream.state().next = 256;
@@ -91,7 +91,7 @@ fn a_block_at_an_address_that_is_in_use_goes_back() {
 
 /// RMM #2304.
 #[test]
-fn an_address_that_is_handed_out_again_before_its_free_returns_is_found() {
+fn an_address_reused_during_its_free_is_found() {
     let upstream = Scripted::default();
     let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).unwrap();
     upstream.state().next = 256;

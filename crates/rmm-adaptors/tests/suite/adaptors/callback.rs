@@ -1,4 +1,4 @@
-//! Functions as a resource.
+//! Tests of the callback resource.
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use rmm_resources::CudaAsyncMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 
 use super::scripted::{FIRST, Scripted, free_sync};
-use crate::short::{self, layout};
+use crate::support::{self, layout};
 
 fn over(upstream: &Scripted) -> CallbackMemoryResource {
     let (from, to) = (upstream.clone(), upstream.clone());
@@ -28,9 +28,9 @@ fn short_free(upstream: &Scripted, stream: StreamRef<'_>, pointer: DevicePtr, la
     unsafe { upstream.deallocate(stream, pointer, layout) }
 }
 
-/// H10: the alignment never reached the functions.
+/// In RMM, the alignment was not passed to the functions.
 #[test]
-fn what_is_not_aligned_as_asked_for_goes_back() {
+fn a_misaligned_block_is_freed_and_the_request_fails() {
     let upstream = Scripted::default();
     let resource = over(&upstream);
     upstream.state().next = 256;
@@ -42,27 +42,27 @@ fn what_is_not_aligned_as_asked_for_goes_back() {
 }
 
 #[test]
-fn no_bytes_reach_no_function_and_null_is_no_memory() {
+fn zero_bytes_call_no_function_and_null_is_oom() {
     let upstream = Scripted::default();
     let resource = over(&upstream);
     let nothing = resource.allocate(StreamRef::legacy(), layout(0)).unwrap();
-    short::free(&resource, StreamRef::legacy(), nothing, 0);
+    support::free(&resource, StreamRef::legacy(), nothing, 0);
     assert!(upstream.state().asked.is_empty() && upstream.state().freed.is_empty());
     // SAFETY: nothing is handed out.
     let empty = unsafe { CallbackMemoryResource::new(|_, _| Ok(DevicePtr::NULL), |_, _, _| {}) };
     assert!(empty.allocate(StreamRef::legacy(), layout(1)).unwrap_err().is_out_of_memory());
 }
 
-/// RMM #2449: the synchronous call only went to the default stream.
+/// RMM #2449: the synchronous call used the default stream without waiting for it.
 #[test]
-fn a_synchronous_call_waits_for_the_stream_that_it_uses() {
+fn a_synchronous_call_waits_for_its_stream() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let pool = CudaAsyncMemoryResource::new().unwrap();
     let (from, to) = (pool.clone(), pool);
     let allocate = move |stream: StreamRef<'_>, layout| from.allocate(stream, layout);
     let free = move |stream: StreamRef<'_>, pointer, layout| {
-        // SAFETY: it came from the other function, with this layout.
+        // SAFETY: it was allocated by the other function, with this layout.
         unsafe { to.deallocate(stream, pointer, layout) }
     };
     // SAFETY: the functions are a resource's.
@@ -78,9 +78,9 @@ fn a_synchronous_call_waits_for_the_stream_that_it_uses() {
     assert!(!ran.load(Ordering::Relaxed));
     let block = resource.allocate_sync(layout(1000)).unwrap();
     assert!(ran.load(Ordering::Relaxed), "it was waited for");
-    // A stream that is ordered with nothing may use it at once.
-    let stream = short::stream();
-    short::write(&machine, &stream, block, 7);
+    // A stream that is ordered with no other may use it at once.
+    let stream = support::stream();
+    support::write(&machine, &stream, block, 7);
     stream.synchronize().unwrap();
     enqueue();
     free_sync(&resource, block, layout(1000));
@@ -89,17 +89,17 @@ fn a_synchronous_call_waits_for_the_stream_that_it_uses() {
 }
 
 #[test]
-fn a_function_that_panics_while_it_frees_ends_there() {
+fn a_panic_of_the_freeing_function_is_caught() {
     // SAFETY: its memory is never touched.
     let resource = unsafe {
         CallbackMemoryResource::new(|_, _| Ok(DevicePtr(FIRST)), |_, _, _| panic!("in a free"))
     };
     let block = resource.allocate(StreamRef::legacy(), layout(1)).unwrap();
-    short::free(&resource, StreamRef::legacy(), block, 1);
+    support::free(&resource, StreamRef::legacy(), block, 1);
 }
 
 #[test]
-fn functions_may_be_called_from_two_threads_at_once() {
+fn functions_may_be_called_from_two_threads() {
     let (upstream, errors) = (Scripted::default(), Arc::new(Mutex::new(Vec::<Error>::new())));
     let resource = over(&upstream);
     std::thread::scope(|scope| {
@@ -107,7 +107,7 @@ fn functions_may_be_called_from_two_threads_at_once() {
             scope.spawn(|| {
                 for _ in 0..100 {
                     match resource.allocate(StreamRef::legacy(), layout(64)) {
-                        Ok(block) => short::free(&resource, StreamRef::legacy(), block, 64),
+                        Ok(block) => support::free(&resource, StreamRef::legacy(), block, 64),
                         Err(error) => errors.lock().unwrap().push(error),
                     }
                 }

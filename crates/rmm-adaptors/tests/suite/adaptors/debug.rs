@@ -1,4 +1,4 @@
-//! What `Debug` and reports show a person.
+//! Tests of the `Debug` output and of reports.
 
 use rmm_adaptors::{
     AlignedResourceAdaptor, FallbackMemoryResource, LimitingResourceAdaptor,
@@ -8,11 +8,11 @@ use rmm_adaptors::{
 use rmm_core::SyncResource;
 
 use super::scripted::{Scripted, free_sync};
-use crate::short::layout;
+use crate::support::layout;
 
-/// What stands at the bottom without telling of its own lock.
+/// A resource at the bottom whose `Debug` output has no lock.
 #[test]
-fn adaptors_show_their_figures_and_not_their_locks() {
+fn debug_output_shows_counts_and_no_locks() {
     let below = || LimitingResourceAdaptor::new((), 4096);
     for shown in [
         format!("{:?}", below()),
@@ -31,7 +31,7 @@ fn adaptors_show_their_figures_and_not_their_locks() {
 }
 
 #[test]
-fn one_block_is_no_blocks() {
+fn a_report_counts_one_block_in_the_singular() {
     let tracked = TrackingResourceAdaptor::builder(Scripted::default()).on_finding(|_| ());
     let block = tracked.allocate_sync(layout(64)).unwrap();
     assert!(tracked.report().to_string().starts_with("64 B in 1 block\n"), "{}", tracked.report());

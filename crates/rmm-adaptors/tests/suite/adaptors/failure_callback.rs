@@ -1,4 +1,5 @@
-//! Calls back for the right errors, with the right attempt, and not for ever.
+//! Tests of the failure callback: which errors it gets, with which attempt, and when it is no
+//! longer called.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use rmm_adaptors::FailureCallbackResourceAdaptor;
 use rmm_core::{Error, ErrorKind, Resource, StreamRef, SyncResource};
 
 use super::scripted::{Scripted, free_sync};
-use crate::short::layout;
+use crate::support::layout;
 
 fn fails(upstream: &Scripted, times: usize) {
     let errors = (0..times).map(|_| Error::out_of_memory("scripted"));
@@ -16,11 +17,11 @@ fn fails(upstream: &Scripted, times: usize) {
 
 /// RMM #2402: the request's alignment was lost.
 #[test]
-fn a_request_is_tried_again_as_it_was() {
-    let (upstream, told) = (Scripted::default(), Arc::new(Mutex::new(Vec::new())));
-    let told_here = Arc::clone(&told);
+fn a_retry_repeats_the_request_unchanged() {
+    let (upstream, calls) = (Scripted::default(), Arc::new(Mutex::new(Vec::new())));
+    let sink = Arc::clone(&calls);
     let resource = FailureCallbackResourceAdaptor::new(upstream.clone(), move |failure| {
-        told_here.lock().unwrap().push((failure.attempt.get(), failure.stream, failure.layout));
+        sink.lock().unwrap().push((failure.attempt.get(), failure.stream, failure.layout));
         failure.error.is_out_of_memory()
     });
     fails(&upstream, 3);
@@ -29,13 +30,13 @@ fn a_request_is_tried_again_as_it_was() {
     let block = resource.allocate(stream, wants).unwrap();
     assert_eq!(upstream.state().asked, [wants]);
     let on = Some(stream.id());
-    assert_eq!(*told.lock().unwrap(), [(1, on, wants), (2, on, wants), (3, on, wants)]);
+    assert_eq!(*calls.lock().unwrap(), [(1, on, wants), (2, on, wants), (3, on, wants)]);
     free_sync(&resource, block, wants);
 }
 
-/// H16: a callback that always said yes was asked for ever.
+/// In RMM, a callback that always returned true was called for ever.
 #[test]
-fn a_callback_that_always_says_yes_is_not_asked_for_ever() {
+fn the_callback_is_called_at_most_max_retries_times() {
     let (upstream, asked) = (Scripted::default(), Arc::new(Mutex::new(0)));
     let asked_here = Arc::clone(&asked);
     let resource =
@@ -53,7 +54,7 @@ fn a_callback_that_always_says_yes_is_not_asked_for_ever() {
 }
 
 #[test]
-fn a_callback_that_says_no_and_errors_of_other_kinds_end_it() {
+fn false_or_another_kind_of_error_ends_the_retries() {
     let upstream = Scripted::default();
     let resource = FailureCallbackResourceAdaptor::new(upstream.clone(), |_| false);
     fails(&upstream, 2);
@@ -72,7 +73,7 @@ fn a_callback_that_says_no_and_errors_of_other_kinds_end_it() {
 }
 
 #[test]
-fn a_callback_is_called_for_every_kind_that_was_named_in_one_call_or_several() {
+fn the_callback_is_called_for_every_kind_given_to_on() {
     let upstream = Scripted::default();
     let retries = |builder: rmm_adaptors::FailureCallbackResourceAdaptorBuilder<Scripted>| {
         let resource = builder.max_retries(1).build(|_| true);

@@ -1,4 +1,5 @@
-//! The second resource: asked when it should be, and given back what is its own.
+//! Tests of the fallback resource: when the second resource is asked, and which blocks it gets
+//! back.
 
 use std::error::Error as _;
 
@@ -8,9 +9,9 @@ use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 use rmm_sim::Machine;
 
 use super::scripted::{FIRST, Scripted, free_sync};
-use crate::short::{free, layout};
+use crate::support::{free, layout};
 
-/// Two upstreams with other addresses each.
+/// Two upstreams with different addresses.
 fn two() -> (Scripted, Scripted, FallbackMemoryResource<Scripted, Scripted>) {
     let (first, second) = (Scripted::default(), Scripted::default());
     second.state().next = 1 << 30;
@@ -18,15 +19,15 @@ fn two() -> (Scripted, Scripted, FallbackMemoryResource<Scripted, Scripted>) {
     (first, second, resource)
 }
 
-fn refuses(upstream: &Scripted, error: Error) {
+fn fail_next(upstream: &Scripted, error: Error) {
     upstream.state().errors.push(error);
 }
 
 #[test]
-fn each_block_goes_back_to_where_it_came_from() {
+fn each_block_is_freed_to_the_resource_that_allocated_it() {
     let (first, second, resource) = two();
     let of_first = resource.allocate_sync(layout(100)).unwrap();
-    refuses(&first, Error::out_of_memory("first"));
+    fail_next(&first, Error::out_of_memory("first"));
     let of_second = resource.allocate_sync(layout(200)).unwrap();
     let more_of_first = resource.allocate_sync(layout(300)).unwrap();
     assert_eq!((resource.fallback_bytes(), resource.fallbacks()), (200, 1));
@@ -40,29 +41,29 @@ fn each_block_goes_back_to_where_it_came_from() {
 }
 
 #[test]
-fn only_a_lack_of_memory_asks_the_second() {
+fn only_out_of_memory_reaches_the_second_resource() {
     let (first, second, resource) = two();
-    refuses(&first, Error::unsupported("first", "no"));
+    fail_next(&first, Error::unsupported("first", "no"));
     assert!(resource.allocate_sync(layout(1)).unwrap_err().is_unsupported());
     assert!(second.state().asked.is_empty());
-    refuses(&first, Error::out_of_memory("first"));
-    refuses(&second, Error::out_of_memory("second"));
+    fail_next(&first, Error::out_of_memory("first"));
+    fail_next(&second, Error::out_of_memory("second"));
     let error = resource.allocate_sync(layout(1)).unwrap_err();
     assert_eq!(error.origin(), "second");
     let source = error.source().and_then(|source| source.downcast_ref::<Error>());
     assert_eq!(source.map(Error::origin), Some("first"), "what led to it");
 }
 
-/// RMM #2304, of a table that did not exist there.
+/// RMM #2304, for a table that RMM's adaptor does not have.
 #[test]
-fn an_address_that_is_handed_out_again_before_its_free_returns_is_the_second_s() {
+fn an_address_reused_during_its_free_is_the_second_s() {
     let (first, second, resource) = two();
-    refuses(&first, Error::out_of_memory("first"));
+    fail_next(&first, Error::out_of_memory("first"));
     let block = resource.allocate_sync(layout(100)).unwrap();
     assert_eq!(block, DevicePtr(FIRST + (1 << 30)));
     let (same, asked) = (resource.clone(), first.clone());
     second.reuse_in_free(move || {
-        refuses(&asked, Error::out_of_memory("first"));
+        fail_next(&asked, Error::out_of_memory("first"));
         assert_eq!(same.allocate_sync(layout(100)).unwrap(), block);
     });
     free_sync(&resource, block, layout(100));
@@ -72,7 +73,7 @@ fn an_address_that_is_handed_out_again_before_its_free_returns_is_the_second_s()
 }
 
 #[test]
-fn a_pool_with_a_limit_falls_back_to_managed_memory_in_stream_order() {
+fn a_full_pool_falls_back_to_managed_memory() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();

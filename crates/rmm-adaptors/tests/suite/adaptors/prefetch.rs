@@ -1,4 +1,4 @@
-//! Blocks that are moved at once, and given back where they cannot be.
+//! Tests of prefetching on allocation, and of its failure.
 
 use rmm_adaptors::{
     CallbackMemoryResource, FallbackMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor,
@@ -9,11 +9,11 @@ use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
 use super::scripted::free_sync;
-use crate::short::{free, layout};
+use crate::support::{free, layout};
 
 const PREFETCH: &str = "cuMemPrefetchAsync_v2";
 
-/// Prefetches and waits of the host so far.
+/// Prefetches and host waits so far.
 fn calls(machine: &Machine) -> [u64; 2] {
     let counts = machine.call_counts();
     [PREFETCH, "cuStreamSynchronize"].map(|wanted| {
@@ -22,7 +22,7 @@ fn calls(machine: &Machine) -> [u64; 2] {
 }
 
 #[test]
-fn every_block_is_moved_in_the_order_of_its_stream() {
+fn every_block_is_prefetched_in_stream_order() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
@@ -41,7 +41,7 @@ fn every_block_is_moved_in_the_order_of_its_stream() {
 }
 
 #[test]
-fn memory_that_says_that_it_never_moves_costs_no_call() {
+fn memory_that_never_migrates_costs_no_call() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let stream = CudaStream::new().unwrap();
@@ -57,7 +57,7 @@ fn memory_that_says_that_it_never_moves_costs_no_call() {
     let device: AnyResource = AnyResource::new(pool(AnyResource::new(CudaMemoryResource::new())));
     let managed: AnyResource =
         AnyResource::new(pool(AnyResource::new(ManagedMemoryResource::new())));
-    // Who has a block of which kind is not known of either.
+    // An adaptor over two kinds of memory cannot tell which block is which.
     let both: AnyResource =
         AnyResource::new(FallbackMemoryResource::new(device.clone(), managed.clone()));
     let (one, same) = (device.clone(), device.clone());
@@ -74,7 +74,7 @@ fn memory_that_says_that_it_never_moves_costs_no_call() {
 }
 
 #[test]
-fn a_block_is_moved_on_its_own_stream_and_no_other() {
+fn a_block_is_prefetched_on_its_stream_only() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
@@ -85,9 +85,9 @@ fn a_block_is_moved_on_its_own_stream_and_no_other() {
     free(&resource, &stream, block, 1000);
 }
 
-/// H17: a block whose prefetch failed was lost.
+/// In RMM, a block whose prefetch failed leaked.
 #[test]
-fn a_block_that_can_not_be_moved_goes_back() {
+fn a_block_whose_prefetch_fails_is_freed() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = PoolMemoryResource::builder(ManagedMemoryResource::new()).build().unwrap();

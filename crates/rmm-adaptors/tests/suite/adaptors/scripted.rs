@@ -1,5 +1,4 @@
-//! An upstream that records what it is asked and does as it is told. Its memory is never touched:
-//! addresses are numbers.
+//! A scripted upstream that records all calls. Its memory is never touched: addresses are numbers.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,24 +7,24 @@ use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef, SyncResource,
 };
 
-/// Handles share one state.
+/// A handle: clones share one state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scripted(Arc<Mutex<State>>);
 
-/// Something to do before a free returns.
+/// An action before a free returns.
 pub(crate) struct Deed(Box<dyn FnOnce() + Send>);
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// The address of the next block; 0 is the first one.
+    /// The address of the next block; 0 means the first.
     pub(crate) next: u64,
-    /// Whether the address of a block that is freed is the next one.
+    /// Whether the next block reuses the address of the block that was freed last.
     pub(crate) reuses: bool,
-    /// Errors of the next requests, the next one last.
+    /// Errors of the next requests, in reverse order.
     pub(crate) errors: Vec<Error>,
-    /// What was asked for.
+    /// All requests.
     pub(crate) asked: Vec<Layout>,
-    /// What was freed.
+    /// All frees.
     pub(crate) freed: Vec<(DevicePtr, Layout)>,
     pub(crate) in_free: Option<Deed>,
 }
@@ -43,13 +42,13 @@ impl Scripted {
         self.0.lock().expect("no panic under it")
     }
 
-    /// Blocks that were handed out and not freed.
+    /// The number of live blocks.
     pub(crate) fn live(&self) -> usize {
         let state = self.state();
         state.asked.len() - state.freed.len()
     }
 
-    /// Before the next free returns, its address is handed out again to what `deed` asks for.
+    /// Before the next free returns, its address is allocated again by `deed`.
     pub(crate) fn reuse_in_free(&self, deed: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         state.reuses = true;
@@ -96,14 +95,14 @@ unsafe impl SyncResource for Scripted {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: its memory is never touched.
 unsafe impl Resource for Scripted {
     fn do_allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
     }
 
     unsafe fn do_deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract; nobody uses the memory.
+        // SAFETY: the caller's contract; nothing uses the memory.
         unsafe { self.deallocate_sync(pointer, layout) };
     }
 }
@@ -117,9 +116,9 @@ impl PartialEq for Scripted {
     }
 }
 
-/// Frees what was allocated for everybody with this layout.
+/// Frees a block that was allocated synchronously with this layout.
 pub(crate) fn free_sync(resource: &impl SyncResource, pointer: DevicePtr, layout: Layout) {
-    // SAFETY: every test allocates the block with this layout, or its upstream's memory is never
-    // touched.
+    // SAFETY: every test allocates the block with this layout; the memory is not in use, or is
+    // never touched.
     unsafe { resource.deallocate_sync(pointer, layout) }
 }

@@ -1,5 +1,5 @@
-//! Random stacks of adaptors under random programs: whatever stands on what, blocks are never
-//! shared, and when all is freed all books are empty and nothing is left behind.
+//! Random stacks of adaptors under random programs: in every stack, no block is overwritten while
+//! in use, and when all blocks are freed, every adaptor counts zero and nothing leaks.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -17,13 +17,13 @@ use rmm_core::{AnyResource, DevicePtr, Error, Introspect, Resource, StreamRef, S
 use rmm_sim::{Checker, Machine, Schedule};
 use rmm_sys::CuResult;
 
-use crate::kinds::{LEAST, Upstream};
-use crate::program::{Op, drawn, ops};
-use crate::world::{Allocator, Common, World};
+use crate::harness::{Allocator, Fixture, Runner};
+use crate::programs::{Op, drawn, ops};
+use crate::suballocators::{LEAST, Upstream};
 
-/// What stands on another resource.
+/// An adaptor of a stack.
 #[derive(Clone, Copy, Debug)]
-enum Storey {
+enum Adaptor {
     Aligned,
     Callback,
     FailureCallback,
@@ -38,128 +38,124 @@ enum Storey {
     Tracking,
 }
 
-/// What is at the bottom.
+/// The resource at the bottom of a stack.
 #[derive(Clone, Copy, Debug)]
-enum Ground {
+enum Base {
     Plain,
     Pool,
     Arena,
 }
 
-const ALL: [Storey; 12] = [
-    Storey::Aligned,
-    Storey::Callback,
-    Storey::FailureCallback,
-    Storey::Fallback,
-    Storey::Limiting,
-    Storey::Logging,
-    Storey::Pool,
-    Storey::Prefetch,
-    Storey::Statistics,
-    Storey::Tagged,
-    Storey::ThreadSafe,
-    Storey::Tracking,
+const ALL: [Adaptor; 12] = [
+    Adaptor::Aligned,
+    Adaptor::Callback,
+    Adaptor::FailureCallback,
+    Adaptor::Fallback,
+    Adaptor::Limiting,
+    Adaptor::Logging,
+    Adaptor::Pool,
+    Adaptor::Prefetch,
+    Adaptor::Statistics,
+    Adaptor::Tagged,
+    Adaptor::ThreadSafe,
+    Adaptor::Tracking,
 ];
 
-fn storeys() -> impl Strategy<Value = Vec<Storey>> {
+fn adaptors() -> impl Strategy<Value = Vec<Adaptor>> {
     proptest::collection::vec(proptest::sample::select(&ALL[..]), 1..6)
 }
 
 type Any = AnyResource<()>;
-/// How much a resource of the stack has in its books.
-type Books = Box<dyn Fn() -> u64 + Send + Sync>;
+/// The live bytes or blocks that a resource of the stack counts.
+type Count = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// A stack, and what to ask each of its resources at the end.
+/// A stack, and the counts that must be zero at the end.
 #[derive(Clone)]
 struct Stack {
     top: Any,
-    /// Of those that no pool stands on: it may keep what is freed to it.
-    books: Arc<Vec<Books>>,
-    /// What trackers have found, up to the end of the stack.
+    /// Without resources below a pool, which may keep memory that was freed to it.
+    counts: Arc<Vec<Count>>,
+    /// Findings of trackers, until the stack is dropped.
     findings: Arc<AtomicU64>,
 }
 
-fn ground(ground: Ground, upstream: Upstream) -> Result<Any, Error> {
-    Ok(match ground {
-        Ground::Plain => Any::new(Owned(Arc::new(upstream))),
-        Ground::Pool => {
-            Any::new(PoolMemoryResource::builder(upstream).maximum_size(LEAST).build()?)
-        }
-        Ground::Arena => {
-            Any::new(ArenaMemoryResource::builder(upstream).arena_size(LEAST).build()?)
-        }
+fn base(base: Base, upstream: Upstream) -> Result<Any, Error> {
+    Ok(match base {
+        Base::Plain => Any::new(Owned(Arc::new(upstream))),
+        Base::Pool => Any::new(PoolMemoryResource::builder(upstream).maximum_size(LEAST).build()?),
+        Base::Arena => Any::new(ArenaMemoryResource::builder(upstream).arena_size(LEAST).build()?),
     })
 }
 
 impl Stack {
-    fn new(on: Ground, upstream: Upstream, storeys: &[Storey]) -> Result<Self, Error> {
-        let mut top = ground(on, upstream)?;
-        let mut books: Vec<Books> = Vec::new();
+    fn new(on: Base, upstream: Upstream, adaptors: &[Adaptor]) -> Result<Self, Error> {
+        let mut top = base(on, upstream)?;
+        let mut counts: Vec<Count> = Vec::new();
         let findings = Arc::new(AtomicU64::new(0));
-        for &storey in storeys {
+        for &adaptor in adaptors {
             let below = top.clone();
-            let mut book = |book: Books| books.push(book);
-            top = match storey {
-                Storey::Aligned => {
+            let mut count = |count: Count| counts.push(count);
+            top = match adaptor {
+                Adaptor::Aligned => {
                     Any::new(AlignedResourceAdaptor::with_threshold(below, 1024, 10_000)?)
                 }
-                Storey::Callback => Any::new(callback(below)),
-                Storey::FailureCallback => {
+                Adaptor::Callback => Any::new(callback(below)),
+                Adaptor::FailureCallback => {
                     let builder = FailureCallbackResourceAdaptor::builder(below).max_retries(2);
                     Any::new(builder.build(|failure| failure.attempt.get() < 2))
                 }
-                Storey::Fallback => {
+                Adaptor::Fallback => {
                     let first = LimitingResourceAdaptor::new(below.clone(), 300 << 10);
                     let fallback = FallbackMemoryResource::new(first, below);
                     let same = fallback.clone();
-                    book(Box::new(move || {
+                    count(Box::new(move || {
                         same.fallback_bytes() + same.upstream().allocated_bytes()
                     }));
                     Any::new(fallback)
                 }
-                Storey::Limiting => {
+                Adaptor::Limiting => {
                     let limiting = LimitingResourceAdaptor::new(below, 1 << 20);
                     let same = limiting.clone();
-                    book(Box::new(move || same.allocated_bytes()));
+                    count(Box::new(move || same.allocated_bytes()));
                     Any::new(limiting)
                 }
-                Storey::Logging => {
+                Adaptor::Logging => {
                     let logging = LoggingResourceAdaptor::to_writer(below, std::io::sink());
                     Any::new(logging.expect("it takes every line"))
                 }
-                Storey::Pool => {
-                    books.clear();
+                Adaptor::Pool => {
+                    counts.clear();
                     Any::new(PoolMemoryResource::builder(below).build()?)
                 }
-                Storey::Prefetch => Any::new(PrefetchResourceAdaptor::new(below)),
-                Storey::Statistics => {
+                Adaptor::Prefetch => Any::new(PrefetchResourceAdaptor::new(below)),
+                Adaptor::Statistics => {
                     let counted = StatisticsResourceAdaptor::new(below);
                     let same = counted.clone();
-                    book(Box::new(move || {
+                    count(Box::new(move || {
                         let counters = same.counters();
                         counters.bytes.value.unsigned_abs()
                             + counters.allocations.value.unsigned_abs()
                     }));
                     Any::new(counted)
                 }
-                Storey::Tagged => {
+                Adaptor::Tagged => {
                     let tagged = TaggedResourceAdaptor::new(below);
                     let same = tagged.clone();
-                    book(Box::new(move || same.usage_of(Tag::UNTAGGED).live_bytes));
+                    count(Box::new(move || same.usage_of(Tag::UNTAGGED).live_bytes));
                     Any::new(tagged)
                 }
-                Storey::ThreadSafe => Any::new(ThreadSafeResourceAdaptor::new(below)),
-                Storey::Tracking => {
+                Adaptor::ThreadSafe => Any::new(ThreadSafeResourceAdaptor::new(below)),
+                Adaptor::Tracking => {
                     let found = Arc::clone(&findings);
                     let tracked = TrackingResourceAdaptor::builder(below)
                         .on_finding(move |_| _ = found.fetch_add(1, Ordering::Relaxed));
                     let same = tracked.clone();
-                    book(Box::new(move || same.allocated_bytes()));
+                    count(Box::new(move || same.allocated_bytes()));
                     Any::new(tracked)
                 }
             };
         }
-        Ok(Self { top, books: Arc::new(books), findings })
+        Ok(Self { top, counts: Arc::new(counts), findings })
     }
 }
 
@@ -167,14 +163,14 @@ fn callback(below: Any) -> CallbackMemoryResource {
     let same = below.clone();
     let allocate = move |stream: StreamRef<'_>, layout| below.allocate(stream, layout);
     let free = move |stream: StreamRef<'_>, pointer, layout| {
-        // SAFETY: it came from the other function, with this layout.
+        // SAFETY: it was allocated by the other function, with this layout.
         unsafe { same.deallocate(stream, pointer, layout) }
     };
     // SAFETY: the functions are a resource's.
     unsafe { CallbackMemoryResource::new(allocate, free) }
 }
 
-/// An upstream as a resource that is equal to its clones.
+/// An upstream as a resource that equals its clones.
 #[derive(Clone, Debug)]
 struct Owned(Arc<Upstream>);
 
@@ -205,7 +201,7 @@ macro_rules! pass_on {
             }
         }
 
-        // SAFETY: as above.
+        // SAFETY: every call goes to a resource that keeps the contract.
         unsafe impl Resource for $type {
             fn do_allocate(
                 &self,
@@ -248,8 +244,8 @@ impl Allocator for Stack {
         0
     }
 
-    fn books(&self) -> (u64, u64) {
-        let left = self.books.iter().map(|book| book()).sum();
+    fn live_and_unknown(&self) -> (u64, u64) {
+        let left = self.counts.iter().map(|count| count()).sum();
         (left, self.findings.load(Ordering::Relaxed))
     }
 }
@@ -258,37 +254,37 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_stack_keeps_blocks_apart_and_loses_none(
-        on in proptest::sample::select(vec![Ground::Plain, Ground::Pool, Ground::Arena]),
-        storeys in storeys(),
-        refused in 0..20_u64,
+    fn any_stack_keeps_blocks_apart_and_leaks_none(
+        on in proptest::sample::select(vec![Base::Plain, Base::Pool, Base::Arena]),
+        adaptors in adaptors(),
+        failing_allocation in 0..20_u64,
         is_ordered in any::<bool>(),
         seed in any::<u64>(),
         steps in ops(150),
     ) {
-        run(on, &storeys, (refused, is_ordered), seed, &steps);
+        run(on, &adaptors, (failing_allocation, is_ordered), seed, &steps);
     }
 }
 
 fn run(
-    on: Ground,
-    storeys: &[Storey],
-    (refused, is_ordered): (u64, bool),
+    on: Base,
+    adaptors: &[Adaptor],
+    (failing_allocation, is_ordered): (u64, bool),
     seed: u64,
     steps: &[Op],
 ) {
     let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Seeded(seed)).build();
     let entered = machine.enter();
-    let upstream = Upstream::refusing(refused, is_ordered);
-    if let Ok(stack) = Stack::new(on, upstream, storeys) {
+    let upstream = Upstream::failing(failing_allocation, is_ordered);
+    if let Ok(stack) = Stack::new(on, upstream, adaptors) {
         let findings = Arc::clone(&stack.findings);
-        let common = Common::over(&machine, stack);
-        let mut world = World::on_streams(common, 0, crate::program::STREAMS);
+        let fixture = Fixture::over(&machine, stack);
+        let mut runner = Runner::on_streams(fixture, 0, crate::programs::STREAMS);
         for step in steps {
-            world.step(step);
+            runner.step(step);
         }
-        world.finish();
-        drop(world);
+        runner.finish();
+        drop(runner);
         assert_eq!(findings.load(Ordering::Relaxed), 0, "nothing is left at the end, either");
     }
     machine.assert_no_violations();
@@ -296,22 +292,22 @@ fn run(
     drop(entered);
 }
 
-/// Each call of the driver fails once, under every adaptor at once.
+/// Fails each call of the driver once, under all adaptors at the same time.
 #[test]
-fn any_call_of_the_driver_may_fail_under_all_adaptors() {
+fn any_driver_call_may_fail_under_all_adaptors() {
     for seed in 0..2 {
         let steps = drawn(ops(60), seed, 0);
         let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Seeded(seed));
         let failed = Checker::new().machine(machine).fail_each_call(CuResult::UNKNOWN, |machine| {
             let upstream = machine.without_faults(|| Upstream::new(seed == 1));
-            let Ok(stack) = Stack::new(Ground::Pool, upstream, &ALL) else { return };
-            let common = Common::over(machine, stack);
-            let mut world =
-                machine.without_faults(|| World::on_streams(common, 0, crate::program::STREAMS));
+            let Ok(stack) = Stack::new(Base::Pool, upstream, &ALL) else { return };
+            let fixture = Fixture::over(machine, stack);
+            let mut runner =
+                machine.without_faults(|| Runner::on_streams(fixture, 0, crate::programs::STREAMS));
             for step in &steps {
-                world.step(step);
+                runner.step(step);
             }
-            world.finish();
+            runner.finish();
         });
         assert!(failed > 20, "only {failed} calls could fail");
     }

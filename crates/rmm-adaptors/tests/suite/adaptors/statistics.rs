@@ -1,4 +1,4 @@
-//! Counters: RMM's arithmetic of pushing and popping, scopes, and that a block never counts twice.
+//! Tests of counters: RMM's arithmetic of push and pop, scopes, and that no block counts twice.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use rmm_adaptors::{AllocationCounters, Counter, StatisticsResourceAdaptor};
 use rmm_core::{Error, SyncResource};
 
 use super::scripted::{Scripted, free_sync};
-use crate::short::layout;
+use crate::support::layout;
 
 fn counter(value: i64, peak: i64, total: i64) -> Counter {
     let mut counter = Counter::default();
@@ -15,7 +15,7 @@ fn counter(value: i64, peak: i64, total: i64) -> Counter {
 }
 
 #[test]
-fn value_peak_and_total_are_of_what_was_asked_for() {
+fn value_peak_and_total_count_requested_bytes() {
     let upstream = Scripted::default();
     let counted = StatisticsResourceAdaptor::new(upstream.clone());
     let first = counted.allocate_sync(layout(10)).unwrap();
@@ -31,10 +31,10 @@ fn value_peak_and_total_are_of_what_was_asked_for() {
     free_sync(&counted, second, layout(20));
 }
 
-/// The arithmetic of RMM's `pop_counters`: `peak = max(peak, value + child.peak)`, then `value` and
-/// `total` are added.
+/// RMM's `pop_counters`: `peak = max(peak, value + child.peak)`, then `value` and `total` are
+/// added.
 #[test]
-fn popped_counters_are_folded_into_those_below() {
+fn popped_counters_are_added_to_those_below() {
     let counted = StatisticsResourceAdaptor::new(Scripted::default());
     let block = counted.allocate_sync(layout(100)).unwrap();
     assert_eq!(counted.push_counters().bytes, counter(100, 100, 100));
@@ -50,9 +50,9 @@ fn popped_counters_are_folded_into_those_below() {
     free_sync(&counted, other, layout(150));
 }
 
-/// RMM #1588: the stack of counters was read before there was one.
+/// RMM #1588: the stack of counters was read while empty.
 #[test]
-fn the_last_counters_can_not_be_popped() {
+fn the_last_counters_cannot_be_popped() {
     let counted = StatisticsResourceAdaptor::new(Scripted::default());
     assert!(counted.pop_counters().unwrap_err().is_out_of_range());
     counted.push_counters();
@@ -64,7 +64,7 @@ fn the_last_counters_can_not_be_popped() {
 }
 
 #[test]
-fn a_scope_counts_for_itself_and_for_those_around_it() {
+fn a_scope_counts_for_itself_and_the_scopes_around_it() {
     let counted = StatisticsResourceAdaptor::new(Scripted::default());
     let outer = counted.scope();
     let first = counted.allocate_sync(layout(10)).unwrap();
@@ -94,10 +94,10 @@ fn an_outer_scope_ends_those_inside_it_and_no_other() {
     counted.pop_counters().unwrap_err();
 }
 
-/// RMM #2304: a free counted after upstream had the memory back, so that its next owner counted
-/// before it.
+/// RMM #2304: a free was counted after upstream had reused the memory, so that the next owner
+/// counted before it.
 #[test]
-fn a_block_that_is_handed_out_again_before_its_free_returns_never_counts_twice() {
+fn a_block_reused_during_its_free_never_counts_twice() {
     let upstream = Scripted::default();
     let counted = StatisticsResourceAdaptor::new(upstream.clone());
     let block = counted.allocate_sync(layout(100)).unwrap();
@@ -108,8 +108,7 @@ fn a_block_that_is_handed_out_again_before_its_free_returns_never_counts_twice()
     assert_eq!(counted.allocations_counter(), counter(1, 1, 2));
 }
 
-/// H32 asks for counters that can be trusted: those of threads that free each other's blocks end
-/// where they began.
+/// After threads have freed each other's blocks, all counters are back at their start.
 #[test]
 fn threads_count_together() {
     let counted = StatisticsResourceAdaptor::new(Scripted::default());

@@ -1,4 +1,4 @@
-//! Memory by tag, over threads and scopes.
+//! Tests of attribution by tag, over threads and scopes.
 
 use std::sync::{Barrier, mpsc};
 use std::thread;
@@ -7,7 +7,7 @@ use rmm_adaptors::{Tag, TaggedResourceAdaptor};
 use rmm_core::{DevicePtr, SyncResource};
 
 use super::scripted::{Scripted, free_sync};
-use crate::short::layout;
+use crate::support::layout;
 
 type Tagged = TaggedResourceAdaptor<Scripted>;
 
@@ -18,7 +18,7 @@ fn usage(tagged: &Tagged, tag: Tag) -> (u64, u64, u64) {
 }
 
 #[test]
-fn a_block_counts_for_the_tag_it_was_allocated_in_until_it_is_freed() {
+fn a_block_counts_for_the_tag_of_its_allocation() {
     let tagged = Tagged::new(Scripted::default());
     let (outer, inner) = (Tag::named("outer"), Tag::named("inner"));
     let outside = tagged.allocate_sync(layout(1)).unwrap();
@@ -44,12 +44,12 @@ fn a_block_counts_for_the_tag_it_was_allocated_in_until_it_is_freed() {
 }
 
 #[test]
-fn the_peak_of_one_thread_is_exact_whatever_the_sizes() {
+fn the_peak_of_one_thread_is_exact() {
     let tagged = Tagged::new(Scripted::default());
     let tag = Tag::named("exact");
     let _scope = tag.enter();
     let (mut live, mut peak, mut blocks) = (0, 0, Vec::new());
-    // Sizes around those at which counters are handed over.
+    // Sizes around the one at which a thread adds its counters to the shared sums.
     for step in 0..400_usize {
         let bytes = [100, 700 << 10, 1 << 20, 3 << 20][step % 4] + step;
         if step % 5 < 3 {
@@ -68,7 +68,7 @@ fn the_peak_of_one_thread_is_exact_whatever_the_sizes() {
 }
 
 #[test]
-fn another_thread_frees_for_the_tag_of_the_first() {
+fn a_free_of_another_thread_counts_for_the_same_tag() {
     let tagged = Tagged::new(Scripted::default());
     let tag = Tag::named("handed over");
     let (give, take) = mpsc::channel::<DevicePtr>();
@@ -120,9 +120,9 @@ fn the_peak_of_several_threads_is_within_the_bound() {
     assert!((exact - error..=exact + error).contains(&peak), "{peak}, should be {exact}");
 }
 
-/// RMM #2304, of a table that did not exist there.
+/// RMM #2304, for a table that RMM does not have.
 #[test]
-fn an_address_that_is_handed_out_again_before_its_free_returns_has_its_new_tag() {
+fn an_address_reused_during_its_free_has_its_new_tag() {
     let upstream = Scripted::default();
     let tagged = Tagged::new(upstream.clone());
     let (old, new) = (Tag::named("old"), Tag::named("new"));

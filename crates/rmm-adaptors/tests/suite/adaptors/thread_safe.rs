@@ -1,4 +1,4 @@
-//! One call at a time.
+//! Tests of the mutex adaptor.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use rmm_adaptors::ThreadSafeResourceAdaptor;
 use rmm_core::{DevicePtr, Error, SyncResource};
 
 use super::scripted::{FIRST, free_sync};
-use crate::short::layout;
+use crate::support::layout;
 
-/// Tells whether two threads were ever in it.
+/// An upstream that records whether two threads were ever in it.
 #[derive(Debug, Default)]
 struct Crowd {
     inside: AtomicU64,
@@ -44,7 +44,7 @@ unsafe impl SyncResource for Crowd {
 }
 
 #[test]
-fn two_threads_are_never_in_upstream_at_once() {
+fn two_threads_are_never_in_upstream_together() {
     let crowd = Arc::new(Crowd::default());
     let resource = ThreadSafeResourceAdaptor::new(Arc::clone(&crowd));
     std::thread::scope(|scope| {

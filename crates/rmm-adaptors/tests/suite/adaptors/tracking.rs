@@ -1,4 +1,4 @@
-//! The tracker: what it holds, what it finds, and that it loses no memory.
+//! Tests of the tracker: live blocks, findings, and that it leaks nothing.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Mutex};
@@ -7,83 +7,86 @@ use rmm_adaptors::{TrackingFinding, TrackingResourceAdaptor};
 use rmm_core::{DevicePtr, SyncResource};
 
 use super::scripted::{FIRST, Scripted, free_sync};
-use crate::short::layout;
+use crate::support::layout;
 
-type Told = Arc<Mutex<Vec<String>>>;
+type Found = Arc<Mutex<Vec<String>>>;
 
-/// A tracker, what it takes memory from, and what it has said.
-fn tracked() -> (TrackingResourceAdaptor<Scripted>, Scripted, Told) {
-    let (upstream, told) = (Scripted::default(), Told::default());
-    let told_here = Arc::clone(&told);
+/// A tracker, its upstream, and its findings.
+fn tracked() -> (TrackingResourceAdaptor<Scripted>, Scripted, Found) {
+    let (upstream, found) = (Scripted::default(), Found::default());
+    let sink = Arc::clone(&found);
     let tracked = TrackingResourceAdaptor::builder(upstream.clone())
-        .on_finding(move |finding| told_here.lock().expect("no panic").push(finding.to_string()));
-    (tracked, upstream, told)
+        .on_finding(move |finding| sink.lock().expect("no panic").push(finding.to_string()));
+    (tracked, upstream, found)
 }
 
-fn said(told: &Told) -> Vec<String> {
-    told.lock().expect("no panic").clone()
+fn findings(found: &Found) -> Vec<String> {
+    found.lock().expect("no panic").clone()
 }
 
-/// RMM #2404: a free of an unknown address took from the counter.
+/// RMM #2404: a free of an unknown address decremented the counter.
 #[test]
-fn an_unknown_free_is_told_and_goes_on_and_counts_nothing() {
-    let (tracked, upstream, told) = tracked();
+fn an_unknown_free_is_reported_and_passed_on() {
+    let (tracked, upstream, found) = tracked();
     let block = tracked.allocate_sync(layout(1000)).unwrap();
     free_sync(&tracked, DevicePtr(0xbad00), layout(64));
     assert_eq!(tracked.allocated_bytes(), 1000);
     assert_eq!(tracked.unknown_frees(), 1);
-    assert_eq!(said(&told), ["Deallocating a pointer that was not tracked. Ptr: 0xbad00 [64B]"]);
+    assert_eq!(
+        findings(&found),
+        ["Deallocating a pointer that was not tracked. Ptr: 0xbad00 [64B]"]
+    );
     assert_eq!(upstream.state().freed, [(DevicePtr(0xbad00), layout(64))]);
     free_sync(&tracked, block, layout(1000));
     drop(tracked);
-    assert_eq!(said(&told).len(), 1, "nothing leaked");
+    assert_eq!(findings(&found).len(), 1, "nothing leaked");
 }
 
-/// RMM #1966: the entry was read after it was gone.
+/// RMM #1966: the entry was read after it had been removed.
 #[test]
-fn a_free_of_the_wrong_size_is_told_and_goes_on_with_the_right_one() {
-    let (tracked, upstream, told) = tracked();
+fn a_wrong_free_is_reported_and_corrected() {
+    let (tracked, upstream, found) = tracked();
     let block = tracked.allocate_sync(layout(1000)).unwrap();
     free_sync(&tracked, block, layout(64));
     assert_eq!((tracked.allocated_bytes(), tracked.wrong_frees()), (0, 1));
     let expected =
         format!("Alloc bytes (1000) and Dealloc bytes (64) do not match. Ptr: {FIRST:#x}");
-    assert_eq!(said(&told), [expected]);
+    assert_eq!(findings(&found), [expected]);
     assert_eq!(upstream.state().freed, [(block, layout(1000))]);
     let block = tracked.allocate_sync(layout(1000)).unwrap();
     free_sync(&tracked, block, Layout::from_size_align(1000, 64).unwrap());
-    assert!(said(&told)[1].starts_with("Alloc alignment (256) and Dealloc alignment (64)"));
+    assert!(findings(&found)[1].starts_with("Alloc alignment (256) and Dealloc alignment (64)"));
 }
 
-/// RMM #2316: the second allocation of nothing seemed to be the first.
+/// RMM #2316: the second allocation of zero bytes seemed to be the first.
 #[test]
-fn allocations_of_nothing_are_not_tracked() {
-    let (tracked, _, told) = tracked();
+fn allocations_of_zero_bytes_are_not_tracked() {
+    let (tracked, _, found) = tracked();
     for _ in 0..2 {
         assert_eq!(tracked.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
     }
     assert!(tracked.outstanding().is_empty());
     free_sync(&tracked, DevicePtr::NULL, layout(0));
     drop(tracked);
-    assert!(said(&told).is_empty());
+    assert!(findings(&found).is_empty());
 }
 
-/// RMM #2304: the record was removed once another thread could have the address already.
+/// RMM #2304: the entry was removed after another thread could already have the address.
 #[test]
-fn an_address_that_is_handed_out_again_before_its_free_returns_is_tracked() {
-    let (tracked, upstream, told) = tracked();
+fn an_address_reused_during_its_free_is_tracked() {
+    let (tracked, upstream, found) = tracked();
     let block = tracked.allocate_sync(layout(100)).unwrap();
     let same = tracked.clone();
     upstream.reuse_in_free(move || assert_eq!(same.allocate_sync(layout(200)).unwrap(), block));
     free_sync(&tracked, block, layout(100));
     assert_eq!(tracked.allocated_bytes(), 200);
     free_sync(&tracked, block, layout(200));
-    assert!(said(&told).is_empty(), "{:?}", said(&told));
+    assert!(findings(&found).is_empty(), "{:?}", findings(&found));
 }
 
-/// H15: "pointer is already tracked" leaked the block.
+/// In RMM, the error "pointer is already tracked" leaked the block.
 #[test]
-fn a_block_at_an_address_that_is_tracked_goes_back() {
+fn a_block_at_a_tracked_address_is_freed() {
     let (tracked, upstream, _told) = tracked();
     let block = tracked.allocate_sync(layout(100)).unwrap();
     upstream.state().next = 0;
@@ -95,16 +98,16 @@ fn a_block_at_an_address_that_is_tracked_goes_back() {
 }
 
 #[test]
-fn what_is_left_at_the_end_is_told_the_largest_first() {
-    let (tracked, upstream, told) = tracked();
+fn leaks_are_reported_at_drop_the_largest_first() {
+    let (tracked, upstream, found) = tracked();
     for bytes in [10, 3000, 200] {
         tracked.allocate_sync(layout(bytes)).unwrap();
     }
     let clone = tracked.clone();
     drop(tracked);
-    assert!(said(&told).is_empty(), "a handle is left");
+    assert!(findings(&found).is_empty(), "a handle is left");
     drop(clone);
-    let [leak] = &said(&told)[..] else { panic!("{:?}", said(&told)) };
+    let [leak] = &findings(&found)[..] else { panic!("{:?}", findings(&found)) };
     let sizes: Vec<&str> =
         leak.lines().skip(1).filter_map(|line| line.split(": ").nth(1)).collect();
     assert_eq!(sizes, ["3000 B", "200 B", "10 B"], "{leak}");
@@ -114,7 +117,7 @@ fn what_is_left_at_the_end_is_told_the_largest_first() {
 
 #[inline(never)]
 fn the_place_that_leaks(resource: &impl SyncResource, blocks: usize) -> Vec<DevicePtr> {
-    // Not in a closure, whose name tells nothing where debug information is of lines alone.
+    // Not in a closure: with line tables only, its name says nothing.
     let mut left = Vec::new();
     for _ in 0..blocks {
         left.push(resource.allocate_sync(layout(64)).expect("memory"));
@@ -123,7 +126,7 @@ fn the_place_that_leaks(resource: &impl SyncResource, blocks: usize) -> Vec<Devi
 }
 
 #[test]
-fn stacks_lead_to_the_place_that_allocated() {
+fn backtraces_lead_to_the_call_site() {
     let tracked = TrackingResourceAdaptor::builder(Scripted::default())
         .capture_stacks(true)
         .on_finding(|finding| assert!(matches!(finding, TrackingFinding::Leak(_))));
@@ -132,7 +135,7 @@ fn stacks_lead_to_the_place_that_allocated() {
     let sites = tracked.report().call_sites();
     assert!(sites[0].place.contains("the_place_that_leaks"), "{sites:?}");
     assert_eq!((sites[0].blocks, sites[0].bytes), (5, 320));
-    assert!(sites[1].place.contains("stacks_lead_to"), "{sites:?}");
+    assert!(sites[1].place.contains("backtraces_lead_to"), "{sites:?}");
     assert!(tracked.outstanding()[0].to_string().contains("callstack"));
     for block in blocks {
         free_sync(&tracked, block, layout(64));
@@ -141,7 +144,7 @@ fn stacks_lead_to_the_place_that_allocated() {
 }
 
 #[test]
-fn a_function_that_panics_costs_no_memory() {
+fn a_panicking_function_leaks_no_memory() {
     let upstream = Scripted::default();
     let tracked = TrackingResourceAdaptor::builder(upstream.clone())
         .on_finding(|_| panic!("a function that panics"));
@@ -149,5 +152,5 @@ fn a_function_that_panics_costs_no_memory() {
     free_sync(&tracked, block, layout(65));
     assert_eq!(upstream.live(), 0);
     tracked.allocate_sync(layout(64)).unwrap();
-    drop(tracked); // tells of the leak, and no panic comes out
+    drop(tracked); // reports the leak, and catches the panic
 }

@@ -1,4 +1,4 @@
-//! Where the bugs are shown: a machine, memory to divide up, and what its reports have to say.
+//! Harness of the known bugs: a machine, memory to suballocate, and the expected reports.
 
 use std::alloc::Layout;
 
@@ -14,29 +14,29 @@ pub(crate) enum Bug {
     Fixed,
 }
 
-/// What every allocator here hands out.
+/// The size of all blocks.
 pub(crate) const BLOCK: Layout = Layout::new::<[[u64; 8]; 64]>();
-/// The blocks of the device's memory.
+/// The number of blocks of device memory.
 const BLOCKS: usize = 8;
 
 /// A machine that the thread has entered, with memory for a few blocks.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) machine: Machine,
-    /// The memory's start; it goes with the machine.
+    /// The start of the device memory, which is freed with the machine.
     memory: DevicePtr,
-    /// Ordinary memory of the host, which the device can use. Kept to the end, so that no bug here
-    /// is one of the test's.
+    /// Pageable host memory that the device can access. Lives to the end, so that the only use
+    /// after free is the simulated one.
     host: Box<[u64]>,
     _entered: MachineGuard,
 }
 
-/// A report, as far as it is the same under every schedule.
+/// The parts of a report that are the same under every schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Report {
     pub(crate) kind: ViolationKind,
-    /// The stream of the access that came first, `None` for the host.
+    /// The stream of the first access, `None` for the host.
     pub(crate) first: Option<u64>,
-    /// The stream of the access that broke the rule.
+    /// The stream of the access that violated the order.
     pub(crate) second: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ fn memory() -> Layout {
     Layout::from_size_align(BLOCKS * BLOCK.size(), 256).expect("a small size")
 }
 
-impl Stage {
+impl Harness {
     fn new(schedule: Schedule) -> Self {
         let shares = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
         let machine = Machine::builder().schedule(schedule).attribute(shares, 1).build();
@@ -54,21 +54,21 @@ impl Stage {
         Self { machine, memory, host, _entered: entered }
     }
 
-    /// The block at a place of the device's memory.
+    /// The block of device memory with this index.
     pub(crate) fn block(&self, place: usize) -> DevicePtr {
         assert!(place < BLOCKS, "there are {BLOCKS} blocks");
         DevicePtr(self.memory.0 + (place * BLOCK.size()) as u64)
     }
 
-    /// A block of the host's memory.
+    /// A block of host memory.
     pub(crate) fn host_block(&self) -> DevicePtr {
         DevicePtr(self.host.as_ptr().expose_provenance() as u64)
     }
 
-    /// Gives the device's memory back to the driver.
+    /// Frees the device memory to the driver.
     pub(crate) fn give_back(&self) {
-        // SAFETY: allocated with this layout by `new`, and given back once; the driver waits for
-        // its uses.
+        // SAFETY: allocated with this layout by `new`, and freed once; the driver waits for its
+        // uses.
         unsafe { CudaMemoryResource::new().deallocate_sync(self.memory, memory()) };
     }
 
@@ -82,43 +82,43 @@ impl Stage {
     }
 }
 
-/// A stream that orders itself with no other.
+/// A stream that is implicitly ordered with no other.
 pub(crate) fn stream() -> CudaStream {
     CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
 }
 
-/// Who the stream is to the driver, and to its reports.
+/// The identity of a stream, in the driver and in its reports.
 pub(crate) fn id<'a>(stream: impl Into<StreamRef<'a>>) -> u64 {
     let mut id = 0;
-    // SAFETY: the stream is borrowed, and `id` may be written to.
+    // SAFETY: the stream is borrowed, and `id` is valid for a write.
     let code = unsafe { rmm_sim::driver().cuStreamGetId(stream.into().as_raw(), &raw mut id) };
     assert!(code.is_success(), "{code:?}");
     id
 }
 
-/// Enqueues work that writes a block.
+/// Enqueues a kernel that writes a block.
 pub(crate) fn fill<'a>(stream: impl Into<StreamRef<'a>>, block: DevicePtr) {
-    // SAFETY: the block is memory of the stage, which runs all work before it goes. That its other
-    // uses may not be ordered with this one is what the bugs are about; the bytes are never looked
-    // at.
+    // SAFETY: the block is memory of the harness, which runs all work before it is dropped. Other
+    // uses may be unordered with this one, which is what the bugs are about; the contents are never
+    // read.
     unsafe { copy::fill(block, 1, BLOCK.size(), stream.into()) }.expect("a fill");
 }
 
-/// Runs a program on an allocator with its bug and without, under schedules of every kind. It
-/// returns what has to be reported of the bug. Without it nothing is.
-pub(crate) fn is_found(program: impl Fn(&Stage, Bug) -> Report) {
+/// Runs a program on an allocator with its bug and without, under schedules of every kind. Returns
+/// the report of the bug; without the bug there must be none.
+pub(crate) fn assert_bug_is_found(program: impl Fn(&Harness, Bug) -> Report) {
     let seeded = (0..8).map(Schedule::Seeded);
     for schedule in [Schedule::Eager, Schedule::Lazy].into_iter().chain(seeded) {
         for bug in [Bug::Present, Bug::Fixed] {
-            let stage = Stage::new(schedule);
-            let expected = program(&stage, bug);
-            stage.machine.run_all();
-            let reports = stage.reports();
+            let harness = Harness::new(schedule);
+            let expected = program(&harness, bug);
+            harness.machine.run_all();
+            let reports = harness.reports();
             match bug {
                 Bug::Present => {
                     assert!(reports.contains(&expected), "{schedule:?}: {expected:?}: {reports:?}");
                 }
-                Bug::Fixed => stage.machine.assert_no_violations(),
+                Bug::Fixed => harness.machine.assert_no_violations(),
             }
         }
     }

@@ -1,26 +1,25 @@
-//! What holds of every suballocator, whatever it is used for: programs on up to eight threads and
-//! 32 streams keep the order of streams, a drained one is as good as a fresh one, memory whose
-//! streams are still at work is not given back and not lost, and any call of the driver or of
-//! upstream may fail.
+//! Tests of every suballocator: programs on up to eight threads and 32 streams keep stream order, a
+//! drained suballocator serves the same requests as a fresh one, trimming neither returns nor loses
+//! memory that is in use, and any call of the driver or of upstream may fail.
 
-#[path = "every/failures.rs"]
+#[path = "all_suballocators/drained.rs"]
+mod drained;
+#[path = "all_suballocators/failures.rs"]
 mod failures;
-#[path = "every/good_as_new.rs"]
-mod good_as_new;
-#[path = "every/programs.rs"]
+#[path = "all_suballocators/programs.rs"]
 mod programs;
-#[path = "every/trims.rs"]
+#[path = "all_suballocators/trims.rs"]
 mod trims;
 
 use std::io::Write as _;
 
-/// Says which seed it was, if a test fails while this lives.
+/// Prints the seed if the test panics while this is alive.
 struct OfSeed(u64);
 
 impl Drop for OfSeed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // If that cannot be said, the failure is still there.
+            // If it cannot be printed, the test still fails.
             let _unsaid = writeln!(std::io::stderr(), "RMM_SIM_SEED={}", self.0);
         }
     }
@@ -30,15 +29,15 @@ impl Drop for OfSeed {
 macro_rules! suballocators {
     ($($kind:ident),*) => {$(
         mod $kind {
-            use crate::kinds::$kind as make;
+            use crate::suballocators::$kind as make;
 
             #[test]
-            fn programs_keep_the_order_and_leave_it_as_good_as_new() {
+            fn programs_keep_stream_order_and_drain_to_fresh() {
                 super::programs::keep_the_order(make);
             }
 
             #[test]
-            fn memory_in_use_is_neither_given_back_nor_lost() {
+            fn trim_neither_returns_nor_loses_memory_in_use() {
                 super::trims::count_pending_frees(make);
             }
 

@@ -1,4 +1,4 @@
-//! Random programs, drawn from seeds.
+//! Random programs, drawn from seeds, on up to eight threads.
 
 use std::thread;
 
@@ -6,22 +6,24 @@ use rmm_core::{Device, DevicePtr};
 use rmm_sim::{Machine, Schedule};
 
 use super::OfSeed;
-use super::good_as_new::is_as_good_as_new;
-use crate::kinds::{GRANULE, LEAST, Make, Upstream, arena, compact_pool, deterministic_pool};
-use crate::program::{Op, drawn, ops_on};
-use crate::short::base_seed;
-use crate::world::{Allocator, Common, World};
+use super::drained::assert_drained_equals_fresh;
+use crate::harness::{Allocator, Fixture, Runner};
+use crate::programs::{Op, drawn, ops_on};
+use crate::suballocators::{
+    GRANULE, LEAST, Make, Upstream, arena, compact_pool, deterministic_pool,
+};
+use crate::support::base_seed;
 
-/// Programs of a plain test run: all counts of threads, with several counts of streams and
+/// Programs of a plain test run: every number of threads, with several numbers of streams and
 /// schedules.
 const SEEDS: u64 = 16;
-/// Steps of one thread, at most: as many of all threads together, but not too few.
+/// The most steps of all threads together, and the least of one thread.
 const STEPS: usize = 1600;
 const FEW_STEPS: usize = 400;
-/// Programs that are run again to compare addresses.
+/// Programs that are repeated to compare addresses.
 const REPEATED: u64 = 6;
 
-/// What a seed says of a program.
+/// The parameters that a seed determines.
 struct Program {
     schedule: Schedule,
     limit: usize,
@@ -60,30 +62,30 @@ impl Program {
     }
 }
 
-/// Runs a program on its threads. Returns how often somebody had to wait.
+/// Runs a program on its threads. Returns the number of waits.
 fn run<R: Allocator>(program: &Program, make: Make<R>) -> u64 {
     let machine = program.machine();
     let entered = machine.enter();
-    let common = Common::in_granules(&machine, program.resource(make), GRANULE);
+    let fixture = Fixture::in_granules(&machine, program.resource(make), GRANULE);
     thread::scope(|scope| {
         for (number, ops) in (0..).zip(&program.threads) {
-            let (machine, common) = (&machine, common.clone());
+            let (machine, fixture) = (&machine, fixture.clone());
             scope.spawn(move || {
                 let _entered = machine.enter();
                 let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-                let mut world = World::on_streams(common, number, program.streams);
+                let mut runner = Runner::on_streams(fixture, number, program.streams);
                 for op in ops {
-                    world.step(op);
+                    runner.step(op);
                 }
-                world.free_all();
-                assert_eq!(world.refused, 0, "the driver refuses nothing here");
+                runner.free_all();
+                assert_eq!(runner.failed_calls, 0, "no driver call fails here");
             });
         }
     });
-    common.finish();
-    let waits = common.pool().waits();
-    is_as_good_as_new(common.pool(), make, program.limit);
-    drop(common);
+    fixture.finish();
+    let waits = fixture.pool().waits();
+    assert_drained_equals_fresh(fixture.pool(), make, program.limit);
+    drop(fixture);
     machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     drop(entered);
@@ -100,8 +102,8 @@ pub(super) fn keep_the_order<R: Allocator>(make: Make<R>) {
     assert!(waits > 0, "there was memory for everybody");
 }
 
-/// Where the blocks of a program on one thread lie, counted from the first. The thread is a new
-/// one, and so are its streams.
+/// The addresses of the blocks of a program on one thread, relative to the first. Runs on a new
+/// thread with new streams.
 fn places<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
     thread::scope(|scope| scope.spawn(|| places_here(program, make)).join().expect("it ends well"))
 }
@@ -109,15 +111,15 @@ fn places<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
 fn places_here<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
     let machine = program.machine();
     let _entered = machine.enter();
-    let common = Common::in_granules(&machine, program.resource(make), GRANULE);
-    let mut world = World::on_streams(common, 0, program.streams);
+    let fixture = Fixture::in_granules(&machine, program.resource(make), GRANULE);
+    let mut runner = Runner::on_streams(fixture, 0, program.streams);
     for op in &program.threads[0] {
-        world.step(op);
+        runner.step(op);
     }
-    world.finish();
-    let first = world.addresses.iter().flatten().next().copied().unwrap_or(DevicePtr::NULL);
+    runner.finish();
+    let first = runner.addresses.iter().flatten().next().copied().unwrap_or(DevicePtr::NULL);
     let place = |address: &Option<DevicePtr>| address.map(|place| place.0.wrapping_sub(first.0));
-    world.addresses.iter().map(place).collect()
+    runner.addresses.iter().map(place).collect()
 }
 
 /// Runs programs twice, each time on a new device.
@@ -126,8 +128,8 @@ fn repeat<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + REPEATED {
         let _told = OfSeed(seed);
         let program = Program::of(seed, 1);
-        // A process asks once what its driver can do; a device that runs by seed takes each call
-        // for a chance to go on.
+        // A process queries the driver's capabilities once; on a device with a seeded schedule,
+        // each call may advance the work.
         places(&program, make);
         let (once, again) = (places(&program, make), places(&program, make));
         blocks += once.iter().flatten().count();
@@ -136,8 +138,8 @@ fn repeat<R: Allocator>(make: Make<R>) {
     assert!(blocks > 200, "next to nothing was had: {blocks} blocks");
 }
 
-/// Not those with caches: which of them share a place depends on the streams and threads that the
-/// process had before.
+/// Not for pools with thread caches: which caches share a slot depends on the streams and threads
+/// that the process had before.
 #[test]
 fn the_same_calls_get_the_same_addresses() {
     repeat(compact_pool);
@@ -145,14 +147,14 @@ fn the_same_calls_get_the_same_addresses() {
     repeat(arena);
 }
 
-/// What a pool says of its deterministic preset: the device may do its work as early or as late as
-/// it likes.
+/// The promise of the deterministic preset: addresses do not depend on when the device runs its
+/// work.
 #[test]
-fn a_deterministic_pool_places_blocks_by_the_calls_alone() {
+fn deterministic_addresses_depend_on_calls_alone() {
     for seed in base_seed()..base_seed() + REPEATED {
         let _told = OfSeed(seed);
         let drawn = Program::of(seed, 1);
-        // The driver's own pools place blocks by what the device has done.
+        // The driver's own pools choose addresses by what the device has completed.
         let program = |schedule| Program {
             schedule,
             is_stream_ordered: false,

@@ -1,6 +1,6 @@
-//! Nothing is refused that could be had: random programs near the limit, in which each refusal is
-//! judged by a model that knows nothing but the live blocks, and takes everything between them for
-//! one free range, whoever freed it and whatever the device still does.
+//! Tests that no avoidable allocation failure occurs: random programs near the limit, in which a
+//! model judges each failure. The model knows only the live blocks, and treats everything between
+//! them as free, whoever freed it and whatever the device still does.
 
 use proptest::prelude::*;
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset, ReleasePolicy};
@@ -8,24 +8,24 @@ use rmm_core::SyncResource;
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
-use crate::program::{Op, ops};
-use crate::short::{Arena, MIB, layout};
-use crate::world::{Allocator, Common, World};
+use crate::harness::{Allocator, Fixture, Runner};
+use crate::programs::{Op, ops};
+use crate::support::{Arena, MIB, layout};
 
 const PAGE: u64 = 2 << 20;
 
 const PRESETS: [PoolPreset; 3] =
     [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic];
 
-/// Memory that goes back by itself is not in the way.
+/// Memory that a release policy has returned must not be missing later.
 const POLICIES: [ReleasePolicy; 3] = [
     ReleasePolicy::Off,
     ReleasePolicy::Above { bytes: 2 << 20 },
     ReleasePolicy::AfterIdle { operations: 10 },
 ];
 
-/// Runs a program over what `make` makes, and has the judge from there look at each refusal: at the
-/// live blocks as addresses and bytes, and at the bytes that were asked for.
+/// Runs a program over the resource of `make`. From there on, `judge` examines each failed
+/// allocation: the live blocks as addresses and bytes, and the bytes that were requested.
 fn run<R: Allocator, J: Fn(&R, &[(u64, u64)], u64) + 'static>(
     ops: &[Op],
     granule: usize,
@@ -34,34 +34,34 @@ fn run<R: Allocator, J: Fn(&R, &[(u64, u64)], u64) + 'static>(
     let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).build();
     let entered = machine.enter();
     let (resource, judge) = make();
-    let mut world = World::sharing(Common::in_granules(&machine, resource, granule), 0);
-    world.judge_refusals(judge);
+    let mut runner = Runner::sharing(Fixture::in_granules(&machine, resource, granule), 0);
+    runner.judge_failures(judge);
     for op in ops {
-        world.step(op);
+        runner.step(op);
     }
-    world.finish();
-    assert_eq!(world.refused, 0, "the driver refuses nothing here");
-    drop(world);
+    runner.finish();
+    assert_eq!(runner.failed_calls, 0, "no driver call fails here");
+    drop(runner);
     machine.assert_no_violations();
     drop(entered);
 }
 
-/// The free ranges between live ones, which are sorted, from `start` to `end`.
+/// The free ranges between the live ones, which are sorted, from `start` to `end`.
 fn gaps(start: u64, end: u64, live: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let starts = std::iter::once(start).chain(live.iter().map(|&(at, bytes)| at + bytes));
     let ends = live.iter().map(|&(at, _)| at).chain([end]);
     starts.zip(ends).filter(|(start, end)| start < end).collect()
 }
 
-/// A piece of memory or more, in one row of addresses.
+/// One upstream block or several that are contiguous.
 struct Segment {
     base: u64,
     bytes: u64,
     live: Vec<(u64, u64)>,
 }
 
-/// What a pool's map says, after it was compared with what the program knows. Blocks of up to 1 MiB
-/// may be larger than they were asked for, by less than a sixteenth.
+/// The pool's own map, after it was compared with what the program knows. Blocks of up to 1 MiB may
+/// be larger than requested, by less than a sixteenth.
 fn segments<U: SyncResource>(pool: &PoolMemoryResource<U>, known: &[(u64, u64)]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let mut number = None;
@@ -87,7 +87,8 @@ fn segments<U: SyncResource>(pool: &PoolMemoryResource<U>, known: &[(u64, u64)])
     segments
 }
 
-/// A pool of pieces that stay apart: each is one range, and goes back if nothing in it is live.
+/// The judge of a pool of separate upstream blocks: each is one range, and can be returned if no
+/// block in it is live.
 fn judge_pieces<U: SyncResource>(
     limit: u64,
 ) -> impl Fn(&PoolMemoryResource<U>, &[(u64, u64)], u64) {
@@ -103,7 +104,7 @@ fn judge_pieces<U: SyncResource>(
     }
 }
 
-/// An arena: one range.
+/// The judge of an arena: one range.
 fn judge_range(start: u64, end: u64) -> impl Fn(&Arena, &[(u64, u64)], u64) {
     move |_, known, asked| {
         for (start, end) in gaps(start, end, known) {
@@ -112,8 +113,8 @@ fn judge_range(start: u64, end: u64) -> impl Fn(&Arena, &[(u64, u64)], u64) {
     }
 }
 
-/// A pool of pages: each that nothing live lies in goes back, and another comes wherever it is
-/// wanted.
+/// The judge of a pool of pages: each without a live block can be unmapped, and mapped again at any
+/// address.
 fn judge_pages(
     limit: u64,
 ) -> impl Fn(&PoolMemoryResource<VirtualMemoryResource>, &[(u64, u64)], u64) {
@@ -132,7 +133,7 @@ fn judge_pages(
                 pages(start, start + asked).filter(|page| live_pages.binary_search(page).is_err());
             missing.count() as u64
         };
-        // Wherever a block lies best, an end of it is that of a gap or of a page.
+        // Wherever a block fits best, one of its ends is that of a gap or of a page.
         let places = segments.iter().flat_map(|Segment { base, live, .. }| {
             gaps(*base, u64::MAX / 2, live).into_iter().flat_map(|(start, end)| {
                 let firsts = [start, start.next_multiple_of(PAGE)];
@@ -151,7 +152,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_pool_refuses_nothing_that_could_be_had(
+    fn a_pool_has_no_avoidable_failure(
         ops in ops(150),
         granules in 100usize..1500,
         initial in 0usize..=100,
@@ -172,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn a_pool_of_pages_refuses_nothing_that_could_be_had(
+    fn a_pool_of_pages_has_no_avoidable_failure(
         ops in ops(150),
         pages in 1usize..20,
         preset in 0..PRESETS.len(),
@@ -189,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn an_arena_refuses_nothing_that_could_be_had(
+    fn an_arena_has_no_avoidable_failure(
         ops in ops(150),
         kib in 1024usize..5000,
         granule in prop_oneof![Just(256), Just(2048), Just(8192)],

@@ -1,24 +1,24 @@
-//! Random programs: the steps that they are made of.
+//! The steps of random programs.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Streams that a program uses: non-blocking ones, blocking ones, the two default streams, and one
-/// that somebody else made.
+/// Streams of a program: non-blocking ones, blocking ones, the two default streams, and a foreign
+/// one.
 pub(crate) const STREAMS: usize = 8;
 
-/// The most granules that a step asks for.
+/// The most granules of one allocation.
 pub(crate) const MOST_GRANULES: usize = 399;
 
-/// A step.
+/// A step of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Allocate {
         stream: usize,
         granules: usize,
     },
-    /// Allocates for anybody, writes on one stream.
+    /// Allocates synchronously, then writes on a stream.
     AllocateSync {
         stream: usize,
         granules: usize,
@@ -26,28 +26,27 @@ pub(crate) enum Op {
     Free {
         which: usize,
     },
-    /// Frees on another stream than that of the last use, which waits first; unless the two order
-    /// themselves, as the legacy default stream and blocking streams do.
+    /// Frees on a stream other than that of the last use, after making it wait; unless the two are
+    /// implicitly ordered, as the legacy default stream and blocking streams are.
     FreeElsewhere {
         which: usize,
         stream: usize,
     },
-    /// Frees on another stream, after a wait of the host for the one of the last use.
+    /// Frees on another stream, after synchronizing the one of the last use.
     FreeAfterWaiting {
         which: usize,
         stream: usize,
     },
-    /// Frees for anybody, after such a wait.
+    /// Frees synchronously, after synchronizing the stream of the last use.
     FreeSync {
         which: usize,
     },
-    /// Leaves a block, and an event after its last use, to whoever collects it: perhaps another
-    /// thread.
-    Leave {
+    /// Hands over a block with an event after its last use, to be freed by any thread.
+    HandOver {
         which: usize,
     },
-    /// Frees a block that somebody left, on a stream that waits for the event.
-    Collect {
+    /// Frees a block that was handed over, on a stream that waits for its event.
+    FreeHandedOver {
         stream: usize,
     },
     Replace {
@@ -68,10 +67,10 @@ pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     ops_on(STREAMS, most)
 }
 
-/// Programs of up to `most` steps on so many streams.
+/// Programs of up to `most` steps on this many streams.
 pub(crate) fn ops_on(streams: usize, most: usize) -> impl Strategy<Value = Vec<Op>> {
     let (stream, which) = (0..streams, any::<usize>());
-    // Some sizes come often, so that blocks are passed on as they are.
+    // Some sizes are frequent, so that blocks are reused without splitting.
     let granules = prop_oneof![Just(8usize), Just(64), 1..=MOST_GRANULES];
     let op = prop_oneof![
         8 => (stream.clone(), granules.clone()).prop_map(|(stream, granules)| Op::Allocate { stream, granules }),
@@ -80,8 +79,8 @@ pub(crate) fn ops_on(streams: usize, most: usize) -> impl Strategy<Value = Vec<O
         2 => (which, stream.clone()).prop_map(|(which, stream)| Op::FreeElsewhere { which, stream }),
         1 => (which, stream.clone()).prop_map(|(which, stream)| Op::FreeAfterWaiting { which, stream }),
         1 => which.prop_map(|which| Op::FreeSync { which }),
-        1 => which.prop_map(|which| Op::Leave { which }),
-        1 => stream.clone().prop_map(|stream| Op::Collect { stream }),
+        1 => which.prop_map(|which| Op::HandOver { which }),
+        1 => stream.clone().prop_map(|stream| Op::FreeHandedOver { stream }),
         1 => stream.clone().prop_map(|stream| Op::Replace { stream }),
         1 => stream.clone().prop_map(|stream| Op::Synchronize { stream }),
         1 => (stream.clone(), stream).prop_map(|(stream, other)| Op::Wait { stream, other }),
@@ -90,7 +89,7 @@ pub(crate) fn ops_on(streams: usize, most: usize) -> impl Strategy<Value = Vec<O
     proptest::collection::vec(op, 1..most)
 }
 
-/// The program of a thread that goes with a seed.
+/// The steps of one thread for a seed.
 pub(crate) fn drawn(ops: impl Strategy<Value = Vec<Op>>, seed: u64, thread: u64) -> Vec<Op> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());

@@ -1,16 +1,16 @@
-//! The first of many numbers that is large enough.
+//! First-fit search in an array of sizes, with SIMD instructions.
 
 #![forbid(unsafe_code)]
 
-/// Numbers that are compared at once.
+/// Sizes that are compared together.
 const LANES: usize = 16;
 
-/// The index of the first number that is at least `wanted`.
+/// The index of the first size that is at least `wanted`.
 #[inline]
 pub(super) fn first_fit(numbers: &[u16], wanted: u16) -> Option<usize> {
     let (chunks, rest) = numbers.as_chunks::<LANES>();
     for (index, chunk) in chunks.iter().enumerate() {
-        // Without a branch for each, so that the processor compares them together.
+        // One maximum instead of a branch for each, so that the compiler vectorizes the comparison.
         if chunk.iter().copied().fold(0, u16::max) >= wanted {
             return Some(index * LANES + position(chunk, wanted)?);
         }
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_is_found_wherever_it_is() {
+    fn the_first_fit_is_found_at_any_index() {
         for length in 0..70 {
             for first in 0..length {
                 let numbers: Vec<u16> =

@@ -1,5 +1,5 @@
-//! Adaptors that one thread has used alone, and that others use then: all goes on as if they had
-//! been there from the beginning.
+//! Tests of adaptors that one thread has used alone before other threads do: no state is lost at
+//! the transition.
 
 use std::thread;
 
@@ -10,10 +10,10 @@ use rmm_adaptors::{
 use rmm_core::{DevicePtr, SyncResource};
 
 use super::scripted::{FIRST, Scripted, free_sync};
-use crate::short::layout;
+use crate::support::layout;
 
-/// Ten blocks of 1000 bytes are allocated here; another thread frees four of them and allocates one
-/// of 5000; one more is allocated here.
+/// This thread allocates ten blocks of 1000 bytes; another frees four of them and allocates one of
+/// 5000; this thread allocates one more.
 fn two_threads(resource: &impl SyncResource) -> Vec<DevicePtr> {
     let allocate = |bytes| resource.allocate_sync(layout(bytes)).expect("addresses are many");
     let mut blocks: Vec<_> = (0..10).map(|_| allocate(1000)).collect();
@@ -31,7 +31,7 @@ fn two_threads(resource: &impl SyncResource) -> Vec<DevicePtr> {
 }
 
 #[test]
-fn counters_go_on() {
+fn counters_continue() {
     let counted = StatisticsResourceAdaptor::new(Scripted::default());
     let scope = counted.scope();
     assert_eq!(two_threads(&counted).len(), 7);
@@ -50,7 +50,7 @@ fn a_limit_holds_for_all_threads_together() {
     limited.allocate_sync(too_much).expect_err("here");
     let other = thread::scope(|scope| scope.spawn(|| limited.allocate_sync(too_much)).join());
     other.expect("it does not panic").expect_err("there");
-    assert_eq!(limited.allocated_bytes(), 7 * 1024, "what was refused does not count");
+    assert_eq!(limited.allocated_bytes(), 7 * 1024, "the failed request does not count");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn every_thread_finds_the_blocks_of_the_first() {
 }
 
 #[test]
-fn a_free_of_the_wrong_size_is_corrected_among_threads_too() {
+fn a_wrong_free_of_another_thread_is_corrected() {
     let tracked = TrackingResourceAdaptor::new(Scripted::default());
     let blocks = two_threads(&tracked);
     free_sync(&tracked, blocks[0], layout(10));
@@ -91,7 +91,7 @@ fn a_free_of_the_wrong_size_is_corrected_among_threads_too() {
 }
 
 #[test]
-fn every_thread_frees_aligned_blocks_where_upstream_has_them() {
+fn every_thread_frees_the_upstream_block_of_its_block() {
     let upstream = Scripted::default();
     let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).expect("a power of two");
     let blocks = two_threads(&aligned);

@@ -1,17 +1,16 @@
-//! Giving memory back while streams are at work on it.
+//! Trimming a suballocator whose streams are still busy.
 
 use rmm_sim::{Machine, Schedule};
 
-use super::good_as_new::is_as_good_as_new;
-use crate::kinds::{GRANULE, LEAST, Make, Upstream};
-use crate::program::MOST_GRANULES;
-use crate::short::{base_seed, free, layout, stream, write};
-use crate::world::Allocator;
+use super::drained::assert_drained_equals_fresh;
+use crate::harness::Allocator;
+use crate::programs::MOST_GRANULES;
+use crate::suballocators::{GRANULE, LEAST, Make, Upstream};
+use crate::support::{base_seed, free, layout, stream, write};
 
 const LIMIT: usize = 4 * LEAST;
 
-/// Trims before and after the streams have done what they had to do, with blocks freed on each of
-/// them.
+/// Trims before and after the streams have run, with blocks freed on each of them.
 pub(super) fn count_pending_frees<R: Allocator>(make: Make<R>) {
     for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(base_seed())] {
         for is_stream_ordered in [false, true] {
@@ -19,7 +18,7 @@ pub(super) fn count_pending_frees<R: Allocator>(make: Make<R>) {
             let _entered = machine.enter();
             let resource = make(Upstream::new(is_stream_ordered), LIMIT).expect("there is memory");
             resource.trim();
-            // What it keeps with nothing to do.
+            // What an unused suballocator keeps.
             let kept = resource.reserved();
             let streams = [stream(), stream(), stream()];
             let sizes = [8, 64, MOST_GRANULES].map(|granules| granules * GRANULE);
@@ -34,8 +33,8 @@ pub(super) fn count_pending_frees<R: Allocator>(make: Make<R>) {
             assert_eq!(resource.reserved() + given, reserved, "{schedule:?}: it says what it gave");
             machine.run_all();
             resource.trim();
-            assert_eq!(resource.reserved(), kept, "{schedule:?}: all that was freed is given back");
-            is_as_good_as_new(&resource, make, LIMIT);
+            assert_eq!(resource.reserved(), kept, "{schedule:?}: all free memory is returned");
+            assert_drained_equals_fresh(&resource, make, LIMIT);
             drop((resource, streams));
             machine.assert_no_violations();
             assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());

@@ -1,5 +1,5 @@
-//! Kernels that tell whether a block was shared: one writes a tag into a block, another looks
-//! whether it is still there.
+//! Kernels that detect blocks that two owners share: one writes a tag into a block, another checks
+//! that it is still there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rmm_core::{CudaStream, DevicePtr};
 use rmm_sim::{Kernel, Machine};
 
-/// Blocks that did not hold the tag that was written into them.
+/// Counts blocks whose tag was overwritten.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wrong(Arc<AtomicU64>);
+pub(crate) struct Mismatches(Arc<AtomicU64>);
 
-impl Wrong {
-    /// How many there were so far.
+impl Mismatches {
+    /// The count so far.
     pub(crate) fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -23,7 +23,7 @@ fn ends(pointer: DevicePtr, bytes: usize) -> [DevicePtr; 2] {
     [pointer, DevicePtr(pointer.0 + bytes as u64 - 8)]
 }
 
-/// Writes `tag` into a block, in the order of `stream`.
+/// Enqueues a write of `tag` to a block on `stream`.
 pub(crate) fn write(
     machine: &Machine,
     stream: &CudaStream,
@@ -41,22 +41,22 @@ pub(crate) fn write(
         .expect("the stream and the block are there");
 }
 
-/// Looks for `tag` in a block, in the order of `stream`.
+/// Enqueues a check of `tag` in a block on `stream`.
 pub(crate) fn check(
     machine: &Machine,
     stream: &CudaStream,
     pointer: DevicePtr,
     bytes: usize,
     tag: u64,
-    wrong: &Wrong,
+    mismatches: &Mismatches,
 ) {
-    let wrong = wrong.clone();
+    let mismatches = mismatches.clone();
     let kernel = Kernel::new("check", move |memory| {
         for place in ends(pointer, bytes) {
             let mut found = [0; 8];
             memory.read(place, &mut found).expect("declared above");
             if u64::from_le_bytes(found) != tag {
-                wrong.0.fetch_add(1, Ordering::Relaxed);
+                mismatches.0.fetch_add(1, Ordering::Relaxed);
             }
         }
     });

@@ -1,10 +1,11 @@
-//! A refusal says why, and that is true: what it says would help, helps.
+//! Tests of the reason that an out-of-memory error gives: the advice in it works.
 
 use rmm_core::{CaptureScope, OomReason, PendingBytes, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-use crate::short::{Arena, MIB, Pool, free, keep_busy, layout, stream};
+use crate::fixtures::pool_on;
+use crate::support::{Arena, MIB, Pool, free, keep_busy, layout, stream};
 
 fn adversary() -> Machine {
     Machine::builder().memory(16 * MIB).schedule(Schedule::Lazy).build()
@@ -18,35 +19,33 @@ fn too_little_is_exhausted_and_scattered_is_fragmented() {
     let pool = pool.initial_size(4 * MIB).maximum_size(4 * MIB).build().unwrap();
     let on = stream();
     let blocks = [0; 4].map(|_| pool.allocate(&on, layout(MIB)).unwrap());
-    let refused = |bytes| {
+    let failure = |bytes| {
         let error = pool.allocate(&on, layout(bytes)).unwrap_err();
         let exhaustion = error.usage().unwrap();
         (exhaustion.reason.unwrap(), exhaustion.longest_range, error.to_string())
     };
-    let (shortage, _, text) = refused(MIB);
+    let (shortage, _, text) = failure(MIB);
     assert_eq!(shortage, OomReason::Exhausted);
     assert!(text.ends_with("; not enough memory is free, and the limit leaves no room: free memory or raise the limit"), "{text}");
     for block in [blocks[0], blocks[2]] {
         free(&pool, &on, block, MIB);
     }
-    let (shortage, range, text) = refused(2 * MIB);
+    let (shortage, range, text) = failure(2 * MIB);
     assert_eq!((shortage, range), (OomReason::Fragmented, 1 << 20));
     let statistics = pool.statistics();
     assert_eq!(statistics.largest_free_bytes, 1 << 20);
     assert!((statistics.fragmentation() - 0.5).abs() < f64::EPSILON);
     assert!(text.contains("enough memory is free, but not in one contiguous range"), "{text}");
-    assert_eq!(refused(3 * MIB).0, OomReason::Exhausted);
-    assert_eq!(refused(5 * MIB).0, OomReason::Exhausted);
+    assert_eq!(failure(3 * MIB).0, OomReason::Exhausted);
+    assert_eq!(failure(5 * MIB).0, OomReason::Exhausted);
     for block in [blocks[1], blocks[3]] {
         free(&pool, &on, block, MIB);
     }
 }
 
 #[test]
-fn an_upstream_that_has_nothing_is_named() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
+fn a_full_upstream_is_the_reason() {
+    let (_machine, _entered, pool, []) = pool_on(adversary(), |builder| builder);
     let theirs = CudaMemoryResource::new();
     let block = theirs.allocate_sync(layout(14 * MIB)).unwrap();
     let on = stream();
@@ -59,7 +58,7 @@ fn an_upstream_that_has_nothing_is_named() {
 }
 
 #[test]
-fn what_a_capture_keeps_from_being_waited_for_is_pending() {
+fn memory_that_a_capture_keeps_busy_is_pending() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new());
@@ -71,7 +70,7 @@ fn what_a_capture_keeps_from_being_waited_for_is_pending() {
         free(&pool, &on, block, 2 * MIB);
     }
     let announced = CaptureScope::announce();
-    // Memory for anybody at once: only a wait for the device would make it so.
+    // Synchronous memory: only a wait for the device would make it available.
     let error = pool.allocate_sync(layout(3 * MIB)).unwrap_err();
     assert_eq!(error.usage().unwrap().reason, Some(OomReason::Pending), "{error}");
     assert_eq!(error.usage().unwrap().longest_range, 4 << 20);
@@ -90,7 +89,7 @@ fn what_a_capture_keeps_from_being_waited_for_is_pending() {
 }
 
 #[test]
-fn an_arena_says_why_too() {
+fn an_arena_gives_the_reason_as_well() {
     let machine = adversary();
     let _entered = machine.enter();
     let arena = Arena::builder(CudaMemoryResource::new()).arena_size(2 * MIB).build().unwrap();

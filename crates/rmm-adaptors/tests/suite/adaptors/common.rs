@@ -1,5 +1,5 @@
-//! What every adaptor has in common: it is a handle, its memory is its upstream's, and a stack of
-//! them can be seen through.
+//! Tests of what all adaptors share: they are handles, forward the upstream's properties, and show
+//! their upstreams.
 
 use rmm_adaptors::{
     AlignedResourceAdaptor, CallbackMemoryResource, FailureCallbackResourceAdaptor,
@@ -14,9 +14,9 @@ use rmm_core::{
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
 use rmm_sim::Machine;
 
-use crate::short::layout;
+use crate::support::layout;
 
-/// A handle over pinned memory, whose every property and whose kind it has.
+/// A handle over pinned memory, and all properties and the kind of that memory.
 fn is_a_handle<R>(make: impl Fn() -> R)
 where
     R: Resource + Clone + PartialEq + HasMemoryKind + 'static,
@@ -32,7 +32,7 @@ where
 
     let erased: AnyResource<HostDeviceAccessible> = AnyResource::of(&resource);
     assert!(erased.is_equal(&resource) && !erased.is_equal(&other));
-    // A clone frees the other's memory; no bytes are no memory.
+    // A clone frees the other's memory; zero bytes take no memory.
     let block = erased.allocate_sync(layout(1000)).expect("memory");
     super::scripted::free_sync(&resource, block, layout(1000));
     let nothing = resource.allocate_sync(layout(0)).expect("nothing");
@@ -41,7 +41,7 @@ where
 }
 
 #[test]
-fn every_adaptor_is_a_handle_with_its_upstream_s_properties() {
+fn every_adaptor_is_a_handle_with_upstream_s_properties() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pinned = PinnedHostMemoryResource::new;
@@ -58,7 +58,7 @@ fn every_adaptor_is_a_handle_with_its_upstream_s_properties() {
 }
 
 #[test]
-fn a_resource_over_two_has_what_both_have() {
+fn a_resource_over_two_has_their_common_properties() {
     let mixed =
         FallbackMemoryResource::new(CudaMemoryResource::new(), ManagedMemoryResource::new());
     assert!(mixed.has_property::<DeviceAccessible>() && !mixed.has_property::<HostAccessible>());
@@ -78,7 +78,7 @@ fn a_resource_over_two_of_one_kind_is_of_that_kind() {
     let _entered = machine.enter();
     let limited = || LimitingResourceAdaptor::new(PinnedHostMemoryResource::new(), 1 << 20);
     is_a_handle(|| FallbackMemoryResource::new(limited(), PinnedHostMemoryResource::new()));
-    // One whose kind is not known may be of another.
+    // If the kind of one is unknown, it may differ.
     let erased = AnyResource::<HostDeviceAccessible>::of(&PinnedHostMemoryResource::new());
     let known = FallbackMemoryResource::new(limited(), erased);
     assert_eq!(
@@ -86,7 +86,7 @@ fn a_resource_over_two_of_one_kind_is_of_that_kind() {
         Some(MemoryKind::Pinned),
         "it knows at run time"
     );
-    // SAFETY: nothing is handed out.
+    // SAFETY: the function allocates nothing.
     let unknown = unsafe {
         CallbackMemoryResource::new(|_, _| Err(Error::out_of_memory("test")), |_, _, _| {})
     };
@@ -95,8 +95,8 @@ fn a_resource_over_two_of_one_kind_is_of_that_kind() {
 }
 
 #[test]
-fn functions_give_memory_of_the_device() {
-    // SAFETY: nothing is handed out.
+fn callback_memory_is_device_memory_by_default() {
+    // SAFETY: the function allocates nothing.
     let resource = unsafe {
         CallbackMemoryResource::new(|_, _| Err(Error::out_of_memory("test")), |_, _, _| {})
     };
@@ -106,22 +106,22 @@ fn functions_give_memory_of_the_device() {
 }
 
 #[test]
-fn functions_give_memory_of_what_kind_and_with_what_properties_is_said() {
-    // SAFETY: nothing is handed out.
+fn callback_memory_has_the_stated_kind_and_properties() {
+    // SAFETY: the function allocates nothing.
     let plain = unsafe {
         CallbackMemoryResource::<HostDeviceAccessible>::with_properties(
             |_, _| Err(Error::out_of_memory("test")),
             |_, _, _| {},
         )
     };
-    // SAFETY: as above.
+    // SAFETY: the function allocates nothing.
     let managed = unsafe { plain.clone().with_kind(MemoryKind::Managed) };
     assert!(plain.declares::<HostDeviceAccessible>() && plain == managed);
     assert_eq!(plain.try_property::<MemoryKind>(), None);
     let erased = AnyResource::<HostDeviceAccessible>::new(managed);
     assert_eq!(erased.try_property::<MemoryKind>(), Some(MemoryKind::Managed));
     assert!(erased.has_property::<MemoryKind>() && erased.has_property::<HostAccessible>());
-    // What holds of it holds of an adaptor over it.
+    // An adaptor over it has the same properties.
     let limited = LimitingResourceAdaptor::new(erased, 1000);
     assert_eq!(limited.try_property::<MemoryKind>(), Some(MemoryKind::Managed));
 }

@@ -1,13 +1,13 @@
-//! What a suballocator can hand out at once.
+//! Comparison of a drained suballocator with a fresh one.
 
 use rmm_core::{Device, DevicePtr};
 
-use crate::kinds::{GRANULE, Make, Upstream};
-use crate::short::{free, layout, stream};
-use crate::world::Allocator;
+use crate::harness::Allocator;
+use crate::suballocators::{GRANULE, Make, Upstream};
+use crate::support::{free, layout, stream};
 
-/// Takes what there is, for a stream that is new to it, in blocks of these sizes, one size after
-/// the other; gives it back, and tells how many there were of each.
+/// Allocates all memory on a new stream, in blocks of each of these sizes in turn, and frees it.
+/// Returns the number of blocks of each size.
 fn counts<R: Allocator>(resource: &R, sizes: &[usize]) -> Vec<usize> {
     let (stream, mut blocks): (_, Vec<(DevicePtr, usize)>) = (stream(), Vec::new());
     let count = |&bytes: &usize| {
@@ -31,13 +31,11 @@ fn sizes(limit: usize) -> [[usize; 3]; 2] {
     [large, small]
 }
 
-/// Asserts that a suballocator that has nothing to hand back any more serves whatever a fresh one
-/// does.
-pub(super) fn is_as_good_as_new<R: Allocator>(resource: &R, make: Make<R>, limit: usize) {
+/// Asserts that a suballocator without live blocks serves the same requests as a fresh one.
+pub(super) fn assert_drained_equals_fresh<R: Allocator>(resource: &R, make: Make<R>, limit: usize) {
     let fresh = make(Upstream::new(false), limit).expect("a fresh one");
     for drained in [resource, &fresh] {
-        // The first one marks the ends of streams that were not asked before, and waits for
-        // nothing.
+        // The first trim records events for streams without one, and waits for nothing.
         drained.trim();
         Device::synchronize_current().expect("all work can be done");
         drained.trim();
@@ -47,11 +45,11 @@ pub(super) fn is_as_good_as_new<R: Allocator>(resource: &R, make: Make<R>, limit
     }
 }
 
-/// As [`is_as_good_as_new`], after failures of the driver: what some streams have done is not known
-/// then, and stays so until memory is so short that the device is waited for.
-pub(super) fn gets_as_good_as_new<R: Allocator>(resource: &R, make: Make<R>, limit: usize) {
+/// Like [`assert_drained_equals_fresh`], after failures of the driver: the progress of some streams
+/// is unknown until memory is so short that the suballocator waits for the device.
+pub(super) fn assert_drains_to_fresh<R: Allocator>(resource: &R, make: Make<R>, limit: usize) {
     for sizes in sizes(limit) {
         counts(resource, &sizes);
     }
-    is_as_good_as_new(resource, make, limit);
+    assert_drained_equals_fresh(resource, make, limit);
 }

@@ -1,4 +1,4 @@
-//! Short words for what most tests do.
+//! Helpers that most tests use: layouts, streams, kernels.
 
 use std::alloc::Layout;
 
@@ -23,7 +23,8 @@ pub(crate) fn free<'a>(
     pointer: DevicePtr,
     bytes: usize,
 ) {
-    // SAFETY: every test allocates the block with this layout, and orders its uses before.
+    // SAFETY: every test allocates the block with this layout, and orders its uses before this
+    // free.
     unsafe { resource.deallocate(stream.into(), pointer, layout(bytes)) }
 }
 
@@ -32,12 +33,12 @@ pub(crate) fn stream() -> CudaStream {
     CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
 }
 
-/// Enqueues work, so that the stream is busy until somebody waits for it.
+/// Enqueues work, so that the stream is busy until it is waited for.
 pub(crate) fn keep_busy(machine: &Machine, stream: &CudaStream) {
     machine.launch(stream.as_raw(), Kernel::new("busy", |_| {})).expect("a launch");
 }
 
-/// Enqueues a write of `tag` to the block's first bytes.
+/// Enqueues a write of `tag` to the first bytes of a block.
 pub(crate) fn write(machine: &Machine, stream: &CudaStream, pointer: DevicePtr, tag: u64) {
     let kernel = Kernel::new("write", move |memory| {
         memory.write(pointer, &tag.to_le_bytes()).expect("declared memory");
@@ -45,14 +46,14 @@ pub(crate) fn write(machine: &Machine, stream: &CudaStream, pointer: DevicePtr, 
     machine.launch(stream.as_raw(), kernel.writes(pointer, 8)).expect("a launch");
 }
 
-/// The block's first bytes as they are now.
+/// Reads the first bytes of a block as they are now.
 pub(crate) fn read(machine: &Machine, pointer: DevicePtr) -> u64 {
     let mut bytes = [0; 8];
     machine.read(pointer, &mut bytes).expect("device memory");
     u64::from_le_bytes(bytes)
 }
 
-/// The seed of the run's schedules, so that more of them can be tried: `RMM_SIM_SEED`.
+/// The seed of the schedules of this run, from `RMM_SIM_SEED`.
 pub(crate) fn base_seed() -> u64 {
     std::env::var("RMM_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Every suballocator, over upstreams whose calls can be refused one at a time.
+//! Constructors of every suballocator, over upstreams that can fail one allocation.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -11,54 +11,56 @@ use rmm_adaptors::{
 use rmm_core::{AnyResource, DevicePtr, Error, Resource, StreamRef, SyncResource};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
-use crate::program::MOST_GRANULES;
-use crate::world::Allocator;
+use crate::harness::Allocator;
+use crate::programs::MOST_GRANULES;
 
-/// Bytes of what a step calls a granule.
+/// Bytes of a granule, the unit in which steps of a program allocate.
 pub(crate) const GRANULE: usize = 1 << 10;
-/// Bytes that a suballocator here is given at least.
+/// The least bytes that a suballocator of these tests gets.
 pub(crate) const LEAST: usize = 2 << 20;
 
-/// Where suballocators take their memory from: the driver's plain allocations, or one of its
-/// stream-ordered pools.
+/// The upstream of the suballocators: plain driver allocations, or a stream-ordered pool of the
+/// driver.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
     inner: AnyResource,
     allocations: Arc<AtomicU64>,
-    /// The number of the allocation that is refused, counted from 1; 0 is none.
-    refused: u64,
+    /// Which allocation fails, counted from 1; 0 is none.
+    failing_allocation: u64,
 }
 
 impl Upstream {
-    /// One that refuses nothing.
+    /// An upstream that never fails.
     pub(crate) fn new(is_stream_ordered: bool) -> Self {
-        Self::refusing(0, is_stream_ordered)
+        Self::failing(0, is_stream_ordered)
     }
 
-    /// One that refuses its allocation of this number, and only that one.
-    pub(crate) fn refusing(number: u64, is_stream_ordered: bool) -> Self {
+    /// An upstream whose allocation of this number fails, and no other.
+    pub(crate) fn failing(number: u64, is_stream_ordered: bool) -> Self {
         let inner = if is_stream_ordered {
             AnyResource::new(CudaAsyncMemoryResource::new().expect("a pool of the driver"))
         } else {
             AnyResource::new(CudaMemoryResource::new())
         };
-        Self { inner, allocations: Arc::default(), refused: number }
+        Self { inner, allocations: Arc::default(), failing_allocation: number }
     }
 
-    /// Whether the allocation that it refuses has been asked for.
-    pub(crate) fn has_refused(&self) -> bool {
-        self.refused > 0 && self.allocations.load(Ordering::Relaxed) >= self.refused
+    /// Whether the allocation that fails has been requested.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failing_allocation > 0
+            && self.allocations.load(Ordering::Relaxed) >= self.failing_allocation
     }
 
     fn ask(&self, layout: Layout) -> Result<(), Error> {
-        if self.allocations.fetch_add(1, Ordering::Relaxed) + 1 == self.refused {
-            return Err(Error::out_of_memory("refusing").with_layout(layout));
+        if self.allocations.fetch_add(1, Ordering::Relaxed) + 1 == self.failing_allocation {
+            return Err(Error::out_of_memory("failing").with_layout(layout));
         }
         Ok(())
     }
 }
 
-// SAFETY: every call goes to a resource that keeps the contract, but for allocations that fail.
+// SAFETY: every call goes to a resource that keeps the contract, except for the allocation that
+// fails.
 unsafe impl SyncResource for Upstream {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.ask(layout)?;
@@ -71,11 +73,12 @@ unsafe impl SyncResource for Upstream {
     }
 
     fn name(&self) -> &'static str {
-        "refusing"
+        "failing"
     }
 }
 
-// SAFETY: as above.
+// SAFETY: every call goes to a resource that keeps the contract, except for the allocation that
+// fails.
 unsafe impl Resource for Upstream {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.ask(layout)?;
@@ -92,7 +95,8 @@ type Pool = PoolMemoryResource<Upstream>;
 type Blocks<U> = FixedSizeMemoryResource<U>;
 type Bins = BinningMemoryResource<Pool, Blocks<Pool>>;
 
-/// A suballocator that takes at most so many bytes, a multiple of [`LEAST`], from upstream.
+/// Constructs a suballocator that allocates at most this many bytes, a multiple of [`LEAST`], from
+/// upstream.
 pub(crate) type Make<R> = fn(Upstream, usize) -> Result<R, Error>;
 
 fn with(preset: PoolPreset, upstream: Upstream, limit: usize) -> Result<Pool, Error> {
@@ -111,7 +115,7 @@ pub(crate) fn deterministic_pool(upstream: Upstream, limit: usize) -> Result<Poo
     with(PoolPreset::Deterministic, upstream, limit)
 }
 
-/// It has an upstream of its own.
+/// Over virtual memory instead of the given upstream.
 pub(crate) fn virtual_pool(
     _: Upstream,
     limit: usize,
@@ -127,13 +131,13 @@ pub(crate) fn arena(
     ArenaMemoryResource::builder(upstream).arena_size(limit).build()
 }
 
-/// Blocks for the largest request of a program.
+/// Blocks that fit the largest request of a program.
 pub(crate) fn fixed_size(upstream: Upstream, limit: usize) -> Result<Blocks<Upstream>, Error> {
     let builder = FixedSizeMemoryResource::builder(upstream).block_size(MOST_GRANULES * GRANULE);
     builder.blocks(2).maximum_size(limit).build()
 }
 
-/// Bins for the two sizes that programs ask for most, over a pool.
+/// Bins for the two most frequent sizes of programs, over a pool.
 pub(crate) fn binning(upstream: Upstream, limit: usize) -> Result<Bins, Error> {
     let pool = pool(upstream, limit)?;
     let bins = [8, 64].into_iter().try_fold(
@@ -158,7 +162,7 @@ impl<U: SyncResource> Allocator for Blocks<U> {
         self.statistics().reserved_bytes
     }
 
-    crate::world::as_statistics_tell!();
+    crate::harness::waits_and_live_from_statistics!();
 }
 
 impl Allocator for Bins {
@@ -177,12 +181,12 @@ impl Allocator for Bins {
         self.bins().map(|(_, bin)| bin.waits()).sum::<u64>() + self.upstream().waits()
     }
 
-    fn books(&self) -> (u64, u64) {
+    fn live_and_unknown(&self) -> (u64, u64) {
         let upstream = self.upstream().statistics();
         let mut sums = (upstream.live_bytes, upstream.unknown_frees);
         for (_, bin) in self.bins() {
             let statistics = bin.statistics();
-            // What a bin has taken is live upstream.
+            // The memory of a bin is live in the upstream pool.
             sums.0 = sums.0 - statistics.reserved_bytes + statistics.live_bytes;
             sums.1 += statistics.unknown_frees;
         }
