@@ -1,4 +1,4 @@
-//! Bytes by tag: `cargo run -p rmm --example attribution_by_tag`.
+//! Bytes by tag: `cargo run -p rmm-rs --example attribution_by_tag`.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

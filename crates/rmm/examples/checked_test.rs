@@ -1,4 +1,4 @@
-//! A test that checks stream order, on any machine: `cargo test -p rmm --example checked_test`.
+//! A test that checks stream order, on any machine: `cargo test -p rmm-rs --example checked_test`.
 //!
 //! `#[rmm_sim::test]` runs the test on the software device under several schedules, and fails it if
 //! work uses memory without being ordered after earlier conflicting work.

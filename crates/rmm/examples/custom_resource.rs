@@ -1,4 +1,4 @@
-//! A custom memory resource, under adaptors of the library: `cargo run -p rmm --example
+//! A custom memory resource, under adaptors of the library: `cargo run -p rmm-rs --example
 //! custom_resource`.
 //!
 //! `Slabs` serves requests of up to 1 MiB from blocks of 1 MiB. A freed block is reused on the

@@ -1,4 +1,4 @@
-//! Finds the call site of blocks that were not freed: `cargo run -p rmm --example find_a_leak`.
+//! Finds the call site of blocks that were not freed: `cargo run -p rmm-rs --example find_a_leak`.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

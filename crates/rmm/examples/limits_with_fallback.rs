@@ -1,5 +1,5 @@
 //! A budget of device memory, and managed memory beyond it:
-//! `cargo run -p rmm --example limits_with_fallback`.
+//! `cargo run -p rmm-rs --example limits_with_fallback`.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

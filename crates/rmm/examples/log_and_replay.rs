@@ -1,5 +1,5 @@
 //! Logs the allocations of a program and replays them on other resources:
-//! `cargo run -p rmm --example log_and_replay`.
+//! `cargo run -p rmm-rs --example log_and_replay`.
 //!
 //! The program runs once. `rmm replay` repeats the calls of its log, which has RMM's format, on any
 //! resource; this example does so through the library of that program.

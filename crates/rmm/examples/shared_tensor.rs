@@ -1,4 +1,4 @@
-//! A tensor type that threads share: `cargo run -p rmm --example shared_tensor`.
+//! A tensor type that threads share: `cargo run -p rmm-rs --example shared_tensor`.
 //!
 //! Clones of a tensor share its memory, and one that is changed while it is shared is copied first.
 //! Each thread has a stream of its own; the buffer orders them.

@@ -1,4 +1,4 @@
-//! A pipeline over four streams with pinned staging memory: `cargo run -p rmm --example
+//! A pipeline over four streams with pinned staging memory: `cargo run -p rmm-rs --example
 //! stream_pipeline`.
 //!
 //! Chunks of the input are uploaded, worked on and downloaded on one stream each, so that the

@@ -1,4 +1,4 @@
-//! Two devices with a pool each: `cargo run -p rmm --example two_devices`.
+//! Two devices with a pool each: `cargo run -p rmm-rs --example two_devices`.
 //!
 //! A container is on the device of its stream, and takes that device's current resource, whichever
 //! device is current for the thread.

@@ -96,7 +96,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: TIMELINE,
         original: "if q == s || q == ListId::ANY_STREAM {",
         replacement: "if q == s || q == ListId::ANY_STREAM || s == ListId::ANY_STREAM {",
-        breaks: "memory for everybody may still be in use by one stream",
+        breaks: "a block of any stream may still be in use by one stream",
     },
     Mutant {
         name: "unknown-is-complete",
@@ -138,7 +138,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: TIMELINE,
         original: "Slot { open, done: open - 1, events, frontier, ..slot }",
         replacement: "Slot { open, done: open, seals, frontier, ..slot }",
-        breaks: "the first blocks of a stream that gets a former one's place are anybody's",
+        breaks: "the first blocks of a stream that reuses a slot go to any stream",
     },
     Mutant {
         name: "idle-of-one-is-idle-of-all",
@@ -152,7 +152,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: TIMELINE,
         original: "if slot.pins > 0 || slot.is_spare {",
         replacement: "if slot.is_spare {",
-        breaks: "the place of a stream with a request under way goes to another",
+        breaks: "the slot of a stream with a request in progress goes to another",
     },
     Mutant {
         name: "retired-stream-keeps-its-handle",
@@ -166,7 +166,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: GROW,
         original: "may_be_leaving = others_called || self.others_call()",
         replacement: "may_be_leaving = others_called && false",
-        breaks: "addresses that another thread gives back count as somebody else's for ever",
+        breaks: "addresses that another thread releases count as foreign for ever",
     },
     Mutant {
         name: "stuck-mapping-is-used-again",
@@ -187,7 +187,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: STATE,
         original: "self.heap.reclaim(list, done, most);",
         replacement: "self.heap.reclaim(list, self.timeline.open(list), most);",
-        breaks: "blocks go to everybody before the device is done with them",
+        breaks: "blocks go to any stream before the device is done with them",
     },
     Mutant {
         name: "rest-of-a-fused-block-is-clean",
@@ -278,7 +278,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: FREE,
         original: "if wait_for_uses(stream).is_ok() {",
         replacement: "if true {",
-        breaks: "memory freed on a stream of another device is anybody's at once",
+        breaks: "memory freed on a stream of another device goes to any stream at once",
     },
     Mutant {
         name: "foreign-device-waits-for-the-stream-only",
@@ -355,7 +355,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: DRIVER_POOL,
         original: "if let Err(error) = stream.synchronize() {",
         replacement: "if let Err(error) = stream.is_idle() {",
-        breaks: "memory for everybody is usable on the legacy stream only",
+        breaks: "memory for any stream is usable on the legacy stream only",
     },
     Mutant {
         name: "driver-pool-frees-without-waiting",

@@ -144,7 +144,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: CALLBACK,
         original: "        if layout.size() > 0\n            && let Err(error) = stream.synchronize()\n",
         replacement: "        if layout.size() == usize::MAX\n            && let Err(error) = stream.synchronize()\n",
-        breaks: "memory for every stream is handed out while work on it is under way",
+        breaks: "memory for every stream is allocated while work on it still runs",
     },
     Mutant {
         name: "failure-callback-once-too-often",
@@ -214,14 +214,14 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: TAGGED,
         original: "            && let Some(tag) = self.table.remove(pointer)\n        {\n",
         replacement: "            && let Some(_) = self.table.remove(pointer)\n        {\n            let tag = Tag::current();\n",
-        breaks: "a block counts as freed by whoever frees it",
+        breaks: "a block counts as freed by the thread that frees it",
     },
     Mutant {
         name: "tag-left-open",
         file: TAG,
         original: "        CURRENT.set(self.before);\n",
         replacement: "        CURRENT.set(Tag::UNTAGGED);\n",
-        breaks: "what follows a tag within a tag belongs to nobody",
+        breaks: "what follows a tag within a tag has no tag",
     },
     Mutant {
         name: "log-after-the-free",

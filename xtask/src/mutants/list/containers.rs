@@ -35,7 +35,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: USE_TRACKER,
         original: "            Ok(uses.record(stream, range, access, kind, end))",
         replacement: "            let _ = (stream, kind, end);\n            Ok(None)",
-        breaks: "a container does not know who uses it",
+        breaks: "a container does not know which streams use it",
     },
     Mutant {
         name: "container-frees-in-use",
@@ -98,7 +98,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: USE_TRACKER,
         original: "self.kind == UseKind::Open || !self.stream.is_captured()",
         replacement: "!self.stream.is_captured()",
-        breaks: "a use that goes on after a capture is nobody's to wait for",
+        breaks: "no stream waits for a use that goes on after a capture",
     },
     Mutant {
         name: "container-lost-ends-its-resource",

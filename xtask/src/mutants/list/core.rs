@@ -67,7 +67,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: VIEW,
         original: "        let caps = kind.map_or_else(|| resource.accessibility(), MemoryKind::caps);",
         replacement: "        let caps = kind.map_or(MemoryCaps::all(), MemoryKind::caps);",
-        breaks: "a view promises what nobody says of the memory",
+        breaks: "a view promises properties that the resource does not declare",
     },
     Mutant {
         name: "relaxed-mode-ends-with-the-first-guard",

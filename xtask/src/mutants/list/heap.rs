@@ -101,7 +101,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: EXTEND,
         original: "let is_at_end = end >= size && extension == Extension::Anywhere;",
         replacement: "let is_at_end = end >= size;",
-        breaks: "addresses behind a piece that are known to be somebody else's are asked for again",
+        breaks: "addresses behind a segment that are known to be taken are requested again",
     },
     Mutant {
         name: "cleaning-takes-all",

@@ -19,7 +19,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: TIMELINE,
         original: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => false,",
         replacement: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => true,",
-        breaks: "a stream that is captured is not looked at before the device is waited for, and blocks in its caches are nobody's",
+        breaks: "a stream that is captured is not looked at before the device is waited for, and blocks in its caches are lost",
     },
     Mutant {
         name: "slots-of-streams-that-are-gone-stay",
