@@ -1,10 +1,11 @@
 //! `cargo xtask test`: tests that need no GPU. Three extents, each contains the one before:
 //!
-//! | extent | command | what |
-//! |---|---|---|
-//! | quick | `cargo xtask test` | default features once, and the facade's documentation tests: what a newcomer waits for |
-//! | continuous integration | `cargo xtask ci` | compile-fail suites, all features, one more schedule of the software device, all documentation tests |
-//! | everything | `cargo xtask test --all`, `cargo xtask ci --all` | more schedules, documentation tests without features |
+//! - quick, `cargo xtask test`: default features once, and the facade's documentation tests; what a
+//!   newcomer waits for
+//! - continuous integration, `cargo xtask ci`: compile-fail suites, all features, one more schedule
+//!   of the software device, all documentation tests
+//! - everything, `cargo xtask test --all` and `cargo xtask ci --all`: more schedules, documentation
+//!   tests without features
 
 mod features;
 

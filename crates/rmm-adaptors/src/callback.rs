@@ -109,7 +109,8 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
     /// };
     /// // SAFETY: the functions are those of a resource of pinned memory.
     /// let resource = unsafe {
-    ///     CallbackMemoryResource::<HostDeviceAccessible>::with_properties(allocate, free).with_kind(MemoryKind::Pinned)
+    ///     CallbackMemoryResource::<HostDeviceAccessible>::with_properties(allocate, free)
+    ///         .with_kind(MemoryKind::Pinned)
     /// };
     /// assert!(resource.has_all::<HostDeviceAccessible>());
     /// assert_eq!(resource.try_property::<MemoryKind>(), Some(MemoryKind::Pinned));

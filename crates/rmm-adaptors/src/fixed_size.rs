@@ -34,7 +34,8 @@ const GRANULE: usize = rmm_core::CUDA_ALLOCATION_ALIGNMENT;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
-/// let blocks = FixedSizeMemoryResource::builder(CudaMemoryResource::new()).block_size(4096).blocks(16).build()?;
+/// let builder = FixedSizeMemoryResource::builder(CudaMemoryResource::new());
+/// let blocks = builder.block_size(4096).blocks(16).build()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(100, 256)?;
 /// let (a, b) = (blocks.allocate(&stream, layout)?, blocks.allocate(&stream, layout)?);

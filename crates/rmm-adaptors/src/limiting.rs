@@ -41,7 +41,8 @@ adaptor! {
     /// assert_eq!(limited.allocated_bytes(), 3072);
     /// let error = limited.allocate_sync(layout).unwrap_err();
     /// assert!(error.is_out_of_memory());
-    /// assert!(error.to_string().contains("3.0 KiB of the limit of 4.0 KiB are in use, and this counts as 3.0 KiB"), "{error}");
+    /// let why = "3.0 KiB of the limit of 4.0 KiB are in use, and this counts as 3.0 KiB";
+    /// assert!(error.to_string().contains(why), "{error}");
     /// // SAFETY: allocated above with this layout, and not used.
     /// unsafe { limited.deallocate_sync(block, layout) };
     /// assert_eq!(limited.allocated_bytes(), 0);

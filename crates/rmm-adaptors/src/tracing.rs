@@ -17,13 +17,17 @@ adaptor! {
     /// Emits a [`tracing`] event for every allocation and free of another resource. Needs the
     /// feature `tracing`.
     ///
-    /// | target | level | what | fields |
-    /// |---|---|---|---|
-    /// | `rmm::allocate` | trace | event `allocate` | `resource`, `bytes`, `alignment`, `stream`, `address` |
-    /// | `rmm::allocate` | warn | event `allocate failure` | the same without `address`, and `error` |
-    /// | `rmm::free` | trace | event `free`, before it happens | as `allocate` |
-    /// | `rmm::grow` | debug | span `grow` around a pool's request to its upstream | `resource`, `bytes`, and at its end `is_granted` |
-    /// | `rmm::wait` | debug | span `wait for the device`; event `streams wait for others` | `resource`; `waits` |
+    /// | target | level | what |
+    /// |---|---|---|
+    /// | `rmm::allocate` | trace | event `allocate` |
+    /// | `rmm::allocate` | warn | event `allocate failure` |
+    /// | `rmm::free` | trace | event `free`, before it happens |
+    /// | `rmm::grow` | debug | span `grow` around a pool's request to its upstream |
+    /// | `rmm::wait` | debug | span `wait for the device`, event `streams wait for others` |
+    ///
+    /// The fields are `resource`, `bytes`, `alignment`, `stream` and `address` (`error` for a
+    /// failure); of `grow` `resource`, `bytes` and, at its end, `is_granted`; of the waits
+    /// `resource`, and `waits` of the event.
     ///
     /// The last two come from the pools, with this adaptor or without it. `resource` is the name of
     /// the upstream, `stream` its id, or `none` for synchronous calls. Without a subscriber, a call

@@ -39,7 +39,8 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | without upstream | options |
 /// |---|---|
-/// | `cuda`, `cuda-async-managed`, `cuda-async-pinned`, `cuda-async-view`, `managed`, `pinned`, `system`, `virtual` | |
+/// | `cuda`, `managed`, `pinned`, `system`, `virtual` | |
+/// | `cuda-async-managed`, `cuda-async-pinned`, `cuda-async-view` | |
 /// | `cuda-async` | `initial` |
 /// | `sam-headroom` | `headroom` |
 ///

@@ -6,10 +6,10 @@
 //! on all processors that run this program (`membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`);
 //! the frequent one then only has to keep the compiler from reordering. Such a pair is *asymmetric*.
 //!
-//! Once the frequent side has gone without a fence, nothing that the rare side can do makes up for
-//! it. So a program that forbids itself the system call later on, as a sandbox does, must choose
-//! full fences beforehand: by the environment variable `RMM_FENCES=symmetric` for the whole process, or for a pool
-//! when it is built. If it does not, it is aborted at the next heavy fence, with a message.
+//! Once the frequent side has gone without a fence, the rare side cannot make up for it. So a program
+//! that forbids itself the system call later on, as a sandbox does, must choose full fences
+//! beforehand: by the environment variable `RMM_FENCES=symmetric` for the whole process, or for a
+//! pool when it is built. Otherwise it is aborted at the next heavy fence, with a message.
 //!
 //! For loom both sides are full fences. That is what the system call makes of the light one: the
 //! manual promises that it has the effect of a full fence in each other running thread, and a

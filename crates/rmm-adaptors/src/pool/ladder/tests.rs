@@ -15,7 +15,7 @@ use super::super::{GrowthPolicy, PoolMemoryResource};
 
 const SMALL: usize = 256;
 const LARGE: usize = 4 << 20;
-/// So much is in use that what is free is not given back for being more than the program needs.
+/// So much is live that idle memory is not returned as surplus.
 const USED: usize = 4 * LARGE;
 /// Small blocks that are there at first. Each call for a large one frees one.
 const HELD: usize = 64;
@@ -36,8 +36,8 @@ struct Turns {
     held: Vec<DevicePtr>,
 }
 
-/// Has small blocks and no large ones. Whoever is refused one and then gives memory back is kept at
-/// that until the other one asks, and who asks until the other one has decided.
+/// Has small blocks and no large ones. A request that is refused a large one and then returns memory
+/// is held there until the other request asks, and one that asks until the other has decided.
 #[derive(Debug, Default)]
 struct InTurns {
     turns: Mutex<Turns>,
@@ -47,7 +47,7 @@ struct InTurns {
 
 impl InTurns {
     fn turns(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().expect("nobody panics with the lock held")
+        self.turns.lock().expect("no thread panics with the lock held")
     }
 
     fn change(&self, change: impl FnOnce(&mut Turns)) {
@@ -57,7 +57,7 @@ impl InTurns {
 
     fn wait_while(&self, condition: impl FnMut(&mut Turns) -> bool) {
         let turns = self.changed.wait_while(self.turns(), condition);
-        drop(turns.expect("nobody panics with the lock held"));
+        drop(turns.expect("no thread panics with the lock held"));
     }
 
     /// Frees a small block, so that there is something to give back. Then it waits for the call of
@@ -78,7 +78,7 @@ impl InTurns {
         });
         if !is_alone {
             let state = pool.settled.wait_while(pool.lock(), |state| state.settled == settled);
-            drop(state.expect("nobody panics with the lock held"));
+            drop(state.expect("no thread panics with the lock held"));
         }
     }
 
@@ -115,7 +115,7 @@ unsafe impl SyncResource for InTurns {
 fn two_that_ask_a_full_upstream_in_turns_give_up() {
     let machine = Machine::builder().memory(64 << 20).build();
     let _entered = machine.enter();
-    // While a stream is captured nobody waits for the device instead.
+    // While a stream is under capture no request waits for the device instead.
     let stream = CudaStream::new().expect("a stream");
     let driver = current_driver().expect("a driver");
     // SAFETY: the stream lives.
