@@ -2,9 +2,10 @@
 
 /// Defines an adaptor: a resource over another, which decides what to do with each allocation.
 ///
-/// The type is a struct with one type parameter, the upstream's type, and a field of that type. It
-/// implements [`Debug`]; clones, if it has any, share their state. The author writes `allocate`,
-/// once for both the synchronous and the stream-ordered calls. It gets
+/// The type is a struct with one type parameter, the upstream's type, and a field of exactly that
+/// type; the name is a constant. The type implements [`Debug`]; clones, if it has any, share their
+/// state. The author writes `allocate`, once for both the synchronous and the stream-ordered calls.
+/// It gets
 ///
 /// - `below`: the upstream for this call, with `allocate(layout)` and `stream()` (`None` in a
 ///   synchronous call);
@@ -97,11 +98,19 @@ macro_rules! adaptor {
 
             $crate::adaptor!(@freed $(&$freed_this, $freed_layout, $freed)?);
 
-            /// The field itself, whatever the type dereferences to.
+            /// A constant, so that no code of the author's runs in a call.
+            #[doc(hidden)]
+            const __NAME: &'static str = $name;
+
+            /// The field itself, which is of the upstream's type: inside a tuple nothing coerces, so
+            /// a field that dereferences to an upstream, perhaps to another one each time, is
+            /// refused.
             #[doc(hidden)]
             #[inline]
             fn __upstream(&self) -> &$upstream {
                 let Self { $field: upstream, .. } = self;
+                let exact = (upstream,);
+                let (upstream,): (&$upstream,) = exact;
                 upstream
             }
         }
@@ -113,7 +122,7 @@ macro_rules! adaptor {
                 &self,
                 layout: ::std::alloc::Layout,
             ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
-                $crate::adaptor_support::adapt_sync($name, self.__upstream(), layout, |below| {
+                $crate::adaptor_support::adapt_sync(Self::__NAME, self.__upstream(), layout, |below| {
                     self.__allocate_below(below, layout)
                 })
             }
@@ -133,7 +142,7 @@ macro_rules! adaptor {
             }
 
             fn name(&self) -> &'static str {
-                $name
+                Self::__NAME
             }
 
             fn provide<'a>(&'a self, request: &mut $crate::Request<'a>) {
@@ -149,7 +158,7 @@ macro_rules! adaptor {
                 stream: $crate::StreamRef<'_>,
                 layout: ::std::alloc::Layout,
             ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
-                $crate::adaptor_support::adapt($name, self.__upstream(), stream, layout, |below| {
+                $crate::adaptor_support::adapt(Self::__NAME, self.__upstream(), stream, layout, |below| {
                     self.__allocate_below(below, layout)
                 })
             }
