@@ -89,11 +89,11 @@ macro_rules! adaptor {
         impl<$upstream: $crate::SyncResource> $type<$upstream> {
             #[doc(hidden)]
             #[inline]
-            fn __allocate_below<'below, C: $crate::adaptor_support::Calls>(
+            fn __allocate_below<'below, __Calls: $crate::adaptor_support::Calls>(
                 &$this,
-                $below: $crate::adaptor_support::Upstream<'below, C>,
+                $below: $crate::adaptor_support::Upstream<'below, __Calls>,
                 $layout: ::std::alloc::Layout,
-            ) -> ::std::result::Result<$crate::adaptor_support::Block<'below, C>, $crate::Error>
+            ) -> ::std::result::Result<$crate::adaptor_support::Block<'below, __Calls>, $crate::Error>
                 $allocate
 
             $crate::adaptor!(@freed $(&$freed_this, $freed_layout, $freed)?);
@@ -116,7 +116,8 @@ macro_rules! adaptor {
         }
 
         // SAFETY: `adapt` returns memory of the upstream with this layout only, and every block
-        // goes back there with it. What is provided is the upstream's.
+        // goes back there with it: the upstream is a field, which is the same in every call, and
+        // the author's code runs in functions of its own. What is provided is the upstream's.
         unsafe impl<$upstream: $crate::SyncResource> $crate::SyncResource for $type<$upstream> {
             fn allocate_sync(
                 &self,
