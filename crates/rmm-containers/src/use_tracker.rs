@@ -289,12 +289,11 @@ impl UseTracker {
 
 impl fmt::Debug for UseTracker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut list = f.debug_list();
-        self.with_uses(|pending| {
-            pending.iter().flat_map(|uses| uses.iter()).for_each(|other| {
-                list.entry(other.stream.stream());
-            });
+        // Not under the lock: the formatter may be the program's, and use this memory.
+        let streams: Vec<CudaStream> = self.with_uses(|pending| {
+            let uses = pending.iter().flat_map(|uses| uses.iter());
+            uses.map(|pending| pending.stream.stream().clone()).collect()
         });
-        list.finish()
+        f.debug_list().entries(&streams).finish()
     }
 }

@@ -1,5 +1,10 @@
 //! Containers report what another container can be made like them with.
 
+use std::fmt::{self, Write as _};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector};
 use rmm_core::{AnyResource, CudaStream, Error, HasResource};
@@ -44,4 +49,29 @@ fn a_wrong_alignment_does_not_reach_the_resource() -> Result<(), Error> {
     }
     assert_eq!(pool.statistics().allocations, 0);
     Ok(())
+}
+
+/// A writer that uses the buffer which is written to it.
+struct Using<'a>(&'a DeviceBuffer, &'a CudaStream);
+
+impl fmt::Write for Using<'_> {
+    fn write_str(&mut self, _: &str) -> fmt::Result {
+        self.0.use_on(self.1).map(drop).map_err(|_| fmt::Error)
+    }
+}
+
+#[test]
+fn a_writer_may_use_the_buffer_that_it_gets() {
+    let (done, is_done) = channel();
+    thread::spawn(move || {
+        let machine = Machine::new();
+        let _entered = machine.enter();
+        let [owner, other] = [(); 2].map(|()| CudaStream::new().expect("a stream"));
+        let buffer = DeviceBuffer::uninit(100, &owner).expect("there is memory");
+        let _recorded = buffer.use_on(&other).expect("it is recorded, and so listed");
+        let written = write!(Using(&buffer, &other), "{buffer:?}");
+        done.send(written.is_ok()).expect("the test waits for it");
+    });
+    let ended = is_done.recv_timeout(Duration::from_secs(60));
+    assert_eq!(ended, Ok(true), "it does not wait for itself");
 }

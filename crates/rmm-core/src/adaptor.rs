@@ -2,9 +2,10 @@
 
 /// Defines an adaptor: a resource over another, which decides what to do with each allocation.
 ///
-/// The type is a struct with one type parameter, the upstream's type, and a field of that type. It
-/// implements [`Debug`]; clones, if it has any, share their state. The author writes `allocate`,
-/// once for both the synchronous and the stream-ordered calls. It gets
+/// The type is a struct with one type parameter, the upstream's type, and a field of exactly that
+/// type; the name is a constant. The type implements [`Debug`]; clones, if it has any, share their
+/// state. The author writes `allocate`, once for both the synchronous and the stream-ordered calls.
+/// It gets
 ///
 /// - `below`: the upstream for this call, with `allocate(layout)` and `stream()` (`None` in a
 ///   synchronous call);
@@ -88,32 +89,41 @@ macro_rules! adaptor {
         impl<$upstream: $crate::SyncResource> $type<$upstream> {
             #[doc(hidden)]
             #[inline]
-            fn __allocate_below<'below, C: $crate::adaptor_support::Calls>(
+            fn __allocate_below<'below, __Calls: $crate::adaptor_support::Calls>(
                 &$this,
-                $below: $crate::adaptor_support::Upstream<'below, C>,
+                $below: $crate::adaptor_support::Upstream<'below, __Calls>,
                 $layout: ::std::alloc::Layout,
-            ) -> ::std::result::Result<$crate::adaptor_support::Block<'below, C>, $crate::Error>
+            ) -> ::std::result::Result<$crate::adaptor_support::Block<'below, __Calls>, $crate::Error>
                 $allocate
 
             $crate::adaptor!(@freed $(&$freed_this, $freed_layout, $freed)?);
 
-            /// The field itself, whatever the type dereferences to.
+            /// A constant, so that no code of the author's runs in a call.
+            #[doc(hidden)]
+            const __NAME: &'static str = $name;
+
+            /// The field itself, which is of the upstream's type: inside a tuple nothing coerces, so
+            /// a field that dereferences to an upstream, perhaps to another one each time, is
+            /// refused.
             #[doc(hidden)]
             #[inline]
             fn __upstream(&self) -> &$upstream {
                 let Self { $field: upstream, .. } = self;
+                let exact = (upstream,);
+                let (upstream,): (&$upstream,) = exact;
                 upstream
             }
         }
 
         // SAFETY: `adapt` returns memory of the upstream with this layout only, and every block
-        // goes back there with it. What is provided is the upstream's.
+        // goes back there with it: the upstream is a field, which is the same in every call, and
+        // the author's code runs in functions of its own. What is provided is the upstream's.
         unsafe impl<$upstream: $crate::SyncResource> $crate::SyncResource for $type<$upstream> {
             fn allocate_sync(
                 &self,
                 layout: ::std::alloc::Layout,
             ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
-                $crate::adaptor_support::adapt_sync($name, self.__upstream(), layout, |below| {
+                $crate::adaptor_support::adapt_sync(Self::__NAME, self.__upstream(), layout, |below| {
                     self.__allocate_below(below, layout)
                 })
             }
@@ -133,7 +143,7 @@ macro_rules! adaptor {
             }
 
             fn name(&self) -> &'static str {
-                $name
+                Self::__NAME
             }
 
             fn provide<'a>(&'a self, request: &mut $crate::Request<'a>) {
@@ -149,7 +159,7 @@ macro_rules! adaptor {
                 stream: $crate::StreamRef<'_>,
                 layout: ::std::alloc::Layout,
             ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
-                $crate::adaptor_support::adapt($name, self.__upstream(), stream, layout, |below| {
+                $crate::adaptor_support::adapt(Self::__NAME, self.__upstream(), stream, layout, |below| {
                     self.__allocate_below(below, layout)
                 })
             }

@@ -129,8 +129,8 @@ impl<C: Calls> Block<'_, C> {
 
 impl<C: Calls> Drop for Block<'_, C> {
     fn drop(&mut self) {
-        // SAFETY: the field's invariant. `run` does not drop the blocks that it hands out, and no other
-        // code has the right to use the memory.
+        // SAFETY: the field's invariant. `run` does not drop the blocks that it hands out, and no
+        // other code has the right to use the memory.
         unsafe { self.calls.deallocate(self.pointer, self.layout) }
     }
 }

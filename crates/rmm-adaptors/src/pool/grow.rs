@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::alloc::Layout;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error, ErrorKind, ExtendableResource};
 
@@ -122,12 +122,22 @@ impl Session<'_> {
                 Keep::PeakUse => growth.retain_target_extendable(self.peak_with(size)),
                 Keep::WithinLimit => growth.hard_limit,
             };
-            self.make_room(request, missing, most);
-            let held = self.heap.reserved() + self.pending;
-            if let Err(error) = check_capacity(upstream, held.saturating_add(missing)) {
-                self.abort(extent, list);
-                return Err(Some(error));
-            }
+            let may_grow = catch_unwind(AssertUnwindSafe(|| {
+                self.make_room(request, missing, most);
+                let held = self.heap.reserved() + self.pending;
+                check_capacity(upstream, held.saturating_add(missing)).map(|()| held)
+            }));
+            let held = match may_grow {
+                Ok(Ok(held)) => held,
+                Ok(Err(error)) => {
+                    self.abort(extent, list);
+                    return Err(Some(error));
+                }
+                Err(panic) => {
+                    self.abort(extent, list);
+                    resume_unwind(panic)
+                }
+            };
             let Some(wanted) = growth.extension(held, missing, limit, page) else {
                 self.abort(extent, list);
                 return Err(None);

@@ -2,7 +2,9 @@
 //! stream order meanwhile.
 
 use std::alloc::Layout;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -378,6 +380,68 @@ fn growth_waits_for_addresses_that_are_being_freed() {
     let next = allocate();
     assert_eq!(next.0, blocks[2].0 + PAGE as u64, "memory is extended as before");
     blocks.into_iter().chain([next]).for_each(free);
+}
+
+/// Virtual memory that panics once it has unmapped its first block.
+#[derive(Debug)]
+struct PanicsOnce {
+    upstream: VirtualMemoryResource,
+    has_panicked: AtomicBool,
+}
+
+// SAFETY: that of the virtual memory.
+unsafe impl SyncResource for PanicsOnce {
+    fn name(&self) -> &'static str {
+        "panics once"
+    }
+
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.upstream.allocate_sync(layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.upstream.deallocate_sync(pointer, layout) };
+        assert!(self.has_panicked.swap(true, Ordering::Relaxed), "on purpose");
+    }
+
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.extendable(self);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ExtendableResource for PanicsOnce {
+    fn page_size(&self) -> usize {
+        self.upstream.page_size()
+    }
+
+    fn allocate_at(&self, start: DevicePtr, layout: Layout) -> Result<(), Error> {
+        self.upstream.allocate_at(start, layout)
+    }
+}
+
+#[test]
+fn a_panic_while_room_is_made_keeps_no_free_memory_reserved() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = VirtualMemoryResource::new().expect("virtual memory");
+    let upstream = PanicsOnce { upstream, has_panicked: AtomicBool::new(false) };
+    let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
+    let (pool, stream) = (pool.maximum_size(3 * PAGE).build().expect("a pool"), stream());
+    let allocate = |pages| pool.allocate(&stream, layout(pages * PAGE));
+    let free = |block, pages| {
+        // SAFETY: allocated with this layout on this stream, and not used.
+        unsafe { pool.deallocate(&stream, block, layout(pages * PAGE)) };
+    };
+    let [first, second, third] = [(); 3].map(|()| allocate(1).expect("there is memory"));
+    free(first, 1);
+    free(third, 1);
+    // It fits behind the second block: in place of the third and one page more, if the first goes.
+    assert!(catch_unwind(AssertUnwindSafe(|| allocate(2))).is_err());
+    free(second, 1);
+    let all = allocate(3).expect("nothing else is allocated");
+    free(all, 3);
 }
 
 #[test]

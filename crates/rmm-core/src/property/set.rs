@@ -31,8 +31,14 @@ use super::{DeviceAccessible, HasProperty, HostAccessible, Property, PropertyId}
 /// let device: AnyResource<DeviceAccessible> = both.into();
 /// let _nothing_known = device.narrow::<()>();
 /// ```
+///
+/// [`property_set!`](crate::property_set) writes the implementation, and no `unsafe` is needed.
+///
+/// # Safety
+/// [`members`](Self::members) names the same properties at every call: a type-erased resource that
+/// was checked for them once declares them from then on.
 #[doc(alias = "cuda::mr::properties_list")]
-pub trait PropertySet: Debug + Copy + Send + Sync + 'static {
+pub unsafe trait PropertySet: Debug + Copy + Send + Sync + 'static {
     /// Names every property in the set.
     fn members(members: &mut Members<'_>);
 }
@@ -91,7 +97,8 @@ impl<'m> Members<'m> {
     }
 }
 
-impl<P: Property> PropertySet for P {
+// SAFETY: it names `P`, always.
+unsafe impl<P: Property> PropertySet for P {
     fn members(members: &mut Members<'_>) {
         members.add::<P>();
     }
@@ -103,7 +110,8 @@ unsafe impl<P: Property> Contains<P> for P {}
 // SAFETY: the set is the one property that `R` has.
 unsafe impl<P: Property, R: HasProperty<P> + ?Sized> SatisfiedBy<R> for P {}
 
-impl PropertySet for () {
+// SAFETY: it names none, always.
+unsafe impl PropertySet for () {
     fn members(_members: &mut Members<'_>) {}
 }
 
@@ -138,7 +146,8 @@ macro_rules! property_set {
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         $visible struct $name;
 
-        impl $crate::PropertySet for $name {
+        // SAFETY: it names the listed types, always.
+        unsafe impl $crate::PropertySet for $name {
             fn members(members: &mut $crate::Members<'_>) {
                 $(members.add::<$property>();)+
             }

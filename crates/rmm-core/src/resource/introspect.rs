@@ -9,8 +9,12 @@ use crate::{
     PropertyWithValue, SatisfiedBy,
 };
 
-/// A resource seen without its type. Every resource has this; it is not for implementing.
-pub trait Erasable {
+/// A resource seen without its type. Every resource whose size is known has this; it is not for
+/// implementing.
+///
+/// # Safety
+/// Both functions return `self`: what they return is called, and compared, in its place.
+pub unsafe trait Erasable {
     /// The resource as a value of any type.
     fn as_any(&self) -> &(dyn Any + 'static)
     where
@@ -22,7 +26,8 @@ pub trait Erasable {
         Self: 'a;
 }
 
-impl<R: SyncResource> Erasable for R {
+// SAFETY: both return `self`.
+unsafe impl<R: SyncResource> Erasable for R {
     fn as_any(&self) -> &(dyn Any + 'static)
     where
         Self: 'static,

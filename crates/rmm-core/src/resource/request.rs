@@ -117,7 +117,7 @@ impl<'a> Request<'a> {
         let mut resources = resources.into_iter();
         match &mut self.0 {
             Query::PropertyValue(slot) => {
-                if let Some(Slot(kind)) = slot.downcast_mut::<Slot<MemoryKind>>() {
+                if let Some(Slot(kind @ None)) = slot.downcast_mut::<Slot<MemoryKind>>() {
                     let mut kinds = resources.map(property_value::<MemoryKind>);
                     let first = kinds.next().flatten();
                     *kind = first.filter(|_| kinds.all(|kind| kind == first));
@@ -294,7 +294,7 @@ impl<R: ?Sized> PropertySink<'_, '_, R> {
     {
         self.request.note(PropertyId::of::<P>());
         if let Query::PropertyValue(slot) = &mut self.request.0
-            && let Some(Slot(value)) = slot.downcast_mut::<Slot<P>>()
+            && let Some(Slot(value @ None)) = slot.downcast_mut::<Slot<P>>()
         {
             *value = Some(self.resource.property_value());
         }

@@ -52,6 +52,19 @@ rmm_core::adaptor! {
     }
 }
 
+/// The parameter's name is the author's choice.
+#[derive(Clone, Debug)]
+struct Plain<C> {
+    upstream: C,
+}
+
+rmm_core::adaptor! {
+    Plain<C> over upstream, name = "plain";
+    fn allocate(&self, below, layout) {
+        below.allocate(layout)
+    }
+}
+
 fn wilful(will: Will) -> Wilful<CudaMemoryResource> {
     Wilful { upstream: CudaMemoryResource::new(), will, freed: Arc::default() }
 }
@@ -126,6 +139,6 @@ fn properties_equality_and_the_stack_are_the_upstreams() {
     assert!(one == other, "each may free the other's memory");
     assert!(one.declares::<DeviceAccessible>() && one.declares::<MemoryKind>());
     assert_eq!(one.stack().map(SyncResource::name).collect::<Vec<_>>(), ["wilful", "cuda"]);
-    let any: AnyResource = AnyResource::new(one);
+    let any: AnyResource = AnyResource::new(Plain { upstream: one });
     assert!(any.find::<CudaMemoryResource>().is_some());
 }

@@ -1,13 +1,14 @@
 //! Sets of properties narrow for free, widen at run time, and are told through any stack.
 
+use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
 use rmm_core::{
-    AnyResource, AnySyncResource, DeviceAccessible, DeviceAsyncResourceRef, DeviceResourceRef,
-    HasProperty, HasPropertyValue, HostAccessible, HostAsyncResourceRef, HostDeviceAccessible,
-    HostDeviceAsyncResourceRef, HostResourceRef, Introspect, MemoryCaps, MemoryKind, SyncResource,
-    SyncResourceRef, Synchronized,
+    AnyResource, AnySyncResource, DeviceAccessible, DeviceAsyncResourceRef, DevicePtr,
+    DeviceResourceRef, Error, HasProperty, HasPropertyValue, HostAccessible, HostAsyncResourceRef,
+    HostDeviceAccessible, HostDeviceAsyncResourceRef, HostResourceRef, Introspect, MemoryCaps,
+    MemoryKind, Request, SyncResource, SyncResourceRef, Synchronized,
 };
 use rmm_resources::CudaMemoryResource;
 
@@ -134,4 +135,41 @@ rmm_core::property_set! {
 fn a_set_may_have_a_property_of_any_name() {
     let heap = AnySyncResource::<HostAccessible>::new(SyncHeap::new(0));
     heap.try_widen::<OneLetter>().expect_err("the heap tells of no such property");
+}
+
+/// Pinned memory whose resource says so itself, and then has its upstream answer as well.
+#[derive(Debug)]
+struct PinnedOver<R>(R);
+
+// SAFETY: it hands nothing out.
+unsafe impl<R: SyncResource> SyncResource for PinnedOver<R> {
+    fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+        Err(Error::out_of_memory("pinned-over"))
+    }
+
+    unsafe fn deallocate_sync(&self, _: DevicePtr, _: Layout) {}
+
+    fn name(&self) -> &'static str {
+        "pinned-over"
+    }
+
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.properties(self).has_value::<MemoryKind>();
+        request.properties_from(&self.0).common_properties([self.0.as_dyn()]);
+    }
+}
+
+// SAFETY: it hands nothing out.
+unsafe impl<R> HasProperty<MemoryKind> for PinnedOver<R> {}
+
+impl<R> HasPropertyValue<MemoryKind> for PinnedOver<R> {
+    fn property_value(&self) -> MemoryKind {
+        MemoryKind::Pinned
+    }
+}
+
+#[test]
+fn of_several_values_of_a_property_the_first_counts() {
+    let pinned = PinnedOver(CudaMemoryResource::new());
+    assert_eq!(pinned.try_property::<MemoryKind>(), Some(MemoryKind::Pinned));
 }

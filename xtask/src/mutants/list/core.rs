@@ -10,6 +10,7 @@ const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
 const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
 const ERASED: &str = "crates/rmm-core/src/erased.rs";
 const INTROSPECT: &str = "crates/rmm-core/src/resource/introspect.rs";
+const REQUEST: &str = "crates/rmm-core/src/resource/request.rs";
 const VIEW: &str = "crates/rmm-core/src/resource_view.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
@@ -26,6 +27,13 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "        || other.equals(first.as_any())\n",
         replacement: "",
         breaks: "a pointer to a resource does not equal the resource, though the resource equals it",
+    },
+    Mutant {
+        name: "an-upstream-s-value-replaces-the-resource-s-own",
+        file: REQUEST,
+        original: "            && let Some(Slot(value @ None)) = slot.downcast_mut::<Slot<P>>()",
+        replacement: "            && let Some(Slot(value)) = slot.downcast_mut::<Slot<P>>()",
+        breaks: "an adaptor over pinned memory that hands out other memory is taken for pinned",
     },
     Mutant {
         name: "find-passes-bins-by",

@@ -86,9 +86,16 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a-panic-keeps-the-claim",
         file: GROW,
-        original: "Err(panic) => {\n                    self.abort(extent, list);\n",
-        replacement: "Err(panic) => {\n",
+        original: "                    self.abort(extent, list);\n                    resume_unwind(panic)\n                }\n            };\n            let Err((offset, error)) = outcome",
+        replacement: "                    resume_unwind(panic)\n                }\n            };\n            let Err((offset, error)) = outcome",
         breaks: "a panic of upstream leaves its place claimed for good",
+    },
+    Mutant {
+        name: "a-panic-while-room-is-made-keeps-the-range",
+        file: GROW,
+        original: "                    self.abort(extent, list);\n                    resume_unwind(panic)\n                }\n            };\n            let Some(wanted)",
+        replacement: "                    resume_unwind(panic)\n                }\n            };\n            let Some(wanted)",
+        breaks: "free memory stays reserved for good once upstream has panicked while it took memory back",
     },
     Mutant {
         name: "a-panic-loses-what-was-made",

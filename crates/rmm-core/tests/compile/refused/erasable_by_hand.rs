@@ -1,0 +1,27 @@
+use std::any::Any;
+
+use rmm_core::{Erasable, SyncResource};
+use rmm_resources::CudaMemoryResource;
+
+/// Without a size, so that `Erasable` is not implemented for it.
+#[derive(Debug)]
+struct Unsized {
+    other: CudaMemoryResource,
+    _rest: [u8],
+}
+
+/// Passes off another resource as this one.
+impl Erasable for Unsized {
+    fn as_any(&self) -> &(dyn Any + 'static) {
+        &self.other
+    }
+
+    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
+    where
+        Self: 'a,
+    {
+        &self.other
+    }
+}
+
+fn main() {}

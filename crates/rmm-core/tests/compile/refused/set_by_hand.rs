@@ -1,0 +1,19 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rmm_core::{HostAccessible, Members, PropertySet};
+
+static IS_CHECKED: AtomicBool = AtomicBool::new(false);
+
+/// Names nothing while a resource is checked, and later that it is accessible to the host.
+#[derive(Clone, Copy, Debug)]
+struct Growing;
+
+impl PropertySet for Growing {
+    fn members(members: &mut Members<'_>) {
+        if IS_CHECKED.load(Ordering::Relaxed) {
+            members.add::<HostAccessible>();
+        }
+    }
+}
+
+fn main() {}
