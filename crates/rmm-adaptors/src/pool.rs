@@ -96,9 +96,9 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// lifetime](rmm_core::StreamLifetime::Unknown), and the capture was not announced.
 ///
 /// **Cost.** Allocation and free are O(1) in the number of blocks; growth and waiting are linear.
-/// Metadata lives on the host: about 70 bytes per block and 33 KiB per (thread, stream) cache. After
-/// warm-up no host memory is allocated. Free memory is kept until [`trim`](Self::trim), until growth
-/// needs the room, or as [`ReleasePolicy`] says.
+/// Metadata lives on the host: about 70 bytes per block and 33 KiB per (thread, stream) cache.
+/// After warm-up no host memory is allocated. Free memory is kept until [`trim`](Self::trim), until
+/// growth needs the room, or as [`ReleasePolicy`] says.
 ///
 /// Its memory has every property that the upstream's has: a pool over host-accessible memory is
 /// host-accessible.

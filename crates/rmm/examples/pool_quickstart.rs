@@ -1,4 +1,5 @@
-//! A pool over device memory as the current resource: `cargo run -p rmm-rs --example pool_quickstart`.
+//! A pool over device memory as the current resource:
+//! `cargo run -p rmm-rs --example pool_quickstart`.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

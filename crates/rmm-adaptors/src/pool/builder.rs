@@ -57,30 +57,31 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     }
 
     /// Soft limit: up to here the pool grows rather than make a stream wait for another.
-    /// [`maximum_size`](Self::maximum_size) by default, or 0 with the [compact](PoolPreset::Compact)
-    /// preset. A lower value means a smaller pool and more waits.
+    /// [`maximum_size`](Self::maximum_size) by default, or 0 with the
+    /// [compact](PoolPreset::Compact) preset. A lower value means a smaller pool and more waits.
     pub fn soft_maximum_size(mut self, bytes: usize) -> Self {
         self.soft_maximum_size = Some(bytes);
         self
     }
 
-    /// How the pool grows; [`Geometric`](GrowthPolicy::Geometric) by default. Steps are multiples of
-    /// 256 bytes.
+    /// How the pool grows; [`Geometric`](GrowthPolicy::Geometric) by default. Steps are multiples
+    /// of 256 bytes.
     pub fn growth(mut self, policy: GrowthPolicy) -> Self {
         self.growth = policy;
         self
     }
 
-    /// Whether each freed address is looked up first, so that one which is not allocated is counted in
-    /// [`unknown_frees`](super::PoolStatistics::unknown_frees) and otherwise ignored; in builds with
-    /// debug assertions by default. Without it a block of up to 1 MiB that is freed twice may be
-    /// allocated twice.
+    /// Whether each freed address is looked up first, so that one which is not allocated is counted
+    /// in [`unknown_frees`](super::PoolStatistics::unknown_frees) and otherwise ignored; in builds
+    /// with debug assertions by default. Without it a block of up to 1 MiB that is freed twice may
+    /// be allocated twice.
     pub fn check_frees(mut self, check: bool) -> Self {
         self.check_frees = check;
         self
     }
 
-    /// Whether each use of a thread cache runs a full memory fence, some nanoseconds; not by default.
+    /// Whether each use of a thread cache runs a full memory fence, some nanoseconds; not by
+    /// default.
     ///
     /// By default it runs none where the operating system can run one on behalf of all threads when
     /// it matters (on Linux, by the system call `membarrier`). A program that forbids itself this

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! After the end of its context a pool returns nothing: the memory went with the context, and other
-//! allocations may be at its addresses. The exception is virtual memory, which belongs to no context.
+//! allocations may be at its addresses. The exception is virtual memory, which belongs to no
+//! context.
 //!
 //! A wait that fails proves nothing, whatever the error is: the driver refuses it while a stream is
 //! under capture, and a call that fails once may do so for a reason unrelated to the device.
@@ -39,8 +40,8 @@ impl PoolCore {
             // All work of the context has ended with it. So has its memory, unless it is of a kind
             // that outlives the context.
             Err(error) if error.is_context_lost() && self.lock().outlives_context => HashSet::new(),
-            // Without its context nothing can be found out about the pool's streams: all memory stays
-            // allocated.
+            // Without its context nothing can be found out about the pool's streams: all memory
+            // stays allocated.
             Err(_) => return,
         };
         let chunks = self.lock().blocks_to_return(&unknown);
@@ -55,8 +56,8 @@ impl PoolCore {
         // A query that failed proves nothing, so it is made again.
         let ask = || self.lock().may_capture();
         if !(ask() && ask()) {
-            // One failure proves nothing either, unless a stream is under capture: a second wait could
-            // invalidate the capture.
+            // One failure proves nothing either, unless a stream is under capture: a second wait
+            // could invalidate the capture.
             if ask_again(Device::synchronize_current).is_ok() {
                 return HashSet::new();
             }
@@ -86,8 +87,8 @@ impl PoolCore {
 }
 
 impl PoolState {
-    /// The upstream blocks that may go back at the end: those without a block that is live, reserved
-    /// for a graph, or free in one of the `unknown` lists. O(blocks + pieces).
+    /// The upstream blocks that may go back at the end: those without a block that is live,
+    /// reserved for a graph, or free in one of the `unknown` lists. O(blocks + pieces).
     fn blocks_to_return(&self, unknown: &HashSet<ListId>) -> Vec<UpstreamBlock> {
         let stays = |block: &Block| block.free_in.is_none_or(|list| unknown.contains(&list));
         let pieces = self.heap.pieces_without(stays);

@@ -39,8 +39,8 @@ impl Growth {
         self.block.unwrap_or(GRANULE)
     }
 
-    /// The bytes to ask for when `held` are reserved and `needed` are needed, or `None` if the limit
-    /// leaves no room.
+    /// The bytes to ask for when `held` are reserved and `needed` are needed, or `None` if the
+    /// limit leaves no room.
     pub(super) fn chunk_size(&self, held: u64, needed: u64, limit: u64) -> Option<u64> {
         let room = limit.saturating_sub(held).min(MOST) / self.unit() * self.unit();
         if needed > room {
@@ -57,9 +57,9 @@ impl Growth {
         Some(wanted.unwrap_or(needed).min(room))
     }
 
-    /// The bytes to map for in-place growth, in whole pages, when `held` are reserved and `missing` are
-    /// needed, or `None` if the limit leaves no room. Steps are small: they are as cheap as large
-    /// ones, and what they add is contiguous with the rest.
+    /// The bytes to map for in-place growth, in whole pages, when `held` are reserved and `missing`
+    /// are needed, or `None` if the limit leaves no room. Steps are small: they are as cheap as
+    /// large ones, and what they add is contiguous with the rest.
     pub(super) fn extension(&self, held: u64, missing: u64, limit: u64, page: u64) -> Option<u64> {
         let room = limit.saturating_sub(held).min(MOST) / page * page;
         let missing = missing.checked_next_multiple_of(page).filter(|&missing| missing <= room)?;
@@ -87,15 +87,15 @@ impl Growth {
         (most / page * page).max(page)
     }
 
-    /// The bytes that the pool retains for a program whose peak was `peak`: half as much again (or none
-    /// with the compact preset), and the initial size, which may still be needed.
+    /// The bytes that the pool retains for a program whose peak was `peak`: half as much again (or
+    /// none with the compact preset), and the initial size, which may still be needed.
     pub(super) fn retain_target(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 2 };
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
 
-    /// As [`retain_target`](Self::retain_target), for memory that can be extended: it fragments less,
-    /// and pieces go back from anywhere.
+    /// As [`retain_target`](Self::retain_target), for memory that can be extended: it fragments
+    /// less, and pieces go back from anywhere.
     pub(super) fn retain_target_extendable(&self, peak: u64) -> u64 {
         let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 8 * 3 };
         peak.saturating_add(more).saturating_add(self.initial_size)

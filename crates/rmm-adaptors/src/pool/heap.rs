@@ -106,8 +106,8 @@ impl Node {
     }
 }
 
-/// Upper bound on the bins that a search of another stream's list examines, since not every block in
-/// them is usable.
+/// Upper bound on the bins that a search of another stream's list examines, since not every block
+/// in them is usable.
 const FOREIGN_BINS: usize = 8;
 
 impl Heap {
@@ -246,8 +246,8 @@ impl Heap {
         Some(self.make_live(id, size))
     }
 
-    /// Takes a block of `size` bytes from a list, or else from the idle list; where space counts, from
-    /// the one with the better fit.
+    /// Takes a block of `size` bytes from a list, or else from the idle list; where space counts,
+    /// from the one with the better fit.
     pub(super) fn take_own_or_idle(&mut self, list: ListId, size: u64) -> Option<NodeId> {
         if !self.is_thorough || list == ListId::ANY_STREAM {
             let own = self.take(list, size);
@@ -263,8 +263,8 @@ impl Heap {
         Some(self.make_live(id, size))
     }
 
-    /// Takes a block of `size` bytes that was freed no later than `covered`, if a bounded search finds
-    /// one.
+    /// Takes a block of `size` bytes that was freed no later than `covered`, if a bounded search
+    /// finds one.
     pub(super) fn take_visible(
         &mut self,
         list: ListId,
@@ -344,8 +344,8 @@ impl Heap {
     }
 
     /// Frees a live block into a list, at a point not below those of the list's other blocks, and
-    /// coalesces it with neighbours of that list. Returns the bytes freed, or `None` if the block is
-    /// not live.
+    /// coalesces it with neighbours of that list. Returns the bytes freed, or `None` if the block
+    /// is not live.
     pub(super) fn free(&mut self, id: NodeId, list: ListId, point: Point) -> Option<u64> {
         let node = self.nodes.get_mut(id);
         if !matches!(node.state, NodeState::Live) {
@@ -358,8 +358,8 @@ impl Heap {
         Some(size)
     }
 
-    /// Coalesces a detached block with its free neighbours of `list`, and returns the result, which is
-    /// in the list. Points join by maximum: the whole is usable once both parts are. A neighbour
+    /// Coalesces a detached block with its free neighbours of `list`, and returns the result, which
+    /// is in the list. Points join by maximum: the whole is usable once both parts are. A neighbour
     /// mostly keeps its position in the list.
     fn insert_coalesced(&mut self, id: NodeId, list: ListId, point: Point) -> NodeId {
         let Node { segment, offset, size, before, after, .. } = *self.nodes.get(id);
@@ -409,8 +409,8 @@ impl Heap {
         self.nodes.get_mut(id).size += size;
     }
 
-    /// Removes the record of the block after one, which is detached, and returns its bytes, which the
-    /// caller adds to a block.
+    /// Removes the record of the block after one, which is detached, and returns its bytes, which
+    /// the caller adds to a block.
     fn remove_next(&mut self, id: NodeId) -> u64 {
         let Node { segment, after, .. } = *self.nodes.get(id);
         let removed = after.expect("what is absorbed is behind the block");
@@ -424,8 +424,8 @@ impl Heap {
         size
     }
 
-    /// Moves the blocks of a list that were freed no later than `covered` to the idle list, where they
-    /// coalesce. Examines at most `most` blocks; returns how many.
+    /// Moves the blocks of a list that were freed no later than `covered` to the idle list, where
+    /// they coalesce. Examines at most `most` blocks; returns how many.
     pub(super) fn reclaim(&mut self, list: ListId, covered: Point, most: usize) -> usize {
         if list == ListId::ANY_STREAM || self.is_reclaimed(list, covered) {
             return 0;

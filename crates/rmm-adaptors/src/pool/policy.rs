@@ -12,8 +12,8 @@ pub enum GrowthPolicy {
     Geometric,
     /// By multiples of this many bytes.
     FixedStep(usize),
-    /// By the request, rounded up to 256 bytes. Makes the smallest upstream blocks, in which nothing
-    /// larger fits.
+    /// By the request, rounded up to 256 bytes. Makes the smallest upstream blocks, in which
+    /// nothing larger fits.
     Exact,
 }
 
@@ -26,14 +26,14 @@ pub enum PoolPreset {
     /// [extended](rmm_core::ExtendableResource).
     #[default]
     Throughput,
-    /// Little memory: before it grows beyond the peak of the program, the pool makes the stream wait
-    /// for others, and returns idle memory elsewhere. Over a resource that can be
+    /// Little memory: before it grows beyond the peak of the program, the pool makes the stream
+    /// wait for others, and returns idle memory elsewhere. Over a resource that can be
     /// [extended](rmm_core::ExtendableResource) it then holds little more than the peak; over other
     /// resources it can return only upstream blocks that are completely idle.
     Compact,
     /// The same addresses each time: as [`Throughput`](Self::Throughput), but which block a request
-    /// gets depends on the calls alone and never on the progress of the device. Memory moves from one
-    /// stream to another only after a wait, so the pool may grow larger.
+    /// gets depends on the calls alone and never on the progress of the device. Memory moves from
+    /// one stream to another only after a wait, so the pool may grow larger.
     Deterministic,
 }
 
@@ -75,15 +75,15 @@ pub enum ReleasePolicy {
     /// Never: the pool keeps its memory until it is trimmed, or growth needs the room.
     #[default]
     Off,
-    /// Memory beyond this many reserved bytes: the pool looks for it each time that a sixty-fourth of
-    /// its bytes, at least 2 MiB, was freed.
+    /// Memory beyond this many reserved bytes: the pool looks for it each time that a sixty-fourth
+    /// of its bytes, at least 2 MiB, was freed.
     Above {
         /// Reserved bytes that the pool keeps.
         bytes: u64,
     },
-    /// Memory that the program has not needed lately: after so many operations the pool keeps as much
-    /// as was in use at once during them. Operations are allocations and frees that missed the thread
-    /// caches.
+    /// Memory that the program has not needed lately: after so many operations the pool keeps as
+    /// much as was in use at once during them. Operations are allocations and frees that missed the
+    /// thread caches.
     AfterIdle {
         /// Operations between two looks.
         operations: u64,

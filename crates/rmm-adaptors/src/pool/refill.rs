@@ -1,5 +1,5 @@
-//! Between the thread caches and the heap: refill and flush, with the lock held, several blocks at a
-//! time.
+//! Between the thread caches and the heap: refill and flush, with the lock held, several blocks at
+//! a time.
 
 #![forbid(unsafe_code)]
 
@@ -99,9 +99,9 @@ impl PoolCore {
         }
     }
 
-    /// Puts a block into this thread's cache for the stream; creates the cache, or flushes some of its
-    /// blocks, if need be. Returns whether the block is in the cache. The stream's record policy is
-    /// `OnDemand`.
+    /// Puts a block into this thread's cache for the stream; creates the cache, or flushes some of
+    /// its blocks, if need be. Returns whether the block is in the cache. The stream's record
+    /// policy is `OnDemand`.
     pub(super) fn put_in_cache(
         &self,
         state: &mut PoolState,

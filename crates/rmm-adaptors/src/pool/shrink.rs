@@ -1,5 +1,6 @@
 //! Shrinking: idle upstream blocks go back, for a request that needs the room, by
-//! [`trim`](super::PoolMemoryResource::trim), or as the [release policy](super::ReleasePolicy) says.
+//! [`trim`](super::PoolMemoryResource::trim), or as the [release policy](super::ReleasePolicy)
+//! says.
 
 #![forbid(unsafe_code)]
 

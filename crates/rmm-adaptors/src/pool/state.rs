@@ -1,5 +1,5 @@
-//! Everything that a pool's lock protects: the heap, the timeline of streams, the transfer cache, and
-//! where segments and live blocks are. Nothing here calls the driver or releases the lock.
+//! Everything that a pool's lock protects: the heap, the timeline of streams, the transfer cache,
+//! and where segments and live blocks are. Nothing here calls the driver or releases the lock.
 
 use std::alloc::Layout;
 use std::any::Any;
@@ -91,8 +91,8 @@ pub(super) struct PoolState {
     live: LiveBlocks,
     /// Blocks on their way between thread caches; live in the heap.
     pub(super) transfer: TransferCache,
-    /// The quarantine: the list of blocks whose last use no event covers, once there was one. Only a
-    /// wait for the whole device makes them idle.
+    /// The quarantine: the list of blocks whose last use no event covers, once there was one. Only
+    /// a wait for the whole device makes them idle.
     quarantine: Option<ListId>,
     /// Blocks that were freed on streams under capture. They are live in the heap.
     pub(super) graph_blocks: Vec<GraphBlock>,
@@ -175,7 +175,8 @@ impl PoolState {
             self.statistics.peak_reserved_bytes.max(self.heap.reserved());
     }
 
-    /// Removes idle pieces, for the caller to return to upstream. Pieces that are idle no more stay.
+    /// Removes idle pieces, for the caller to return to upstream. Pieces that are idle no more
+    /// stay.
     pub(super) fn remove_pieces(&mut self, pieces: Vec<Piece>) -> Vec<UpstreamBlock> {
         let removed = self.heap.remove_pieces(pieces);
         self.statistics.upstream_frees += removed.len() as u64;
@@ -249,8 +250,8 @@ impl PoolState {
         self.take_free(list, size).or_else(|| self.take_coalesced(list, size))
     }
 
-    /// Moves blocks whose last use is known to be complete to the idle list, where they coalesce, and
-    /// frees the slots of streams that are gone.
+    /// Moves blocks whose last use is known to be complete to the idle list, where they coalesce,
+    /// and frees the slots of streams that are gone.
     ///
     /// Examines a bounded number of blocks, and those that decide whether a piece is idle. The rest
     /// stays where it is until a later call:
@@ -279,7 +280,8 @@ impl PoolState {
         }
     }
 
-    /// Closes the points of all lists that hold blocks: a wait that begins now covers no later free.
+    /// Closes the points of all lists that hold blocks: a wait that begins now covers no later
+    /// free.
     pub(super) fn cut(&mut self) -> Vec<(ListId, Point)> {
         self.timeline.cut(self.heap.occupied())
     }
@@ -337,8 +339,8 @@ impl PoolState {
         self.transfer.recycle(batch);
     }
 
-    /// Takes a block that left a cache back into its stream's list, at its current point. Returns the
-    /// list if an event should be recorded on its stream now.
+    /// Takes a block that left a cache back into its stream's list, at its current point. Returns
+    /// the list if an event should be recorded on its stream now.
     pub(super) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         // A stream that has a cache has a list.
         let list = self.timeline.find(stream).unwrap_or_else(|| self.quarantine_list());

@@ -20,8 +20,8 @@ pub struct PoolStatistics {
     /// Frees of addresses that were not live, as far as they were detected. Each is a bug in the
     /// program.
     pub unknown_frees: u64,
-    /// Bytes allocated now. Each request is rounded up to 256, and from 8 KiB to 1 MiB by less than a
-    /// sixteenth.
+    /// Bytes allocated now. Each request is rounded up to 256, and from 8 KiB to 1 MiB by less than
+    /// a sixteenth.
     pub live_bytes: u64,
     /// Bytes of freed blocks in thread caches and the transfer cache.
     pub cached_bytes: u64,

@@ -48,7 +48,8 @@ impl StreamLease {
 pub(crate) enum OnBehalfOf<'a> {
     /// The owning stream's, in a call that was given it.
     Stream(StreamRef<'a>),
-    /// Another stream's, or a request's, while the owning stream exists or is about to be destroyed.
+    /// Another stream's, or a request's, while the owning stream exists or is about to be
+    /// destroyed.
     Other,
 }
 
@@ -60,8 +61,8 @@ pub(crate) struct Slice {
     pub(crate) is_live: bool,
 }
 
-/// Blocks from this size on split a free range only after events were polled and the range coalesced:
-/// this memory never grows.
+/// Blocks from this size on split a free range only after events were polled and the range
+/// coalesced: this memory never grows.
 const LARGE: u64 = 1 << 20;
 
 /// What memory is taken for.
@@ -86,8 +87,8 @@ impl Suballocator {
         self.core.context
     }
 
-    /// Whether blocks that are freed on the stream need no event until another stream requests them:
-    /// an event can be recorded while the stream lives, and its own reuse needs none.
+    /// Whether blocks that are freed on the stream need no event until another stream requests
+    /// them: an event can be recorded while the stream lives, and its own reuse needs none.
     pub(crate) fn seals_late(stream: StreamRef<'_>) -> bool {
         use rmm_core::StreamLifetime::UntilDropped;
         matches!(
@@ -107,8 +108,8 @@ impl Suballocator {
         Ok(StreamLease { list, is_bound: stream.kind() == StreamKind::PerThread })
     }
 
-    /// Checks that the pool's context still works, if a context of the process has ended: one load and
-    /// a comparison if none has.
+    /// Checks that the pool's context still works, if a context of the process has ended: one load
+    /// and a comparison if none has.
     ///
     /// # Errors
     /// If not: then nothing may be allocated any more.
@@ -126,8 +127,8 @@ impl Suballocator {
         is_captured(stream)
     }
 
-    /// Ends what [`join`](Self::join) began: the owner has no pieces any more. On a stream that retires
-    /// an event is recorded for what it returned.
+    /// Ends what [`join`](Self::join) began: the owner has no pieces any more. On a stream that
+    /// retires an event is recorded for what it returned.
     pub(crate) fn leave(&self, owner: StreamLease, retiring: Option<&RetiringStream<'_>>) {
         let mut state = self.core.lock();
         if let Some(stream) = retiring
@@ -236,14 +237,14 @@ impl Suballocator {
         self.core.deallocate(stream, pointer, layout);
     }
 
-    /// Frees a block whose free was [annotated](Self::annotator) already, on a stream that is not under
-    /// capture.
+    /// Frees a block whose free was [annotated](Self::annotator) already, on a stream that is not
+    /// under capture.
     pub(crate) fn take_back(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
         self.core.deallocate_block(stream, pointer, None);
     }
 
-    /// Splits a block off a piece: `bytes` from offset `before` on. The remainders on either side stay
-    /// pieces.
+    /// Splits a block off a piece: `bytes` from offset `before` on. The remainders on either side
+    /// stay pieces.
     pub(crate) fn split_off(&self, piece: u64, before: u64, bytes: u64) {
         let mut state = self.core.lock();
         let Some(mut node) = state.forget_live(DevicePtr(piece)) else { return };
@@ -262,8 +263,8 @@ impl Suballocator {
         self.in_pieces.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Dissolves pieces, each given by its start and its slices in order: live slices become blocks of
-    /// their own, the others are free.
+    /// Dissolves pieces, each given by its start and its slices in order: live slices become blocks
+    /// of their own, the others are free.
     pub(crate) fn dissolve<'p>(
         &self,
         owner: StreamLease,
@@ -308,8 +309,8 @@ impl Suballocator {
     }
 }
 
-/// Enters a live block under its start in the table. It was part of another entry before, so this is
-/// no allocation.
+/// Enters a live block under its start in the table. It was part of another entry before, so this
+/// is no allocation.
 fn note_live(state: &mut PoolState, node: super::heap::NodeId) {
     state.hand_out(node, 1);
     state.statistics.allocations -= 1;

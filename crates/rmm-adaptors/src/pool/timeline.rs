@@ -45,8 +45,8 @@ const MAX_EVENTS: usize = 32;
 pub(super) enum RecordPolicy {
     /// At any time until the stream retires, so as late as possible.
     OnDemand,
-    /// At every free, which must succeed: the legacy default stream orders other streams by the work
-    /// on it, so without an event nothing may separate two uses of a block by other streams.
+    /// At every free, which must succeed: the legacy default stream orders other streams by the
+    /// work on it, so without an event nothing may separate two uses of a block by other streams.
     EveryFreeFenced,
     /// At every free: the stream can be reached only from a call that was given it.
     EveryFree,
@@ -240,8 +240,8 @@ impl Timeline {
         slots.filter(|(_, slot)| !slot.is_spare).map(|(number, _)| ListId(number))
     }
 
-    /// The latest point of list `q` that is visible to `s`: blocks freed on `q` up to this point may
-    /// be allocated on `s`. The safety rule of the pool.
+    /// The latest point of list `q` that is visible to `s`: blocks freed on `q` up to this point
+    /// may be allocated on `s`. The safety rule of the pool.
     pub(super) fn visible_to(&self, s: ListId, q: ListId) -> Point {
         if q == s || q == ListId::ANY_STREAM {
             return Point::MAX;
@@ -470,8 +470,8 @@ impl Timeline {
         self.slots[list.index()].frontier = frontier;
     }
 
-    /// Orders the stream of list `s` after everything on list `q` up to `point`, which an event must
-    /// cover: `wait` enqueues a wait for the oldest such event.
+    /// Orders the stream of list `s` after everything on list `q` up to `point`, which an event
+    /// must cover: `wait` enqueues a wait for the oldest such event.
     ///
     /// # Errors
     /// What `wait` returns, or that no event covers the point. Then nothing has changed.
@@ -527,8 +527,8 @@ impl Timeline {
             .collect()
     }
 
-    /// Marks all points of a [`cut`](Self::cut) as complete: the host has waited for the whole device
-    /// since.
+    /// Marks all points of a [`cut`](Self::cut) as complete: the host has waited for the whole
+    /// device since.
     pub(super) fn finish_cut(&mut self, cut: &[(ListId, Point)]) {
         for &(list, point) in cut {
             self.finish_up_to(list, point);
@@ -563,8 +563,8 @@ impl Timeline {
         self.spare_slots.push(Reverse(list.0));
     }
 
-    /// Frees host memory that is not needed now. Returns how many slots are left: spare slots behind
-    /// them are gone.
+    /// Frees host memory that is not needed now. Returns how many slots are left: spare slots
+    /// behind them are gone.
     pub(super) fn shrink(&mut self) -> usize {
         // The first is never spare.
         let is_used = self.slots.iter().rposition(|slot| !slot.is_spare);

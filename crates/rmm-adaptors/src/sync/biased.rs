@@ -105,8 +105,8 @@ pub(crate) struct PerThread {
 }
 
 // SAFETY: 1. `ThreadNumber` is `!Send` and comes from a counter that starts at 1 and cannot reach
-// the reserved words. 2. Only `Owned::enter` writes the flag, and an `Owned` is of a thread whose id
-// has been in the owner word: the same thread for the cell's whole life (the type's invariant).
+// the reserved words. 2. Only `Owned::enter` writes the flag, and an `Owned` is of a thread whose
+// id has been in the owner word: the same thread for the cell's whole life (the type's invariant).
 // 3. There is one flag.
 unsafe impl Bias for FirstThread {
     type Thread = ThreadNumber;
@@ -132,10 +132,10 @@ unsafe impl Bias for FirstThread {
 }
 
 // SAFETY: 1. Records get ids from a counter that starts at 1, each once; `ThreadToken` is `!Send`
-// and not kept beyond its thread's end. 2. The flag is in the record of a thread, which alone writes
-// it, whatever cells it owns. 3. `record` is that of the last owner (the field's invariant). If the
-// record's id is another, that thread has ended, and the acquire of the id in `is` sees the release
-// with which the end, or the next thread of the record, replaced it.
+// and not kept beyond its thread's end. 2. The flag is in the record of a thread, which alone
+// writes it, whatever cells it owns. 3. `record` is that of the last owner (the field's invariant).
+// If the record's id is another, that thread has ended, and the acquire of the id in `is` sees the
+// release with which the end, or the next thread of the record, replaced it.
 unsafe impl Bias for PerThread {
     type Thread = ThreadToken;
     type Next = NextOwner;

@@ -4,10 +4,11 @@
 //! algorithm), each needs a full fence between its own store and load. If one of the threads passes
 //! there all the time and the other hardly ever, the rare one can have the system run a full fence
 //! on all processors that run this program (`membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`);
-//! the frequent one then only has to keep the compiler from reordering. Such a pair is *asymmetric*.
+//! the frequent one then only has to keep the compiler from reordering. Such a pair is
+//! *asymmetric*.
 //!
-//! Once the frequent side has gone without a fence, the rare side cannot make up for it. So a program
-//! that forbids itself the system call later on, as a sandbox does, must choose full fences
+//! Once the frequent side has gone without a fence, the rare side cannot make up for it. So a
+//! program that forbids itself the system call later on, as a sandbox does, must choose full fences
 //! beforehand: by the environment variable `RMM_FENCES=symmetric` for the whole process, or for a
 //! pool when it is built. Otherwise it is aborted at the next heavy fence, with a message.
 //!

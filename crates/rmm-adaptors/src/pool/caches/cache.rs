@@ -1,4 +1,5 @@
-//! One thread cache: free lists of block addresses by size class, last in first out (as tcmalloc's).
+//! One thread cache: free lists of block addresses by size class, last in first out (as
+//! tcmalloc's).
 
 #![forbid(unsafe_code)]
 

@@ -16,8 +16,8 @@ pub(super) struct UsableRun {
 }
 
 impl Heap {
-    /// Bytes of the longest run of free neighbours, on any lists: the largest block that waiting could
-    /// make. O(runs + lists) with the index of runs, else O(blocks).
+    /// Bytes of the longest run of free neighbours, on any lists: the largest block that waiting
+    /// could make. O(runs + lists) with the index of runs, else O(blocks).
     pub(in crate::pool) fn longest_free_run(&self) -> u64 {
         let longest = self.runs_at_least(0).map(|(bytes, _)| bytes).max();
         self.largest_free().max(longest.unwrap_or(0))
@@ -80,12 +80,12 @@ impl Heap {
         self.largest_free() >= size || self.runs_at_least(size).next().is_some()
     }
 
-    /// Takes a block of `size` bytes that `usable` accepts: a free block, or else the shortest run of
-    /// free neighbours on several lists that is long enough. The remainder of a run goes to the list
-    /// `into` at the point `point`, which is not before any of the run's.
+    /// Takes a block of `size` bytes that `usable` accepts: a free block, or else the shortest run
+    /// of free neighbours on several lists that is long enough. The remainder of a run goes to the
+    /// list `into` at the point `point`, which is not before any of the run's.
     ///
-    /// If `usable` accepts a point of a list it must accept all earlier ones. O(blocks that are large
-    /// enough + blocks in runs that are long enough).
+    /// If `usable` accepts a point of a list it must accept all earlier ones. O(blocks that are
+    /// large enough + blocks in runs that are long enough).
     pub(in crate::pool) fn coalesce_across_streams(
         &mut self,
         size: u64,
@@ -152,9 +152,9 @@ impl Heap {
         best
     }
 
-    /// Moves blocks that were freed no later than `done` says for their list to the idle list, if they
-    /// decide whether a whole piece is idle: blocks that could hold a piece, and those in runs that
-    /// could.
+    /// Moves blocks that were freed no later than `done` says for their list to the idle list, if
+    /// they decide whether a whole piece is idle: blocks that could hold a piece, and those in runs
+    /// that could.
     pub(in crate::pool) fn reclaim_pieces(&mut self, done: impl Fn(ListId) -> Point) {
         let least = self.smallest_piece;
         let is_done =

@@ -44,8 +44,8 @@ impl PendingExtent {
 struct Place {
     segment: SegmentId,
     window: Window,
-    /// The block in which the window starts, or one before it; the segment's last block if the window
-    /// starts behind that.
+    /// The block in which the window starts, or one before it; the segment's last block if the
+    /// window starts behind that.
     from: NodeId,
 }
 
@@ -71,9 +71,9 @@ impl Heap {
         self.segment_mut(segment).extension = extension;
     }
 
-    /// Reserves a range for a block of `size` bytes in an extendable segment: the one that needs the
-    /// fewest pages to be mapped, of those whose free blocks `usable` accepts. O(segments + blocks
-    /// around gaps and ends + blocks in runs that are long enough).
+    /// Reserves a range for a block of `size` bytes in an extendable segment: the one that needs
+    /// the fewest pages to be mapped, of those whose free blocks `usable` accepts. O(segments +
+    /// blocks around gaps and ends + blocks in runs that are long enough).
     pub(crate) fn reserve(
         &mut self,
         size: u64,
@@ -163,8 +163,8 @@ impl Heap {
         }
     }
 
-    /// The first block, at most `size` bytes back, of the run of usable blocks and gaps that contains
-    /// `near`.
+    /// The first block, at most `size` bytes back, of the run of usable blocks and gaps that
+    /// contains `near`.
     fn start_of_run(
         &self,
         near: NodeId,
@@ -302,9 +302,9 @@ impl Heap {
         }
     }
 
-    /// Commits a reserved range: its pages are now mapped, as `pieces`. Returns a live block of `size`
-    /// bytes. The remainder is idle if all of the range was, and else goes to the list and point
-    /// `rest`.
+    /// Commits a reserved range: its pages are now mapped, as `pieces`. Returns a live block of
+    /// `size` bytes. The remainder is idle if all of the range was, and else goes to the list and
+    /// point `rest`.
     pub(crate) fn commit(
         &mut self,
         extent: &PendingExtent,
@@ -335,8 +335,8 @@ impl Heap {
         extent.node
     }
 
-    /// Aborts a reserved range: its unmapped parts are gaps again. The rest is idle if all of the range
-    /// was, and else goes to the list `into` at the point `point`.
+    /// Aborts a reserved range: its unmapped parts are gaps again. The rest is idle if all of the
+    /// range was, and else goes to the list `into` at the point `point`.
     pub(crate) fn abort(&mut self, extent: PendingExtent, into: ListId, point: Point) {
         let (into, point) = extent.place_of_rest((into, point));
         let mut rest = Some(extent.node);

@@ -77,8 +77,8 @@ pub(super) struct Lists {
     /// stays until the next pass.
     ///
     /// # Invariant
-    /// `is_listed <=>` the list is in here, once. A list that holds blocks is listed, except for the
-    /// idle list, which never is.
+    /// `is_listed <=>` the list is in here, once. A list that holds blocks is listed, except for
+    /// the idle list, which never is.
     occupied: Vec<ListId>,
     /// How many blocks of a bin a search of a new list examines.
     look_at: usize,
@@ -187,8 +187,8 @@ impl Lists {
         self.occupied.rotate_left(position);
     }
 
-    /// The first list that holds blocks from position `next` on, which is advanced behind it. A pass
-    /// over all of them takes amortised O(lists that hold blocks).
+    /// The first list that holds blocks from position `next` on, which is advanced behind it. A
+    /// pass over all of them takes amortised O(lists that hold blocks).
     pub(super) fn next_occupied(&mut self, next: &mut usize) -> Option<ListId> {
         while let Some(&list) = self.occupied.get(*next) {
             let its = &mut self.all[list.index()];
@@ -329,8 +329,8 @@ impl FreeList {
         self.bins.as_mut().expect("a list that holds a block has bins")
     }
 
-    /// Finds the smallest block of at least `size` bytes that `usable` accepts, among the first few of
-    /// each bin, in at most `bins` non-empty bins.
+    /// Finds the smallest block of at least `size` bytes that `usable` accepts, among the first few
+    /// of each bin, in at most `bins` non-empty bins.
     pub(super) fn find(
         &self,
         nodes: &Nodes,
@@ -400,8 +400,8 @@ impl FreeList {
         bins.flat_map(move |bins| bins.from(Bin::of(size)).flat_map(|bin| bins.iter(nodes, bin)))
     }
 
-    /// The largest block's bytes. O(1), or O(blocks of the highest bin) once after the largest block
-    /// was removed.
+    /// The largest block's bytes. O(1), or O(blocks of the highest bin) once after the largest
+    /// block was removed.
     fn largest(&self, nodes: &Nodes) -> u64 {
         let known = self.largest.get();
         if known.count > 0 {

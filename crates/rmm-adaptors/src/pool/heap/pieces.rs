@@ -49,9 +49,9 @@ impl Heap {
         pieces
     }
 
-    /// The idle pieces: the largest first, and of equal ones those in the smallest idle blocks, which
-    /// are the least useful. O(n log n) in the idle blocks that may contain a piece and the pieces in
-    /// them.
+    /// The idle pieces: the largest first, and of equal ones those in the smallest idle blocks,
+    /// which are the least useful. O(n log n) in the idle blocks that may contain a piece and the
+    /// pieces in them.
     pub(crate) fn unused_pieces(&self) -> Vec<Piece> {
         let mut unused = Vec::new();
         for id in self.lists[ListId::ANY_STREAM.index()].iter_from(&self.nodes, self.smallest_piece)
@@ -81,8 +81,8 @@ impl Heap {
         inside.map(|(&offset, &size)| (offset, size))
     }
 
-    /// Removes idle pieces, all found by one query, from the heap. Returns those that are still idle:
-    /// others may have been allocated meanwhile.
+    /// Removes idle pieces, all found by one query, from the heap. Returns those that are still
+    /// idle: others may have been allocated meanwhile.
     pub(crate) fn remove_pieces(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
         // From the end of a block downwards: the rest below keeps its record.
         pieces.sort_by_key(|&Piece { segment, offset, .. }| Reverse((segment, offset)));
@@ -125,8 +125,8 @@ impl Heap {
         true
     }
 
-    /// Turns a detached block into a gap. A segment does not end with a gap: its end moves down, until
-    /// nothing is left.
+    /// Turns a detached block into a gap. A segment does not end with a gap: its end moves down,
+    /// until nothing is left.
     pub(super) fn leave_gap(&mut self, id: NodeId) {
         let Node { segment, before, after, .. } = *self.nodes.get(id);
         let is_gap = |heap: &Self, id: &NodeId| matches!(heap.nodes.get(*id).state, NodeState::Gap);
@@ -160,8 +160,8 @@ impl Heap {
         }
     }
 
-    /// Bytes of the pieces that overlap no live block, whether the work before the frees is complete
-    /// or not. O(free blocks and runs that may contain a piece + pieces in them).
+    /// Bytes of the pieces that overlap no live block, whether the work before the frees is
+    /// complete or not. O(free blocks and runs that may contain a piece + pieces in them).
     pub(crate) fn idle_bytes(&self) -> u64 {
         let least = self.smallest_piece;
         let bytes_in = |segment, start, bytes| -> u64 {

@@ -1,7 +1,8 @@
-//! An index of runs: free neighbours on several lists, which several streams have freed side by side.
+//! An index of runs: free neighbours on several lists, which several streams have freed side by
+//! side.
 //!
-//! Free neighbours of one list are one block, so a run of several blocks has at least two lists. Only
-//! such runs are indexed, by their start: a block without a free neighbour costs nothing here.
+//! Free neighbours of one list are one block, so a run of several blocks has at least two lists.
+//! Only such runs are indexed, by their start: a block without a free neighbour costs nothing here.
 //!
 //! ```text
 //!   | live | a | b | a | live | a | live | b | clean |      a, b: free in these streams' lists
@@ -10,8 +11,8 @@
 //!
 //! The index costs more than a walk over the blocks of a small heap, and serves only requests that
 //! miss all free lists. So it is built when such a request comes to a heap of many blocks, and
-//! dropped once as many blocks have changed since the last one as there were when it was built: then
-//! a walk is cheaper than all those updates.
+//! dropped once as many blocks have changed since the last one as there were when it was built:
+//! then a walk is cheaper than all those updates.
 //!
 //! # Invariant
 //! While the index is kept, `[start, end)` is in it if and only if it is a maximal range of a
@@ -85,8 +86,8 @@ impl Runs {
         self.patience = self.lifetime;
     }
 
-    /// Counts an update, and drops the index if there were many since the last query. Returns whether
-    /// there still is an index.
+    /// Counts an update, and drops the index if there were many since the last query. Returns
+    /// whether there still is an index.
     fn goes_on(&mut self) -> bool {
         if let Some(left) = self.patience.checked_sub(1) {
             self.patience = left;
@@ -197,8 +198,8 @@ impl Runs {
         self.by_start.remove(&start);
     }
 
-    /// The runs of at least `size` bytes, by address, with their bytes. O(runs); O(1) if all are much
-    /// smaller.
+    /// The runs of at least `size` bytes, by address, with their bytes. O(runs); O(1) if all are
+    /// much smaller.
     pub(super) fn at_least(&self, size: u64) -> impl Iterator<Item = (u64, Run)> + '_ {
         let is_any = self.map.at_or_above(Bin::of(size)).is_some();
         let runs = is_any.then_some(&self.by_start).into_iter().flatten();

@@ -6,8 +6,8 @@ use super::Heap;
 use super::nodes::{Node, NodeId, NodeState};
 
 impl Heap {
-    /// Splits a detached block after `size` bytes, fewer than it has; returns the rest, which is in the
-    /// same state.
+    /// Splits a detached block after `size` bytes, fewer than it has; returns the rest, which is in
+    /// the same state.
     #[inline]
     pub(super) fn split(&mut self, id: NodeId, size: u64) -> NodeId {
         let Node { segment, offset, size: whole, state, after, .. } = *self.nodes.get(id);
@@ -31,8 +31,8 @@ impl Heap {
         rest
     }
 
-    /// Splits a live block after `size` bytes and returns the rest, a live block of its own; `None` if
-    /// there is no rest. For suballocators that allocate parts of their blocks.
+    /// Splits a live block after `size` bytes and returns the rest, a live block of its own; `None`
+    /// if there is no rest. For suballocators that allocate parts of their blocks.
     pub(in crate::pool) fn split_live(&mut self, id: NodeId, size: u64) -> Option<NodeId> {
         let Node { size: whole, state, .. } = *self.nodes.get(id);
         let is_cut = state == NodeState::Live && (1..whole).contains(&size);

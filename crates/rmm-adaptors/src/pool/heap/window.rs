@@ -12,8 +12,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// How much of it a window takes that still needs `needed` bytes: all of a free block, whole pages
-    /// of a gap.
+    /// How much of it a window takes that still needs `needed` bytes: all of a free block, whole
+    /// pages of a gap.
     fn taken(&self, needed: u64, page: u64) -> u64 {
         if self.is_gap { needed.next_multiple_of(page).min(self.size) } else { self.size }
     }

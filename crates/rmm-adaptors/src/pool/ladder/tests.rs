@@ -36,8 +36,9 @@ struct Turns {
     held: Vec<DevicePtr>,
 }
 
-/// Has small blocks and no large ones. A request that is refused a large one and then returns memory
-/// is held there until the other request asks, and one that asks until the other has decided.
+/// Has small blocks and no large ones. A request that is refused a large one and then returns
+/// memory is held there until the other request asks, and one that asks until the other has
+/// decided.
 #[derive(Debug, Default)]
 struct InTurns {
     turns: Mutex<Turns>,

@@ -1,7 +1,7 @@
 //! A sparse vector clock: how far a stream is ordered after others.
 //!
-//! It holds only streams that this one has waited for, and only until what it waited for is known to
-//! be complete: O(waits that are not over) memory, not O(streams).
+//! It holds only streams that this one has waited for, and only until what it waited for is known
+//! to be complete: O(waits that are not over) memory, not O(streams).
 
 #![forbid(unsafe_code)]
 
