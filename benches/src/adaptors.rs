@@ -43,7 +43,7 @@ where
             Ok(AnyResource::new(FallbackMemoryResource::new(up, second)))
         }),
         adaptor("limiting", |up| {
-            Ok(AnyResource::new(LimitingResourceAdaptor::new(up, POOL_BYTES as u64)))
+            Ok(AnyResource::new(LimitingResourceAdaptor::new(up, POOL_BYTES)))
         }),
         adaptor("logging", |up| {
             Ok(AnyResource::new(LoggingResourceAdaptor::create(up, NULL_FILE)?))

@@ -19,7 +19,7 @@ pub enum Start {
 }
 
 impl Start {
-    fn bytes(self) -> usize {
+    fn bytes(self) -> u64 {
         match self {
             Self::Full => POOL_BYTES,
             Self::Empty => 0,

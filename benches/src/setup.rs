@@ -18,7 +18,7 @@ use rmm_resources::CudaMemoryResource;
 use crate::outcome::Outcome;
 
 /// Bytes that a pool starts with, so that it does not grow while it is timed.
-pub(crate) const POOL_BYTES: usize = 16 << 30;
+pub(crate) const POOL_BYTES: u64 = 16 << 30;
 
 /// Runs benchmarks on the device that is chosen by `RMM_DRIVER`, and says which that is.
 ///

@@ -23,7 +23,7 @@ type Outcome<T = ()> = Result<T, Box<dyn StdError + Send + Sync>>;
 pub(crate) fn write(device: &OpenDevice, path: &Path) -> Outcome {
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
         .initial_size(1 << 20)
-        .maximum_size(POOL_BYTES)
+        .maximum_size(POOL_BYTES as u64)
         .build()?;
     let logged = LoggingResourceAdaptor::create(pool, path)?;
     make_calls(device, &logged)?;

@@ -57,7 +57,7 @@ where
 struct Inner<U, B> {
     /// # Invariant
     /// Sorted by the largest request of each bin, strictly ascending; all multiples of 256.
-    bins: Box<[(usize, B)]>,
+    bins: Box<[(u64, B)]>,
     upstream: U,
 }
 
@@ -66,7 +66,7 @@ struct Inner<U, B> {
 #[must_use = "a builder does nothing until it is built"]
 pub struct BinningMemoryResourceBuilder<U, B = FixedSizeMemoryResource<U>> {
     upstream: U,
-    bins: Vec<(usize, B)>,
+    bins: Vec<(u64, B)>,
 }
 
 impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
@@ -77,7 +77,7 @@ impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if there already is a
     /// bin of that size, or the size is 0 or too large.
     #[doc(alias = "add_bin")]
-    pub fn bin_of(mut self, bytes: usize, bin: B) -> Result<Self, Error> {
+    pub fn bin_of(mut self, bytes: u64, bin: B) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
         match self.bins.binary_search_by_key(&size, |&(size, _)| size) {
             Ok(_) => Err(invalid(format!("a bin of {size} bytes exists already"))),
@@ -100,7 +100,7 @@ impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
     ///
     /// # Errors
     /// As [`bin_of`](Self::bin_of), and the upstream's error if it cannot allocate the blocks.
-    pub fn bin(self, bytes: usize) -> Result<Self, Error> {
+    pub fn bin(self, bytes: u64) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
         let blocks = FixedSizeMemoryResource::builder(self.upstream.clone());
         let blocks = blocks.block_size(size).build()?;
@@ -115,17 +115,16 @@ impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
     #[doc(alias = "max_size_exponent")]
     pub fn bins_of_powers(self, powers: impl IntoIterator<Item = u32>) -> Result<Self, Error> {
         powers.into_iter().try_fold(self, |builder, power| {
-            let bytes = 1_usize.checked_shl(power).filter(|_| power < usize::BITS);
-            builder.bin(
-                bytes
-                    .ok_or_else(|| invalid(format!("2^{power} bytes exceed the address space")))?,
-            )
+            let bytes = 1_u64
+                .checked_shl(power)
+                .ok_or_else(|| invalid(format!("2^{power} bytes exceed the address space")))?;
+            builder.bin(bytes)
         })
     }
 }
 
-fn bin_size(bytes: usize) -> Result<usize, Error> {
-    let size = bytes.checked_next_multiple_of(rmm_core::CUDA_ALLOCATION_ALIGNMENT);
+fn bin_size(bytes: u64) -> Result<u64, Error> {
+    let size = bytes.checked_next_multiple_of(rmm_core::CUDA_ALLOCATION_ALIGNMENT as u64);
     size.filter(|&size| size > 0)
         .ok_or_else(|| invalid(format!("{bytes} bytes is not a valid bin size")))
 }
@@ -154,13 +153,13 @@ impl<U: SyncResource, B> BinningMemoryResource<U, B> {
     }
 
     /// The bins with the largest size that each serves, in ascending order.
-    pub fn bins(&self) -> impl Iterator<Item = (usize, &B)> {
+    pub fn bins(&self) -> impl Iterator<Item = (u64, &B)> {
         self.inner.bins.iter().map(|(size, bin)| (*size, bin))
     }
 
     /// The bin that serves a layout; `None` if the upstream does.
     pub fn bin_for(&self, layout: Layout) -> Option<&B> {
-        let size = usize::try_from(padded_size(layout)?).ok()?;
+        let size = padded_size(layout)?;
         let place = self.inner.bins.partition_point(|&(bytes, _)| bytes < size);
         self.inner.bins.get(place).map(|(_, bin)| bin)
     }
@@ -211,7 +210,7 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
         let bins = self.inner.bins.iter().map(|(_, bin)| bin as &dyn SyncResource);
         request.common_properties(std::iter::once(upstream).chain(bins));
         for (bytes, bin) in self.bins() {
-            let bytes = rmm_core::format_bytes(bytes as u64);
+            let bytes = rmm_core::format_bytes(bytes);
             request.other_upstream(format_args!("up to {bytes}"), bin);
         }
     }

@@ -11,7 +11,7 @@ use crate::pool::{CachePolicy, padded_size};
 use crate::{GrowthPolicy, PoolMemoryResource, PoolStatistics};
 
 /// Sizes and addresses are multiples of this.
-const GRANULE: usize = rmm_core::CUDA_ALLOCATION_ALIGNMENT;
+const GRANULE: u64 = rmm_core::CUDA_ALLOCATION_ALIGNMENT as u64;
 
 /// Allocates fixed-size blocks in stream order, without calling the driver. Each request of at most
 /// the block size gets a whole block.
@@ -53,7 +53,7 @@ const GRANULE: usize = rmm_core::CUDA_ALLOCATION_ALIGNMENT;
 #[derive(Debug)]
 pub struct FixedSizeMemoryResource<U: SyncResource> {
     pool: PoolMemoryResource<U>,
-    block_size: usize,
+    block_size: u64,
 }
 
 /// Options for a [`FixedSizeMemoryResource`].
@@ -61,15 +61,15 @@ pub struct FixedSizeMemoryResource<U: SyncResource> {
 #[must_use = "a builder does nothing until it is built"]
 pub struct FixedSizeMemoryResourceBuilder<U: SyncResource> {
     upstream: U,
-    block_size: usize,
+    block_size: u64,
     blocks: usize,
-    maximum_size: Option<usize>,
+    maximum_size: Option<u64>,
 }
 
 impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
     /// Bytes of a block; 1 MiB by default. Rounded up to a multiple of 256.
     #[doc(alias = "default_block_size")]
-    pub fn block_size(mut self, bytes: usize) -> Self {
+    pub fn block_size(mut self, bytes: u64) -> Self {
         self.block_size = bytes;
         self
     }
@@ -84,7 +84,7 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
     }
 
     /// The most bytes to allocate from upstream, a multiple of 256; no limit by default.
-    pub fn maximum_size(mut self, bytes: usize) -> Self {
+    pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = Some(bytes);
         self
     }
@@ -102,7 +102,8 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
             return Err(invalid("the block size and the number of blocks must not be zero"));
         }
         let block = block_size.checked_next_multiple_of(GRANULE);
-        let Some((block, step)) = block.and_then(|block| Some((block, block.checked_mul(blocks)?)))
+        let Some((block, step)) =
+            block.and_then(|block| Some((block, block.checked_mul(blocks as u64)?)))
         else {
             return Err(invalid("the blocks exceed the address space"));
         };
@@ -113,8 +114,7 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
             Some(bytes) => pool.maximum_size(bytes),
             None => pool,
         };
-        let pool =
-            pool.build_of("fixed-size", Some(block as u64), CachePolicy::OneSize(block as u64))?;
+        let pool = pool.build_of("fixed-size", Some(block), CachePolicy::OneSize(block))?;
         Ok(FixedSizeMemoryResource { pool, block_size: block })
     }
 }
@@ -132,13 +132,13 @@ impl<U: SyncResource> FixedSizeMemoryResource<U> {
 
     /// Bytes of a block, a multiple of 256.
     #[doc(alias = "get_block_size")]
-    pub fn block_size(&self) -> usize {
+    pub fn block_size(&self) -> u64 {
         self.block_size
     }
 
     /// Whether a block fits this layout.
     pub fn fits(&self, layout: Layout) -> bool {
-        padded_size(layout).is_some_and(|size| size <= self.block_size as u64)
+        padded_size(layout).is_some_and(|size| size <= self.block_size)
     }
 
     /// The upstream resource.
@@ -190,7 +190,7 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.handle(self).describe(|description| {
-            description.bytes("block size", self.block_size as u64);
+            description.bytes("block size", self.block_size);
         });
         self.pool.provide(request);
     }

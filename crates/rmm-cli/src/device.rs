@@ -87,7 +87,11 @@ impl OpenDevice {
     /// If this process uses another driver already, or the system has no room for so much memory.
     pub fn checked(memory: Option<MemorySize>) -> Result<Self, String> {
         match memory {
-            Some(size) => Self::software_of(&[size.bytes()], None, true),
+            Some(size) => {
+                let bytes = usize::try_from(size.bytes())
+                    .map_err(|_| "the memory exceeds the address space")?;
+                Self::software_of(&[bytes], None, true)
+            }
             None => Self::software(None, true),
         }
     }

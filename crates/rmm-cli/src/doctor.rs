@@ -210,8 +210,8 @@ impl DeviceFacts {
             ordinal,
             name: device.name()?,
             compute_capability: format!("{major}.{minor}"),
-            total_bytes: memory.total as u64,
-            free_bytes: memory.free as u64,
+            total_bytes: memory.total,
+            free_bytes: memory.free,
             capabilities: Capabilities {
                 memory_pools: can.memory_pools,
                 pool_handle_types: kinds

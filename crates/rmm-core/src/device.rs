@@ -8,7 +8,7 @@ use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuResult, CuUuid};
 use crate::driver::{
     check, driver_for_drop, driver_in_context, init, loaded_driver, retain_primary_context,
 };
-use crate::{CUDA_ALLOCATION_ALIGNMENT, CudaStream, Error, align_down};
+use crate::{CUDA_ALLOCATION_ALIGNMENT, CudaStream, Error};
 
 /// A device, by its number. Functions without a `self` are about the current one: that of the
 /// calling thread's current context.
@@ -45,9 +45,9 @@ pub struct Device(CuDevice);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryInfo {
     /// Bytes that could be allocated, all together.
-    pub free: usize,
+    pub free: u64,
     /// Bytes of the whole device.
-    pub total: usize,
+    pub total: u64,
 }
 
 impl Device {
@@ -178,14 +178,14 @@ impl Device {
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cuDeviceTotalMem")]
-    pub fn total_memory(self) -> Result<usize, Error> {
+    pub fn total_memory(self) -> Result<u64, Error> {
         let driver = loaded_driver()?;
         let mut bytes = 0;
         // SAFETY: `bytes` may be written to.
         check("cuDeviceTotalMem_v2", unsafe {
             driver.cuDeviceTotalMem_v2(&raw mut bytes, self.0)
         })?;
-        Ok(bytes)
+        Ok(bytes as u64)
     }
 
     /// The current device's free and total memory.
@@ -195,10 +195,10 @@ impl Device {
     #[doc(alias = "rmm::available_device_memory")]
     pub fn memory_info() -> Result<MemoryInfo, Error> {
         let (driver, _) = driver_in_context()?;
-        let (mut free, mut total) = (0, 0);
+        let (mut free, mut total) = (0_usize, 0_usize);
         // SAFETY: both may be written to.
         check("cuMemGetInfo_v2", unsafe { driver.cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
-        Ok(MemoryInfo { free, total })
+        Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
 
     /// `percent` hundredths of the current device's free memory, in bytes, rounded down to a
@@ -218,7 +218,7 @@ impl Device {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `percent` is above 100;
     /// whatever [`memory_info`](Self::memory_info) reports.
     #[doc(alias = "rmm::percent_of_free_device_memory")]
-    pub fn percent_of_free_memory(percent: u32) -> Result<usize, Error> {
+    pub fn percent_of_free_memory(percent: u32) -> Result<u64, Error> {
         let invalid = || {
             let message = format!("{percent} percent is above 100");
             Error::invalid_argument("Device::percent_of_free_memory", message)
@@ -228,11 +228,9 @@ impl Device {
         }
         let free = Self::memory_info()?.free;
         // In 128 bits the product fits; as no more than `free` so does the share.
-        let share = usize::try_from(free as u128 * u128::from(percent) / 100);
-        share
-            .ok()
-            .and_then(|share| align_down(share, CUDA_ALLOCATION_ALIGNMENT))
-            .ok_or_else(invalid)
+        let share = u64::try_from(u128::from(free) * u128::from(percent) / 100);
+        let share = share.map_err(|_| invalid())?;
+        Ok(share - share % CUDA_ALLOCATION_ALIGNMENT as u64)
     }
 
     /// Whether work on this device can use the memory of `peer` directly, once access is enabled. A

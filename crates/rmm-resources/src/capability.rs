@@ -20,6 +20,13 @@ pub(crate) fn check_alignment(resource: &'static str, layout: Layout) -> Result<
     Err(Error::invalid_argument(resource, message).with_layout(layout))
 }
 
+/// A size as the driver takes it.
+pub(crate) fn addressable(resource: &'static str, what: &str, bytes: u64) -> Result<usize, Error> {
+    usize::try_from(bytes).map_err(|error| {
+        Error::invalid_argument(resource, format!("{what} is too large")).with_source(error)
+    })
+}
+
 /// The driver's functions as long as this lives: with the device of a stream current if there is
 /// one, and without harm to captures.
 ///

@@ -9,7 +9,9 @@ use rmm_sys::{
 };
 
 use crate::DriverPool;
-use crate::capability::{attribute, is_driver_since, lacking, require, require_driver};
+use crate::capability::{
+    addressable, attribute, is_driver_since, lacking, require, require_driver,
+};
 use crate::driver_pool::{check_sizes, on_device, pool_resource};
 use crate::kind::known_kind;
 
@@ -108,8 +110,8 @@ pub struct CudaAsyncMemoryResource {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct CudaAsyncMemoryResourceBuilder {
-    initial_size: usize,
-    maximum_size: usize,
+    initial_size: u64,
+    maximum_size: u64,
     release_threshold: u64,
     handle_types: ExportHandleTypes,
     hardware_decompress: bool,
@@ -169,14 +171,14 @@ impl CudaAsyncMemoryResource {
 
 impl CudaAsyncMemoryResourceBuilder {
     /// Bytes to take from the device at once; 0 by default.
-    pub fn initial_size(mut self, bytes: usize) -> Self {
+    pub fn initial_size(mut self, bytes: u64) -> Self {
         self.initial_size = bytes;
         self
     }
 
     /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the
     /// default, for no limit. Needs a driver of CUDA 12.2.
-    pub fn maximum_size(mut self, bytes: usize) -> Self {
+    pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = bytes;
         self
     }
@@ -223,7 +225,7 @@ impl CudaAsyncMemoryResourceBuilder {
         properties.handle_types = CuMemHandleType(self.handle_types.bits());
         if self.maximum_size > 0 {
             require_driver(name, 12020, "a maximum size of a pool")?;
-            properties.max_size = self.maximum_size;
+            properties.max_size = addressable(name, "maximum size", self.maximum_size)?;
         }
         properties.usage = self.usage()?;
         // From here on the pool goes if a step fails.

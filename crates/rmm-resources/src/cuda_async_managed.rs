@@ -108,13 +108,13 @@ impl CudaAsyncManagedMemoryResource {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct CudaAsyncManagedMemoryResourceBuilder {
-    initial_size: usize,
+    initial_size: u64,
     release_threshold: u64,
 }
 
 impl CudaAsyncManagedMemoryResourceBuilder {
     /// Bytes to take from the system at once; 0 by default.
-    pub fn initial_size(mut self, bytes: usize) -> Self {
+    pub fn initial_size(mut self, bytes: u64) -> Self {
         self.initial_size = bytes;
         self
     }

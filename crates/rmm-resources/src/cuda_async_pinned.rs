@@ -9,7 +9,7 @@ use rmm_sys::{
 };
 
 use crate::DriverPool;
-use crate::capability::{attribute, require};
+use crate::capability::{addressable, attribute, require};
 use crate::driver_pool::{check_sizes, pool_resource};
 use crate::kind::known_kind;
 
@@ -71,8 +71,8 @@ pub struct CudaAsyncPinnedMemoryResource {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct CudaAsyncPinnedMemoryResourceBuilder {
-    initial_size: usize,
-    maximum_size: usize,
+    initial_size: u64,
+    maximum_size: u64,
     release_threshold: u64,
     numa_node: Option<c_int>,
 }
@@ -135,14 +135,14 @@ impl CudaAsyncPinnedMemoryResource {
 
 impl CudaAsyncPinnedMemoryResourceBuilder {
     /// Bytes to pin at once; 0 by default.
-    pub fn initial_size(mut self, bytes: usize) -> Self {
+    pub fn initial_size(mut self, bytes: u64) -> Self {
         self.initial_size = bytes;
         self
     }
 
     /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the
     /// default, for no limit.
-    pub fn maximum_size(mut self, bytes: usize) -> Self {
+    pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = bytes;
         self
     }
@@ -185,7 +185,7 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
             }
         };
         let mut properties = CuMemPoolProps::pinned(location);
-        properties.max_size = self.maximum_size;
+        properties.max_size = addressable(name, "maximum size", self.maximum_size)?;
         // From here on the pool goes if a step fails.
         let pool = DriverPool::create(&properties)?;
         // Only the host may use such a pool at first.

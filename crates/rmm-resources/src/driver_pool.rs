@@ -19,7 +19,7 @@ use rmm_sys::{
     CuMemPoolProps, CuResult,
 };
 
-use crate::capability::{calls_for, calls_for_freeing, check_alignment, wrong_device};
+use crate::capability::{addressable, calls_for, calls_for_freeing, check_alignment, wrong_device};
 
 pub use attributes::PoolReuse;
 pub(crate) use resource::pool_resource;
@@ -135,7 +135,8 @@ impl DriverPool {
     }
 
     /// Has the pool take so many bytes from the system now. Errors name `resource`.
-    pub(crate) fn prime(&self, resource: &'static str, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn prime(&self, resource: &'static str, bytes: u64) -> Result<(), Error> {
+        let bytes = addressable(resource, "initial size", bytes)?;
         let layout = Layout::from_size_align(bytes, 1).map_err(|error| {
             Error::invalid_argument(resource, "initial size is too large").with_source(error)
         })?;
@@ -319,13 +320,13 @@ fn default_stream_that_runs(resource: &'static str) -> Result<StreamRef<'static>
 /// 0 is none.
 pub(crate) fn check_sizes(
     resource: &'static str,
-    initial: usize,
-    maximum: usize,
+    initial: u64,
+    maximum: u64,
     release_threshold: u64,
 ) -> Result<(), Error> {
     let above = if maximum > 0 && initial > maximum {
         format!("maximum size of {maximum}")
-    } else if initial as u64 > release_threshold {
+    } else if initial > release_threshold {
         format!("release threshold of {release_threshold}")
     } else {
         return Ok(());

@@ -48,7 +48,7 @@ use crate::capability::{calls_for, is_done, require_driver};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SamHeadroomMemoryResource {
     system: SystemMemoryResource,
-    headroom: usize,
+    headroom: u64,
 }
 
 impl SamHeadroomMemoryResource {
@@ -60,14 +60,14 @@ impl SamHeadroomMemoryResource {
     /// As [`SystemMemoryResource::new`], and
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than
     /// CUDA 12.2.
-    pub fn new(headroom: usize) -> Result<Self, Error> {
+    pub fn new(headroom: u64) -> Result<Self, Error> {
         let system = SystemMemoryResource::for_resource(Self::NAME)?;
         require_driver(Self::NAME, 12020, "advice on where memory is kept")?;
         Ok(Self { system, headroom })
     }
 
     /// The bytes of the device that it leaves free.
-    pub fn headroom(&self) -> usize {
+    pub fn headroom(&self) -> u64 {
         self.headroom
     }
 
@@ -75,7 +75,8 @@ impl SamHeadroomMemoryResource {
     fn place(self, pointer: DevicePtr, bytes: usize) -> Result<(), Error> {
         let device = Device::current()?.as_raw();
         let room = Device::memory_info()?.free.saturating_sub(self.headroom);
-        let on_device = align_down(room.min(bytes), CUDA_ALLOCATION_ALIGNMENT).unwrap_or(0);
+        let on_device = usize::try_from(room).map_or(bytes, |room| room.min(bytes));
+        let on_device = align_down(on_device, CUDA_ALLOCATION_ALIGNMENT).unwrap_or(0);
         let rest = DevicePtr(pointer.0 + on_device as u64);
         let set = CuMemAdvise::SET_PREFERRED_LOCATION;
         advise(pointer, on_device, set, at_device(device))?;

@@ -165,12 +165,12 @@ unsafe impl SyncResource for VirtualMemoryResource {
 // SAFETY: blocks start at the page's multiples and take up their size rounded up to pages, of
 // addresses that the same devices may use.
 unsafe impl ExtendableResource for VirtualMemoryResource {
-    fn page_size(&self) -> usize {
-        self.space.page
+    fn page_size(&self) -> u64 {
+        self.space.page as u64
     }
 
     fn most_bytes(&self) -> Option<u64> {
-        Some(self.space.memory as u64)
+        Some(self.space.memory)
     }
 
     fn outlives_context(&self) -> bool {

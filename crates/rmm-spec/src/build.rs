@@ -50,7 +50,7 @@ impl Plan {
                 AnyResource::new(builder.bins_of_powers(powers.clone())?.build())
             }
             Self::Limiting { upstream, limit } => {
-                AnyResource::new(LimitingResourceAdaptor::new(upstream.build()?, *limit as u64))
+                AnyResource::new(LimitingResourceAdaptor::new(upstream.build()?, *limit))
             }
             Self::Aligned { upstream, alignment, threshold } => {
                 let upstream = upstream.build()?;

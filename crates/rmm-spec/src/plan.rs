@@ -8,66 +8,24 @@ use rmm_adaptors::PoolPreset;
 use crate::arguments::{Arguments, same};
 use crate::error::Fault;
 use crate::syntax::Call;
-use crate::value::{count, is_on, number, powers, size};
+use crate::value::{count, is_on, layout_size, number, powers, size};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
     Base(Base),
-    SamHeadroom {
-        headroom: usize,
-    },
-    CudaAsync {
-        initial: Option<usize>,
-    },
-    Pool {
-        upstream: Box<Self>,
-        options: PoolOptions,
-    },
-    Arena {
-        upstream: Box<Self>,
-        size: Option<usize>,
-    },
-    FixedSize {
-        upstream: Box<Self>,
-        block: Option<usize>,
-        blocks: Option<usize>,
-        max: Option<usize>,
-    },
-    Binning {
-        upstream: Box<Self>,
-        powers: RangeInclusive<u32>,
-    },
-    Limiting {
-        upstream: Box<Self>,
-        limit: usize,
-    },
-    Aligned {
-        upstream: Box<Self>,
-        alignment: usize,
-        threshold: usize,
-    },
-    Logging {
-        upstream: Box<Self>,
-        file: Option<PathBuf>,
-        per_device: bool,
-        auto_flush: bool,
-    },
-    Tracking {
-        upstream: Box<Self>,
-        stacks: bool,
-    },
-    FailureCallback {
-        upstream: Box<Self>,
-        retries: u32,
-    },
-    Plain {
-        adaptor: Adaptor,
-        upstream: Box<Self>,
-    },
-    Fallback {
-        first: Box<Self>,
-        second: Box<Self>,
-    },
+    SamHeadroom { headroom: u64 },
+    CudaAsync { initial: Option<u64> },
+    Pool { upstream: Box<Self>, options: PoolOptions },
+    Arena { upstream: Box<Self>, size: Option<u64> },
+    FixedSize { upstream: Box<Self>, block: Option<u64>, blocks: Option<usize>, max: Option<u64> },
+    Binning { upstream: Box<Self>, powers: RangeInclusive<u32> },
+    Limiting { upstream: Box<Self>, limit: u64 },
+    Aligned { upstream: Box<Self>, alignment: usize, threshold: usize },
+    Logging { upstream: Box<Self>, file: Option<PathBuf>, per_device: bool, auto_flush: bool },
+    Tracking { upstream: Box<Self>, stacks: bool },
+    FailureCallback { upstream: Box<Self>, retries: u32 },
+    Plain { adaptor: Adaptor, upstream: Box<Self> },
+    Fallback { first: Box<Self>, second: Box<Self> },
 }
 
 /// A resource without options, over nothing.
@@ -94,9 +52,9 @@ pub(crate) enum Adaptor {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PoolOptions {
-    pub(crate) initial: Option<usize>,
-    pub(crate) max: Option<usize>,
-    pub(crate) soft_max: Option<usize>,
+    pub(crate) initial: Option<u64>,
+    pub(crate) max: Option<u64>,
+    pub(crate) soft_max: Option<u64>,
     pub(crate) preset: Option<PoolPreset>,
 }
 
@@ -194,8 +152,8 @@ impl Plan {
             "limiting" => Self::Limiting { upstream, limit: arguments.needed("limit", size)? },
             "aligned" => Self::Aligned {
                 upstream,
-                alignment: arguments.needed("alignment", size)?,
-                threshold: arguments.option("threshold", size)?.unwrap_or(0),
+                alignment: arguments.needed("alignment", layout_size)?,
+                threshold: arguments.option("threshold", layout_size)?.unwrap_or(0),
             },
             "logging" => Self::Logging {
                 upstream,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 /// The bytes of a unit by its name, in any case: `KiB` to `TiB` are powers of 1,024, `kB` to `TB`
 /// powers of 1,000, and none is one byte.
 #[doc(hidden)]
-pub fn bytes_of_unit(name: &str) -> Option<usize> {
+pub fn bytes_of_unit(name: &str) -> Option<u64> {
     Some(match name.to_ascii_lowercase().as_str() {
         "" => 1,
         "kib" => 1 << 10,
@@ -21,7 +21,7 @@ pub fn bytes_of_unit(name: &str) -> Option<usize> {
 }
 
 /// A whole number of bytes (`B` or nothing behind it), or of the [unit](bytes_of_unit) behind it.
-pub(crate) fn size(text: &str) -> Result<usize, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let unit = if unit.eq_ignore_ascii_case("b") { "" } else { unit };
@@ -31,8 +31,13 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     if digits == 0 {
         return Err("expected a size such as 24GiB".to_owned());
     }
-    let bytes = number.parse().ok().and_then(|number: usize| number.checked_mul(unit));
+    let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
     bytes.ok_or_else(|| "the size is too large".to_owned())
+}
+
+/// As [`size`], of what a layout counts: an alignment or a request.
+pub(crate) fn layout_size(text: &str) -> Result<usize, String> {
+    usize::try_from(size(text)?).map_err(|_| "the size is too large".to_owned())
 }
 
 pub(crate) fn number(text: &str) -> Result<usize, String> {
@@ -57,7 +62,7 @@ pub(crate) fn powers(text: &str) -> Result<RangeInclusive<u32>, String> {
     let (first, last) = text.split_once("..").ok_or_else(expected)?;
     let power = |text: &str| text.parse::<u32>().map_err(|_| expected());
     let (first, last) = (power(first)?, power(last)?);
-    if first > last || last >= usize::BITS {
+    if first > last || last >= u64::BITS {
         return Err(format!("{first}..{last} are no powers of two of which there are blocks"));
     }
     Ok(first..=last)

@@ -19,7 +19,7 @@ const DUMP_LOG: &str = "rmm_arena_memory_dump.log";
 #[must_use = "a builder does nothing until it is built"]
 pub struct ArenaMemoryResourceBuilder<U: SyncResource> {
     upstream: U,
-    arena_size: Option<usize>,
+    arena_size: Option<u64>,
     dumps: bool,
     dump_log: PathBuf,
 }
@@ -39,7 +39,7 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
 impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     /// Bytes to allocate from upstream, at least 1 MiB, rounded down to a multiple of 256; half of
     /// the device's free memory by default.
-    pub fn arena_size(mut self, bytes: usize) -> Self {
+    pub fn arena_size(mut self, bytes: u64) -> Self {
         self.arena_size = Some(bytes);
         self
     }
@@ -68,10 +68,10 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     pub fn build(self) -> Result<ArenaMemoryResource<U>, Error> {
         let Self { upstream, arena_size, dumps, dump_log } = self;
         let bytes = match arena_size {
-            Some(bytes) => bytes - bytes % CUDA_ALLOCATION_ALIGNMENT,
+            Some(bytes) => bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64,
             None => Device::percent_of_free_memory(50)?,
         };
-        if (bytes as u64) < SUPERBLOCK {
+        if bytes < SUPERBLOCK {
             let message = format!("{bytes} bytes are less than a superblock's {SUPERBLOCK}");
             return Err(Error::invalid_argument(NAME, message));
         }

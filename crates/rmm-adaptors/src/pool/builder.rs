@@ -17,9 +17,9 @@ use crate::sync::fence::Fences;
 #[must_use = "a builder does nothing until it is built"]
 pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     upstream: U,
-    initial_size: usize,
-    maximum_size: Option<usize>,
-    soft_maximum_size: Option<usize>,
+    initial_size: u64,
+    maximum_size: Option<u64>,
+    soft_maximum_size: Option<u64>,
     growth: GrowthPolicy,
     check_frees: bool,
     symmetric_fences: bool,
@@ -44,14 +44,14 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
 
     /// Bytes to allocate from upstream when the pool is built; 0 by default.
     #[doc(alias = "initial_pool_size")]
-    pub fn initial_size(mut self, bytes: usize) -> Self {
+    pub fn initial_size(mut self, bytes: u64) -> Self {
         self.initial_size = bytes;
         self
     }
 
     /// Hard limit on the bytes allocated from upstream; none by default.
     #[doc(alias = "maximum_pool_size")]
-    pub fn maximum_size(mut self, bytes: usize) -> Self {
+    pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = Some(bytes);
         self
     }
@@ -59,7 +59,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// Soft limit: up to here the pool grows rather than make a stream wait for another.
     /// [`maximum_size`](Self::maximum_size) by default, or 0 with the
     /// [compact](PoolPreset::Compact) preset. A lower value means a smaller pool and more waits.
-    pub fn soft_maximum_size(mut self, bytes: usize) -> Self {
+    pub fn soft_maximum_size(mut self, bytes: u64) -> Self {
         self.soft_maximum_size = Some(bytes);
         self
     }
@@ -191,7 +191,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         ];
         for (what, size) in sizes {
             if let Some(size) = size
-                && size % CUDA_ALLOCATION_ALIGNMENT != 0
+                && size % CUDA_ALLOCATION_ALIGNMENT as u64 != 0
             {
                 let message = format!(
                     "the {what} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}"
@@ -206,12 +206,12 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
                 format!("the initial size, {initial_size}, is above the maximum size, {maximum}");
             return Err(Error::invalid_argument(name, message));
         }
-        let hard = maximum_size.map_or(u64::MAX, |bytes| bytes as u64);
+        let hard = maximum_size.unwrap_or(u64::MAX);
         let unset = if preset == PoolPreset::Compact { 0 } else { hard };
-        let soft = soft_maximum_size.map_or(unset, |bytes| bytes as u64).min(hard);
+        let soft = soft_maximum_size.unwrap_or(unset).min(hard);
         let context = Context::current()?;
         let growth = Growth {
-            initial_size: initial_size as u64,
+            initial_size,
             soft_limit: soft,
             hard_limit: hard,
             policy: growth,
@@ -232,12 +232,11 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             }
         }
         if initial_size > 0 {
-            let layout = Layout::from_size_align(initial_size, CUDA_ALLOCATION_ALIGNMENT).map_err(
-                |error| {
-                    Error::invalid_argument(name, "the initial size is too large")
-                        .with_source(error)
-                },
-            )?;
+            let too_large = || Error::invalid_argument(name, "the initial size is too large");
+            let bytes =
+                usize::try_from(initial_size).map_err(|error| too_large().with_source(error))?;
+            let layout = Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT)
+                .map_err(|error| too_large().with_source(error))?;
             let _relaxed = RelaxedCapture::enter();
             let extent = core.allocate_extent(&upstream, layout)?;
             core.add_extent(&mut core.lock(), &upstream, &extent);

@@ -25,7 +25,7 @@ impl PoolCore {
     ) -> Result<Extent, Error> {
         let bytes = layout.size() as u64;
         if let Some(upstream) = self.extendable(upstream) {
-            let page = upstream.page_size() as u64;
+            let page = upstream.page_size();
             let piece = self.growth.piece_size(bytes, page);
             if piece < bytes && bytes.is_multiple_of(page) {
                 let extent =
@@ -52,7 +52,7 @@ impl PoolCore {
             upstream.as_extendable().is_some_and(ExtendableResource::outlives_context);
         let extendable = self.extendable(upstream);
         let bytes: u64 = extent.pieces.iter().sum();
-        if extendable.is_some_and(|it| bytes.is_multiple_of(it.page_size() as u64)) {
+        if extendable.is_some_and(|it| bytes.is_multiple_of(it.page_size())) {
             state.heap.make_extendable(segment);
         }
     }

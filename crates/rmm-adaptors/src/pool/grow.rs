@@ -47,7 +47,7 @@ impl Session<'_> {
             }
         }
         let held = self.heap.reserved() + self.pending;
-        let page = extendable.map(|upstream| upstream.page_size() as u64);
+        let page = extendable.map(ExtendableResource::page_size);
         let pages = page.and_then(|page| core.growth.extension(held, request.size, limit, page));
         let chunk = pages.or_else(|| core.growth.chunk_size(held, request.size, limit));
         let mut bytes = chunk.ok_or(None)?;
@@ -111,7 +111,7 @@ impl Session<'_> {
     ) -> Result<NodeId, Option<Error>> {
         let growth = &self.core.growth;
         let (name, Request { list, size, .. }) = (self.core.name, request);
-        let page = upstream.page_size() as u64;
+        let page = upstream.page_size();
         let mut takes_least = false;
         let mut retries = 0;
         loop {

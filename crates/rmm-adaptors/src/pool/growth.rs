@@ -51,7 +51,7 @@ impl Growth {
                 let step = (held / 8).clamp(PAGE, LARGEST_STEP);
                 needed.max(step).checked_next_multiple_of(PAGE)
             }
-            GrowthPolicy::FixedStep(step) => needed.checked_next_multiple_of(step as u64),
+            GrowthPolicy::FixedStep(step) => needed.checked_next_multiple_of(step),
             GrowthPolicy::Exact => Some(needed),
         };
         Some(wanted.unwrap_or(needed).min(room))
@@ -64,7 +64,7 @@ impl Growth {
         let room = limit.saturating_sub(held).min(MOST) / page * page;
         let missing = missing.checked_next_multiple_of(page).filter(|&missing| missing <= room)?;
         let wanted = match (self.policy, self.preset) {
-            (GrowthPolicy::FixedStep(step), _) => missing.checked_next_multiple_of(step as u64),
+            (GrowthPolicy::FixedStep(step), _) => missing.checked_next_multiple_of(step),
             (GrowthPolicy::Exact, _) | (GrowthPolicy::Geometric, PoolPreset::Compact) => None,
             (GrowthPolicy::Geometric, _) => {
                 Some(missing.max((held / 32).clamp(PAGE, LARGEST_EXTENSION)))
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_step_is_no_more_than_one_call_can_ask_for() {
-        let all = growth(GrowthPolicy::FixedStep(usize::MAX / 256 * 256), None);
+        let all = growth(GrowthPolicy::FixedStep(u64::MAX / 256 * 256), None);
         let most = (isize::MAX as u64) / GRANULE * GRANULE;
         assert_eq!(all.chunk_size(0, 256, u64::MAX), Some(most));
     }

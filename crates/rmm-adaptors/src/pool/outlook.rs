@@ -29,7 +29,7 @@ pub(super) fn could_extend(
     usable: impl Fn(ListId, Point) -> bool,
 ) -> bool {
     let Some(upstream) = core.extendable(request.upstream) else { return false };
-    let page = upstream.page_size() as u64;
+    let page = upstream.page_size();
     let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
     state.heap.least_missing(request.size, page, usable).is_some_and(|missing| {
         core.growth.extension(held, missing, core.growth.hard_limit, page).is_some()

@@ -11,7 +11,7 @@ pub enum GrowthPolicy {
     #[default]
     Geometric,
     /// By multiples of this many bytes.
-    FixedStep(usize),
+    FixedStep(u64),
     /// By the request, rounded up to 256 bytes. Makes the smallest upstream blocks, in which
     /// nothing larger fits.
     Exact,

@@ -6,12 +6,12 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
 use crate::graph_support::{alone, begin, end, fill};
-use crate::support::{Arena, MIB, free, layout, stream, write};
+use crate::support::{Arena, MIB, free, layout, mib, stream, write};
 
 const KIB: usize = 1 << 10;
 
 fn arena() -> Arena {
-    Arena::builder(CudaMemoryResource::new()).arena_size(8 * MIB).build().expect("an arena")
+    Arena::builder(CudaMemoryResource::new()).arena_size(mib(8)).build().expect("an arena")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn other_users_of_the_arena_invalidate_no_capture() {
             let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
             let _entered = machine.enter();
             let arena =
-                Arena::builder(CudaMemoryResource::new()).arena_size(32 * MIB).build().unwrap();
+                Arena::builder(CudaMemoryResource::new()).arena_size(mib(32)).build().unwrap();
             let captured = CudaStream::with_flags(flags, 0).unwrap();
             let block = arena.allocate(&captured, layout(KIB)).unwrap();
             write(&machine, &captured, block, 1);

@@ -10,7 +10,7 @@ use rmm_sim::{Fault, LeakKind, Machine, MachineGuard, Schedule};
 use rmm_sys::CuResult;
 
 use crate::graph_support::{alone, begin, end, fill};
-use crate::support::{MIB, Pool, free, keep_busy, layout, read, stream, write};
+use crate::support::{MIB, Pool, free, keep_busy, layout, mib, read, stream, write};
 
 /// A machine that runs work only when it is waited for: unordered work is never complete by chance.
 fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
@@ -20,7 +20,7 @@ fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
     (machine, (entered, alone))
 }
 
-fn pool_of(bytes: usize) -> Pool {
+fn pool_of(bytes: u64) -> Pool {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     builder.initial_size(bytes).build().expect("a pool")
 }
@@ -61,7 +61,7 @@ fn trimming_a_deterministic_pool_invalidates_no_capture() {
 #[test]
 fn a_graph_shares_its_memory_with_no_one() {
     let (machine, _entered) = adversary();
-    let pool = pool_of(4 * MIB);
+    let pool = pool_of(mib(4));
     let (captured, other) = (stream(), stream());
     let scope = CaptureScope::announce();
     begin(&captured);
@@ -111,7 +111,7 @@ fn a_graph_shares_its_memory_with_no_one() {
 #[test]
 fn a_graph_gets_only_memory_that_no_work_uses() {
     let (machine, _entered) = adversary();
-    let pool = pool_of(2 * MIB);
+    let pool = pool_of(mib(2));
     let (captured, other) = (stream(), stream());
     let block = pool.allocate(&captured, layout(MIB)).unwrap();
     write(&machine, &captured, block, 1);
@@ -138,7 +138,7 @@ fn a_graph_gets_memory_whose_uses_have_completed() {
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).build();
     let _entered = (machine.enter(), alone);
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-    let pool = builder.initial_size(12 * MIB).maximum_size(12 * MIB).build().expect("a pool");
+    let pool = builder.initial_size(mib(12)).maximum_size(mib(12)).build().expect("a pool");
     // Each free on it records an event, and queries the earlier ones.
     let user = StreamRef::per_thread();
     let blocks: Vec<_> =
@@ -163,7 +163,7 @@ fn a_graph_gets_memory_whose_uses_have_completed() {
 fn a_graph_gets_no_block_of_a_batch() {
     let (machine, _entered) = adversary();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-    let pool = builder.initial_size(MIB).check_frees(false).build().expect("a pool");
+    let pool = builder.initial_size(mib(1)).check_frees(false).build().expect("a pool");
     let (captured, other) = (stream(), stream());
     // More than a cache holds, a thirty-second of the pool.
     let blocks: Vec<_> = (0..140).map(|_| pool.allocate(&captured, layout(256)).unwrap()).collect();
@@ -187,7 +187,7 @@ fn a_graph_gets_no_block_of_a_batch() {
 #[test]
 fn a_graph_s_failed_request_invalidates_no_capture() {
     let (machine, _entered) = adversary();
-    let pool = pool_of(MIB);
+    let pool = pool_of(mib(1));
     let (captured, other) = (stream(), stream());
     let whole = pool.allocate(&other, layout(MIB)).unwrap();
     write(&machine, &other, whole, 1);
@@ -248,7 +248,7 @@ fn use_pool(machine: &Machine, pool: &Pool) {
 fn other_users_of_the_pool_invalidate_no_capture() {
     let (machine, _entered) = adversary();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .maximum_size(24 * MIB)
+        .maximum_size(mib(24))
         .build()
         .unwrap();
     for flags in [StreamFlags::NON_BLOCKING, StreamFlags::empty()] {
@@ -264,7 +264,7 @@ fn other_users_of_the_pool_invalidate_no_capture() {
                 let user = scope.spawn(|| machine.scope(|| use_pool(&machine, &pool)));
                 user.join().unwrap();
             });
-            let built = pool_of(MIB);
+            let built = pool_of(mib(1));
             drop(end(&captured));
             drop(built);
         }
@@ -287,7 +287,7 @@ fn the_device_is_not_synchronized_during_a_capture() {
     for knows in [Knows::Announcement, Knows::Stream, Knows::Legacy] {
         let (machine, _entered) = adversary();
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-            .maximum_size(2 * MIB)
+            .maximum_size(mib(2))
             .build()
             .unwrap();
         let captured = if knows == Knows::Legacy { CudaStream::new().unwrap() } else { stream() };
@@ -322,7 +322,7 @@ fn legacy_stream_memory_invalidates_no_blocking_capture() {
     for announced in [true, false] {
         let (machine, _entered) = adversary();
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-            .maximum_size(2 * MIB)
+            .maximum_size(mib(2))
             .build()
             .unwrap();
         let (captured, legacy, other) =
@@ -395,7 +395,7 @@ fn dropping_a_pool_invalidates_no_announced_capture() {
 #[test]
 fn a_stream_destroyed_in_a_capture_records_no_event() {
     let (machine, _entered) = adversary();
-    let pool = pool_of(MIB);
+    let pool = pool_of(mib(1));
     let captured = stream();
     let block = pool.allocate(&captured, layout(MIB)).unwrap();
     write(&machine, &captured, block, 1);
@@ -416,7 +416,7 @@ fn a_stream_destroyed_in_a_capture_records_no_event() {
 fn a_driver_without_relaxed_mode_changes_nothing_else() {
     let (machine, _entered) = adversary();
     machine.fail(Fault::from_nth("cuThreadExchangeStreamCaptureMode", 1, CuResult::UNKNOWN));
-    let pool = pool_of(MIB);
+    let pool = pool_of(mib(1));
     let user = stream();
     let block = pool.allocate(&user, layout(4 * MIB)).unwrap();
     free(&pool, &user, block, 4 * MIB);
@@ -427,7 +427,7 @@ fn a_driver_without_relaxed_mode_changes_nothing_else() {
 #[test]
 fn a_failed_capture_query_makes_no_block_reusable() {
     let (machine, _entered) = adversary();
-    let pool = pool_of(MIB);
+    let pool = pool_of(mib(1));
     let user = stream();
     let block = pool.allocate(&user, layout(MIB / 2)).unwrap();
     let _scope = CaptureScope::announce();
@@ -445,8 +445,8 @@ fn a_failed_capture_query_makes_no_block_reusable() {
 fn an_undersized_block_of_a_graph_does_not_disable_caches() {
     let (_machine, _entered) = adversary();
     let size = 33 * 256; // its class is of 34 * 256 bytes
-    let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(2 * MIB);
-    let pool = builder.maximum_size(2 * MIB).build().unwrap();
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(mib(2));
+    let pool = builder.maximum_size(mib(2)).build().unwrap();
     let user = stream();
     let rest = pool.allocate(&user, layout(2 * MIB - size)).unwrap();
     let odd = pool.allocate(&user, layout(size)).unwrap();

@@ -11,7 +11,7 @@ use rmm_sim::{Fault, Kernel, Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::CuResult;
 
 use crate::graph_support::{alone, begin};
-use crate::support::{MIB, free, layout, stream};
+use crate::support::{MIB, free, layout, mib, stream};
 
 fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
     let alone = alone();
@@ -48,7 +48,7 @@ fn a_pool_keeps_the_memory_of_an_unfreed_block() {
 fn an_arena_keeps_the_memory_of_an_unfreed_block() {
     let (machine, _entered) = adversary();
     let pinned = PinnedHostMemoryResource::new();
-    let arena = ArenaMemoryResource::builder(pinned).arena_size(8 * MIB).build().unwrap();
+    let arena = ArenaMemoryResource::builder(pinned).arena_size(mib(8)).build().unwrap();
     drop_under_work(&machine, arena);
 }
 
@@ -63,7 +63,7 @@ fn a_fixed_size_resource_keeps_an_unfreed_block() {
 fn dropping_a_pool_in_an_unannounced_capture_frees_nothing() {
     let (machine, _entered) = adversary();
     let upstream = VirtualMemoryResource::new().unwrap();
-    let arena = ArenaMemoryResource::builder(upstream).arena_size(16 * MIB).build().unwrap();
+    let arena = ArenaMemoryResource::builder(upstream).arena_size(mib(16)).build().unwrap();
     std::thread::scope(|scope| {
         let (arena, machine) = (&arena, &machine);
         scope.spawn(move || {

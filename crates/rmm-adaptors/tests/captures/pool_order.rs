@@ -159,7 +159,7 @@ fn run<R: Allocator>(ops: &[Op], schedule: Schedule, make: impl FnOnce() -> R) {
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
 
-fn pool(limit: usize) -> Pool {
+fn pool(limit: u64) -> Pool {
     PoolMemoryResource::builder(CudaMemoryResource::new())
         .initial_size(limit / 2 / 256 * 256)
         .maximum_size(limit)
@@ -167,7 +167,7 @@ fn pool(limit: usize) -> Pool {
         .expect("a pool")
 }
 
-fn arena(bytes: usize) -> Arena {
+fn arena(bytes: u64) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
@@ -175,12 +175,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn graphs_share_pool_memory_with_no_one(ops in ops(), seed in any::<u64>(), granules in 100usize..3000) {
+    fn graphs_share_pool_memory_with_no_one(ops in ops(), seed in any::<u64>(), granules in 100u64..3000) {
         run(&ops, Schedule::Seeded(seed ^ base_seed()), || pool(granules * 256));
     }
 
     #[test]
-    fn graphs_share_no_memory_under_the_lazy_schedule(ops in ops(), granules in 100usize..3000) {
+    fn graphs_share_no_memory_under_the_lazy_schedule(ops in ops(), granules in 100u64..3000) {
         run(&ops, Schedule::Lazy, || pool(granules * 256));
     }
 
@@ -189,7 +189,7 @@ proptest! {
         ops in ops(),
         lazy in any::<bool>(),
         seed in any::<u64>(),
-        kib in 1024usize..6000,
+        kib in 1024u64..6000,
     ) {
         let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed ^ base_seed()) };
         run(&ops, schedule, || arena(kib << 10));

@@ -13,11 +13,11 @@ use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
 use crate::fixtures::lazy_machine;
-use crate::support::{Arena, MIB, free, keep_busy, layout, stream, write};
+use crate::support::{Arena, MIB, free, keep_busy, layout, mib, stream, write};
 
 const KIB: usize = 1 << 10;
 
-fn arena(bytes: usize) -> Arena {
+fn arena(bytes: u64) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
@@ -27,12 +27,12 @@ fn the_size_is_half_of_the_free_memory_by_default() {
     let _entered = machine.enter();
     let builder = || Arena::builder(CudaMemoryResource::new());
     assert_eq!(builder().build().unwrap().arena_size(), 32 << 20);
-    assert_eq!(arena(MIB + 300).arena_size(), (MIB + 256) as u64, "rounded down");
-    for bytes in [0, 255, MIB - 1] {
+    assert_eq!(arena(mib(1) + 300).arena_size(), mib(1) + 256, "rounded down");
+    for bytes in [0, 255, mib(1) - 1] {
         let error = builder().arena_size(bytes).build().unwrap_err();
         assert!(error.is_invalid_argument(), "{error}");
     }
-    for bytes in [128 * MIB, usize::MAX] {
+    for bytes in [mib(128), u64::MAX] {
         assert!(builder().arena_size(bytes).build().is_err(), "more than the device has");
     }
     assert!(machine.leaks().is_empty());
@@ -42,7 +42,7 @@ fn the_size_is_half_of_the_free_memory_by_default() {
 fn blocks_cost_no_driver_call_and_no_wait() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let (arena, stream) = (arena(8 * MIB), stream());
+    let (arena, stream) = (arena(mib(8)), stream());
     let warm = arena.allocate(&stream, layout(KIB)).unwrap();
     let calls = machine.calls();
     for _ in 0..100 {
@@ -67,7 +67,7 @@ fn blocks_cost_no_driver_call_and_no_wait() {
 fn the_lowest_address_that_fits_is_allocated() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let (arena, stream) = (arena(8 * MIB), stream());
+    let (arena, stream) = (arena(mib(8)), stream());
     let take = |bytes| arena.allocate(&stream, layout(bytes)).unwrap();
     let blocks: Vec<DevicePtr> = (0..6).map(|_| take(KIB)).collect();
     for index in [1, 3, 4] {
@@ -83,7 +83,7 @@ fn the_lowest_address_that_fits_is_allocated() {
 fn every_alignment_and_size_is_served_or_fails() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let (arena, stream) = (arena(48 * MIB), stream());
+    let (arena, stream) = (arena(mib(48)), stream());
     let mut blocks = Vec::new();
     for power in 0..=22 {
         for bytes in [1, 300, 64 * KIB] {
@@ -114,7 +114,7 @@ fn every_alignment_and_size_is_served_or_fails() {
 fn unknown_frees_are_counted_and_change_nothing() {
     let machine = Machine::builder().checks(false).build();
     let _entered = machine.enter();
-    let (arena, stream) = (arena(4 * MIB), stream());
+    let (arena, stream) = (arena(mib(4)), stream());
     let block = arena.allocate(&stream, layout(4 * KIB)).unwrap();
     let other = arena.allocate(&stream, layout(4 * KIB)).unwrap();
     let elsewhere = crate::support::stream();
@@ -137,7 +137,7 @@ fn unknown_frees_are_counted_and_change_nothing() {
 fn memory_of_other_arenas_serves_any_request() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let arena = arena(4 * MIB);
+    let arena = arena(mib(4));
     // Every superblock belongs to some stream, with one live block and the rest free.
     let streams: Vec<CudaStream> = (0..4).map(|_| stream()).collect();
     let kept: Vec<DevicePtr> = streams
@@ -191,7 +191,7 @@ fn memory_of_other_arenas_serves_any_request() {
 fn transferred_memory_may_join_another_superblock() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let (arena, first, second) = (arena(MIB), stream(), stream());
+    let (arena, first, second) = (arena(mib(1)), stream(), stream());
     let block = arena.allocate(&first, layout(MIB)).unwrap();
     // SAFETY: allocated just now with this layout, and not used. The free has no stream, so the
     // arena of the superblock does not see it.
@@ -214,7 +214,7 @@ fn transferred_memory_may_join_another_superblock() {
 fn idle_memory_can_be_filled_with_equal_blocks() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let (arena, streams) = (arena(16 * MIB), [stream(), stream(), stream()]);
+    let (arena, streams) = (arena(mib(16)), [stream(), stream(), stream()]);
     for bytes in [3 * MIB + 256, 2 * MIB, 5 * MIB, 16 * MIB, 4 * MIB, 3 * MIB, 2 * MIB] {
         let mut live: Vec<(&CudaStream, DevicePtr)> = Vec::new();
         for on in streams.iter().cycle() {
@@ -239,7 +239,7 @@ fn idle_memory_can_be_filled_with_equal_blocks() {
 fn idle_superblocks_return_before_any_stream_waits() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let (arena, idle, wants) = (arena(2 * MIB), stream(), stream());
+    let (arena, idle, wants) = (arena(mib(2)), stream(), stream());
     let block = arena.allocate(&idle, layout(KIB)).unwrap();
     free(&arena, &idle, block, KIB);
     assert_eq!(arena.statistics().superblocks, 1);
@@ -255,7 +255,8 @@ fn a_failed_allocation_appends_a_report_if_enabled() {
     let machine = lazy_machine();
     let _entered = machine.enter();
     let path = std::env::temp_dir().join(format!("rmm-arena-{}.log", std::process::id()));
-    let dumping = || Arena::builder(CudaMemoryResource::new()).arena_size(MIB).dump_log_path(&path);
+    let dumping =
+        || Arena::builder(CudaMemoryResource::new()).arena_size(mib(1)).dump_log_path(&path);
     let stream = stream();
     for (dumps, reports) in [(false, 0), (true, 2)] {
         let arena = dumping().dump_log_on_failure(dumps).build().unwrap();
@@ -280,7 +281,7 @@ fn streams_with_an_event_per_free_are_served() {
     for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(1)] {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
-        let arena = arena(2 * MIB);
+        let arena = arena(mib(2));
         let (theirs, blocking) = (stream(), CudaStream::new().unwrap());
         // SAFETY: `theirs` lives until the end of the loop's body.
         let foreign = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) };
@@ -313,7 +314,7 @@ fn streams_with_an_event_per_free_are_served() {
 fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let arena = arena(MIB);
+    let arena = arena(mib(1));
     let (legacy, first, second) =
         (CudaStream::legacy(), CudaStream::new().unwrap(), CudaStream::new().unwrap());
     let block = arena.allocate(&legacy, layout(KIB)).unwrap();
@@ -338,7 +339,7 @@ fn a_failing_upstream_leaves_nothing_behind() {
         machine.clear_faults();
     }
     assert!(machine.leaks().is_empty());
-    drop(arena(MIB));
+    drop(arena(mib(1)));
 }
 
 fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
@@ -348,10 +349,10 @@ fn clones_are_equal_and_have_the_upstream_s_properties() {
     let machine = lazy_machine();
     let _entered = machine.enter();
     let hosted = ArenaMemoryResource::builder(PinnedHostMemoryResource::new());
-    let hosted = hosted.arena_size(MIB).build().unwrap();
+    let hosted = hosted.arena_size(mib(1)).build().unwrap();
     claims_host_access(&hosted);
     assert_eq!(hosted.name(), "arena");
-    let (one, other) = (arena(MIB), arena(MIB));
+    let (one, other) = (arena(mib(1)), arena(mib(1)));
     assert_eq!(one, one.clone());
     assert_ne!(one, other);
     let erased: AnyResource = AnyResource::new(one.clone());

@@ -19,7 +19,7 @@ fn machine(schedule: Schedule) -> Machine {
     Machine::builder().memory(64 << 20).schedule(schedule).build()
 }
 
-fn arena(bytes: usize) -> Arena {
+fn arena(bytes: u64) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
@@ -31,7 +31,7 @@ fn everything_can_be_had(arena: &Arena) {
     free(arena, &stream, block, all);
 }
 
-fn run(ops: &[Op], schedule: Schedule, bytes: usize) {
+fn run(ops: &[Op], schedule: Schedule, bytes: u64) {
     let machine = machine(schedule);
     let entered = machine.enter();
     let mut runner = Runner::sharing(Fixture::over(&machine, arena(bytes)), 0);
@@ -47,7 +47,7 @@ fn run(ops: &[Op], schedule: Schedule, bytes: usize) {
     drop(entered);
 }
 
-fn run_on_threads(programs: &[Vec<Op>], schedule: Schedule, bytes: usize) {
+fn run_on_threads(programs: &[Vec<Op>], schedule: Schedule, bytes: u64) {
     let machine = machine(schedule);
     let entered = machine.enter();
     let fixture = Fixture::over(&machine, arena(bytes));
@@ -81,12 +81,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn blocks_are_never_shared(ops in ops(200), seed in any::<u64>(), kib in 1024usize..6000) {
+    fn blocks_are_never_shared(ops in ops(200), seed in any::<u64>(), kib in 1024u64..6000) {
         run(&ops, Schedule::Seeded(seed ^ base_seed()), kib << 10);
     }
 
     #[test]
-    fn blocks_are_never_shared_under_the_lazy_schedule(ops in ops(200), kib in 1024usize..6000) {
+    fn blocks_are_never_shared_under_the_lazy_schedule(ops in ops(200), kib in 1024u64..6000) {
         run(&ops, Schedule::Lazy, kib << 10);
     }
 
@@ -94,7 +94,7 @@ proptest! {
     fn calls_may_fail_repeatedly(
         ops in ops(200),
         lazy in any::<bool>(),
-        kib in 1024usize..6000,
+        kib in 1024u64..6000,
         often in proptest::collection::vec((0..CALLS.len(), 1u32..=20, any::<u64>()), 1..4),
     ) {
         let (faults, seed) = again_and_again(&CALLS, &often);
@@ -108,7 +108,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_call_may_fail(ops in ops(60), lazy in any::<bool>(), seed in any::<u64>(), kib in 1024usize..3000) {
+    fn any_call_may_fail(ops in ops(60), lazy in any::<bool>(), seed in any::<u64>(), kib in 1024u64..3000) {
         let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed ^ base_seed()) };
         let description = || Machine::builder().memory(64 << 20).schedule(schedule);
         Checker::new().machine(description()).fail_each_call(CuResult::UNKNOWN, |machine| {
@@ -126,7 +126,7 @@ proptest! {
         programs in proptest::collection::vec(ops(120), 2..4),
         lazy in any::<bool>(),
         seed in any::<u64>(),
-        kib in 1024usize..6000,
+        kib in 1024u64..6000,
     ) {
         let schedule = if lazy { Schedule::Lazy } else { Schedule::Seeded(seed ^ base_seed()) };
         run_on_threads(&programs, schedule, kib << 10);

@@ -8,7 +8,7 @@ use rmm_core::{CudaStream, Device, DevicePtr, Resource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-use crate::support::{Arena, MIB, base_seed, free, layout, stream, write};
+use crate::support::{Arena, MIB, base_seed, free, layout, mib, stream, write};
 
 const KIB: usize = 1 << 10;
 
@@ -17,7 +17,7 @@ fn schedules() -> impl Iterator<Item = Schedule> {
     [Schedule::Lazy, Schedule::Eager].into_iter().chain(seeded)
 }
 
-fn arena(bytes: usize) -> Arena {
+fn arena(bytes: u64) -> Arena {
     Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena")
 }
 
@@ -51,7 +51,7 @@ fn memory_of_an_ended_thread_is_reused_in_order() {
     for schedule in schedules() {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
-        let arenas = [arena(2 * MIB), arena(2 * MIB)];
+        let arenas = [arena(mib(2)), arena(mib(2))];
         let heir = stream();
         for _ in 0..6 {
             on_thread(&machine, || {
@@ -80,7 +80,7 @@ fn a_block_outlives_its_thread() {
     for schedule in schedules() {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
-        let arena = arena(MIB);
+        let arena = arena(mib(1));
         let (first, left, used) = on_thread(&machine, || {
             let own = CudaStream::per_thread();
             let [first, left] =
@@ -110,7 +110,7 @@ fn blocks_are_freed_across_the_classes_of_streams() {
         for threads_own_first in [true, false] {
             let machine = Machine::builder().schedule(schedule).build();
             let _entered = machine.enter();
-            let arena = arena(2 * MIB);
+            let arena = arena(mib(2));
             let (mut from, mut to) = (CudaStream::per_thread(), stream());
             if !threads_own_first {
                 std::mem::swap(&mut from, &mut to);
@@ -136,7 +136,7 @@ fn threads_free_blocks_of_other_threads() {
     for schedule in schedules() {
         let machine = Machine::builder().schedule(schedule).build();
         let _entered = machine.enter();
-        let arena = arena(4 * MIB);
+        let arena = arena(mib(4));
         thread::scope(|scope| {
             let (out, incoming) = mpsc::sync_channel(16);
             scope.spawn({

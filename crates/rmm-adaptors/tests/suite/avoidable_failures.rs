@@ -10,7 +10,7 @@ use rmm_sim::{Machine, Schedule};
 
 use crate::harness::{Allocator, Fixture, Runner};
 use crate::programs::{Op, ops};
-use crate::support::{Arena, MIB, layout};
+use crate::support::{Arena, layout};
 
 const PAGE: u64 = 2 << 20;
 
@@ -161,13 +161,13 @@ proptest! {
         policy in 0..POLICIES.len(),
         granule in prop_oneof![Just(256), Just(2048)],
     ) {
-        let limit = granules * granule;
+        let limit = (granules * granule) as u64;
         let growth = if is_exact { GrowthPolicy::Exact } else { GrowthPolicy::Geometric };
         let make = || {
             let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-            let builder = builder.maximum_size(limit).initial_size(initial * granule);
+            let builder = builder.maximum_size(limit).initial_size((initial * granule) as u64);
             let pool = builder.growth(growth).preset(PRESETS[preset]).release(POLICIES[policy]).build().expect("a pool");
-            (pool, judge_pieces(limit as u64))
+            (pool, judge_pieces(limit))
         };
         run(&ops, granule, make);
     }
@@ -175,16 +175,16 @@ proptest! {
     #[test]
     fn a_pool_of_pages_has_no_avoidable_failure(
         ops in ops(150),
-        pages in 1usize..20,
+        pages in 1u64..20,
         preset in 0..PRESETS.len(),
         policy in 0..POLICIES.len(),
         granule in prop_oneof![Just(2048), Just(16 << 10)],
     ) {
-        let limit = pages * 2 * MIB;
+        let limit = pages * PAGE;
         let make = || {
             let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().expect("pages"));
             let pool = builder.maximum_size(limit).preset(PRESETS[preset]).release(POLICIES[policy]).build().expect("a pool");
-            (pool, judge_pages(limit as u64))
+            (pool, judge_pages(limit))
         };
         run(&ops, granule, make);
     }
@@ -197,7 +197,7 @@ proptest! {
     ) {
         let bytes = kib << 10;
         let make = || {
-            let arena = Arena::builder(CudaMemoryResource::new()).arena_size(bytes).build().expect("an arena");
+            let arena = Arena::builder(CudaMemoryResource::new()).arena_size(bytes as u64).build().expect("an arena");
             let all = arena.allocate_sync(layout(bytes)).expect("all of it is free");
             // SAFETY: allocated just now with this layout, and not used.
             unsafe { arena.deallocate_sync(all, layout(bytes)) };

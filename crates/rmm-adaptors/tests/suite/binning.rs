@@ -11,7 +11,7 @@ use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryR
 
 use crate::adaptors::scripted::Scripted;
 use crate::fixtures::{lazy_machine, pool};
-use crate::support::{MIB, Pool, free, layout, stream};
+use crate::support::{Pool, free, layout, mib, stream};
 
 fn frees(bin: &FixedSizeMemoryResource<Pool>) -> u64 {
     bin.statistics().frees
@@ -22,7 +22,7 @@ fn each_size_goes_to_the_smallest_bin_that_fits() {
     let (machine, _entered, pool, []) = pool(|builder| builder);
     let binning = BinningMemoryResource::builder(pool.clone());
     let binning = binning.bins_of_powers(10..=12).unwrap().bin(300).unwrap().build();
-    let sizes: Vec<usize> = binning.bins().map(|(bytes, _)| bytes).collect();
+    let sizes: Vec<u64> = binning.bins().map(|(bytes, _)| bytes).collect();
     assert_eq!(sizes, [512, 1024, 2048, 4096]);
     let stream = stream();
     let aligned = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
@@ -112,7 +112,7 @@ fn invalid_bins_fail() {
     let builder = || BinningMemoryResource::builder(CudaMemoryResource::new());
     for outcome in [
         builder().bin(0),
-        builder().bin(usize::MAX),
+        builder().bin(u64::MAX),
         builder().bins_of_powers([usize::BITS]),
         builder().bins_of_powers([127]),
         builder().bin(1000).and_then(|builder| builder.bin(1024)),
@@ -156,12 +156,12 @@ fn handles_to_the_same_bins_are_equal() {
 
 #[test]
 fn debug_output_of_suballocators_fits_a_line() {
-    let (_machine, _entered, pool, [stream]) = pool(|builder| builder.initial_size(MIB));
+    let (_machine, _entered, pool, [stream]) = pool(|builder| builder.initial_size(mib(1)));
     let block = pool.allocate(&stream, layout(1000)).unwrap();
     let shown = format!("{pool:?}");
     assert!(shown.starts_with("PoolMemoryResource { live_bytes: 1024, "), "{shown}");
     free(&pool, &stream, block, 1000);
-    let arena = ArenaMemoryResource::builder(pool.clone()).arena_size(4 * MIB).build().unwrap();
+    let arena = ArenaMemoryResource::builder(pool.clone()).arena_size(mib(4)).build().unwrap();
     let binning = BinningMemoryResource::builder(pool).bin(1024).unwrap().build();
     for shown in [format!("{arena:?}"), format!("{binning:?}")] {
         assert!(shown.len() < 500, "{shown}");

@@ -11,7 +11,7 @@ use crate::support::{Pool, free, keep_busy, layout, stream, write};
 
 type Blocks = FixedSizeMemoryResource<CudaMemoryResource>;
 
-fn blocks(size: usize, count: usize) -> Blocks {
+fn blocks(size: u64, count: usize) -> Blocks {
     let builder = Blocks::builder(CudaMemoryResource::new()).block_size(size);
     builder.blocks(count).build().expect("the device has the memory")
 }
@@ -120,7 +120,7 @@ fn invalid_sizes_fail() {
     for builder in [
         builder().block_size(0),
         builder().blocks(0),
-        builder().block_size(usize::MAX),
+        builder().block_size(u64::MAX),
         builder().blocks(usize::MAX),
         builder().maximum_size(3 * 4096),
     ] {

@@ -177,7 +177,7 @@ pub(crate) fn order(first: &CudaStream, second: &CudaStream) -> Result<(), Error
 
 impl Fixture {
     /// A pool of `limit` bytes on a machine that the thread has entered.
-    pub(crate) fn new(machine: &Machine, limit: usize) -> Self {
+    pub(crate) fn new(machine: &Machine, limit: u64) -> Self {
         let builder = Pool::builder(CudaMemoryResource::new());
         Self::over(machine, builder.maximum_size(limit).build().expect("a pool"))
     }
@@ -216,7 +216,7 @@ impl<R: Allocator> Fixture<R> {
 impl Runner {
     /// A program on one thread with its own pool of `limit` bytes, on a machine that the thread has
     /// entered.
-    pub(crate) fn new(machine: &Machine, limit: usize) -> Self {
+    pub(crate) fn new(machine: &Machine, limit: u64) -> Self {
         Self::sharing(Fixture::new(machine, limit), 0)
     }
 }

@@ -11,7 +11,7 @@ use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuResult;
 
 use crate::fixtures::pool_on;
-use crate::support::{MIB, free, keep_busy, layout, stream};
+use crate::support::{MIB, free, keep_busy, layout, mib, stream};
 
 fn machine() -> Machine {
     Machine::builder().memory(256 * MIB).schedule(Schedule::Lazy).build()
@@ -99,7 +99,7 @@ fn a_pool_over_virtual_memory_returns_it_after_a_reset() {
 fn an_arena_survives_a_reset_of_its_device() {
     outlives_a_reset(|| {
         let upstream = CudaMemoryResource::new();
-        ArenaMemoryResource::builder(upstream).arena_size(32 * MIB).build().unwrap()
+        ArenaMemoryResource::builder(upstream).arena_size(mib(32)).build().unwrap()
     });
 }
 
@@ -107,7 +107,7 @@ fn an_arena_survives_a_reset_of_its_device() {
 fn a_fixed_size_resource_survives_a_reset_of_its_device() {
     outlives_a_reset(|| {
         let upstream = CudaMemoryResource::new();
-        FixedSizeMemoryResource::builder(upstream).block_size(2 * MIB).blocks(8).build().unwrap()
+        FixedSizeMemoryResource::builder(upstream).block_size(mib(2)).blocks(8).build().unwrap()
     });
 }
 

@@ -5,7 +5,7 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
 use crate::fixtures::pool_on;
-use crate::support::{Arena, MIB, Pool, free, keep_busy, layout, stream};
+use crate::support::{Arena, MIB, Pool, free, keep_busy, layout, mib, stream};
 
 fn adversary() -> Machine {
     Machine::builder().memory(16 * MIB).schedule(Schedule::Lazy).build()
@@ -16,7 +16,7 @@ fn too_little_is_exhausted_and_scattered_is_fragmented() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new());
-    let pool = pool.initial_size(4 * MIB).maximum_size(4 * MIB).build().unwrap();
+    let pool = pool.initial_size(mib(4)).maximum_size(mib(4)).build().unwrap();
     let on = stream();
     let blocks = [0; 4].map(|_| pool.allocate(&on, layout(MIB)).unwrap());
     let failure = |bytes| {
@@ -62,7 +62,7 @@ fn memory_that_a_capture_keeps_busy_is_pending() {
     let machine = adversary();
     let _entered = machine.enter();
     let pool = Pool::builder(CudaMemoryResource::new());
-    let pool = pool.initial_size(4 * MIB).maximum_size(4 * MIB).build().unwrap();
+    let pool = pool.initial_size(mib(4)).maximum_size(mib(4)).build().unwrap();
     let on = stream();
     let halves = [0; 2].map(|_| pool.allocate(&on, layout(2 * MIB)).unwrap());
     keep_busy(&machine, &on);
@@ -92,7 +92,7 @@ fn memory_that_a_capture_keeps_busy_is_pending() {
 fn an_arena_gives_the_reason_as_well() {
     let machine = adversary();
     let _entered = machine.enter();
-    let arena = Arena::builder(CudaMemoryResource::new()).arena_size(2 * MIB).build().unwrap();
+    let arena = Arena::builder(CudaMemoryResource::new()).arena_size(mib(2)).build().unwrap();
     let on = stream();
     let blocks = [0; 4].map(|_| arena.allocate(&on, layout(MIB / 2)).unwrap());
     let shortage = |bytes| {

@@ -12,7 +12,7 @@ use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
 
 use crate::fixtures::{pool, pool_on};
-use crate::support::{MIB, Pool, free, keep_busy, layout, read, stream, write};
+use crate::support::{MIB, Pool, free, keep_busy, layout, mib, read, stream, write};
 
 #[test]
 fn freed_memory_is_reused_on_its_stream_at_once() {
@@ -42,7 +42,7 @@ fn another_stream_gets_other_memory_while_some_is_free() {
 #[test]
 fn another_stream_gets_the_same_memory_once_it_is_idle() {
     let (machine, _entered, pool, [a, b]) =
-        pool(|builder| builder.initial_size(2 * MIB).maximum_size(2 * MIB));
+        pool(|builder| builder.initial_size(mib(2)).maximum_size(mib(2)));
     let first = pool.allocate(&a, layout(2 * MIB)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 2 * MIB);
@@ -55,7 +55,7 @@ fn another_stream_gets_the_same_memory_once_it_is_idle() {
 
 #[test]
 fn a_full_pool_makes_a_stream_wait_before_it_fails() {
-    let (machine, _entered, pool, [a, b]) = pool(|builder| builder.maximum_size(2 * MIB));
+    let (machine, _entered, pool, [a, b]) = pool(|builder| builder.maximum_size(mib(2)));
     let first = pool.allocate(&a, layout(2 * MIB)).unwrap();
     keep_busy(&machine, &a);
     free(&pool, &a, first, 2 * MIB);
@@ -73,7 +73,7 @@ fn a_full_pool_makes_a_stream_wait_before_it_fails() {
 
 #[test]
 fn one_wait_orders_all_frees_of_the_other_stream() {
-    let (machine, _entered, pool, [a, b]) = pool(|builder| builder.maximum_size(8 * MIB));
+    let (machine, _entered, pool, [a, b]) = pool(|builder| builder.maximum_size(mib(8)));
     let blocks: Vec<_> = (0..8).map(|_| pool.allocate(&a, layout(MIB)).unwrap()).collect();
     keep_busy(&machine, &a);
     for &block in blocks.iter().step_by(2).chain(blocks.iter().skip(1).step_by(2)) {
@@ -92,7 +92,7 @@ fn one_wait_orders_all_frees_of_the_other_stream() {
 fn waits_are_transitive() {
     // c waits for b, which waited for a: what a freed before that is visible to c without another
     // wait.
-    let (machine, _entered, pool, [a, b, c]) = pool(|builder| builder.maximum_size(4 * MIB));
+    let (machine, _entered, pool, [a, b, c]) = pool(|builder| builder.maximum_size(mib(4)));
     let [x, y] = [3 * MIB, MIB].map(|bytes| pool.allocate(&a, layout(bytes)).unwrap());
     keep_busy(&machine, &a);
     free(&pool, &a, x, 3 * MIB);
@@ -116,7 +116,7 @@ fn waits_are_transitive() {
 #[test]
 fn neighbours_of_several_streams_coalesce_before_oom() {
     let (machine, _entered, pool, []) =
-        pool(|builder| builder.initial_size(4 * MIB).maximum_size(4 * MIB));
+        pool(|builder| builder.initial_size(mib(4)).maximum_size(mib(4)));
     let streams: Vec<_> = (0..4).map(|_| stream()).collect();
     let blocks: Vec<_> = streams.iter().map(|s| pool.allocate(s, layout(MIB)).unwrap()).collect();
     for (stream, &block) in streams.iter().zip(&blocks) {
@@ -132,7 +132,7 @@ fn neighbours_of_several_streams_coalesce_before_oom() {
 #[test]
 fn the_rest_of_a_coalesced_block_keeps_its_stream() {
     let (machine, _entered, pool, [a, b, c, d]) =
-        pool(|builder| builder.maximum_size(4 * MIB).initial_size(4 * MIB));
+        pool(|builder| builder.maximum_size(mib(4)).initial_size(mib(4)));
     let [first, second] = [&a, &b].map(|stream| pool.allocate(stream, layout(2 * MIB)).unwrap());
     // More work than completes while the pool queries its events.
     for _ in 0..10 {
@@ -156,7 +156,7 @@ fn the_rest_of_a_coalesced_block_keeps_its_stream() {
 fn a_drained_pool_serves_its_whole_size() {
     let (machine, _entered, pool, []) =
         pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
-            builder.initial_size(16 * MIB).maximum_size(16 * MIB)
+            builder.initial_size(mib(16)).maximum_size(mib(16))
         });
     let streams: Vec<_> = (0..5).map(|_| stream()).collect();
     let mut blocks = Vec::new();
@@ -179,7 +179,7 @@ fn a_drained_pool_serves_its_whole_size() {
 
 #[test]
 fn memory_freed_on_a_destroyed_stream_is_reused() {
-    let (machine, _entered, pool, [survivor]) = pool(|builder| builder.maximum_size(2 * MIB));
+    let (machine, _entered, pool, [survivor]) = pool(|builder| builder.maximum_size(mib(2)));
     for _ in 0..100 {
         let gone = stream();
         let block = pool.allocate(&gone, layout(2 * MIB)).unwrap();
@@ -213,7 +213,7 @@ fn a_stream_with_a_reused_handle_is_a_new_stream() {
 fn limits_hold_and_errors_explain_themselves() {
     let (_machine, _entered, pool, [stream]) =
         pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
-            builder.maximum_size(4 * MIB)
+            builder.maximum_size(mib(4))
         });
     let block = pool.allocate(&stream, layout(3 * MIB)).unwrap();
     let error = pool.allocate(&stream, layout(2 * MIB)).unwrap_err();
@@ -283,7 +283,7 @@ fn trim_keeps_the_given_number_of_bytes() {
 fn the_last_handle_returns_all_memory() {
     let (machine, _entered, pool, []) =
         pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
-            builder.initial_size(8 * MIB)
+            builder.initial_size(mib(8))
         });
     let handle = pool.clone();
     let erased = AnyResource::<DeviceAccessible>::of(&pool);
@@ -330,7 +330,7 @@ fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
 #[test]
 fn an_idle_blocking_stream_may_have_pending_work() {
     let (machine, _entered, pool, []) =
-        pool(|builder| builder.initial_size(2 * MIB).maximum_size(2 * MIB));
+        pool(|builder| builder.initial_size(mib(2)).maximum_size(mib(2)));
     let blocking = CudaStream::new().unwrap();
     let other = stream();
     let block = pool.allocate(&blocking, layout(2 * MIB)).unwrap();
@@ -369,7 +369,7 @@ fn every_alignment_is_honoured() {
 
 #[test]
 fn synchronous_allocation_waits_for_former_uses() {
-    let (machine, _entered, pool, [stream]) = pool(|builder| builder.maximum_size(4 * MIB));
+    let (machine, _entered, pool, [stream]) = pool(|builder| builder.maximum_size(mib(4)));
     let block = pool.allocate(&stream, layout(4 * MIB)).unwrap();
     keep_busy(&machine, &stream);
     free(&pool, &stream, block, 4 * MIB);
@@ -391,7 +391,7 @@ fn invalid_sizes_and_requests_fail() {
         builder().initial_size(100),
         builder().maximum_size(100),
         builder().soft_maximum_size(1),
-        builder().initial_size(2 * MIB).maximum_size(MIB),
+        builder().initial_size(mib(2)).maximum_size(mib(1)),
     ] {
         assert_eq!(
             builder.clone().build().unwrap_err().kind(),
@@ -399,7 +399,7 @@ fn invalid_sizes_and_requests_fail() {
             "{builder:?}"
         );
     }
-    assert!(builder().initial_size(usize::MAX / 256 * 256).build().is_err());
+    assert!(builder().initial_size(u64::MAX / 256 * 256).build().is_err());
     let pool = builder().build().unwrap();
     let huge = Layout::from_size_align(isize::MAX as usize / 256 * 256, 256).unwrap();
     assert!(pool.allocate(StreamRef::legacy(), huge).unwrap_err().is_out_of_memory());
@@ -457,7 +457,7 @@ fn a_pool_works_over_the_drivers_own_pool() {
 #[test]
 fn blocks_lists_every_block_with_its_owner() {
     let (_machine, _entered, pool, [stream]) =
-        pool_on(Machine::new(), |builder| builder.initial_size(MIB));
+        pool_on(Machine::new(), |builder| builder.initial_size(mib(1)));
     let block = pool.allocate(&stream, layout(1000)).unwrap();
     let blocks = pool.blocks();
     assert_eq!(blocks.len(), 2);
@@ -479,7 +479,7 @@ fn a_block_without_room_for_rounding_is_undersized() {
     const ALL: usize = 3 * ROUNDED + BYTES;
     let machine = Machine::new();
     let _entered = machine.enter();
-    let builder = Pool::builder(CudaMemoryResource::new()).maximum_size(ALL);
+    let builder = Pool::builder(CudaMemoryResource::new()).maximum_size(ALL as u64);
     let (pool, on) = (builder.build().unwrap(), stream());
     let blocks: Vec<DevicePtr> =
         (0..4).map(|_| pool.allocate(&on, layout(BYTES)).unwrap()).collect();

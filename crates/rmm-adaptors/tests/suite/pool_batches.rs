@@ -25,7 +25,7 @@ struct Batch {
 /// `is_marked` is false, the driver fails to record events on it.
 fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-    let bytes = 32 * HELD * BYTES;
+    let bytes = (32 * HELD * BYTES) as u64;
     let builder = builder.initial_size(bytes).maximum_size(bytes);
     let pool = builder.check_frees(false).build().expect("a pool");
     let allocate = |stream: &CudaStream| pool.allocate(stream, layout(BYTES));
@@ -109,7 +109,7 @@ fn evicted_blocks_keep_their_own_size_class() {
     const LARGE: usize = 4 * BYTES;
     let machine = Machine::builder().schedule(Schedule::Eager).build();
     let _entered = machine.enter();
-    let bytes = 32 * 512 * BYTES; // a cache holds 512 small blocks
+    let bytes = (32 * 512 * BYTES) as u64; // a cache holds 512 small blocks
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let builder = builder.initial_size(bytes).maximum_size(bytes).check_frees(false);
     let pool = builder.build().expect("a pool");

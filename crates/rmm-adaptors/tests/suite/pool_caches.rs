@@ -5,7 +5,7 @@ use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-use crate::support::{MIB, Pool, free, layout, stream};
+use crate::support::{MIB, Pool, free, layout, mib, stream};
 
 const SMALL: usize = 256;
 const LARGE: usize = 2 * MIB;
@@ -15,7 +15,7 @@ fn machine() -> Machine {
 }
 
 /// A pool with a fixed amount of memory.
-fn pool(bytes: usize) -> Pool {
+fn pool(bytes: u64) -> Pool {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
     builder.initial_size(bytes).maximum_size(bytes).build().expect("a pool")
 }
@@ -35,7 +35,7 @@ fn free_all(pool: &Pool, stream: &CudaStream, blocks: Vec<DevicePtr>, bytes: usi
 fn prefilled_blocks_are_not_counted_as_allocations() {
     let machine = machine();
     let _entered = machine.enter();
-    let pool = pool(64 * MIB);
+    let pool = pool(mib(64));
     allocate(&pool, &stream(), 100, SMALL);
     let statistics = pool.statistics();
     assert!(statistics.cached_allocations > 0, "some blocks were in the cache");
@@ -46,7 +46,7 @@ fn prefilled_blocks_are_not_counted_as_allocations() {
 fn a_large_block_evicted_from_a_cache_is_free() {
     let machine = machine();
     let _entered = machine.enter();
-    let pool = pool(256 * MIB);
+    let pool = pool(mib(256));
     let user = stream();
     let blocks = allocate(&pool, &user, 6, LARGE);
     free_all(&pool, &user, blocks, LARGE);
@@ -58,7 +58,7 @@ fn a_large_block_evicted_from_a_cache_is_free() {
 fn a_large_block_evicted_after_its_thread_ended_is_free() {
     let machine = machine();
     let _entered = machine.enter();
-    let pool = pool(256 * MIB);
+    let pool = pool(mib(256));
     let user = stream();
     let on_a_thread = |work: &(dyn Fn() -> Vec<DevicePtr> + Sync)| -> Vec<DevicePtr> {
         std::thread::scope(|scope| {
@@ -96,7 +96,7 @@ fn give(pool: &Pool, bytes: usize) -> CudaStream {
 fn blocks_of_a_batch_that_exceed_a_cache_are_free() {
     let machine = machine();
     let _entered = machine.enter();
-    let pool = pool(4 * MIB); // a cache holds 512 small blocks
+    let pool = pool(mib(4)); // a cache holds 512 small blocks
     let taker = stream();
     // It misses in a class of small blocks, and its cache is full of others.
     let mut held = allocate(&pool, &taker, 12, SMALL).len();
@@ -113,7 +113,7 @@ fn blocks_of_a_batch_that_exceed_a_cache_are_free() {
 fn the_legacy_stream_caches_no_blocks_of_other_streams() {
     let machine = machine();
     let _entered = machine.enter();
-    let pool = pool(4 * MIB);
+    let pool = pool(mib(4));
     let misses = stream();
     allocate(&pool, &misses, 12, SMALL);
     let _giver = give(&pool, SMALL);

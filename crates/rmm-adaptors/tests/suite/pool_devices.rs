@@ -6,7 +6,7 @@ use rmm_core::{CudaStream, Device, DeviceGuard, ErrorKind, Resource, StreamRef};
 use rmm_resources::CudaAsyncMemoryResource;
 
 use crate::fixtures::pool_on;
-use crate::support::{MIB, free, layout, stream, write};
+use crate::support::{MIB, free, layout, mib, stream, write};
 use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuContext;
 
@@ -54,7 +54,7 @@ fn a_stream_of_another_device_fails() {
 #[test]
 fn a_free_on_a_stream_of_another_device_waits_for_it() {
     let (machine, _entered, pool, [own]) =
-        pool_on(two_devices(), |builder| builder.maximum_size(2 * MIB));
+        pool_on(two_devices(), |builder| builder.maximum_size(mib(2)));
     let block = pool.allocate(&own, layout(2 * MIB)).unwrap();
     {
         let _second = second_device();
@@ -71,7 +71,7 @@ fn a_free_on_a_stream_of_another_device_waits_for_it() {
 #[test]
 fn a_free_on_a_peer_s_blocking_stream_waits_for_its_default() {
     let (machine, _entered, pool, [own]) =
-        pool_on(two_devices(), |builder| builder.maximum_size(2 * MIB));
+        pool_on(two_devices(), |builder| builder.maximum_size(mib(2)));
     let block = pool.allocate(&own, layout(2 * MIB)).unwrap();
     own.synchronize().unwrap();
     let first = current_context();
@@ -100,7 +100,7 @@ fn a_pool_grows_on_its_own_device() {
 #[test]
 fn a_stream_may_be_destroyed_on_another_device() {
     let (machine, _entered, pool, [first, second]) =
-        pool_on(two_devices(), |builder| builder.initial_size(4 * MIB).maximum_size(4 * MIB));
+        pool_on(two_devices(), |builder| builder.initial_size(mib(4)).maximum_size(mib(4)));
     let block = pool.allocate(&first, layout(2 * MIB)).unwrap();
     keep_busy_for_long(&machine, &first);
     free(&pool, first.as_stream_ref(), block, 2 * MIB);

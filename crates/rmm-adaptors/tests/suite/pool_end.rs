@@ -157,7 +157,7 @@ unsafe impl SyncResource for Panicking {
 
 // SAFETY: every call goes to virtual memory, which keeps the contract, or panics before it.
 unsafe impl ExtendableResource for Panicking {
-    fn page_size(&self) -> usize {
+    fn page_size(&self) -> u64 {
         self.memory.page_size()
     }
 
@@ -227,7 +227,7 @@ fn streams_on_which_upstream_panicked_keep_no_slot() {
     let _entered = machine.enter();
     let upstream = Panicking::new();
     let builder = PoolMemoryResource::builder(upstream.clone()).growth(GrowthPolicy::Exact);
-    let pool = builder.initial_size(PAGE).build().unwrap();
+    let pool = builder.initial_size(PAGE as u64).build().unwrap();
     let panic_on_new_streams = |streams: usize| {
         for _ in 0..streams {
             let user = stream();

@@ -34,7 +34,7 @@ fn run(
     faults: &[Fault],
     are_over: impl FnOnce() -> bool,
 ) {
-    let pool = || Pool::builder(CudaMemoryResource::new()).maximum_size(limit).build();
+    let pool = || Pool::builder(CudaMemoryResource::new()).maximum_size(limit as u64).build();
     let pool = || pool().expect("a pool");
     let drained = |pool: &Pool| everything_can_be_had(pool, limit);
     run_with_faults(machine, ops, pool, faults, are_over, drained);

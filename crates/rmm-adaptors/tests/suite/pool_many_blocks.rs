@@ -16,7 +16,7 @@ fn many_free_blocks_of_two_streams_coalesce() {
     let _entered = machine.enter();
     let size = 2 * BLOCKS * BYTES;
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-    let builder = builder.initial_size(size).maximum_size(size).check_frees(false);
+    let builder = builder.initial_size(size as u64).maximum_size(size as u64).check_frees(false);
     let pool = builder.build().expect("a pool");
     let streams = [stream(), stream()];
     let of = |index: usize| &streams[index % 2];

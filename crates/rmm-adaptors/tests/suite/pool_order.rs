@@ -8,7 +8,7 @@ use crate::support::base_seed;
 use proptest::prelude::*;
 use rmm_sim::{Machine, Schedule};
 
-fn run(ops: &[Op], schedule: Schedule, limit: usize) {
+fn run(ops: &[Op], schedule: Schedule, limit: u64) {
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let entered = machine.enter();
     let mut runner = Runner::new(&machine, limit);
@@ -17,7 +17,7 @@ fn run(ops: &[Op], schedule: Schedule, limit: usize) {
     }
     runner.finish();
     assert_eq!(runner.failed_calls, 0, "no driver call fails here");
-    assert!(runner.pool().reserved_bytes() <= limit as u64);
+    assert!(runner.pool().reserved_bytes() <= limit);
     drop(runner);
     machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
@@ -28,12 +28,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn blocks_are_never_shared(ops in ops(150), seed in any::<u64>(), granules in 100usize..3000) {
+    fn blocks_are_never_shared(ops in ops(150), seed in any::<u64>(), granules in 100u64..3000) {
         run(&ops, Schedule::Seeded(seed ^ base_seed()), granules * 256);
     }
 
     #[test]
-    fn blocks_are_never_shared_under_the_lazy_schedule(ops in ops(150), granules in 100usize..3000) {
+    fn blocks_are_never_shared_under_the_lazy_schedule(ops in ops(150), granules in 100u64..3000) {
         run(&ops, Schedule::Lazy, granules * 256);
     }
 }

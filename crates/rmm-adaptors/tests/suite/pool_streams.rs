@@ -9,7 +9,7 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 
 use crate::fixtures::pool_on;
-use crate::support::{MIB, Pool, free, layout, stream};
+use crate::support::{MIB, Pool, free, layout, mib, stream};
 
 const BYTES: usize = 4096;
 
@@ -21,7 +21,7 @@ fn machine(schedule: Schedule) -> Machine {
 fn pool(preset: PoolPreset) -> Pool {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).preset(preset);
     // As in a release build: otherwise each free searches all caches.
-    builder.initial_size(256 * MIB).check_frees(false).build().expect("a pool")
+    builder.initial_size(mib(256)).check_frees(false).build().expect("a pool")
 }
 
 /// Allocates a block and frees it.
@@ -149,7 +149,11 @@ fn a_wait_for_a_destroyed_stream_ignores_its_successor() {
     let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Timed).build();
     let _entered = machine.enter();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-    let pool = builder.maximum_size(3 * SIZE).initial_size(3 * SIZE).build().expect("a pool");
+    let pool = builder
+        .maximum_size((3 * SIZE) as u64)
+        .initial_size((3 * SIZE) as u64)
+        .build()
+        .expect("a pool");
     let allocate = |stream: &CudaStream| pool.allocate(stream, layout(SIZE)).unwrap();
     let spare = pool.allocate_sync(layout(SIZE)).expect("a block");
     let (waiting, gone) = (stream(), stream());

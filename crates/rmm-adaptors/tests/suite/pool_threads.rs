@@ -137,7 +137,7 @@ fn work(
 fn hammer(schedule: Schedule, seed: u64) -> PoolStatistics {
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let entered = machine.enter();
-    let limit = 768 * KIB;
+    let limit = 768 << 10;
     let pool =
         Pool::builder(CudaMemoryResource::new()).maximum_size(limit).build().expect("a pool");
     let mismatches = Mismatches::default();
@@ -157,7 +157,7 @@ fn hammer(schedule: Schedule, seed: u64) -> PoolStatistics {
     assert_eq!(mismatches.count(), 0, "a block was overwritten while it was in use (seed {seed})");
     let statistics = pool.statistics();
     assert_eq!((statistics.live_bytes, statistics.unknown_frees), (0, 0), "seed {seed}");
-    assert!(statistics.peak_reserved_bytes <= limit as u64, "seed {seed}: {statistics:?}");
+    assert!(statistics.peak_reserved_bytes <= limit, "seed {seed}: {statistics:?}");
     drop(pool);
     machine.assert_no_violations();
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
@@ -193,8 +193,10 @@ fn default_streams_end(schedule: Schedule) {
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let _entered = machine.enter();
     let limit = 512 * KIB;
-    let pool =
-        Pool::builder(CudaMemoryResource::new()).maximum_size(limit).build().expect("a pool");
+    let pool = Pool::builder(CudaMemoryResource::new())
+        .maximum_size(limit as u64)
+        .build()
+        .expect("a pool");
     let mismatches = Mismatches::default();
     let shop = &Shop { machine: &machine, pool: &pool, mismatches: &mismatches };
     let stays = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");

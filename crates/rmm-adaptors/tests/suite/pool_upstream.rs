@@ -12,7 +12,7 @@ use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::fixtures::{pool, pool_on};
-use crate::support::{MIB, Pool, free, layout, stream, write};
+use crate::support::{MIB, Pool, free, layout, mib, stream, write};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
@@ -204,7 +204,7 @@ fn a_panic_of_upstream_leaves_the_pool_usable() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = Hooked::default();
-    let pool = PoolMemoryResource::builder(upstream.clone()).maximum_size(4 * MIB).build().unwrap();
+    let pool = PoolMemoryResource::builder(upstream.clone()).maximum_size(mib(4)).build().unwrap();
     let stream = stream();
     set(&upstream.on_allocate, || panic!("upstream"));
     let allocate = std::panic::AssertUnwindSafe(|| pool.allocate(&stream, layout(4 * MIB)));
@@ -249,7 +249,7 @@ fn memory_being_returned_is_awaited_before_oom() {
 #[test]
 fn a_request_above_the_limit_costs_the_pool_nothing() {
     let (machine, _entered, pool, [busy, other]) =
-        pool(|builder| builder.initial_size(4 * MIB).maximum_size(8 * MIB));
+        pool(|builder| builder.initial_size(mib(4)).maximum_size(mib(8)));
     let block = pool.allocate(&busy, layout(MIB)).unwrap();
     write(&machine, &busy, block, 1);
     free(&pool, &busy, block, MIB);
@@ -262,7 +262,7 @@ fn a_request_above_the_limit_costs_the_pool_nothing() {
 fn the_initial_size_is_kept() {
     let (_machine, _entered, pool, [stream]) =
         pool_on(Machine::builder().memory(64 * MIB).build(), |builder| {
-            builder.initial_size(8 * MIB)
+            builder.initial_size(mib(8))
         });
     let block = pool.allocate(&stream, layout(10 * MIB)).unwrap();
     assert_eq!(pool.statistics().upstream_frees, 0);
@@ -271,7 +271,7 @@ fn the_initial_size_is_kept() {
 
 #[test]
 fn the_rest_of_a_coalesced_block_can_be_returned() {
-    let (machine, _entered, pool, [own, other]) = pool(|builder| builder.initial_size(4 * MIB));
+    let (machine, _entered, pool, [own, other]) = pool(|builder| builder.initial_size(mib(4)));
     let block = pool.allocate(&own, layout(MIB)).unwrap();
     (0..3).for_each(|_| write(&machine, &own, block, 1));
     free(&pool, &own, block, MIB);
@@ -289,7 +289,7 @@ fn the_rest_of_a_coalesced_block_can_be_returned() {
 
 #[test]
 fn short_lived_streams_leave_no_metadata() {
-    let (machine, _entered, pool, []) = pool(|builder| builder.maximum_size(2 * MIB));
+    let (machine, _entered, pool, []) = pool(|builder| builder.maximum_size(mib(2)));
     let freed = AtomicU64::new(0);
     let mut metadata = 0;
     for round in 0..200 {
@@ -318,7 +318,7 @@ fn requests_whose_sum_overflows_fail() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
     let upstream = Hooked::default();
-    let pool = PoolMemoryResource::builder(upstream.clone()).initial_size(4 * MIB).build().unwrap();
+    let pool = PoolMemoryResource::builder(upstream.clone()).initial_size(mib(4)).build().unwrap();
     let most = isize::MAX as usize + 1 - 2 * MIB;
     let (sender, receiver) = std::sync::mpsc::channel();
     let (go_on, ended) = (sender.clone(), sender);
@@ -388,7 +388,7 @@ fn a_growth_step_that_fails_falls_back_to_the_request() {
 fn an_oversized_growth_step_serves_the_request() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
-    let step = GrowthPolicy::FixedStep(usize::MAX / 256 * 256);
+    let step = GrowthPolicy::FixedStep(u64::MAX / 256 * 256);
     let pool = Pool::builder(CudaMemoryResource::new()).growth(step).build().unwrap();
     let stream = stream();
     let block = pool.allocate(&stream, layout(MIB)).expect("the request alone can be served");

@@ -19,7 +19,7 @@ use rmm_sys::CuResult;
 
 use crate::harness::{Fixture, Runner};
 use crate::programs::{Op, ops};
-use crate::support::{MIB, base_seed, free, keep_busy, layout, stream};
+use crate::support::{MIB, base_seed, free, keep_busy, layout, mib, stream};
 
 const PAGE: usize = 2 * MIB;
 /// The granule of programs here: blocks are at most a few pages.
@@ -43,13 +43,13 @@ fn allocate(pool: &Pool, on: &CudaStream, bytes: usize) -> DevicePtr {
     pool.allocate(on, layout(bytes)).expect("there is memory")
 }
 
-fn fixture(machine: &Machine, limit: usize, preset: PoolPreset) -> Fixture<Pool> {
+fn fixture(machine: &Machine, limit: u64, preset: PoolPreset) -> Fixture<Pool> {
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let builder = PoolMemoryResource::builder(upstream).preset(preset).maximum_size(limit);
     Fixture::in_granules(machine, builder.build().expect("a pool"), GRANULE)
 }
 
-fn run(machine: &Machine, ops: &[Op], limit: usize, preset: PoolPreset) {
+fn run(machine: &Machine, ops: &[Op], limit: u64, preset: PoolPreset) {
     let _entered = machine.enter();
     let mut runner = Runner::sharing(machine.without_faults(|| fixture(machine, limit, preset)), 0);
     for op in ops {
@@ -60,7 +60,8 @@ fn run(machine: &Machine, ops: &[Op], limit: usize, preset: PoolPreset) {
     machine.clear_faults();
     // Drained: all memory can be allocated as one block, and returned.
     if failed == 0 {
-        let all = Layout::from_size_align(limit, 256).expect("a small size");
+        let all = Layout::from_size_align(usize::try_from(limit).expect("a small size"), 256)
+            .expect("a small size");
         let block = runner.pool().allocate_sync(all).expect("all of it is free");
         // SAFETY: allocated just now with this layout, and not used.
         unsafe { runner.pool().deallocate_sync(block, all) };
@@ -88,7 +89,7 @@ proptest! {
             _ => Schedule::Seeded(seed ^ base_seed()),
         };
         let machine = description(schedule).build();
-        run(&machine, &ops, granules * GRANULE, PRESETS[preset]);
+        run(&machine, &ops, (granules * GRANULE) as u64, PRESETS[preset]);
         assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     }
 }
@@ -102,7 +103,7 @@ proptest! {
         let schedule = if lazy { Schedule::Lazy } else { Schedule::Eager };
         Checker::new().machine(description(schedule)).fail_each_call(code, |machine| {
             // The streams and the pool are created before the faults start.
-            let limit = granules * GRANULE;
+            let limit = (granules * GRANULE) as u64;
             run_with_faults(machine, &ops, limit, PRESETS[preset]);
         });
     }
@@ -110,7 +111,7 @@ proptest! {
 
 /// Like [`run`], while driver calls fail: a step whose own call fails is skipped. The streams and
 /// the pool are created without faults.
-fn run_with_faults(machine: &Machine, ops: &[Op], limit: usize, preset: PoolPreset) {
+fn run_with_faults(machine: &Machine, ops: &[Op], limit: u64, preset: PoolPreset) {
     let entered = machine.enter();
     let mut runner = machine.without_faults(|| Runner::sharing(fixture(machine, limit, preset), 0));
     for op in ops {
@@ -126,7 +127,7 @@ fn threads_extend_one_pool() {
     for (seed, preset) in (0..24).zip(PRESETS.into_iter().cycle()) {
         let machine = description(Schedule::Seeded(seed ^ base_seed())).build();
         let entered = machine.enter();
-        let fixture = fixture(&machine, 24 * MIB, preset);
+        let fixture = fixture(&machine, mib(24), preset);
         thread::scope(|scope| {
             for number in 0..3 {
                 let (machine, fixture) = (&machine, fixture.clone());
@@ -193,7 +194,7 @@ fn the_initial_memory_is_unmapped_page_by_page() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
-    let (pool, stream) = (builder.initial_size(4 * PAGE).build().unwrap(), stream());
+    let (pool, stream) = (builder.initial_size((4 * PAGE) as u64).build().unwrap(), stream());
     let small = allocate(&pool, &stream, 256);
     pool.trim(0);
     assert_eq!(pool.reserved_bytes(), PAGE as u64);
@@ -213,7 +214,7 @@ fn a_stream_waits_for_blocks_beside_new_pages_first() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
-    let pool = builder.maximum_size(2 * PAGE).build().unwrap();
+    let pool = builder.maximum_size((2 * PAGE) as u64).build().unwrap();
     let (first, second) = (stream(), stream());
     let kept = allocate(&pool, &second, PAGE / 2);
     let other = allocate(&pool, &first, PAGE / 2);
@@ -337,7 +338,7 @@ unsafe impl SyncResource for SlowToLeave {
 
 // SAFETY: the contract is kept by the virtual memory; calls are only delayed.
 unsafe impl ExtendableResource for SlowToLeave {
-    fn page_size(&self) -> usize {
+    fn page_size(&self) -> u64 {
         self.upstream.page_size()
     }
 
@@ -451,7 +452,8 @@ fn an_extent_stops_at_addresses_of_another_owner() {
     let (failed, failures) = channel();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let upstream = SlowToLeave { upstream, first: Mutex::default(), failed };
-    let pool = PoolMemoryResource::builder(upstream).growth(GrowthPolicy::FixedStep(4 * PAGE));
+    let pool =
+        PoolMemoryResource::builder(upstream).growth(GrowthPolicy::FixedStep((4 * PAGE) as u64));
     let (pool, stream) = (pool.build().expect("a pool"), stream());
     let allocate = |pages| pool.allocate(&stream, layout(pages * PAGE)).expect("memory");
     let free = |block, pages| {
@@ -508,8 +510,8 @@ proptest! {
         let machine = Machine::builder().memory(memory).schedule(Schedule::Lazy).build();
         let entered = machine.enter();
         let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
-        let builder = builder.preset(PRESETS[preset]).initial_size(PAGE);
-        let builder = if by_limit { builder.maximum_size(pages * PAGE) } else { builder };
+        let builder = builder.preset(PRESETS[preset]).initial_size(PAGE as u64);
+        let builder = if by_limit { builder.maximum_size((pages * PAGE) as u64) } else { builder };
         let pool = builder.build().unwrap();
         let streams = [stream(), stream(), stream()];
         // The first page is never unmapped, so all others are mapped one by one.

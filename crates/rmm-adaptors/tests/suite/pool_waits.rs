@@ -8,10 +8,10 @@ use rmm_core::{CudaStream, DevicePtr, Resource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 
-use crate::support::{MIB, Pool, free, layout, stream};
+use crate::support::{MIB, Pool, free, layout, mib, stream};
 
 /// A pool with a fixed amount of memory.
-fn pool(bytes: usize) -> Pool {
+fn pool(bytes: u64) -> Pool {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     builder.initial_size(bytes).maximum_size(bytes).build().expect("a pool")
 }
@@ -28,7 +28,7 @@ fn use_block(machine: &Machine, pool: &Pool, stream: &CudaStream, bytes: usize) 
 fn a_wait_covers_what_the_other_stream_waited_for() {
     let machine = Machine::builder().schedule(Schedule::Timed).build();
     let _entered = machine.enter();
-    let pool = pool(6 * MIB);
+    let pool = pool(mib(6));
     let [first, second, third] = [(); 3].map(|()| stream());
     let block = use_block(&machine, &pool, &first, 6 * MIB);
     free(&pool, &first, block, 6 * MIB);
@@ -47,7 +47,7 @@ fn a_wait_covers_what_the_other_stream_waited_for() {
 fn waits_of_a_destroyed_stream_order_no_other_stream() {
     let machine = Machine::builder().schedule(Schedule::Timed).build();
     let _entered = machine.enter();
-    let pool = pool(10 * MIB);
+    let pool = pool(mib(10));
     let [first, other, third, last] = [(); 4].map(|()| stream());
     let others = use_block(&machine, &pool, &other, 4 * MIB);
     let block = use_block(&machine, &pool, &first, 6 * MIB);

@@ -83,8 +83,7 @@ fn run(seed: u64) -> (Figures, Option<String>) {
         _ => Schedule::Seeded(seed),
     };
     let threads = if seed % 3 == 2 { 3 } else { 1 };
-    let limit =
-        256 * (100 + usize::try_from(seed.wrapping_mul(7919) % 2900).expect("a small number"));
+    let limit = 256 * (100 + seed.wrapping_mul(7919) % 2900);
     let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
     let entered = machine.enter();
     let fixture = Fixture::new(&machine, limit);

@@ -17,7 +17,7 @@ use crate::programs::MOST_GRANULES;
 /// Bytes of a granule, the unit in which steps of a program allocate.
 pub(crate) const GRANULE: usize = 1 << 10;
 /// The least bytes that a suballocator of these tests gets.
-pub(crate) const LEAST: usize = 2 << 20;
+pub(crate) const LEAST: u64 = 2 << 20;
 
 /// The upstream of the suballocators: plain driver allocations, or a stream-ordered pool of the
 /// driver.
@@ -97,28 +97,28 @@ type Bins = BinningMemoryResource<Pool, Blocks<Pool>>;
 
 /// Constructs a suballocator that allocates at most this many bytes, a multiple of [`LEAST`], from
 /// upstream.
-pub(crate) type Make<R> = fn(Upstream, usize) -> Result<R, Error>;
+pub(crate) type Make<R> = fn(Upstream, u64) -> Result<R, Error>;
 
-fn with(preset: PoolPreset, upstream: Upstream, limit: usize) -> Result<Pool, Error> {
+fn with(preset: PoolPreset, upstream: Upstream, limit: u64) -> Result<Pool, Error> {
     PoolMemoryResource::builder(upstream).preset(preset).maximum_size(limit).build()
 }
 
-pub(crate) fn pool(upstream: Upstream, limit: usize) -> Result<Pool, Error> {
+pub(crate) fn pool(upstream: Upstream, limit: u64) -> Result<Pool, Error> {
     with(PoolPreset::Throughput, upstream, limit)
 }
 
-pub(crate) fn compact_pool(upstream: Upstream, limit: usize) -> Result<Pool, Error> {
+pub(crate) fn compact_pool(upstream: Upstream, limit: u64) -> Result<Pool, Error> {
     with(PoolPreset::Compact, upstream, limit)
 }
 
-pub(crate) fn deterministic_pool(upstream: Upstream, limit: usize) -> Result<Pool, Error> {
+pub(crate) fn deterministic_pool(upstream: Upstream, limit: u64) -> Result<Pool, Error> {
     with(PoolPreset::Deterministic, upstream, limit)
 }
 
 /// Over virtual memory instead of the given upstream.
 pub(crate) fn virtual_pool(
     _: Upstream,
-    limit: usize,
+    limit: u64,
 ) -> Result<PoolMemoryResource<VirtualMemoryResource>, Error> {
     let upstream = VirtualMemoryResource::new()?;
     PoolMemoryResource::builder(upstream).maximum_size(limit).build()
@@ -126,27 +126,28 @@ pub(crate) fn virtual_pool(
 
 pub(crate) fn arena(
     upstream: Upstream,
-    limit: usize,
+    limit: u64,
 ) -> Result<ArenaMemoryResource<Upstream>, Error> {
     ArenaMemoryResource::builder(upstream).arena_size(limit).build()
 }
 
 /// Blocks that fit the largest request of a program.
-pub(crate) fn fixed_size(upstream: Upstream, limit: usize) -> Result<Blocks<Upstream>, Error> {
-    let builder = FixedSizeMemoryResource::builder(upstream).block_size(MOST_GRANULES * GRANULE);
+pub(crate) fn fixed_size(upstream: Upstream, limit: u64) -> Result<Blocks<Upstream>, Error> {
+    let builder =
+        FixedSizeMemoryResource::builder(upstream).block_size((MOST_GRANULES * GRANULE) as u64);
     builder.blocks(2).maximum_size(limit).build()
 }
 
 /// Bins for the two most frequent sizes of programs, over a pool.
-pub(crate) fn binning(upstream: Upstream, limit: usize) -> Result<Bins, Error> {
+pub(crate) fn binning(upstream: Upstream, limit: u64) -> Result<Bins, Error> {
     let pool = pool(upstream, limit)?;
     let bins = [8, 64].into_iter().try_fold(
         BinningMemoryResource::builder_of(pool.clone()),
         |bins, granules| {
             let blocks = FixedSizeMemoryResource::builder(pool.clone());
             bins.bin_of(
-                granules * GRANULE,
-                blocks.block_size(granules * GRANULE).blocks(4).build()?,
+                (granules * GRANULE) as u64,
+                blocks.block_size((granules * GRANULE) as u64).blocks(4).build()?,
             )
         },
     );

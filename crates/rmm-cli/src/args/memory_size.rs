@@ -12,11 +12,11 @@ use rmm_spec::bytes_of_unit;
 /// assert_eq!("24GiB".parse::<MemorySize>().map(MemorySize::bytes), Ok(24 << 30));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemorySize(usize);
+pub struct MemorySize(u64);
 
 impl MemorySize {
     /// The size in bytes.
-    pub fn bytes(self) -> usize {
+    pub fn bytes(self) -> u64 {
         self.0
     }
 }
@@ -31,7 +31,7 @@ impl FromStr for MemorySize {
         let (number, unit) = text.split_at(digits);
         let unit = bytes_of_unit(unit.trim_start())
             .ok_or("expected a size such as 24GiB, 512MB or a number of bytes")?;
-        let number: usize = number.parse().map_err(|_| {
+        let number: u64 = number.parse().map_err(|_| {
             if digits == 0 { "expected a size such as 24GiB" } else { "the size is too large" }
         })?;
         match number.checked_mul(unit) {

@@ -127,7 +127,7 @@ impl Subject {
 
 fn used_on_device() -> Result<u64, Error> {
     let memory = Device::memory_info()?;
-    Ok((memory.total - memory.free) as u64)
+    Ok(memory.total - memory.free)
 }
 
 fn reserved(description: &Description) -> Option<u64> {

@@ -17,6 +17,11 @@ use crate::witness::Witness;
 
 const MIB: usize = 1 << 20;
 
+/// So many MiB of device memory, in bytes.
+const fn mib(count: u64) -> u64 {
+    count << 20
+}
+
 #[track_caller]
 fn is_current(device: Device) -> Outcome {
     let current = Device::current()?;
@@ -165,7 +170,7 @@ fn pools_of_two_devices_never_mix_their_blocks() {
         let make = |device| {
             on(device, || {
                 let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
-                Ok((pool.maximum_size(64 * MIB).build()?, stream()?))
+                Ok((pool.maximum_size(mib(64)).build()?, stream()?))
             })
         };
         let places = [make(pair.home)?, make(pair.other)?];

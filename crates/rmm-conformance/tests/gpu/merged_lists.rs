@@ -129,7 +129,7 @@ fn a_merge_with_record_keeps_order() {
 }
 
 /// Runs both scripts, or the first, over a resource with room for so many blocks.
-fn keeps_order<R: Resource>(resource: &str, make: impl Fn(usize) -> Result<R, Error>) {
+fn keeps_order<R: Resource>(resource: &str, make: impl Fn(u64) -> Result<R, Error>) {
     in_places_with(resource, |environment| {
         let kernels = Kernels::load(environment.handle())?;
         what_is_left_of_merged_blocks_keeps_order(&kernels, &make(2)?)?;
@@ -142,7 +142,7 @@ fn pools_keep_order() {
     for preset in [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic] {
         keeps_order("pool", |blocks| {
             let builder = PoolMemoryResource::builder(DEVICE).preset(preset);
-            builder.initial_size(blocks * BYTES).maximum_size(blocks * BYTES).build()
+            builder.initial_size(blocks * BYTES as u64).maximum_size(blocks * BYTES as u64).build()
         });
     }
 }
@@ -151,8 +151,8 @@ fn pools_keep_order() {
 fn a_pool_over_the_driver_s_pool_keeps_order() {
     keeps_order("cuda-async", |blocks| {
         let upstream = CudaAsyncMemoryResource::new()?;
-        let builder = PoolMemoryResource::builder(upstream).initial_size(blocks * BYTES);
-        builder.maximum_size(blocks * BYTES).build()
+        let builder = PoolMemoryResource::builder(upstream).initial_size(blocks * BYTES as u64);
+        builder.maximum_size(blocks * BYTES as u64).build()
     });
 }
 
@@ -160,15 +160,15 @@ fn a_pool_over_the_driver_s_pool_keeps_order() {
 fn a_pool_that_extends_its_memory_keeps_order() {
     keeps_order("pool-virtual", |blocks| {
         let upstream = VirtualMemoryResource::new()?;
-        let builder = PoolMemoryResource::builder(upstream).initial_size(blocks * BYTES);
-        builder.maximum_size(blocks * BYTES).build()
+        let builder = PoolMemoryResource::builder(upstream).initial_size(blocks * BYTES as u64);
+        builder.maximum_size(blocks * BYTES as u64).build()
     });
 }
 
 #[test]
 fn an_arena_keeps_order() {
     keeps_order("arena", |blocks| {
-        ArenaMemoryResource::builder(DEVICE).arena_size(blocks * BYTES).build()
+        ArenaMemoryResource::builder(DEVICE).arena_size(blocks * BYTES as u64).build()
     });
 }
 
@@ -176,8 +176,9 @@ fn an_arena_keeps_order() {
 fn blocks_of_one_size_keep_order() {
     in_places_with("binning", |environment| {
         let kernels = Kernels::load(environment.handle())?;
-        let builder = FixedSizeMemoryResource::builder(DEVICE).block_size(BYTES / 2 * 3).blocks(2);
-        let blocks = builder.maximum_size(BYTES * 3).build()?;
+        let builder =
+            FixedSizeMemoryResource::builder(DEVICE).block_size(BYTES as u64 / 2 * 3).blocks(2);
+        let blocks = builder.maximum_size(BYTES as u64 * 3).build()?;
         what_is_left_of_merged_blocks_keeps_order(&kernels, &blocks)
     });
 }

@@ -174,7 +174,7 @@ fn a_pool_refuses_streams_of_another_device_and_waits_for_what_they_free() {
         let (kernels, own) = (pair.kernels()?, stream()?);
         let errors = Counter::new(&own)?;
         let builder = PoolMemoryResource::builder(shared(pair)?);
-        let pool = builder.maximum_size(LAYOUT.size()).build()?;
+        let pool = builder.maximum_size(LAYOUT.size() as u64).build()?;
         let given = pool.allocate(&own, LAYOUT)?;
         own.synchronize()?;
         {

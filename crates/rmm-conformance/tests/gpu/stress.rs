@@ -30,11 +30,11 @@ use self::rounds::hold;
 use crate::merging::{Bug, Merging};
 
 const DEVICE: CudaMemoryResource = CudaMemoryResource::new();
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 
 /// So much more is needed where small blocks take as much as the largest.
-const WASTE: usize = 6;
+const WASTE: u64 = 6;
 
 type Pool<U> = PoolMemoryResource<U>;
 type Bins =
@@ -45,7 +45,7 @@ fn trim<U: SyncResource>(pool: &Pool<U>) {
 }
 
 /// A pool on device memory.
-fn pool(preset: PoolPreset, limit: usize) -> Result<Pool<CudaMemoryResource>, Error> {
+fn pool(preset: PoolPreset, limit: u64) -> Result<Pool<CudaMemoryResource>, Error> {
     PoolMemoryResource::builder(DEVICE).preset(preset).maximum_size(limit).build()
 }
 
@@ -98,12 +98,10 @@ fn arena() {
 }
 
 /// Blocks of one size.
-fn blocks(
-    bytes: usize,
-    limit: usize,
-) -> Result<FixedSizeMemoryResource<CudaMemoryResource>, Error> {
+fn blocks(bytes: u64, limit: u64) -> Result<FixedSizeMemoryResource<CudaMemoryResource>, Error> {
     let builder = FixedSizeMemoryResource::builder(DEVICE).block_size(bytes);
-    builder.blocks((limit / 2 / bytes).max(1)).maximum_size(limit).build()
+    let count = usize::try_from(limit / 2 / bytes).expect("few blocks");
+    builder.blocks(count.max(1)).maximum_size(limit).build()
 }
 
 #[test]
@@ -119,7 +117,7 @@ fn fixed_size() {
 
 #[test]
 fn binning() {
-    let make = |limit: usize| {
+    let make = |limit| {
         let bins = BinningMemoryResource::builder_of(pool(PoolPreset::Throughput, limit)?);
         let bins = bins.bin_of(4 * KIB, blocks(4 * KIB, 64 * KIB)?)?;
         Ok(bins.bin_of(256 * KIB, blocks(256 * KIB, 4 * MIB)?)?.build())
@@ -130,6 +128,9 @@ fn binning() {
 /// The allocator that shows what the stress finds, without its bug: what is found is the bug.
 #[test]
 fn lists_that_record_their_merges() {
-    let make = |limit| Merging::new(Bug::Fixed, 4 * MIB, WASTE * limit / (4 * MIB));
+    let make = |limit| {
+        let blocks = usize::try_from(WASTE * limit / (4 * MIB)).expect("few blocks");
+        Merging::new(Bug::Fixed, 4 << 20, blocks)
+    };
     hold("pool", make, |_| ());
 }

@@ -25,7 +25,7 @@ use crate::{DevicePtr, Error};
 /// # let _entered = machine.enter();
 /// let resource: AnyResource = AnyResource::new(VirtualMemoryResource::new()?);
 /// let extendable = resource.as_extendable().ok_or("it is")?;
-/// let page = Layout::from_size_align(extendable.page_size(), 256)?;
+/// let page = Layout::from_size_align(extendable.page_size().try_into()?, 256)?;
 /// let first = resource.allocate_sync(page)?;
 /// let second = DevicePtr(first.0 + page.size() as u64);
 /// extendable.allocate_at(second, page)?; // one block of two pages, from `first`
@@ -47,7 +47,7 @@ use crate::{DevicePtr, Error};
 pub unsafe trait ExtendableResource: SyncResource {
     /// What addresses, and the sizes of blocks that shall have no gaps between them, are multiples
     /// of: bytes, a power of two that is not below 256.
-    fn page_size(&self) -> usize;
+    fn page_size(&self) -> u64;
 
     /// The most bytes that all blocks together can have, where that is known: who lacks more need
     /// not ask piece by piece.

@@ -47,9 +47,9 @@ fn a_share_of_the_free_memory_is_whole_granules_and_never_more_than_there_is() {
     let MemoryInfo { free, .. } = Device::memory_info().unwrap();
     for percent in 0..=100 {
         let share = Device::percent_of_free_memory(percent).unwrap();
-        assert_eq!(share, free * percent as usize / 100 / 256 * 256, "{percent}");
+        assert_eq!(share, free * u64::from(percent) / 100 / 256 * 256, "{percent}");
     }
-    let layout = Layout::from_size_align(free / 2, 256).unwrap();
+    let layout = Layout::from_size_align(1 << 29, 256).unwrap();
     let taken = CudaMemoryResource::new().allocate_sync(layout).unwrap();
     let rest = Device::memory_info().unwrap().free;
     assert!(rest < free);

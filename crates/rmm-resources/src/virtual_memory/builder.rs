@@ -11,7 +11,7 @@ use rmm_sys::{
 
 use super::VirtualMemoryResource;
 use super::space::Space;
-use crate::capability::{lacking, require};
+use crate::capability::{addressable, lacking, require};
 
 /// What a new [`VirtualMemoryResource`] should be. Sizes are in bytes.
 ///
@@ -33,8 +33,8 @@ use crate::capability::{lacking, require};
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct VirtualMemoryResourceBuilder {
-    address_space: Option<usize>,
-    page_size: Option<usize>,
+    address_space: Option<u64>,
+    page_size: Option<u64>,
     accessors: Vec<Device>,
 }
 
@@ -43,7 +43,7 @@ impl VirtualMemoryResourceBuilder {
     /// cost next to nothing, and are what lets blocks be neighbours. Where they are used up, as
     /// many again are reserved, elsewhere.
     #[doc(alias = "cuMemAddressReserve")]
-    pub fn address_space(mut self, bytes: usize) -> Self {
+    pub fn address_space(mut self, bytes: u64) -> Self {
         self.address_space = Some(bytes);
         self
     }
@@ -52,7 +52,7 @@ impl VirtualMemoryResourceBuilder {
     /// least, which is the default (2 MiB). Larger pages take fewer calls to the driver and give
     /// back less.
     #[doc(alias = "cuMemGetAllocationGranularity")]
-    pub fn page_size(mut self, bytes: usize) -> Self {
+    pub fn page_size(mut self, bytes: u64) -> Self {
         self.page_size = Some(bytes);
         self
     }
@@ -87,7 +87,10 @@ impl VirtualMemoryResourceBuilder {
             access.push(CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE });
         }
         let granularity = granularity_of(location)?;
-        let page = self.page_size.unwrap_or(granularity);
+        let page = match self.page_size {
+            Some(bytes) => addressable(name, "page size", bytes)?,
+            None => granularity,
+        };
         if !page.is_power_of_two() || !page.is_multiple_of(granularity) {
             let message = format!(
                 "a page of {page} bytes is no power of two and multiple of {granularity} bytes"
@@ -96,6 +99,7 @@ impl VirtualMemoryResourceBuilder {
         }
         let memory = device.total_memory()?;
         let address_space = self.address_space.unwrap_or(memory.saturating_mul(2));
+        let address_space = addressable(name, "address space", address_space)?;
         let space = Space::new(location, access, page, address_space, memory);
         Ok(VirtualMemoryResource { space: Arc::new(space) })
     }

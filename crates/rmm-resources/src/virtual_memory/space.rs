@@ -18,7 +18,7 @@ pub(super) struct Space {
     /// Bytes of addresses to reserve at a time.
     step: usize,
     /// Bytes that the device has.
-    pub(super) memory: usize,
+    pub(super) memory: u64,
     books: Mutex<Books>,
 }
 
@@ -65,7 +65,7 @@ impl Space {
         access: Vec<CuMemAccessDesc>,
         page: usize,
         step: usize,
-        memory: usize,
+        memory: u64,
     ) -> Self {
         Self { location, access, page, step, memory, books: Mutex::default() }
     }
@@ -87,7 +87,10 @@ impl Space {
 
     /// The bytes of a block for this layout, if a device could have as many.
     fn block_size(&self, layout: Layout) -> Option<usize> {
-        layout.size().checked_next_multiple_of(self.page).filter(|&bytes| bytes <= self.memory)
+        layout
+            .size()
+            .checked_next_multiple_of(self.page)
+            .filter(|&bytes| bytes as u64 <= self.memory)
     }
 
     /// Whether one device alone may use the memory.

@@ -6,7 +6,7 @@ use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemor
 use rmm_sys::{CuCaptureMode, CuGraph, CuResult};
 
 use crate::every::for_each;
-use crate::short::{MIB, layout, lazy, stream};
+use crate::short::{MIB, layout, lazy, mib, stream};
 
 /// Captures what `work` does into a graph that nobody launches.
 fn captured(stream: &CudaStream, work: impl FnOnce()) {
@@ -47,7 +47,7 @@ fn a_resource_may_end_during_a_capture() {
     let _entered = machine.enter();
     let stream = stream();
     captured(&stream, || {
-        let pool = CudaAsyncMemoryResource::builder().initial_size(MIB).build().expect("a pool");
+        let pool = CudaAsyncMemoryResource::builder().initial_size(mib(1)).build().expect("a pool");
         pool.trim(0).expect("it is trimmed");
         drop(pool);
         drop(rmm_resources::VirtualMemoryResource::new().expect("a resource"));

@@ -8,15 +8,15 @@ use rmm_resources::{
 use rmm_sim::Machine;
 use rmm_sys::{CuDeviceAttribute, CuMemAccessFlags};
 
-use crate::short::{MIB, calls, layout, lazy, peek, poke, stream};
+use crate::short::{MIB, calls, layout, lazy, mib, peek, poke, stream};
 
 #[test]
 fn a_pool_takes_its_initial_size_and_keeps_to_its_maximum() {
     let machine = lazy().build();
     let _entered = machine.enter();
     let resource = CudaAsyncMemoryResource::builder()
-        .initial_size(32 * MIB)
-        .maximum_size(64 * MIB)
+        .initial_size(mib(32))
+        .maximum_size(mib(64))
         .hardware_decompress(false)
         .build()
         .unwrap();
@@ -80,7 +80,7 @@ fn every_device_may_use_a_pinned_pool() {
         lazy().devices(3).attribute(CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1).build();
     let _entered = machine.enter();
     let resource = CudaAsyncPinnedMemoryResource::builder()
-        .initial_size(MIB)
+        .initial_size(mib(1))
         .release_threshold(1 << 40)
         .build()
         .unwrap();
@@ -113,31 +113,31 @@ fn refused<R>(made: Result<R, Error>, words: &str) {
 fn sizes_that_contradict_each_other_are_refused() {
     let machine = lazy().build();
     let _entered = machine.enter();
-    let builder = || CudaAsyncMemoryResource::builder().initial_size(2 * MIB);
+    let builder = || CudaAsyncMemoryResource::builder().initial_size(mib(2));
     refused(
-        builder().maximum_size(MIB).build(),
+        builder().maximum_size(mib(1)).build(),
         "invalid argument to cuda-async: an initial size of 2097152 bytes is above the maximum size of 1048576",
     );
     refused(
         builder().release_threshold(1).build(),
         "invalid argument to cuda-async: an initial size of 2097152 bytes is above the release threshold of 1",
     );
-    let builder = || CudaAsyncPinnedMemoryResource::builder().initial_size(2 * MIB);
+    let builder = || CudaAsyncPinnedMemoryResource::builder().initial_size(mib(2));
     refused(
-        builder().maximum_size(MIB).build(),
+        builder().maximum_size(mib(1)).build(),
         "invalid argument to cuda-async-pinned: an initial size of 2097152 bytes is above the maximum size of 1048576",
     );
     refused(
         builder().release_threshold(1).build(),
         "invalid argument to cuda-async-pinned: an initial size of 2097152 bytes is above the release threshold of 1",
     );
-    let builder = CudaAsyncManagedMemoryResource::builder().initial_size(2 * MIB);
+    let builder = CudaAsyncManagedMemoryResource::builder().initial_size(mib(2));
     refused(
         builder.release_threshold(1).build(),
         "invalid argument to cuda-async-managed: an initial size of 2097152 bytes is above the release threshold of 1",
     );
     assert_eq!(calls(&machine, "cuMemPoolCreate"), 0);
-    let equal = CudaAsyncMemoryResource::builder().initial_size(2 * MIB).maximum_size(2 * MIB);
+    let equal = CudaAsyncMemoryResource::builder().initial_size(mib(2)).maximum_size(mib(2));
     equal.release_threshold(2 << 20).build().unwrap();
 }
 
@@ -147,7 +147,7 @@ fn a_managed_pool_of_its_own_leaves_the_drivers_alone_and_goes_with_its_last_clo
     let _entered = machine.enter();
     let default = CudaAsyncManagedMemoryResource::with_release_threshold(None).unwrap();
     let own =
-        CudaAsyncManagedMemoryResource::builder().initial_size(MIB).release_threshold(2 << 20);
+        CudaAsyncManagedMemoryResource::builder().initial_size(mib(1)).release_threshold(2 << 20);
     let own = own.build().unwrap();
     assert_eq!(own.pool().release_threshold().unwrap(), 2 << 20);
     assert_eq!(default.pool().release_threshold().unwrap(), 0);

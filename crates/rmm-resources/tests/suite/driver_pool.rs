@@ -7,7 +7,7 @@ use rmm_resources::{
 };
 use rmm_sys::{CuDeviceAttribute, CuMemAccessFlags, CuMemAllocationType, CuMemLocationType};
 
-use crate::short::{MIB, layout, lazy, stream};
+use crate::short::{MIB, layout, lazy, mib, stream};
 
 #[test]
 fn counters_follow_what_is_allocated() {
@@ -146,12 +146,12 @@ fn a_pool_tells_what_it_was_made_with() {
         (pool.allocation_type().unwrap(), place.kind, place.id, pool.maximum_size().unwrap())
     };
     let (fixed, moving) = (CuMemAllocationType::PINNED, CuMemAllocationType::MANAGED);
-    let pinned = CudaAsyncPinnedMemoryResource::builder().maximum_size(8 * MIB).build().unwrap();
+    let pinned = CudaAsyncPinnedMemoryResource::builder().maximum_size(mib(8)).build().unwrap();
     assert_eq!(facts(pinned.pool()), (fixed, CuMemLocationType::HOST, 0, 8 << 20));
     let on_node = CudaAsyncPinnedMemoryResource::builder().numa_node(0).build().unwrap();
     assert_eq!(facts(on_node.pool()), (fixed, CuMemLocationType::HOST_NUMA, 0, 0));
     let _second = Device::new(1).unwrap().make_current().unwrap();
-    let own = CudaAsyncMemoryResource::builder().maximum_size(64 * MIB).build().unwrap();
+    let own = CudaAsyncMemoryResource::builder().maximum_size(mib(64)).build().unwrap();
     assert_eq!(facts(own.pool()), (fixed, CuMemLocationType::DEVICE, 1, 64 << 20));
     let managed = CudaAsyncManagedMemoryResource::builder().build().unwrap();
     assert_eq!(

@@ -16,7 +16,7 @@ use rmm_sim::{Fault, Leak, LeakKind, Machine};
 use rmm_sys::CuResult;
 
 use crate::allocator::{LARGE, live};
-use crate::short::{MIB, calls, layout, peek, poke, stream, unified, write_later};
+use crate::short::{calls, layout, mib, peek, poke, stream, unified, write_later};
 
 type Make = fn() -> Result<Box<dyn Resource>, Error>;
 
@@ -34,7 +34,7 @@ const EVERY: [(&str, Make); 11] = [
     ("managed", || Ok(Box::new(ManagedMemoryResource::new()))),
     ("pinned", || Ok(Box::new(PinnedHostMemoryResource::new()))),
     ("system", || Ok(Box::new(SystemMemoryResource::new()?))),
-    ("sam-headroom", || Ok(Box::new(SamHeadroomMemoryResource::new(MIB)?))),
+    ("sam-headroom", || Ok(Box::new(SamHeadroomMemoryResource::new(mib(1))?))),
     ("host", || Ok(Box::new(HostMemoryResource::new()))),
 ];
 

@@ -12,7 +12,7 @@ use rmm_sim::{Checker, Fault};
 use rmm_sys::CuResult;
 
 use crate::allocator::live;
-use crate::short::{MIB, layout, unified};
+use crate::short::{MIB, layout, mib, unified};
 
 /// Makes a resource and takes one block from it.
 fn attempt<R: Resource>(make: impl Fn() -> Result<R, Error>) -> Result<(), Error> {
@@ -50,12 +50,12 @@ fn a_failure_at_any_call_leaves_nothing_behind() {
     survives(|| Ok(PinnedHostMemoryResource::new()));
     survives(SystemMemoryResource::new);
     survives(VirtualMemoryResource::new);
-    survives(|| SamHeadroomMemoryResource::new((16 << 30) - MIB));
-    survives(|| CudaAsyncMemoryResource::builder().initial_size(MIB).build());
-    survives(|| CudaAsyncPinnedMemoryResource::builder().initial_size(MIB).build());
+    survives(|| SamHeadroomMemoryResource::new((16 << 30) - mib(1)));
+    survives(|| CudaAsyncMemoryResource::builder().initial_size(mib(1)).build());
+    survives(|| CudaAsyncPinnedMemoryResource::builder().initial_size(mib(1)).build());
     survives(CudaAsyncPinnedMemoryResource::of_default_pool);
     survives(CudaAsyncManagedMemoryResource::new);
-    survives(|| CudaAsyncManagedMemoryResource::builder().initial_size(MIB).build());
+    survives(|| CudaAsyncManagedMemoryResource::builder().initial_size(mib(1)).build());
     survives(|| CudaAsyncViewMemoryResource::of_default_pool(rmm_core::Device::current()?));
 }
 
@@ -66,7 +66,7 @@ fn a_pool_that_can_not_be_set_up_goes() {
         let machine = unified().build();
         let _entered = machine.enter();
         machine.fail(Fault::nth(function, 1, CuResult::UNKNOWN));
-        let failed = CudaAsyncMemoryResource::builder().initial_size(MIB).build().unwrap_err();
+        let failed = CudaAsyncMemoryResource::builder().initial_size(mib(1)).build().unwrap_err();
         assert_eq!(failed.origin(), function);
         machine.run_all();
         assert_eq!(machine.leaks().len(), 0, "{function}");

@@ -14,7 +14,7 @@ use rmm_sim::{Kernel, Machine};
 use rmm_sys::CuDeviceAttribute;
 
 use crate::every::{OWN_ALLOCATOR, for_each};
-use crate::short::{MIB, calls, layout, lazy, on_host, stream, unified};
+use crate::short::{MIB, calls, layout, lazy, mib, on_host, stream, unified};
 
 /// Enqueues work that touches no memory; what is returned says whether it has run.
 fn work_on(machine: &Machine, stream: StreamRef<'_>) -> Arc<AtomicBool> {
@@ -177,7 +177,7 @@ fn a_devices_access_to_its_own_pool_is_never_set() {
     let machine = lazy().devices(2).build();
     let _entered = machine.enter();
     let _second = Device::new(1).unwrap().make_current().unwrap();
-    let _own = CudaAsyncMemoryResource::builder().initial_size(MIB).build().unwrap();
+    let _own = CudaAsyncMemoryResource::builder().initial_size(mib(1)).build().unwrap();
     let _managed = CudaAsyncManagedMemoryResource::new().unwrap();
     let _view = CudaAsyncViewMemoryResource::of_default_pool(Device::current().unwrap()).unwrap();
     assert_eq!(calls(&machine, "cuMemPoolSetAccess"), 0);

@@ -10,6 +10,11 @@ use rmm_sys::CuDeviceAttribute;
 
 pub(crate) const MIB: usize = 1 << 20;
 
+/// So many MiB of device memory, in bytes.
+pub(crate) const fn mib(count: u64) -> u64 {
+    count << 20
+}
+
 pub(crate) fn layout(bytes: usize, alignment: usize) -> Layout {
     Layout::from_size_align(bytes, alignment).expect("a layout")
 }

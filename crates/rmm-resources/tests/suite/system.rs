@@ -6,7 +6,7 @@ use rmm_sim::{Fault, TraceEntry};
 use rmm_sys::CuResult;
 
 use crate::allocator::live;
-use crate::short::{MIB, calls, layout, peek, stream, unified};
+use crate::short::{MIB, calls, layout, mib, peek, stream, unified};
 
 #[test]
 fn devices_fill_and_copy_ordinary_memory() {
@@ -62,7 +62,7 @@ fn the_headroom_decides_what_is_kept_on_the_device() {
     let _entered = machine.enter();
     // (headroom, bytes, parts): all on the device, all on the host, some of both.
     for (headroom, bytes, parts) in
-        [(0, MIB, 1), (64 * MIB, MIB, 1), (usize::MAX, MIB, 1), (63 * MIB, 2 * MIB, 2), (0, 100, 1)]
+        [(0, MIB, 1), (mib(64), MIB, 1), (u64::MAX, MIB, 1), (mib(63), 2 * MIB, 2), (0, 100, 1)]
     {
         let resource = SamHeadroomMemoryResource::new(headroom).unwrap();
         assert_eq!(resource.headroom(), headroom);
@@ -83,7 +83,7 @@ fn the_headroom_decides_what_is_kept_on_the_device() {
 fn a_block_whose_place_is_refused_is_given_back() {
     let machine = unified().memory(64 * MIB).build();
     let _entered = machine.enter();
-    let resource = SamHeadroomMemoryResource::new(60 * MIB).unwrap();
+    let resource = SamHeadroomMemoryResource::new(mib(60)).unwrap();
     let asked = layout(8 * MIB, 256);
     for (function, number) in [("cuMemAdvise_v2", 1), ("cuMemAdvise_v2", 2), ("cuMemGetInfo_v2", 1)]
     {

@@ -68,7 +68,8 @@ fn work_runs_across_neighbours_until_one_is_given_back() {
 fn addresses_that_are_not_to_be_had_are_refused() {
     let machine = unified().build();
     let _entered = machine.enter();
-    let resource = VirtualMemoryResource::builder().address_space(8 * PAGE).build().unwrap();
+    let resource =
+        VirtualMemoryResource::builder().address_space((8 * PAGE) as u64).build().unwrap();
     let first = resource.allocate_sync(pages(2)).unwrap();
     let kind = |at, count| resource.allocate_at(at, pages(count)).unwrap_err().kind();
     assert_eq!(kind(first, 1), ErrorKind::OutOfRange, "in use");

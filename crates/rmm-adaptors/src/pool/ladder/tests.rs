@@ -125,7 +125,7 @@ fn two_that_ask_a_full_upstream_in_turns_give_up() {
     let upstream = InTurns::default();
     let pool = PoolMemoryResource::builder(&upstream)
         .growth(GrowthPolicy::Exact)
-        .maximum_size(USED + HELD * SMALL + LARGE) // room for one of the two
+        .maximum_size((USED + HELD * SMALL + LARGE) as u64) // room for one of the two
         .build()
         .expect("a pool");
     let _used = pool.allocate_sync(layout(USED)).expect("there is memory");

@@ -25,14 +25,15 @@ fn counts<R: Allocator>(resource: &R, sizes: &[usize]) -> Vec<usize> {
 }
 
 /// Sizes of blocks, in bytes.
-fn sizes(limit: usize) -> [[usize; 3]; 2] {
+fn sizes(limit: u64) -> [[usize; 3]; 2] {
+    let limit = usize::try_from(limit).expect("a small size");
     let large = [limit, limit / 2, limit / 4];
     let small = [300 * GRANULE, 64 * GRANULE, 8 * GRANULE];
     [large, small]
 }
 
 /// Asserts that a suballocator without live blocks serves the same requests as a fresh one.
-pub(super) fn assert_drained_equals_fresh<R: Allocator>(resource: &R, make: Make<R>, limit: usize) {
+pub(super) fn assert_drained_equals_fresh<R: Allocator>(resource: &R, make: Make<R>, limit: u64) {
     let fresh = make(Upstream::new(false), limit).expect("a fresh one");
     for drained in [resource, &fresh] {
         // The first trim records events for streams without one, and waits for nothing.
@@ -47,7 +48,7 @@ pub(super) fn assert_drained_equals_fresh<R: Allocator>(resource: &R, make: Make
 
 /// Like [`assert_drained_equals_fresh`], after failures of the driver: the progress of some streams
 /// is unknown until memory is so short that the suballocator waits for the device.
-pub(super) fn assert_drains_to_fresh<R: Allocator>(resource: &R, make: Make<R>, limit: usize) {
+pub(super) fn assert_drains_to_fresh<R: Allocator>(resource: &R, make: Make<R>, limit: u64) {
     for sizes in sizes(limit) {
         counts(resource, &sizes);
     }

@@ -16,7 +16,7 @@ const DRIVER_SEEDS: u64 = 2;
 const UPSTREAM_SEEDS: u64 = 8;
 /// The most steps of a program.
 const STEPS: usize = 80;
-const LIMIT: usize = LEAST;
+const LIMIT: u64 = LEAST;
 
 fn schedule(seed: u64) -> Schedule {
     if seed.is_multiple_of(2) { Schedule::Lazy } else { Schedule::Seeded(seed) }

@@ -26,7 +26,7 @@ const REPEATED: u64 = 6;
 /// The parameters that a seed determines.
 struct Program {
     schedule: Schedule,
-    limit: usize,
+    limit: u64,
     is_stream_ordered: bool,
     streams: usize,
     threads: Vec<Vec<Op>>,

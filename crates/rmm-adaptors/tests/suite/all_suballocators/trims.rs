@@ -8,7 +8,7 @@ use crate::programs::MOST_GRANULES;
 use crate::suballocators::{GRANULE, LEAST, Make, Upstream};
 use crate::support::{base_seed, free, layout, stream, write};
 
-const LIMIT: usize = 4 * LEAST;
+const LIMIT: u64 = 4 * LEAST;
 
 /// Trims before and after the streams have run, with blocks freed on each of them.
 pub(super) fn count_pending_frees<R: Allocator>(make: Make<R>) {

@@ -18,6 +18,11 @@ use super::works;
 
 const MIB: usize = 1 << 20;
 
+/// So many MiB of device memory, in bytes.
+const fn mib(count: u64) -> u64 {
+    count << 20
+}
+
 fn host_words() -> Vec<u32> {
     (0..1024).collect()
 }
@@ -95,11 +100,11 @@ fn suballocators_and_containers_outlive_a_reset() {
                 PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()
             })?;
             outlives_a_reset(|| {
-                ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(32 * MIB).build()
+                ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(mib(32)).build()
             })?;
             outlives_a_reset(|| {
                 FixedSizeMemoryResource::builder(CudaMemoryResource::new())
-                    .block_size(4 * MIB)
+                    .block_size(mib(4))
                     .blocks(16)
                     .build()
             })?;

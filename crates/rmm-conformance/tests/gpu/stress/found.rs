@@ -4,7 +4,6 @@
 use rmm_conformance::{DeviceHandle, Environment, Failure, Place};
 use rmm_sim::ViolationKind;
 
-use super::MIB;
 use super::rounds::{Plan, round};
 use super::worker::Figures;
 use crate::merging::{Bug, Merging};
@@ -19,7 +18,7 @@ const BLOCKS: usize = 20;
 
 /// A round over the allocator with its bug.
 fn stress_the_bug(environment: &Environment, seed: u64) -> Result<Figures, Failure> {
-    round(environment, |_| Merging::new(Bug::Present, 4 * MIB, BLOCKS), |_| (), seed, STEPS)
+    round(environment, |_| Merging::new(Bug::Present, 4 << 20, BLOCKS), |_| (), seed, STEPS)
 }
 
 /// The seed of the first round in which words were wrong, and what was said.

@@ -14,9 +14,9 @@ use crate::run::in_places_with;
 const FEW: u32 = 24;
 const SCALES: u32 = 8;
 /// Bytes that a resource may take, at least; all blocks together may be more.
-const LEAST: usize = 16 * MIB;
+const LEAST: u64 = 16 * MIB;
 /// Limits are so far apart: what every resource can have.
-const UNIT: usize = 4 * MIB;
+const UNIT: u64 = 4 * MIB;
 
 /// How long, and from which seed, as the environment says.
 #[derive(Clone, Copy)]
@@ -68,14 +68,14 @@ impl Plan {
 }
 
 /// The bytes that the resource of a round may take.
-pub(super) fn limit(seed: u64) -> usize {
-    LEAST + UNIT * Random::new(seed ^ 0x11).index(8)
+pub(super) fn limit(seed: u64) -> u64 {
+    LEAST + UNIT * Random::new(seed ^ 0x11).index(8) as u64
 }
 
 /// One round, over a resource made for it, on the device that is open.
 pub(super) fn round<R: Resource>(
     environment: &Environment,
-    make: impl Fn(usize) -> Result<R, Error>,
+    make: impl Fn(u64) -> Result<R, Error>,
     trim: fn(&R),
     seed: u64,
     steps: u32,
@@ -91,7 +91,7 @@ pub(super) fn round<R: Resource>(
 #[track_caller]
 pub(super) fn hold<R: Resource>(
     resource: &str,
-    make: impl Fn(usize) -> Result<R, Error>,
+    make: impl Fn(u64) -> Result<R, Error>,
     trim: fn(&R),
 ) {
     in_places_with(resource, |environment| {
