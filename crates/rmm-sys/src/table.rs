@@ -2,14 +2,14 @@
 
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
+use crate::load_error::LoadError;
 use crate::{
     Annotations, CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute,
     CuDevicePtr, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn,
     CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAdvise,
     CuMemAllocationProp, CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType,
     CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData,
-    CuMemRangeAttribute, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, LoadError,
-    driver_symbols,
+    CuMemRangeAttribute, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, driver_symbols,
 };
 
 /// How a field of [`Driver`] holds a required and an optional function.

@@ -1,6 +1,6 @@
 //! The list of status codes: the one place that names them.
 
-use super::{CuResult, Row};
+use super::code::{CuResult, Row};
 
 /// Calls a macro with every code: our name, its number, CUDA's name as an identifier and as a
 /// literal (which `doc(alias)` needs), the version of the bindings that have it (one of
