@@ -14,7 +14,8 @@ use rmm_core::{
 };
 
 pub use builder::VirtualMemoryResourceBuilder;
-use space::{Place, Space};
+pub use space::VirtualMemoryStatistics;
+use space::{NAME, Place, Space};
 
 use crate::capability::{calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
@@ -70,21 +71,7 @@ pub struct VirtualMemoryResource {
     space: Arc<Space>,
 }
 
-/// What a [`VirtualMemoryResource`] holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct VirtualMemoryStatistics {
-    /// Bytes of addresses that are reserved.
-    pub reserved_bytes: u64,
-    /// Bytes of memory that is mapped there: what the device has less of.
-    pub mapped_bytes: u64,
-    /// Blocks that are allocated.
-    pub blocks: u64,
-}
-
 impl VirtualMemoryResource {
-    const NAME: &str = "virtual";
-
     /// A resource of the current device, with pages of the device's own size.
     ///
     /// # Errors
@@ -105,7 +92,7 @@ impl VirtualMemoryResource {
     }
 
     fn allocate_in(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
-        check_alignment(Self::NAME, layout)?;
+        check_alignment(NAME, layout)?;
         self.space.allocate(place, layout).map_err(|error| error.with_layout(layout))
     }
 }
@@ -152,7 +139,7 @@ unsafe impl SyncResource for VirtualMemoryResource {
     }
 
     fn name(&self) -> &'static str {
-        Self::NAME
+        NAME
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
@@ -184,7 +171,7 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
                 "a block of no bytes, or at {:#x}, which is no multiple of {}",
                 address.0, self.space.page
             );
-            return Err(Error::invalid_argument(Self::NAME, message).with_layout(layout));
+            return Err(Error::invalid_argument(NAME, message).with_layout(layout));
         }
         self.allocate_in(Place::At(address), layout).map(|_| ())
     }
@@ -195,7 +182,7 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
 unsafe impl Resource for VirtualMemoryResource {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() > 0 {
-            check_alignment(Self::NAME, layout)?;
+            check_alignment(NAME, layout)?;
             self.space.check_device(stream).map_err(|error| error.with_layout(layout))?;
         }
         self.allocate_sync(layout)

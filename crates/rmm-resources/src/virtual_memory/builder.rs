@@ -10,7 +10,7 @@ use rmm_sys::{
 };
 
 use super::VirtualMemoryResource;
-use super::space::Space;
+use super::space::{NAME, Space};
 use crate::capability::{lacking, require};
 
 /// What a new [`VirtualMemoryResource`] should be. Sizes are in bytes.
@@ -72,7 +72,7 @@ impl VirtualMemoryResourceBuilder {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is no
     /// power of two or no multiple of the device's.
     pub fn build(self) -> Result<VirtualMemoryResource, Error> {
-        let name = VirtualMemoryResource::NAME;
+        let name = NAME;
         let device = Device::current()?;
         let needed = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
         require(name, device, needed, "has no virtual memory management")?;
