@@ -8,7 +8,7 @@ use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuResult, CuUuid};
 use crate::driver::{
     check, driver_for_drop, driver_in_context, init, loaded_driver, retain_primary_context,
 };
-use crate::{CUDA_ALLOCATION_ALIGNMENT, CudaStream, Error, align_down};
+use crate::{CUDA_ALLOCATION_ALIGNMENT, Error, align_down};
 
 /// A device, by its number. Functions without a `self` are about the current one: that of the
 /// calling thread's current context.
@@ -259,28 +259,6 @@ impl Device {
         let (driver, _) = driver_in_context()?;
         // SAFETY: takes no argument.
         check("cuCtxSynchronize", unsafe { driver.cuCtxSynchronize() })
-    }
-
-    /// A new stream of this device, whichever device is current. As
-    /// [`CudaStream::non_blocking`](crate::CudaStream::non_blocking), it does not synchronize with
-    /// the legacy default stream.
-    ///
-    /// ```
-    /// use rmm_core::Device;
-    ///
-    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
-    /// # let _entered = machine.enter();
-    /// for device in Device::all()? {
-    ///     assert_eq!(device.new_stream()?.device()?, device);
-    /// }
-    /// # Ok::<(), rmm_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    pub fn new_stream(self) -> Result<CudaStream, Error> {
-        let _current = self.make_current()?;
-        CudaStream::non_blocking()
     }
 
     /// Makes the device current on this thread until the guard is dropped, which restores what was

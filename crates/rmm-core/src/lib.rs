@@ -94,7 +94,7 @@ pub use device::{Device, DeviceGuard, MemoryInfo};
 pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
 pub use erased::{
-    AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
+    AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
     HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
     SyncResourceRef,
 };
@@ -111,8 +111,8 @@ pub use property::{
     SatisfiedBy,
 };
 pub use resource::{
-    Description, DeviceResource, Erasable, ExtendableResource, HasResource, Introspect, Metric,
-    PropertySink, Request, Resource, Stack, SyncResource,
+    AnyResource, Description, DeviceResource, Erasable, ExtendableResource, HasResource,
+    Introspect, Metric, PropertySink, Request, Resource, Stack, SyncResource,
 };
 pub use resource_view::ResourceView;
 /// The driver's functions, handles and codes, as they appear in this crate's interface.

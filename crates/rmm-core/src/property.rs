@@ -6,6 +6,7 @@ mod set;
 use std::fmt::Debug;
 
 pub use id::PropertyId;
+pub(crate) use set::Exactly;
 pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy};
 
 /// A property that a resource's memory may have: a marker type. Users may add their own.

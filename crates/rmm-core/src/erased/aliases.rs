@@ -3,7 +3,8 @@
 //! `Async` in a name means stream-ordered, as in RMM; without it only the synchronous calls are
 //! known.
 
-use super::{ResourceRef, SyncResourceRef};
+use super::reference::ResourceRef;
+use super::sync_reference::SyncResourceRef;
 use crate::{DeviceAccessible, HostAccessible, HostDeviceAccessible};
 
 /// A borrowed resource whose memory work on the device may use; synchronous.

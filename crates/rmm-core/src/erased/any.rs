@@ -1,64 +1,16 @@
 //! Owned resources in stream order.
 
 use std::fmt;
-use std::marker::PhantomData;
 
+use super::compare::{downcast, is_same};
+use super::delegate::{delegate_resource, delegate_sync};
 use super::held::Held;
-use super::{Exactly, Shared, delegate_resource, delegate_sync, downcast, is_same};
-use crate::resource::pointee;
+use crate::resource::{Shared, pointee};
 use crate::{
-    Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible, HostDeviceAccessible,
-    Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy, SyncResourceRef,
+    AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
+    HostDeviceAccessible, Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy,
+    SyncResourceRef,
 };
-
-/// An owned resource of any type, whose memory has every property in the set `S`. Clones are the
-/// same resource.
-///
-/// ```
-/// use std::alloc::Layout;
-/// use rmm_core::{AnyResource, SyncResource};
-/// use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
-/// let plain: AnyResource = AnyResource::new(CudaMemoryResource::new());
-/// let pooled: AnyResource = AnyResource::new(CudaAsyncMemoryResource::new()?);
-/// let layout = Layout::from_size_align(1000, 256)?;
-/// for resource in [&plain, &pooled] {
-///     let pointer = resource.allocate_sync(layout)?;
-///     // SAFETY: allocated above with this layout, and not used.
-///     unsafe { resource.deallocate_sync(pointer, layout) };
-/// }
-/// // Equal means that memory from one may be freed by the other; the type can be found again.
-/// assert_eq!(pooled, pooled.clone());
-/// assert_ne!(plain, pooled);
-/// assert_eq!(plain.downcast_ref(), Some(&CudaMemoryResource::new()));
-/// # Ok(())
-/// # }
-/// ```
-///
-/// What the type knows of the memory can be made less, which costs nothing, and more, which asks
-/// the resource:
-///
-/// ```
-/// use rmm_core::{AnyResource, DeviceAccessible, HostAccessible};
-/// use rmm_resources::CudaMemoryResource;
-///
-/// let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
-/// let some = device.narrow::<()>();
-/// let device = some.try_widen::<DeviceAccessible>().expect("it is the device's");
-/// let refused = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
-/// assert!(refused.is_equal(&CudaMemoryResource::new())); // given back as it was
-/// ```
-#[doc(alias = "cuda::mr::any_resource")]
-#[doc(alias = "make_any_resource")]
-pub struct AnyResource<S: PropertySet = DeviceAccessible> {
-    /// # Invariant
-    /// Its memory has every property in `S`.
-    shared: Shared,
-    set: Exactly<S>,
-}
 
 impl<S: PropertySet> AnyResource<S> {
     /// Takes the resource in: one allocation on the host's heap, or none if it is an `AnyResource`
@@ -113,14 +65,6 @@ impl<S: PropertySet> AnyResource<S> {
         S: SatisfiedBy<R>,
     {
         Self::new(resource.clone())
-    }
-
-    pub(super) fn from_shared(shared: Shared) -> Self {
-        Self { shared, set: PhantomData }
-    }
-
-    pub(super) fn into_shared(self) -> Shared {
-        self.shared
     }
 
     /// The resource, if it is of this type or a pointer to one that is.

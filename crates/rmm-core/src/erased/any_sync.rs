@@ -3,11 +3,14 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::compare::{downcast, is_same, not_a_handle};
+use super::delegate::delegate_sync;
 use super::held::Held;
-use super::{Exactly, SharedSync, delegate_sync, downcast, is_same};
+use super::shared::SharedSync;
+use crate::property::Exactly;
 use crate::resource::{handle, pointee};
 use crate::{
-    AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
+    AnyResource, Contains, DeviceAccessible, Erasable, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, SyncResource,
     SyncResourceRef,
 };
@@ -98,6 +101,38 @@ impl<S: PropertySet> AnySyncResource<S> {
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         is_same(&*self.shared.0, other.into().as_erased())
+    }
+}
+
+impl<S: PropertySet> SyncResourceRef<'_, S> {
+    /// An owned resource that is the same as this one, if it can be had: for a function that takes
+    /// a reference and returns a container, or builds a pool over the resource.
+    ///
+    /// Every [`AnySyncResource`] gives one, and so does every resource whose type is a handle
+    /// ([`Request::handle`](crate::Request::handle)): all that this library has, but for adapters
+    /// that only wrap another.
+    ///
+    /// ```
+    /// use rmm_core::{AnySyncResource, DeviceResourceRef, Error};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// fn keep(resource: DeviceResourceRef<'_>) -> Result<AnySyncResource, Error> {
+    ///     resource.try_to_owned()
+    /// }
+    /// let resource = CudaMemoryResource::new();
+    /// assert!(keep(DeviceResourceRef::new(&resource))?.is_equal(&resource));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no
+    /// handle: the reference may then outlive all that it is known to borrow from, so only its
+    /// owner can give it away.
+    #[doc(alias = "cuda::mr::any_resource")]
+    pub fn try_to_owned(self) -> Result<AnySyncResource<S>, Error> {
+        let resource = self.as_erased();
+        let owned = handle(resource.as_dyn()).ok_or_else(|| not_a_handle(resource))?;
+        Ok(AnySyncResource::from_shared(SharedSync(owned)))
     }
 }
 

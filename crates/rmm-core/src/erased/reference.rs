@@ -3,9 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{
-    Erased, Exactly, delegate_resource, delegate_sync, downcast, innermost, is_same, not_a_handle,
-};
+use super::compare::{downcast, innermost, is_same, not_a_handle};
+use super::delegate::{delegate_resource, delegate_sync};
+use crate::property::Exactly;
+use crate::resource::Erased;
 use crate::{
     AnyResource, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, Resource, SatisfiedBy, SyncResource,
@@ -182,6 +183,16 @@ where
 {
     fn from(resource: &'a R) -> Self {
         Self::new(resource)
+    }
+}
+
+impl<'a, S, T> From<ResourceRef<'a, S>> for SyncResourceRef<'a, T>
+where
+    S: PropertySet,
+    T: SatisfiedBy<ResourceRef<'a, S>>,
+{
+    fn from(ordered: ResourceRef<'a, S>) -> Self {
+        Self::from_erased(ordered.as_erased())
     }
 }
 

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{
-    ErasedSync, Exactly, SharedSync, delegate_sync, downcast, innermost_sync, is_same, not_a_handle,
-};
-use crate::resource::handle;
+use super::compare::{downcast, innermost_sync, is_same};
+use super::delegate::delegate_sync;
+use crate::property::Exactly;
+use crate::resource::ErasedSync;
 use crate::{
-    AnySyncResource, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
-    HostDeviceAccessible, Introspect, Property, PropertySet, ResourceRef, SatisfiedBy,
-    SyncResource,
+    Contains, DeviceAccessible, HasProperty, HostAccessible, HostDeviceAccessible, Introspect,
+    Property, PropertySet, SatisfiedBy, SyncResource,
 };
 
 /// A borrowed resource of any type, as [`ResourceRef`], of which only the synchronous calls are
@@ -57,35 +56,6 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
     #[doc(alias = "cuda::mr::resource_cast")]
     pub fn downcast_ref<R: 'static>(self) -> Option<&'a R> {
         downcast(self.resource.as_dyn())
-    }
-
-    /// An owned resource that is the same as this one, if it can be had: for a function that takes
-    /// a reference and returns a container, or builds a pool over the resource.
-    ///
-    /// Every [`AnySyncResource`] gives one, and so does every resource whose type is a handle
-    /// ([`Request::handle`](crate::Request::handle)): all that this library has, but for adapters
-    /// that only wrap another.
-    ///
-    /// ```
-    /// use rmm_core::{AnySyncResource, DeviceResourceRef, Error};
-    /// use rmm_resources::CudaMemoryResource;
-    ///
-    /// fn keep(resource: DeviceResourceRef<'_>) -> Result<AnySyncResource, Error> {
-    ///     resource.try_to_owned()
-    /// }
-    /// let resource = CudaMemoryResource::new();
-    /// assert!(keep(DeviceResourceRef::new(&resource))?.is_equal(&resource));
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no
-    /// handle: the reference may then outlive all that it is known to borrow from, so only its
-    /// owner can give it away.
-    #[doc(alias = "cuda::mr::any_resource")]
-    pub fn try_to_owned(self) -> Result<AnySyncResource<S>, Error> {
-        let owned = handle(self.resource.as_dyn()).ok_or_else(|| not_a_handle(self.resource))?;
-        Ok(AnySyncResource::from_shared(SharedSync(owned)))
     }
 
     /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
@@ -153,16 +123,6 @@ where
 {
     fn from(resource: &'a R) -> Self {
         Self::new(resource)
-    }
-}
-
-impl<'a, S, T> From<ResourceRef<'a, S>> for SyncResourceRef<'a, T>
-where
-    S: PropertySet,
-    T: SatisfiedBy<ResourceRef<'a, S>>,
-{
-    fn from(ordered: ResourceRef<'a, S>) -> Self {
-        Self::from_erased(ordered.as_erased())
     }
 }
 

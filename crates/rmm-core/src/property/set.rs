@@ -1,8 +1,14 @@
 //! Sets of properties.
 
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use super::{DeviceAccessible, HasProperty, HostAccessible, Property, PropertyId};
+
+/// Marks a type with exactly the property set `S`: invariant in `S`, so that it does not coerce to
+/// a supertype (`fn(&'static T)` is a supertype of `for<'a> fn(&'a T)`, and may have other
+/// properties).
+pub(crate) type Exactly<S> = PhantomData<fn(S) -> S>;
 
 /// A set of properties, as a type: what [`AnyResource`](crate::AnyResource) and its kin still know
 /// of a resource's memory.

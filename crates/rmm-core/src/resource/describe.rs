@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::{SyncResource, request};
 use crate::format_bytes;
 
 /// A number or word that a resource tells of itself.
@@ -47,20 +46,13 @@ pub struct Description {
 }
 
 impl Description {
-    pub(super) fn of(resource: &(dyn SyncResource + 'static)) -> Self {
-        let mut resource = resource;
-        while let Some(inner) = request::pointee(resource) {
-            resource = inner;
-        }
-        let empty = Self { name: resource.name(), metrics: Vec::new(), below: Vec::new() };
-        let mut description = request::metrics(resource, empty);
-        for (purpose, other) in request::other_upstreams(resource) {
-            description.below.push((Some(purpose), Self::of(other)));
-        }
-        if let Some(upstream) = request::upstream(resource) {
-            description.below.push((None, Self::of(upstream)));
-        }
-        description
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, metrics: Vec::new(), below: Vec::new() }
+    }
+
+    /// Adds the description of a resource below this one, and what it is for.
+    pub(super) fn push_below(&mut self, purpose: Option<String>, description: Self) {
+        self.below.push((purpose, description));
     }
 
     /// Adds a number of bytes.

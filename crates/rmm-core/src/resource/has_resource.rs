@@ -1,6 +1,6 @@
 //! From a container to where its memory comes from.
 
-use super::SyncResource;
+use super::concept::SyncResource;
 
 /// Something that allocates from a resource, and tells from which: a container, what a program
 /// keeps its settings in, or a resource, which tells of itself.

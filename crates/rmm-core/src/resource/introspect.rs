@@ -1,42 +1,13 @@
 //! Questions to a resource, whether its type is known or not.
 
-use std::any::Any;
-
-use super::{Description, ExtendableResource, SyncResource, request};
+use super::concept::{ExtendableResource, SyncResource};
+use super::describe::Description;
+use super::{ask, request};
 use crate::property::Members;
 use crate::{
     DeviceAccessible, HostAccessible, MemoryCaps, Property, PropertyId, PropertySet,
     PropertyWithValue, SatisfiedBy,
 };
-
-/// A resource seen without its type. Every resource has this; it is not for implementing.
-pub trait Erasable {
-    /// The resource as a value of any type.
-    fn as_any(&self) -> &(dyn Any + 'static)
-    where
-        Self: 'static;
-
-    /// The resource as one of any type.
-    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
-    where
-        Self: 'a;
-}
-
-impl<R: SyncResource> Erasable for R {
-    fn as_any(&self) -> &(dyn Any + 'static)
-    where
-        Self: 'static,
-    {
-        self
-    }
-
-    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
-    where
-        Self: 'a,
-    {
-        self
-    }
-}
 
 /// What can be asked of every resource, also after its type is forgotten and through any stack of
 /// adaptors.
@@ -152,7 +123,7 @@ pub trait Introspect: SyncResource {
     where
         Self: 'static,
     {
-        request::upstream(self.as_dyn())
+        ask::upstream(self.as_dyn())
     }
 
     /// The resources that this one takes memory from beside its
@@ -162,17 +133,17 @@ pub trait Introspect: SyncResource {
     where
         Self: 'static,
     {
-        request::other_upstreams(self.as_dyn()).into_iter().map(|(_, other)| other).collect()
+        ask::other_upstreams(self.as_dyn()).into_iter().map(|(_, other)| other).collect()
     }
 
     /// The resource's in-place growth interface, if it supports in-place growth.
     fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        request::extendable(self)
+        ask::extendable(self)
     }
 
     /// A value of type `T` that the resource [provides](crate::Request::value).
     fn request_value<T: 'static>(&self) -> Option<T> {
-        request::value(self)
+        ask::value(self)
     }
 
     /// What the stack is made of, with the sizes and counters that each resource tells; a tree
@@ -181,7 +152,7 @@ pub trait Introspect: SyncResource {
     where
         Self: 'static,
     {
-        Description::of(self.as_dyn())
+        ask::description(self.as_dyn())
     }
 }
 
@@ -192,10 +163,10 @@ fn find_below<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Opt
     if let Some(found) = resource.as_any().downcast_ref() {
         return Some(found);
     }
-    if let Some(inner) = request::pointee(resource) {
+    if let Some(inner) = ask::pointee(resource) {
         return find_below(inner);
     }
-    let upstream = request::upstream(resource).and_then(find_below);
+    let upstream = ask::upstream(resource).and_then(find_below);
     upstream.or_else(|| resource.other_upstreams().into_iter().find_map(find_below))
 }
 
@@ -208,10 +179,10 @@ impl<'a> Iterator for Stack<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut resource = self.0?;
-        while let Some(inner) = request::pointee(resource) {
+        while let Some(inner) = ask::pointee(resource) {
             resource = inner;
         }
-        self.0 = request::upstream(resource);
+        self.0 = ask::upstream(resource);
         Some(resource)
     }
 }

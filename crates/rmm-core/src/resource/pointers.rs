@@ -5,8 +5,8 @@
 
 use std::alloc::Layout;
 
-use super::{Request, Resource, SyncResource};
-use crate::{AnyResource, DevicePtr, Error, StreamRef};
+use super::concept::{AnyResource, Request, Resource, SyncResource};
+use crate::{DevicePtr, Error, StreamRef};
 
 /// Implements both traits for pointers to a resource.
 macro_rules! forward {

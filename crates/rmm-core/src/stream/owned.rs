@@ -11,9 +11,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
-use super::{StreamId, StreamRef};
+use super::StreamId;
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
-use crate::{Context, Error};
+use crate::{Context, Device, Error};
 
 pub use foreign::StreamLifetime;
 pub use retiring::{RetiringStream, StreamWatcher};
@@ -223,23 +223,23 @@ impl CudaStream {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The stream, borrowed: what resources take. Counts nothing and calls nothing.
-    pub fn as_stream_ref(&self) -> StreamRef<'_> {
-        let id = match self.inner.kind {
+    /// The legacy default stream, for as long as the process runs.
+    pub(super) fn legacy_static() -> &'static Self {
+        &LEGACY
+    }
+
+    /// The calling thread's own default stream, for as long as the process runs.
+    pub(super) fn per_thread_static() -> &'static Self {
+        &PER_THREAD
+    }
+
+    /// The stream's identity, as the calling thread sees it: the per-thread default stream is
+    /// another stream on each thread.
+    pub(super) fn id_on_this_thread(&self) -> StreamId {
+        match self.inner.kind {
             StreamKind::PerThread => StreamId::of_this_thread(),
             _ => self.inner.id,
-        };
-        StreamRef::new(self, id)
-    }
-
-    /// The legacy default stream, borrowed.
-    pub(super) fn legacy_ref() -> StreamRef<'static> {
-        LEGACY.as_stream_ref()
-    }
-
-    /// The calling thread's own default stream, borrowed.
-    pub(super) fn per_thread_ref() -> StreamRef<'static> {
-        PER_THREAD.as_stream_ref()
+        }
     }
 
     /// The driver's own value.
@@ -300,9 +300,33 @@ impl CudaStream {
     }
 }
 
+impl Device {
+    /// A new stream of this device, whichever device is current. As
+    /// [`CudaStream::non_blocking`], it does not synchronize with
+    /// the legacy default stream.
+    ///
+    /// ```
+    /// use rmm_core::Device;
+    ///
+    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
+    /// # let _entered = machine.enter();
+    /// for device in Device::all()? {
+    ///     assert_eq!(device.new_stream()?.device()?, device);
+    /// }
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn new_stream(self) -> Result<CudaStream, Error> {
+        let _current = self.make_current()?;
+        CudaStream::non_blocking()
+    }
+}
+
 impl PartialEq for CudaStream {
     fn eq(&self, other: &Self) -> bool {
-        self.as_stream_ref() == other.as_stream_ref()
+        self.id_on_this_thread() == other.id_on_this_thread()
     }
 }
 

@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 
 use rmm_sys::{CuStream, Driver};
 
-use super::{CudaStream, StreamId, StreamKind};
+use super::StreamId;
+use super::owned::{CudaStream, StreamKind};
 use crate::driver::{check, driver_in_context, loaded_driver};
-use crate::{Context, CudaEvent, Device, Error, TimedEvent};
+use crate::{Context, Device, Error};
 
 /// A stream, borrowed: what resources and containers take. Copying costs nothing and calls nothing.
 ///
@@ -49,7 +50,7 @@ pub struct StreamRef<'a> {
 }
 
 impl<'a> StreamRef<'a> {
-    pub(super) fn new(stream: &'a CudaStream, id: StreamId) -> Self {
+    fn new(stream: &'a CudaStream, id: StreamId) -> Self {
         Self { stream, id, thread_bound: PhantomData }
     }
 
@@ -57,13 +58,13 @@ impl<'a> StreamRef<'a> {
     #[doc(alias = "cuda_stream_legacy")]
     #[doc(alias = "cuda_stream_default")]
     pub fn legacy() -> StreamRef<'static> {
-        CudaStream::legacy_ref()
+        CudaStream::legacy_static().as_stream_ref()
     }
 
     /// The calling thread's own default stream.
     #[doc(alias = "cuda_stream_per_thread")]
     pub fn per_thread() -> StreamRef<'static> {
-        CudaStream::per_thread_ref()
+        CudaStream::per_thread_static().as_stream_ref()
     }
 
     /// Who the stream is.
@@ -199,71 +200,12 @@ impl<'a> StreamRef<'a> {
         // SAFETY: the stream exists while it is borrowed.
         unsafe { CudaStream::is_idle_raw(self.as_raw()) }
     }
+}
 
-    /// A new event that marks the stream's current end.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    #[doc(alias = "cudaEventRecord")]
-    pub fn record_event(self) -> Result<CudaEvent, Error> {
-        // An event marks streams of its own context only.
-        let _entered = self.own_context().map(Context::enter).transpose()?;
-        let event = CudaEvent::new()?;
-        event.record(self)?;
-        Ok(event)
-    }
-
-    /// A new event that marks the stream's current end and keeps time.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    #[doc(alias = "cuda::stream_ref::record_timed_event")]
-    pub fn record_timed_event(self) -> Result<TimedEvent, Error> {
-        let _entered = self.own_context().map(Context::enter).transpose()?;
-        let event = TimedEvent::new()?;
-        event.record(self)?;
-        Ok(event)
-    }
-
-    /// Has all work that is enqueued from now on wait for `event`'s mark. The thread does not wait.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    #[doc(alias = "cudaStreamWaitEvent")]
-    pub fn wait(self, event: &CudaEvent) -> Result<(), Error> {
-        let driver = self.driver()?;
-        if self.own_context() != Some(event.context()) {
-            event.context().check()?;
-        }
-        // SAFETY: the stream exists while it is borrowed, and so does the event.
-        check("cuStreamWaitEvent", unsafe {
-            driver.cuStreamWaitEvent(self.as_raw(), event.as_raw(), 0)
-        })
-    }
-
-    /// Has all work that is enqueued from now on wait for what is enqueued on `earlier` so far. The
-    /// thread does not wait. Costs an event, or nothing if the two are the same stream.
-    ///
-    /// ```
-    /// use rmm_core::CudaStream;
-    ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
-    /// let (producer, consumer) = (CudaStream::new()?, CudaStream::new()?);
-    /// // ... work on `producer` ...
-    /// consumer.wait_for(&producer)?;
-    /// // ... work on `consumer` that uses its results ...
-    /// consumer.synchronize()?;
-    /// assert!(producer.is_idle()?);
-    /// # Ok::<(), rmm_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    #[doc(alias = "cuda::stream_ref::wait")]
-    pub fn wait_for<'s>(self, earlier: impl Into<StreamRef<'s>>) -> Result<(), Error> {
-        let earlier = earlier.into();
-        if self == earlier { Ok(()) } else { self.wait(&earlier.record_event()?) }
+impl CudaStream {
+    /// The stream, borrowed: what resources take. Counts nothing and calls nothing.
+    pub fn as_stream_ref(&self) -> StreamRef<'_> {
+        StreamRef::new(self, self.id_on_this_thread())
     }
 }
 

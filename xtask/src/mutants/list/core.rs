@@ -8,7 +8,7 @@ const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
 const CAPTURE: &str = "crates/rmm-core/src/capture.rs";
 const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
 const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
-const ERASED: &str = "crates/rmm-core/src/erased.rs";
+const ERASED: &str = "crates/rmm-core/src/erased/compare.rs";
 const INTROSPECT: &str = "crates/rmm-core/src/resource/introspect.rs";
 const VIEW: &str = "crates/rmm-core/src/resource_view.rs";
 

@@ -1,0 +1,33 @@
+//! The bound for resources that containers keep a handle to.
+
+use super::concept::Resource;
+use crate::property::{DeviceAccessible, HasProperty};
+
+/// A resource that containers can keep a handle to: its memory is the device's, and a clone of it
+/// is the same resource.
+///
+/// Implemented for every type that can be one.
+///
+/// ```
+/// use rmm_core::{AnyResource, DeviceResource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// fn keep(resource: &impl DeviceResource) -> AnyResource {
+///     AnyResource::of(resource)
+/// }
+/// let kept = keep(&CudaMemoryResource::new());
+/// assert_eq!(keep(&kept), kept);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no resource for device memory that containers can keep",
+    note = "it has to implement `Resource`, `HasProperty<DeviceAccessible>`, `Clone` and `PartialEq`, and borrow nothing"
+)]
+pub trait DeviceResource:
+    Resource + HasProperty<DeviceAccessible> + Clone + PartialEq + 'static
+{
+}
+
+impl<R: Resource + HasProperty<DeviceAccessible> + Clone + PartialEq + 'static> DeviceResource
+    for R
+{
+}
