@@ -1,6 +1,6 @@
-//! A macro that writes an adaptor from the one method that its author cares about.
+//! The macro that writes an adaptor from its `allocate`.
 
-/// Defines an adaptor: a resource over another, which decides what to do with each allocation.
+/// Defines an adaptor: a resource over an upstream that sees each allocation.
 ///
 /// The type is a struct with one type parameter, the upstream's type, and a field of that type. It
 /// implements [`Debug`]; clones, if it has any, share their state. The author writes `allocate`,
@@ -8,10 +8,10 @@
 ///
 /// - `below`: the upstream for this call, with `allocate(layout)` and `stream()` (`None` in a
 ///   synchronous call);
-/// - `layout`, what was asked for; never of zero bytes,
+/// - `layout`, the requested layout; never of zero bytes,
 ///
-/// and returns the block that `below.allocate(layout)` returned, or an error. `freed(&self, layout)`
-/// may follow: it runs before each block is freed.
+/// and returns the block that `below.allocate(layout)` returned, or an error. `freed(&self,
+/// layout)` may follow: it runs before each block is freed.
 ///
 /// Freeing, properties, equality (that of the upstreams: each frees the other's memory) and
 /// introspection come from the macro, so they cannot disagree with `allocate`, and no `unsafe` is
@@ -107,7 +107,7 @@ macro_rules! adaptor {
         }
 
         // SAFETY: `adapt` returns memory of the upstream with this layout only, and every block
-        // goes back there with it. What is provided is the upstream's.
+        // goes back there with it. What it provides is the upstream's.
         unsafe impl<$upstream: $crate::SyncResource> $crate::SyncResource for $type<$upstream> {
             fn allocate_sync(
                 &self,
@@ -171,7 +171,7 @@ macro_rules! adaptor {
             }
         }
 
-        /// Equal if the upstreams are: each then frees the other's memory.
+        /// Equal if the upstreams are: then each can free the other's memory.
         impl<$upstream: $crate::SyncResource + PartialEq> PartialEq for $type<$upstream> {
             fn eq(&self, other: &Self) -> bool {
                 self.__upstream() == other.__upstream()

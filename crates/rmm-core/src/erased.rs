@@ -1,4 +1,4 @@
-//! Resources whose type is forgotten, but not what their memory can do.
+//! Type-erased resources, which keep in their type the properties of their memory.
 //!
 //! | | owned | borrowed |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! The two concepts of a memory resource, and what can be asked of one.
+//! The two concepts of a memory resource, requests to it and introspection.
 
 mod ask;
 mod concept;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names another library to load in the driver's place.
 pub const LIBRARY_VARIABLE: &str = "RMM_CUDA_LIBRARY";
 
-/// Why there is no driver.
+/// The error of loading the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadError {
     library: PathBuf,
@@ -24,8 +24,7 @@ impl LoadError {
         Self { library, kind: LoadErrorKind::Library { reason } }
     }
 
-    /// The error for a table without the required function `name`, which drivers have from CUDA
-    /// `since` on.
+    /// The error of a missing required function `name`, which drivers have since CUDA `since`.
     pub fn missing_symbol(name: &'static str, since: &'static str) -> Self {
         Self { library: PathBuf::new(), kind: LoadErrorKind::Symbol { name, since } }
     }
@@ -34,12 +33,12 @@ impl LoadError {
         Self { library: library.to_owned(), ..self }
     }
 
-    /// The library that was looked for or found wanting.
+    /// The library that was not found, or lacks a symbol.
     pub fn library(&self) -> &Path {
         &self.library
     }
 
-    /// The symbol that is missing, if the library itself was found.
+    /// The missing symbol, if the library itself was found.
     pub fn symbol(&self) -> Option<&'static str> {
         match self.kind {
             LoadErrorKind::Library { .. } => None,

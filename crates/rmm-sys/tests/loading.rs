@@ -1,4 +1,4 @@
-//! Where the driver is looked for, and what is said when it is not there.
+//! The search for the driver, and the error if there is none.
 
 #[cfg(unix)]
 #[path = "common/c_library.rs"]
@@ -36,11 +36,10 @@ fn a_file_that_is_not_a_library() {
     assert!(error.to_string().contains("could not be loaded"), "{error}");
 }
 
-/// A shared library which this process has loaded and which is no driver: the C library or the
-/// like.
+/// A shared library that this process has loaded and that is not a driver, such as the C library.
 #[cfg(target_os = "linux")]
 fn some_library() -> String {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux tells what is mapped");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux lists the mappings");
     let mut files = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
     files
         .find(|file| file.contains(".so"))
@@ -60,8 +59,8 @@ fn a_library_that_is_not_the_driver() {
     assert!(text.contains("update NVIDIA's driver") && text.contains(LIBRARY_VARIABLE), "{text}");
 }
 
-/// Runs the test named `test` alone in a new process whose environment has `library` as the
-/// driver's library, and gives what it printed.
+/// Runs the test named `test` alone in a new process whose environment sets the driver's library to
+/// `library`, and returns its output.
 fn in_child(test: &str, library: &str) -> String {
     let output = Command::new(std::env::current_exe().expect("a test knows its program"))
         .args(["--exact", test, "--nocapture"])
@@ -74,7 +73,7 @@ fn in_child(test: &str, library: &str) -> String {
     printed
 }
 
-/// What a child says of the driver that it finds.
+/// The child's report on the driver that it finds.
 fn outcome() -> String {
     match Driver::load() {
         Ok(driver) => format!("found a driver that lacks {}", driver.missing().len()),

@@ -11,7 +11,7 @@ use rmm_sys::{
     CuContext, CuDevicePtr, CuEvent, CuResult, Driver, LoadError, MissingSymbol, SYMBOLS,
 };
 
-/// A table of stubs, with those that `keep` wants.
+/// A table of stubs, with those that `keep` selects.
 fn table(keep: impl Fn(&str) -> bool) -> Result<Driver, LoadError> {
     let find = |name: &'static str| keep(name).then(|| stubs::address_of(name)).flatten();
     // SAFETY: each address is that of a function with the signature which belongs to the name, made

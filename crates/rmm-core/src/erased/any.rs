@@ -13,12 +13,12 @@ use crate::{
 };
 
 impl<S: PropertySet> AnyResource<S> {
-    /// Takes the resource in: one allocation on the host's heap, or none if it is an `AnyResource`
-    /// itself.
+    /// Erases the resource's type. Allocates once on the host's heap, or not at all if the resource
+    /// is an `AnyResource` itself.
     ///
-    /// Of a pointer to a handle (`&'static R`, `Box<R>`, `Arc<R>`, a reference of erased type) it
-    /// takes in a clone of the handle, so that the pointer changes neither what the result equals
-    /// nor the type that [`downcast_ref`](Self::downcast_ref) finds.
+    /// From a pointer to a handle (`&'static R`, `Box<R>`, `Arc<R>`, a type-erased reference) it
+    /// keeps a clone of the handle, so that the pointer changes neither what the result equals nor
+    /// the type that [`downcast_ref`](Self::downcast_ref) finds.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -37,7 +37,7 @@ impl<S: PropertySet> AnyResource<S> {
         R: Resource + PartialEq + 'static,
         S: SatisfiedBy<R>,
     {
-        // What is no pointer is moved, not cloned.
+        // A resource that is not a pointer is moved, not cloned.
         let behind = if pointee(resource.as_dyn()).is_some() { resource.to_any() } else { None };
         match behind {
             Some(known) => Self::from_shared(known.shared),
@@ -45,7 +45,7 @@ impl<S: PropertySet> AnyResource<S> {
         }
     }
 
-    /// A handle to the same resource: the resource's own clone, taken in.
+    /// A type-erased handle to the same resource: a clone of it.
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
@@ -78,13 +78,13 @@ impl<S: PropertySet> AnyResource<S> {
         ResourceRef::from_erased(&*self.shared.0)
     }
 
-    /// The resource, known to have the properties of a smaller set.
+    /// Narrows the property set.
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnyResource<T> {
         AnyResource::from_shared(self.shared)
     }
 
-    /// The resource, known to have the properties of another set, if it tells of all of them.
+    /// The resource with another property set, if it provides every property in it at run time.
     ///
     /// # Errors
     /// The resource as it was, if one is missing.
@@ -137,5 +137,5 @@ impl From<AnyResource<HostDeviceAccessible>> for AnyResource<HostAccessible> {
 delegate_sync!([S: PropertySet] AnyResource<S>, |this| this.shared, of S);
 delegate_resource!([S: PropertySet] AnyResource<S>, |this| *this.shared.0);
 
-// SAFETY: only a resource with every property in the set is ever taken in.
+// SAFETY: the type's invariant: the memory has every property in the set.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for AnyResource<S> {}

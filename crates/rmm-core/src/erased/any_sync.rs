@@ -15,8 +15,7 @@ use crate::{
     SyncResourceRef,
 };
 
-/// An owned resource of any type, as [`AnyResource`], of which only the synchronous calls are
-/// known.
+/// An owned resource of any type, as [`AnyResource`], with the synchronous calls only.
 ///
 /// ```
 /// use rmm_core::{AnyResource, AnySyncResource};
@@ -37,7 +36,7 @@ pub struct AnySyncResource<S: PropertySet = DeviceAccessible> {
 }
 
 impl<S: PropertySet> AnySyncResource<S> {
-    /// Takes the resource in, as [`AnyResource::new`].
+    /// Erases the resource's type, as [`AnyResource::new`].
     pub fn new<R>(resource: R) -> Self
     where
         R: SyncResource + PartialEq + 'static,
@@ -48,7 +47,7 @@ impl<S: PropertySet> AnySyncResource<S> {
         Self::from_shared(SharedSync(behind.unwrap_or_else(|| Held::new(resource))))
     }
 
-    /// A handle to the same resource: the resource's own clone, taken in.
+    /// A type-erased handle to the same resource: a clone of it.
     ///
     /// ```
     /// use rmm_core::AnySyncResource;
@@ -81,13 +80,13 @@ impl<S: PropertySet> AnySyncResource<S> {
         SyncResourceRef::from_erased(&*self.shared.0)
     }
 
-    /// The resource, known to have the properties of a smaller set.
+    /// Narrows the property set.
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnySyncResource<T> {
         AnySyncResource::from_shared(self.shared)
     }
 
-    /// The resource, known to have the properties of another set, if it tells of all of them.
+    /// The resource with another property set, if it provides every property in it at run time.
     ///
     /// # Errors
     /// The resource as it was, if one is missing.
@@ -105,12 +104,12 @@ impl<S: PropertySet> AnySyncResource<S> {
 }
 
 impl<S: PropertySet> SyncResourceRef<'_, S> {
-    /// An owned resource that is the same as this one, if it can be had: for a function that takes
-    /// a reference and returns a container, or builds a pool over the resource.
+    /// An owned handle to this resource, if there is one: for a function that takes a reference and
+    /// returns a container, or builds a pool over the resource.
     ///
-    /// Every [`AnySyncResource`] gives one, and so does every resource whose type is a handle
-    /// ([`Request::handle`](crate::Request::handle)): all that this library has, but for adapters
-    /// that only wrap another.
+    /// Every [`AnySyncResource`] has one, and so does every resource whose type is a handle
+    /// ([`Request::handle`](crate::Request::handle)): all of this library, except adapters that
+    /// only wrap another.
     ///
     /// ```
     /// use rmm_core::{AnySyncResource, DeviceResourceRef, Error};
@@ -125,9 +124,8 @@ impl<S: PropertySet> SyncResourceRef<'_, S> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no
-    /// handle: the reference may then outlive all that it is known to borrow from, so only its
-    /// owner can give it away.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is not a
+    /// handle: then only its owner can give it away.
     #[doc(alias = "cuda::mr::any_resource")]
     pub fn try_to_owned(self) -> Result<AnySyncResource<S>, Error> {
         let resource = self.as_erased();
@@ -177,5 +175,5 @@ impl From<AnySyncResource<HostDeviceAccessible>> for AnySyncResource<HostAccessi
 
 delegate_sync!([S: PropertySet] AnySyncResource<S>, |this| this.shared, of S);
 
-// SAFETY: only a resource with every property in the set is ever taken in.
+// SAFETY: the type's invariant: the memory has every property in the set.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for AnySyncResource<S> {}

@@ -4,7 +4,7 @@ use super::shared::SharedSync;
 use crate::resource::{Erased, ErasedSync, Shared, pointee};
 use crate::{Error, Resource, SyncResource};
 
-/// The holder of type `T` that `resource` is a pointer to, if it is.
+/// The owned erased resource of type `T` that `resource` points to, if any.
 pub(super) fn behind_pointers<'a, T: 'static>(
     resource: &'a (dyn SyncResource + 'static),
 ) -> Option<&'a T> {
@@ -25,7 +25,7 @@ pub(super) fn downcast<'a, T: 'static>(
     None
 }
 
-/// The resource itself: what is held, if it is a pointer to something whose type is forgotten.
+/// The innermost resource: if `resource` points to a type-erased one, what that holds.
 pub(super) fn innermost<R: Resource + PartialEq + 'static>(
     resource: &R,
 ) -> &(dyn Erased + 'static) {
@@ -54,11 +54,11 @@ pub(super) fn behind_all_pointers<'a>(
 }
 
 /// Whether memory from one may be freed by the other: they are one object, or of one type and
-/// equal. Pointers count as what is behind them.
+/// equal. Pointers are seen through.
 ///
-/// A pointer's own type does not know how to compare what is behind it, so the other side is asked
-/// too. Two pointers of different types to two objects compare unequal; [`AnyResource::new`]
-/// therefore takes in what is behind a pointer, if that is a handle.
+/// A pointer's own type cannot compare what is behind it, so both sides are asked. Two pointers of
+/// different types to two objects compare unequal; [`AnyResource::new`] therefore unwraps a pointer
+/// whose target is a handle.
 pub(super) fn is_same(
     one: &(dyn ErasedSync + 'static),
     other: &(dyn ErasedSync + 'static),
@@ -70,8 +70,8 @@ pub(super) fn is_same(
         || one.equals(other.erased())
 }
 
-/// Whether both are references to one object. Objects without bytes have no place of their own, and
-/// are not.
+/// Whether both are references to one object. Never for zero-sized types, whose addresses mean
+/// nothing.
 pub(super) fn is_one_object(
     one: &(dyn SyncResource + 'static),
     other: &(dyn SyncResource + 'static),
@@ -81,11 +81,11 @@ pub(super) fn is_one_object(
         && one.as_any().type_id() == other.as_any().type_id()
 }
 
-/// The error of a reference that cannot be made an owned resource.
+/// The error of a reference from which no owned resource can be made.
 pub(super) fn not_a_handle(resource: &dyn SyncResource) -> Error {
     let message = format!(
-        "a reference to `{}` cannot be made an owned resource, since its type is no handle: pass the resource itself, or borrow it \
-         from an `AnyResource`",
+        "a reference to `{}` cannot become an owned resource, because its type is not a handle: pass the resource \
+         itself, or borrow it from an `AnyResource`",
         resource.name()
     );
     Error::invalid_argument("resource reference", message)

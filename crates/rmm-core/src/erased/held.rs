@@ -1,4 +1,4 @@
-//! A resource in the allocation that owned erased resources share.
+//! The heap allocation that the clones of an owned erased resource share.
 
 use std::any::Any;
 use std::fmt;
@@ -8,9 +8,9 @@ use super::delegate::{delegate_resource, delegate_sync};
 use crate::resource::{Erased, ErasedSync, Shared};
 use crate::{AnyResource, Request, Resource, SyncResource};
 
-/// The resource, and the way from a reference to it back to another owner: so that each
-/// [`ResourceRef`](crate::ResourceRef) of an [`AnyResource`] can be made an owned resource again,
-/// whatever the resource's type.
+/// A resource and a weak pointer to its own allocation, from which a
+/// [`ResourceRef`](crate::ResourceRef) of an [`AnyResource`] gets an owned resource again, whatever
+/// the resource's type.
 pub(super) struct Held<R> {
     resource: R,
     this: Weak<Self>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::delegate::{delegate_resource, delegate_sync};
 use crate::resource::{ErasedSync, Shared};
 
-/// What an [`AnySyncResource`] holds, as [`Shared`].
+/// What an [`AnySyncResource`] holds. See [`Shared`].
 #[derive(Clone, Debug)]
 pub(super) struct SharedSync(pub(super) Arc<dyn ErasedSync>);
 

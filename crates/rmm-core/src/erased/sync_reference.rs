@@ -12,8 +12,7 @@ use crate::{
     Property, PropertySet, SatisfiedBy, SyncResource,
 };
 
-/// A borrowed resource of any type, as [`ResourceRef`], of which only the synchronous calls are
-/// known.
+/// A borrowed resource of any type, as [`ResourceRef`], with the synchronous calls only.
 ///
 /// ```
 /// use rmm_core::{DeviceAsyncResourceRef, DeviceResourceRef};
@@ -34,8 +33,8 @@ pub struct SyncResourceRef<'a, S: PropertySet = DeviceAccessible> {
 }
 
 impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
-    /// Borrows the resource; what is inside, if it is an
-    /// [`AnySyncResource`](crate::AnySyncResource).
+    /// Borrows the resource; if it is an [`AnySyncResource`](crate::AnySyncResource), the one that
+    /// it holds.
     pub fn new<R>(resource: &'a R) -> Self
     where
         R: SyncResource + PartialEq + 'static,
@@ -63,14 +62,13 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         self.resource.find()
     }
 
-    /// The resource that this one takes its memory from, if it is over another.
+    /// The upstream: the resource that this one takes its memory from, if there is one.
     #[doc(alias = "get_upstream_resource")]
     pub fn upstream(self) -> Option<&'a (dyn SyncResource + 'static)> {
         self.resource.upstream_resource()
     }
 
-    /// The resource, known to have the properties of a smaller set; with
-    /// [`try_widen`](Self::try_widen) it gets them back.
+    /// Narrows the property set; [`try_widen`](Self::try_widen) recovers the rest.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, HostAccessible, SyncResourceRef};
@@ -86,7 +84,7 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         SyncResourceRef::from_erased(self.resource)
     }
 
-    /// The resource, known to have the properties of another set, if it tells of all of them.
+    /// The resource with another property set, if it provides every property in it at run time.
     ///
     /// # Errors
     /// The reference as it was, if one is missing.
@@ -146,5 +144,5 @@ impl<S: PropertySet> fmt::Debug for SyncResourceRef<'_, S> {
 
 delegate_sync!([S: PropertySet] SyncResourceRef<'_, S>, |this| this.resource, of S);
 
-// SAFETY: only a resource with every property in the set is ever borrowed.
+// SAFETY: the type's invariant: the memory has every property in the set.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for SyncResourceRef<'_, S> {}

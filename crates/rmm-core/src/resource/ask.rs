@@ -70,7 +70,7 @@ pub(crate) fn upstream<'a>(
     answer.map(|answer| unsafe { assume_static(answer) })
 }
 
-/// The resources that this one takes memory from beside its upstream, and what each is for.
+/// The resources beside the upstream that this one takes memory from, and the purpose of each.
 pub(crate) fn other_upstreams<'a>(
     resource: &'a (dyn SyncResource + 'static),
 ) -> Vec<(String, &'a (dyn SyncResource + 'static))> {
@@ -96,11 +96,11 @@ pub(crate) fn handle(resource: &(dyn SyncResource + 'static)) -> Option<Arc<dyn 
     })
 }
 
-/// The resource, known to be of a type that borrows nothing.
+/// Extends the lifetime of a resource's type to `'static`.
 ///
 /// # Safety
-/// A resource of a `'static` type provided it. (`SyncResource` demands that such a resource
-/// provides nothing but resources of `'static` types.)
+/// A resource of a `'static` type provided it, so that its type is `'static` by the contract of
+/// [`SyncResource`].
 unsafe fn assume_static<'a>(
     resource: &'a (dyn SyncResource + 'a),
 ) -> &'a (dyn SyncResource + 'static) {

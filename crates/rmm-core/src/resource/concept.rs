@@ -2,7 +2,7 @@
 //!
 //! The traits and these types refer to each other, so they stand in one file: a resource answers a
 //! [`Request`], a request keeps resources as its answer, and a handle is an [`AnyResource`], which
-//! holds a resource. What can be done with them stands in the files above.
+//! holds a resource. The operations on them stand in the files above this one.
 
 use std::alloc::Layout;
 use std::any::Any;
@@ -14,10 +14,11 @@ use super::describe::Description;
 use crate::property::{DeviceAccessible, Exactly, PropertyId, PropertySet};
 use crate::{DevicePtr, Error, StreamRef};
 
-/// A source of memory that is usable on every stream when a call returns.
+/// A source of memory that every stream may use as soon as the call returns.
 ///
 /// To use one, call [`allocate_sync`](Self::allocate_sync). To write one, implement the three
-/// functions without a body, and [`provide`](Self::provide) for what the resource can say of itself:
+/// required functions, and [`provide`](Self::provide) to declare properties, the upstream and
+/// statistics:
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -69,36 +70,37 @@ use crate::{DevicePtr, Error, StreamRef};
 /// ```
 ///
 /// A type that is a handle, as most are, also provides one ([`Request::handle`]), so that a
-/// reference to it can be made an owned resource again.
+/// reference to it can be turned into an owned resource.
 ///
-/// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle that can be cloned of one
-/// that cannot.
+/// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle of a type that cannot be
+/// cloned.
 ///
 /// # Safety
-/// An implementation keeps the contract in the [crate's documentation](crate#stream-order): memory
-/// that it hands out is not handed out again, nor given back, before it is freed; it lies in one
-/// piece, aligned as asked for. If the type implements [`PartialEq`], of two
-/// that are equal each frees the other's memory. What [`provide`](Self::provide) answers is true:
+/// An implementation keeps the contract in the [crate's documentation](crate#stream-order): a block
+/// is not allocated again, nor returned to the upstream, before it is freed; it is contiguous, and
+/// aligned as the layout demands. If the type implements [`PartialEq`], equal resources can free
+/// each other's memory. What [`provide`](Self::provide) answers is true:
 ///
-/// 1. The properties hold for all memory that the resource hands out, as [`HasProperty`] demands.
-/// 2. The [pointee](Request::pointee) is always the same resource, and hands out this one's memory:
+/// 1. The properties hold for all memory that the resource allocates, as
+///    [`HasProperty`](crate::HasProperty) demands.
+/// 2. The [pointee](Request::pointee) is always the same resource, and allocates this one's memory:
 ///    it is called in this one's place. So is the [handle](Request::handle), here and in
 ///    [`Resource::to_any`], which has all properties of the resource.
 /// 3. A type that borrows nothing (`Self: 'static`) provides only resources of types that borrow
-///    nothing: what it has a field of, or is made of.
+///    nothing, such as its fields.
 #[doc(alias = "cuda::mr::synchronous_resource")]
 #[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
 pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
-    /// Allocates memory that every stream may use at return.
+    /// Allocates memory that every stream may use once this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it cannot be had; other kinds
-    /// as the resource says.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
+    /// other kinds as the resource documents.
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error>;
 
-    /// Gives memory back. Errors of the driver cannot be reported here; a resource says what it
-    /// does about them.
+    /// Frees memory. Driver errors cannot be reported here; each resource documents how it handles
+    /// them.
     ///
     /// # Safety
     /// The memory came from a resource equal to this one, with this layout, and is not freed
@@ -109,14 +111,15 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     fn name(&self) -> &'static str;
 
     /// Answers a typed request: the properties of the memory, the upstream, sizes and counters, an
-    /// owned handle. Name everything that the resource has; the [`Request`] keeps what it asks for.
+    /// owned handle. Provide everything that the resource has; the [`Request`] keeps what it asks
+    /// for.
     ///
-    /// [`Introspect`](crate::Introspect) asks. An adaptor provides its upstream and the upstream's
-    /// properties.
+    /// [`Introspect`](crate::Introspect) makes the requests. An adaptor provides its upstream and
+    /// the upstream's properties.
     fn provide<'a>(&'a self, _request: &mut Request<'a>) {}
 }
 
-/// A source of memory in stream order.
+/// A source of stream-ordered memory.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -137,8 +140,8 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
 /// ```
 ///
 /// # Safety
-/// As [`SyncResource`], in stream order: memory handed out on a stream is free for use by work
-/// enqueued on it from now on, so whatever used it before is ordered before that.
+/// As [`SyncResource`], in stream order: memory allocated on a stream may be used by work enqueued
+/// on it from then on, so every earlier use of it is ordered before that work.
 #[doc(alias = "cuda::mr::resource")]
 #[doc(alias = "cuda::stream_ordered_memory_resource")]
 #[doc(alias = "rmm::mr::device_memory_resource")]
@@ -146,17 +149,17 @@ pub unsafe trait Resource: SyncResource {
     /// Allocates memory for use by work enqueued on `stream` from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it cannot be had; other kinds
-    /// as the resource says.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
+    /// other kinds as the resource documents.
     #[doc(alias = "rmm::mr::device_memory_resource::do_allocate")]
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
 
-    /// Gives memory back once the work enqueued on `stream` so far is done. Does not wait for it,
-    /// where it can be helped.
+    /// Frees memory once the work enqueued on `stream` so far has completed, without waiting for it
+    /// where possible.
     ///
     /// # Safety
     /// The memory came from a resource equal to this one, with this layout, and is not freed
-    /// already; every use of it is ordered before whatever is enqueued on `stream` from now on.
+    /// already; every use of it is ordered before all work enqueued on `stream` from now on.
     #[doc(alias = "rmm::mr::device_memory_resource::do_deallocate")]
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
 
@@ -202,8 +205,8 @@ pub unsafe trait Resource: SyncResource {
     /// equal to it. Such a type implements it by `Some(AnyResource::of(self))`, and
     /// [provides](Request::handle) its handle without stream order too.
     ///
-    /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) asks, and so does
-    /// [`AnyResource::new`] of a pointer, to take in what is behind it.
+    /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) calls it, and so does
+    /// [`AnyResource::new`] to unwrap a pointer.
     ///
     /// ```
     /// use rmm_core::{AnyResource, Resource};
@@ -222,14 +225,14 @@ pub unsafe trait Resource: SyncResource {
     }
 }
 
-/// A resource seen without its type. Every resource has this; it is not for implementing.
+/// Conversion to trait objects. Implemented for every resource; not for implementing.
 pub trait Erasable {
-    /// The resource as a value of any type.
+    /// The resource as [`Any`], for a downcast.
     fn as_any(&self) -> &(dyn Any + 'static)
     where
         Self: 'static;
 
-    /// The resource as one of any type.
+    /// The resource as a trait object.
     fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
     where
         Self: 'a;
@@ -251,15 +254,16 @@ impl<R: SyncResource> Erasable for R {
     }
 }
 
-/// A resource whose memory can be asked for at an address, and whose blocks, where they are
-/// neighbours, may be used as one.
+/// A resource that allocates at a given address, and whose adjacent blocks may be used as one.
+/// **Unstable**: may change in any release, and is for this library's pools.
 ///
-/// A pool over such a resource extends the memory that it has by what is missing, and gives any of
-/// its blocks back, the ones in the middle too. Each block is given back as it was asked for, in
-/// whichever order. Over other resources two blocks may well be neighbours, and work that runs from
-/// one into the other is an error.
+/// A pool over such a resource grows in place by what is missing, and can return any block to it,
+/// in the middle of an extent too. Each block is freed with its own layout, in any order. Blocks of
+/// other resources may happen to be adjacent, but a kernel that runs from one into the other is an
+/// error.
 ///
-/// [`Introspect::as_extendable`](crate::Introspect::as_extendable) finds out, through references and erased types:
+/// [`Introspect::as_extendable`](crate::Introspect::as_extendable) returns this interface, through
+/// references and type erasure:
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -286,45 +290,44 @@ impl<R: SyncResource> Erasable for R {
 /// ```
 ///
 /// # Safety
-/// Blocks that are neighbours are one piece of memory: work may run from one into the next as
-/// within one block. Those from [`allocate_at`](Self::allocate_at) are blocks as those from
-/// [`SyncResource::allocate_sync`], and lie where they were asked for. A block whose size is a
-/// multiple of the page size takes up no more than its size; all blocks start at a multiple of it.
+/// Adjacent blocks are contiguous memory: a kernel may run from one into the next as within one
+/// block. Those from [`allocate_at`](Self::allocate_at) are like those from
+/// [`SyncResource::allocate_sync`], at the requested address. A block whose size is a multiple of
+/// the page size takes up no more than its size; all blocks start at a multiple of it.
 pub unsafe trait ExtendableResource: SyncResource {
-    /// What addresses, and the sizes of blocks that shall have no gaps between them, are multiples
-    /// of: bytes, a power of two that is not below 256.
+    /// The granularity in bytes, a power of two of at least 256: addresses are multiples of it, and
+    /// so are the sizes of blocks that are to be adjacent without gaps.
     fn page_size(&self) -> usize;
 
-    /// The most bytes that all blocks together can have, where that is known: who lacks more need
-    /// not ask piece by piece.
+    /// Upper bound on the bytes of all blocks together, if known. A pool that lacks more fails
+    /// without trying block by block.
     fn most_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Whether blocks outlive the context that was current when they were allocated, as physical
-    /// memory does that is mapped: then blocks that nothing uses are to be freed also after the
-    /// context has ended.
+    /// Whether blocks outlive the context that was current when they were allocated, as mapped
+    /// physical memory does: then unused blocks must be freed also after the context has ended.
     fn outlives_context(&self) -> bool {
         false
     }
 
-    /// Allocates memory at exactly this address, as [`allocate_sync`](SyncResource::allocate_sync)
-    /// does at one of its own choice.
+    /// Allocates memory at exactly this address, otherwise as
+    /// [`allocate_sync`](SyncResource::allocate_sync).
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if memory cannot be had;
-    /// [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange) if these addresses cannot, since
-    /// they are in use or not the resource's;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the address is no
-    /// multiple of the page size; other kinds as the resource says.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
+    /// [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange) if the addresses are in use, or do
+    /// not belong to the resource;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the address is not a
+    /// multiple of the page size; other kinds as the resource documents.
     fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error>;
 }
 
-/// A typed question to a resource, in the manner of [`std::error::Error::provide`].
+/// A typed request to a resource, in the manner of [`std::error::Error::provide`].
 ///
-/// [`SyncResource::provide`] answers it: it names everything that the resource can provide, and the
-/// request keeps what it asks for. Of several answers to a question that has one answer the first
-/// counts, so that a resource may provide its own and then let another resource answer the rest.
+/// [`SyncResource::provide`] answers it: it provides everything that the resource has, and the
+/// request keeps what it asks for. Where one answer is asked for, the first one counts, so that a
+/// resource may provide its own and then forward the request to another resource.
 ///
 /// ```
 /// use rmm_core::{DeviceAccessible, HasProperty, Introspect, Request, SyncResource};
@@ -363,7 +366,7 @@ pub unsafe trait ExtendableResource: SyncResource {
 /// ```
 pub struct Request<'a>(pub(super) Query<'a>);
 
-/// What is asked for, and the answer so far.
+/// What a request asks for, and the answer so far.
 pub(super) enum Query<'a> {
     HasProperty {
         wanted: PropertyId,
@@ -382,14 +385,14 @@ pub(super) enum Query<'a> {
     Value(&'a mut dyn Any),
 }
 
-/// What can still be asked after the type is erased.
+/// A resource after type erasure, with the operations that need its type.
 pub(crate) trait ErasedSync: SyncResource {
-    /// The resource that was erased, by its own type.
+    /// The resource by its own type, for a downcast.
     fn erased(&self) -> &dyn Any
     where
         Self: 'static;
 
-    /// Whether `other` is of the type that was erased, and equal to this resource.
+    /// Whether `other` has this resource's own type and is equal to it.
     fn equals(&self, other: &dyn Any) -> bool
     where
         Self: 'static;
@@ -416,8 +419,8 @@ pub(crate) trait Erased: Resource + ErasedSync {}
 
 impl<R: Resource + PartialEq> Erased for R {}
 
-/// What an [`AnyResource`] holds, whatever its properties: by it one is recognised behind pointers,
-/// so that it is never wrapped twice and always compared by what is inside.
+/// What an [`AnyResource`] holds, whatever its property set. Code that sees a pointer looks for
+/// this type, so that an erased resource is never wrapped twice and is compared by what it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
 
@@ -448,8 +451,8 @@ pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
 /// # }
 /// ```
 ///
-/// What the type knows of the memory can be made less, which costs nothing, and more, which asks
-/// the resource:
+/// Narrowing the property set is free and checked at compile time; widening it is checked at run
+/// time:
 ///
 /// ```
 /// use rmm_core::{AnyResource, DeviceAccessible, HostAccessible};
@@ -459,7 +462,7 @@ pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
 /// let some = device.narrow::<()>();
 /// let device = some.try_widen::<DeviceAccessible>().expect("it is the device's");
 /// let refused = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
-/// assert!(refused.is_equal(&CudaMemoryResource::new())); // given back as it was
+/// assert!(refused.is_equal(&CudaMemoryResource::new())); // returned unchanged
 /// ```
 #[doc(alias = "cuda::mr::any_resource")]
 #[doc(alias = "make_any_resource")]

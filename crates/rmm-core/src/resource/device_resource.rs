@@ -3,10 +3,9 @@
 use super::concept::Resource;
 use crate::property::{DeviceAccessible, HasProperty};
 
-/// A resource that containers can keep a handle to: its memory is the device's, and a clone of it
-/// is the same resource.
+/// A device resource that containers can keep a handle to: a clone is the same resource.
 ///
-/// Implemented for every type that can be one.
+/// Implemented for every type that satisfies the bounds.
 ///
 /// ```
 /// use rmm_core::{AnyResource, DeviceResource};

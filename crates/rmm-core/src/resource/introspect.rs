@@ -1,4 +1,4 @@
-//! Questions to a resource, whether its type is known or not.
+//! Introspection of resources, through type erasure and stacks of adaptors.
 
 use super::concept::{ExtendableResource, SyncResource};
 use super::describe::Description;
@@ -9,8 +9,7 @@ use crate::{
     PropertyWithValue, SatisfiedBy,
 };
 
-/// What can be asked of every resource, also after its type is forgotten and through any stack of
-/// adaptors.
+/// Queries that every resource answers, through type erasure and any stack of adaptors.
 ///
 /// ```
 /// use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
@@ -22,7 +21,8 @@ use crate::{
 /// # let _entered = machine.enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
 /// let erased: AnyResource = AnyResource::new(pool);
-/// let logged: AnyResource = AnyResource::new(LoggingResourceAdaptor::to_writer(erased, std::io::sink())?);
+/// let logged = LoggingResourceAdaptor::to_writer(erased, std::io::sink())?;
+/// let logged: AnyResource = AnyResource::new(logged);
 ///
 /// assert!(logged.has_property::<DeviceAccessible>());
 /// assert!(!logged.has_property::<HostAccessible>());
@@ -35,7 +35,7 @@ use crate::{
 /// # }
 /// ```
 pub trait Introspect: SyncResource {
-    /// Whether the memory has the property `P`. This, as every question here, goes down the whole
+    /// Whether the memory has the property `P`. Like every query here, it goes down the whole
     /// stack.
     #[doc(alias = "cuda::mr::try_get_property")]
     fn has_property<P: Property>(&self) -> bool {
@@ -53,8 +53,9 @@ pub trait Introspect: SyncResource {
         request::property_list(self)
     }
 
-    /// Who may read and write the memory: the bits [`HOST_ACCESSIBLE`](MemoryCaps::HOST_ACCESSIBLE)
-    /// and [`DEVICE_ACCESSIBLE`](MemoryCaps::DEVICE_ACCESSIBLE).
+    /// Whether host and device may read and write the memory: the bits
+    /// [`HOST_ACCESSIBLE`](MemoryCaps::HOST_ACCESSIBLE) and
+    /// [`DEVICE_ACCESSIBLE`](MemoryCaps::DEVICE_ACCESSIBLE).
     #[doc(alias = "cuda::mr::dynamic_accessibility_property")]
     fn accessibility(&self) -> MemoryCaps {
         let mut caps = MemoryCaps::empty();
@@ -74,7 +75,7 @@ pub trait Introspect: SyncResource {
     }
 
     /// Whether the resource provides at run time what its type declares: `true`, unless its
-    /// [`provide`](SyncResource::provide) forgets a property. For tests of resources.
+    /// [`provide`](SyncResource::provide) omits a property. For tests of resources.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, Introspect, MemoryKind};
@@ -108,8 +109,7 @@ pub trait Introspect: SyncResource {
         find_below(self.as_dyn())
     }
 
-    /// This resource, the one that it takes its memory from, and so on down. Pointers are seen
-    /// through.
+    /// This resource, its upstream, and so on down. Pointers are seen through.
     fn stack(&self) -> Stack<'_>
     where
         Self: 'static,
@@ -117,7 +117,7 @@ pub trait Introspect: SyncResource {
         Stack(Some(self.as_dyn()))
     }
 
-    /// The resource that this one takes its memory from, if it is over another.
+    /// The upstream: the resource that this one takes its memory from, if there is one.
     #[doc(alias = "get_upstream_resource")]
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
     where
@@ -127,7 +127,7 @@ pub trait Introspect: SyncResource {
     }
 
     /// The resources that this one takes memory from beside its
-    /// [upstream](Self::upstream_resource): bins, or a second resource for when the first is out of
+    /// [upstream](Self::upstream_resource): bins, or a fallback for when the first is out of
     /// memory.
     fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
     where
@@ -146,8 +146,8 @@ pub trait Introspect: SyncResource {
         ask::value(self)
     }
 
-    /// What the stack is made of, with the sizes and counters that each resource tells; a tree
-    /// where a resource is over several.
+    /// A description of the stack, with the sizes and counters of each resource; a tree where a
+    /// resource has several upstreams.
     fn describe(&self) -> Description
     where
         Self: 'static,

@@ -1,7 +1,7 @@
-//! Pointers to a resource are resources: the same one.
+//! Implementation of the resource traits for pointers to a resource.
 //!
-//! `Arc<R>` is what `cuda::mr::shared_resource<R>` is in C++: a handle to a resource that itself
-//! may not be cloned.
+//! `Arc<R>` is the `cuda::mr::shared_resource<R>` of C++: a handle to a resource that cannot be
+//! cloned itself.
 
 use std::alloc::Layout;
 

@@ -34,7 +34,7 @@ impl<'a> Request<'a> {
         PropertySink { request: self, resource }
     }
 
-    /// The properties of another resource, whose memory this one hands out.
+    /// The properties of another resource, whose memory this one allocates from.
     #[doc(alias = "forward_property")]
     pub fn properties_from<R: SyncResource + ?Sized>(&mut self, upstream: &'a R) -> &mut Self {
         if let Query::HasProperty { .. } | Query::PropertyValue(_) | Query::PropertyList(_) = self.0
@@ -44,9 +44,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The properties that all of these resources have, for a resource that hands out memory of
-    /// each of them. Of properties with a value there is [`MemoryKind`] alone, if it is the same
-    /// for all.
+    /// The properties that all of these resources have, for a resource that allocates from each of
+    /// them. Of the properties with a value it provides only [`MemoryKind`], if it is the same for
+    /// all.
     pub fn common_properties<'r>(
         &mut self,
         resources: impl IntoIterator<Item = &'r dyn SyncResource>,
@@ -84,8 +84,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// A resource that this one takes memory from beside its [upstream](Self::upstream), and what
-    /// it is for: a bin, or a second resource for when the first is out of memory.
+    /// A resource that this one takes memory from beside its [upstream](Self::upstream), and its
+    /// purpose: a bin, or a fallback for when the first is out of memory.
     pub fn other_upstream<R: SyncResource + ?Sized>(
         &mut self,
         purpose: impl fmt::Display,
@@ -97,8 +97,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// What the resource is set to and has done, for people: sizes and counters. The closure runs
-    /// only if a description is asked for.
+    /// The resource's sizes and counters, for people. The closure runs only if a description is
+    /// requested.
     pub fn describe(&mut self, describe: impl FnOnce(&mut Description)) -> &mut Self {
         if let Query::Metrics(description) = &mut self.0 {
             describe(description);
@@ -115,7 +115,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// As [`handle`](Self::handle), of one that is shared already.
+    /// As [`handle`](Self::handle), for a handle that is shared already.
     pub(crate) fn shared_handle<R: ErasedSync + 'a>(
         &mut self,
         handle: impl FnOnce() -> Option<Arc<R>>,
@@ -126,7 +126,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The resource that this one is, if it is only a pointer to it: a `Box`, or a type-erased
+    /// The resource behind this one, if this one is only a pointer: a `Box`, or a type-erased
     /// resource.
     pub fn pointee<R: SyncResource + ?Sized>(&mut self, pointee: &'a R) -> &mut Self {
         if let Query::Pointee(answer @ None) = &mut self.0 {
@@ -135,7 +135,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// A value of any other type, for [`Introspect::request_value`](crate::Introspect::request_value).
+    /// A value of any other type, for
+    /// [`Introspect::request_value`](crate::Introspect::request_value).
     ///
     /// ```
     /// use rmm_core::{Introspect, Request, SyncResource};
@@ -172,7 +173,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Every property in the set that a type-erased resource was made with.
+    /// Every property in the property set of a type-erased resource.
     pub(crate) fn members_of<S: PropertySet>(&mut self) {
         S::members(&mut Members::new(&mut |id| self.note(id)));
     }
@@ -192,7 +193,7 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
-/// Takes the properties of one resource's memory, see [`Request::properties`].
+/// Receives the properties of one resource's memory, see [`Request::properties`].
 pub struct PropertySink<'r, 'a, R: ?Sized> {
     request: &'r mut Request<'a>,
     resource: &'r R,

@@ -5,20 +5,20 @@ use crate::driver::check;
 use crate::{Context, CudaEvent, Error, TimedEvent};
 
 impl StreamRef<'_> {
-    /// A new event that marks the stream's current end.
+    /// Records a new event at the stream's current end.
     ///
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cudaEventRecord")]
     pub fn record_event(self) -> Result<CudaEvent, Error> {
-        // An event marks streams of its own context only.
+        // An event can be recorded on streams of its own context only.
         let _entered = self.own_context().map(Context::enter).transpose()?;
         let event = CudaEvent::new()?;
         event.record(self)?;
         Ok(event)
     }
 
-    /// A new event that marks the stream's current end and keeps time.
+    /// Records a new timed event at the stream's current end.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -30,7 +30,7 @@ impl StreamRef<'_> {
         Ok(event)
     }
 
-    /// Has all work that is enqueued from now on wait for `event`'s mark. The thread does not wait.
+    /// Makes all work enqueued from now on wait for `event`. The calling thread does not wait.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -46,8 +46,8 @@ impl StreamRef<'_> {
         })
     }
 
-    /// Has all work that is enqueued from now on wait for what is enqueued on `earlier` so far. The
-    /// thread does not wait. Costs an event, or nothing if the two are the same stream.
+    /// Makes all work enqueued from now on wait for the work enqueued on `earlier` so far. The
+    /// calling thread does not wait. Costs an event, or nothing if the two are the same stream.
     ///
     /// ```
     /// use rmm_core::CudaStream;

@@ -1,4 +1,4 @@
-//! Streams as borrowed values.
+//! Borrowed streams.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,11 +10,11 @@ use super::owned::{CudaStream, StreamKind};
 use crate::driver::{check, driver_in_context, loaded_driver};
 use crate::{Context, Device, Error};
 
-/// A stream, borrowed: what resources and containers take. Copying costs nothing and calls nothing.
+/// A borrowed stream, as resources and containers take it. Copying it is free.
 ///
 /// It cannot be sent to another thread, because [`per_thread`](Self::per_thread) means another
 /// stream there; send the [`CudaStream`] and borrow it anew. Two are equal if they are the same
-/// stream, which the [id](Self::id) tells, not the handle.
+/// stream by [id](Self::id), not by handle.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamRef};
@@ -67,7 +67,7 @@ impl<'a> StreamRef<'a> {
         CudaStream::per_thread_static().as_stream_ref()
     }
 
-    /// Who the stream is.
+    /// The stream's identity.
     pub fn id(self) -> StreamId {
         self.id
     }
@@ -85,8 +85,8 @@ impl<'a> StreamRef<'a> {
     /// Whether it is the legacy default stream, which is what the handles 0 and `cudaStreamLegacy`
     /// mean.
     ///
-    /// RMM's function of this name means the per-thread one where a program is compiled for such
-    /// default streams; here a program says which it means.
+    /// RMM's function of this name refers to the per-thread stream if the program is compiled with
+    /// per-thread default streams; here a program names the one it means.
     #[doc(alias = "rmm::cuda_stream_view::is_default")]
     #[doc(alias = "is_default_stream")]
     pub fn is_default(self) -> bool {
@@ -109,9 +109,9 @@ impl<'a> StreamRef<'a> {
         Device::current()
     }
 
-    /// Whether the stream's context still exists: with it the stream has ended, and the driver may
-    /// not be called with its handle. The default streams are those of whichever context is
-    /// current.
+    /// Checks that the stream's context still exists. A stream ends with its context, and the
+    /// driver must not be called with its handle then. The default streams belong to the current
+    /// context.
     ///
     /// # Errors
     /// An error with [`is_context_lost`](Error::is_context_lost) if not.
@@ -150,8 +150,8 @@ impl<'a> StreamRef<'a> {
         self.own_context().map_or_else(Context::current, Ok)
     }
 
-    /// The context that the stream was made in; `None` for the default streams, which belong to
-    /// whichever context is current when they are used.
+    /// The context that the stream was made in; `None` for the default streams, which belong to the
+    /// context that is current when they are used.
     pub fn own_context(self) -> Option<Context> {
         self.stream.own_context()
     }
@@ -162,7 +162,7 @@ impl<'a> StreamRef<'a> {
         self.stream.is_non_blocking()
     }
 
-    /// The stream as an owned value: a clone of the [`CudaStream`], which is counted.
+    /// An owned stream: a clone of the [`CudaStream`], which counts a reference.
     pub fn to_owned(self) -> CudaStream {
         self.stream.clone()
     }
@@ -172,13 +172,13 @@ impl<'a> StreamRef<'a> {
         self.stream
     }
 
-    /// The driver's own value.
+    /// The driver's handle.
     #[doc(alias = "rmm::cuda_stream_view::value")]
     pub fn as_raw(self) -> CuStream {
         self.stream.as_raw()
     }
 
-    /// Waits on this thread until all work of the stream is done.
+    /// Blocks the calling thread until all work on the stream has completed.
     ///
     /// # Errors
     /// If the driver refuses, or that work has failed.
@@ -189,7 +189,7 @@ impl<'a> StreamRef<'a> {
         check("cuStreamSynchronize", unsafe { driver.cuStreamSynchronize(self.as_raw()) })
     }
 
-    /// Whether all work of the stream is done. Never waits.
+    /// Whether all work on the stream has completed. Never blocks.
     ///
     /// # Errors
     /// If the driver refuses, or that work has failed.
@@ -203,7 +203,7 @@ impl<'a> StreamRef<'a> {
 }
 
 impl CudaStream {
-    /// The stream, borrowed: what resources take. Counts nothing and calls nothing.
+    /// Borrows the stream. Changes no reference count and calls no driver.
     pub fn as_stream_ref(&self) -> StreamRef<'_> {
         StreamRef::new(self, self.id_on_this_thread())
     }

@@ -1,34 +1,34 @@
-//! Which of the reserved addresses are free: plain numbers.
+//! The free addresses of the reserved ranges.
 
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The free addresses, as pieces that do not touch, unless they were reserved apart: the driver
-/// maps nothing across.
+/// The free address ranges. Adjacent free ranges are coalesced, unless they belong to different
+/// reservations, since the driver maps nothing across a boundary.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    /// Start to length.
+    /// Free ranges: start to length.
     free: BTreeMap<u64, u64>,
-    /// Where reservations start.
+    /// The starts of the reservations.
     starts: BTreeSet<u64>,
 }
 
 impl Addresses {
-    /// Adds what was reserved just now.
+    /// Adds a new reservation.
     pub(super) fn add(&mut self, start: u64, bytes: u64) {
         self.starts.insert(start);
         self.starts.insert(start + bytes);
         self.free.insert(start, bytes);
     }
 
-    /// Takes the lowest piece of so many bytes.
+    /// Takes that many bytes from the lowest free range that fits (first fit).
     pub(super) fn take(&mut self, bytes: u64) -> Option<u64> {
         let (&start, _) = self.free.iter().find(|&(_, &free)| free >= bytes)?;
         self.take_at(start, bytes).then_some(start)
     }
 
-    /// Takes this piece, if all of it is free.
+    /// Takes this range, if all of it is free.
     pub(super) fn take_at(&mut self, start: u64, bytes: u64) -> bool {
         let Some((&from, &free)) = self.free.range(..=start).next_back() else { return false };
         let (Some(end), free_end) = (start.checked_add(bytes), from + free) else { return false };
@@ -46,7 +46,7 @@ impl Addresses {
         true
     }
 
-    /// Gives a piece back, merging it with its neighbours.
+    /// Frees a range, and coalesces it with its neighbours.
     pub(super) fn give(&mut self, start: u64, bytes: u64) {
         let (mut start, mut bytes) = (start, bytes);
         if let Some((&before, &free)) = self.free.range(..start).next_back()

@@ -18,7 +18,7 @@ pub(super) const NAME: &str = "virtual";
 pub struct VirtualMemoryStatistics {
     /// Bytes of addresses that are reserved.
     pub reserved_bytes: u64,
-    /// Bytes of memory that is mapped there: what the device has less of.
+    /// Bytes of physical memory that is mapped there.
     pub mapped_bytes: u64,
     /// Blocks that are allocated.
     pub blocks: u64,
@@ -31,7 +31,7 @@ pub(super) struct Space {
     pub(super) page: usize,
     /// Bytes of addresses to reserve at a time.
     step: usize,
-    /// Bytes that the device has.
+    /// Total memory of the device, in bytes.
     pub(super) memory: usize,
     state: Mutex<SpaceState>,
 }
@@ -59,7 +59,7 @@ impl Stuck {
         match self {
             // SAFETY: a whole mapping that is not in use: its block was freed, or never returned.
             Self::Mapping(start, bytes) => unsafe { driver.cuMemUnmap(start, bytes) },
-            // SAFETY: made by `cuMemCreate`, and named nowhere else.
+            // SAFETY: created by `cuMemCreate`, and its handle is used nowhere else.
             Self::Memory(memory) => unsafe { driver.cuMemRelease(memory) },
         }
         .is_success()
@@ -99,7 +99,7 @@ impl Space {
         }
     }
 
-    /// The bytes of a block for this layout, if a device could have as many.
+    /// The size of a block for this layout; `None` if it exceeds the device's memory.
     fn block_size(&self, layout: Layout) -> Option<usize> {
         layout.size().checked_next_multiple_of(self.page).filter(|&bytes| bytes <= self.memory)
     }
@@ -109,7 +109,7 @@ impl Space {
         self.access.len() == 1
     }
 
-    /// Refuses a stream of a device that was given no access.
+    /// Fails if the stream's device has no access.
     pub(super) fn check_device(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         let device = stream.device()?;
         let is_given = |access: &CuMemAccessDesc| access.location.id == device.as_raw().0;
@@ -157,8 +157,8 @@ impl Space {
         if let Some(start) = state.addresses.take(bytes as u64) {
             return Ok(DevicePtr(start));
         }
-        // With the lock held, so that two threads do not both reserve; it happens once or twice in
-        // a program's life.
+        // With the lock held, so that two threads do not both reserve. It happens once or twice per
+        // process.
         let step = self.step.checked_next_multiple_of(self.page).unwrap_or(bytes).max(bytes);
         let mut start = DevicePtr::NULL;
         // SAFETY: `start` may be written to.
@@ -184,7 +184,7 @@ impl Space {
         // taken by this block alone.
         let code = unsafe { driver.cuMemMap(start, bytes, 0, memory, 0) };
         let mapped = check("cuMemMap", code);
-        // A mapping keeps its memory, and is all that keeps it from here on.
+        // The mapping keeps the physical memory alive, so the handle can be released.
         self.release(driver, Stuck::Memory(memory));
         mapped.map_err(|error| (error, true))?;
         // SAFETY: mapped just now; the descriptions may be read.
@@ -232,8 +232,8 @@ impl Drop for Space {
             let _last_attempt = stuck.release(driver);
         }
         for (start, bytes) in state.reserved.drain(..) {
-            // SAFETY: reserved by `take_addresses`. Where a block was never freed the driver
-            // refuses, and it stays.
+            // SAFETY: reserved by `take_addresses`. The driver refuses if a block was never freed;
+            // then the range stays reserved.
             let _stays_reserved = unsafe { driver.cuMemAddressFree(start, bytes) };
         }
     }
