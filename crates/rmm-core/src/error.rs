@@ -69,8 +69,8 @@ pub enum ErrorKind {
 /// | RMM | here |
 /// |---|---|
 /// | `rmm::logic_error` | [`ErrorKind::InvalidArgument`], where no type rules it out |
-/// | `rmm::cuda_error` | [`ErrorKind::Driver`], `DriverUnavailable` or `Unsupported`, by the [`code`](Self::code) |
-/// | `rmm::bad_alloc` | [`ErrorKind::OutOfMemory`]; `Driver` for another driver failure; `InvalidArgument` for an alignment |
+/// | `rmm::cuda_error` | [`ErrorKind::Driver`], `DriverUnavailable` or `Unsupported`, by [code](Self::code) |
+/// | `rmm::bad_alloc` | [`ErrorKind::OutOfMemory`], `Driver` or `InvalidArgument` (an alignment) |
 /// | `rmm::out_of_memory` | [`ErrorKind::OutOfMemory`] |
 /// | `rmm::out_of_range` | [`ErrorKind::OutOfRange`] |
 /// | `rmm::invalid_argument` | [`ErrorKind::InvalidArgument`] |

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_turn_goes_on_where_its_count_wraps() {
+    fn the_round_robin_continues_where_its_count_wraps() {
         let machine = rmm_sim::Machine::new();
         let _entered = machine.enter();
         let mut pool = CudaStreamPool::new(3, StreamFlags::empty()).unwrap();

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decompression_is_asked_for_where_the_driver_knows_it() {
+    fn decompression_is_requested_from_drivers_that_know_it() {
         for (version, wanted, usage) in [(12070, true, 0), (12080, true, 2), (13000, false, 0)] {
             let machine = rmm_sim::Machine::builder().driver_version(version).build();
             let _entered = machine.enter();

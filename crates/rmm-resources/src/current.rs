@@ -220,7 +220,8 @@ pub fn reset_current_device_resource() -> Result<AnyResource, Error> {
 /// ```
 /// use rmm_core::{Device, SyncResource};
 /// use rmm_resources::{
-///     ManagedMemoryResource, per_device_resource, reset_per_device_resource, set_per_device_resource,
+///     ManagedMemoryResource, per_device_resource, reset_per_device_resource,
+///     set_per_device_resource,
 /// };
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {

@@ -41,7 +41,7 @@ fn calls_reach_the_library() {
 }
 
 #[test]
-fn a_code_that_no_list_has_is_an_ordinary_value() {
+fn an_unknown_code_is_a_valid_value() {
     let Some(driver) = driver_with(is_required) else { return };
     // SAFETY: the library's function returns its argument.
     let code = unsafe { driver.cuInit(99_999) };

@@ -13,7 +13,7 @@ use rmm_sys::{Driver, LIBRARY_NAMES, LIBRARY_VARIABLE};
 const CHILD: &str = "RMM_SYS_TEST_CHILD";
 
 #[test]
-fn a_path_without_a_file() {
+fn a_path_without_a_file_is_an_error() {
     let path = Path::new("/nowhere/libcuda.so.1");
     // SAFETY: there is no library.
     let error = unsafe { Driver::load_from(path) }.unwrap_err();
@@ -27,7 +27,7 @@ fn a_path_without_a_file() {
 }
 
 #[test]
-fn a_file_that_is_not_a_library() {
+fn a_file_that_is_not_a_library_is_an_error() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "not a library").unwrap();
     // SAFETY: it is no library.
@@ -49,7 +49,7 @@ fn some_library() -> String {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_library_that_is_not_the_driver() {
+fn a_library_that_is_not_a_driver_is_an_error() {
     let path = some_library();
     // SAFETY: the library is loaded already, and has no function of the driver's.
     let error = unsafe { Driver::load_from(Path::new(&path)) }.unwrap_err();
@@ -99,12 +99,12 @@ fn the_variable_names_the_library() {
 }
 
 #[test]
-fn an_empty_variable_is_no_variable() {
+fn an_empty_variable_counts_as_unset() {
     if std::env::var_os(CHILD).is_some() {
         println!("{}", outcome());
         return;
     }
-    let printed = in_child("an_empty_variable_is_no_variable", "");
+    let printed = in_child("an_empty_variable_counts_as_unset", "");
     let none = format!("found none: no CUDA driver: {} could not be loaded", LIBRARY_NAMES[0]);
     assert!(printed.contains(&none) || printed.contains("found a driver"), "{printed}");
 }

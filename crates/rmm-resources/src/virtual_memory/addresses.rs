@@ -69,7 +69,7 @@ mod tests {
     use super::Addresses;
 
     #[test]
-    fn the_lowest_piece_is_taken_and_what_comes_back_merges() {
+    fn the_lowest_range_is_taken_and_free_ranges_coalesce() {
         let mut addresses = Addresses::default();
         addresses.add(100, 10);
         addresses.add(50, 10);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reserved_apart_stays_apart() {
+    fn ranges_of_different_reservations_do_not_coalesce() {
         let mut addresses = Addresses::default();
         addresses.add(100, 10);
         addresses.add(110, 10);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_taken_where_all_of_it_is_free() {
+    fn a_range_is_taken_if_all_of_it_is_free() {
         let mut addresses = Addresses::default();
         addresses.add(100, 10);
         assert!(addresses.take_at(104, 2));
