@@ -2,7 +2,7 @@
 
 mod access;
 mod attributes;
-mod facts;
+mod creation;
 mod resource;
 #[cfg(unix)]
 mod sharing;

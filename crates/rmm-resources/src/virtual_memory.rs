@@ -15,7 +15,7 @@ use rmm_core::{
 
 pub use builder::VirtualMemoryResourceBuilder;
 pub use space::VirtualMemoryStatistics;
-use space::{NAME, Place, Space};
+use space::{NAME, Placement, Space};
 
 use crate::capability::{calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
@@ -90,9 +90,9 @@ impl VirtualMemoryResource {
         self.space.statistics()
     }
 
-    fn allocate_in(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate_in(&self, placement: Placement, layout: Layout) -> Result<DevicePtr, Error> {
         check_alignment(NAME, layout)?;
-        self.space.allocate(place, layout).map_err(|error| error.with_layout(layout))
+        self.space.allocate(placement, layout).map_err(|error| error.with_layout(layout))
     }
 }
 
@@ -125,7 +125,7 @@ unsafe impl SyncResource for VirtualMemoryResource {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        self.allocate_in(Place::Anywhere, layout)
+        self.allocate_in(Placement::Anywhere, layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
@@ -174,7 +174,7 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
             );
             return Err(Error::invalid_argument(NAME, message).with_layout(layout));
         }
-        self.allocate_in(Place::At(address), layout).map(|_| ())
+        self.allocate_in(Placement::At(address), layout).map(|_| ())
     }
 }
 

@@ -47,7 +47,7 @@ impl Addresses {
     }
 
     /// Frees a range, and coalesces it with its neighbours.
-    pub(super) fn give(&mut self, start: u64, bytes: u64) {
+    pub(super) fn release(&mut self, start: u64, bytes: u64) {
         let (mut start, mut bytes) = (start, bytes);
         if let Some((&before, &free)) = self.free.range(..start).next_back()
             && before + free == start
@@ -76,8 +76,8 @@ mod tests {
         assert_eq!(addresses.take(10), Some(50));
         assert_eq!((addresses.take(4), addresses.take(4)), (Some(100), Some(104)));
         assert_eq!(addresses.take(3), None);
-        addresses.give(100, 4);
-        addresses.give(104, 4);
+        addresses.release(100, 4);
+        addresses.release(104, 4);
         assert_eq!(addresses.take(10), Some(100));
     }
 
@@ -88,8 +88,8 @@ mod tests {
         addresses.add(110, 10);
         assert_eq!(addresses.take(11), None);
         assert_eq!((addresses.take(10), addresses.take(10)), (Some(100), Some(110)));
-        addresses.give(100, 10);
-        addresses.give(110, 10);
+        addresses.release(100, 10);
+        addresses.release(110, 10);
         assert!(!addresses.take_at(105, 10));
         assert_eq!(addresses.take(11), None);
     }

@@ -68,7 +68,7 @@ impl Stuck {
 
 /// The address that a block is to have.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Placement {
     Anywhere,
     At(DevicePtr),
 }
@@ -120,22 +120,26 @@ impl Space {
     }
 
     /// Allocates a block: takes a range of addresses and maps new physical memory there.
-    pub(super) fn allocate(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
+    pub(super) fn allocate(
+        &self,
+        placement: Placement,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
         let none = || Error::out_of_memory(NAME);
         let bytes = self.block_size(layout).ok_or_else(none)?;
         let calls = calls_for(None)?;
         let driver = &*calls;
-        let start = match place {
-            Place::At(start) => {
+        let start = match placement {
+            Placement::At(start) => {
                 if !self.state().addresses.take_at(start.0, bytes as u64) {
                     let message = "these addresses are in use, or not of this resource";
                     return Err(Error::out_of_range(NAME, message));
                 }
                 start
             }
-            Place::Anywhere => self.take_addresses(driver, bytes)?,
+            Placement::Anywhere => self.take_addresses(driver, bytes)?,
         };
-        match self.back(driver, start, bytes) {
+        match self.map_memory(driver, start, bytes) {
             Ok(()) => {
                 let mut state = self.state();
                 state.mapped_bytes += bytes as u64;
@@ -144,7 +148,7 @@ impl Space {
             }
             Err((error, is_unmapped)) => {
                 if is_unmapped {
-                    self.state().addresses.give(start.0, bytes as u64);
+                    self.state().addresses.release(start.0, bytes as u64);
                 }
                 Err(error)
             }
@@ -174,7 +178,12 @@ impl Space {
 
     /// Maps new physical memory at a range that was taken. The error says whether the range is
     /// unmapped.
-    fn back(&self, driver: &Driver, start: DevicePtr, bytes: usize) -> Result<(), (Error, bool)> {
+    fn map_memory(
+        &self,
+        driver: &Driver,
+        start: DevicePtr,
+        bytes: usize,
+    ) -> Result<(), (Error, bool)> {
         let properties = CuMemAllocationProp::pinned(self.location);
         let mut memory = CuMemHandle(0);
         // SAFETY: `memory` may be written to, and the properties read.
@@ -218,7 +227,7 @@ impl Space {
         state.blocks -= 1;
         if is_unmapped {
             state.mapped_bytes -= bytes as u64;
-            state.addresses.give(start.0, bytes as u64);
+            state.addresses.release(start.0, bytes as u64);
         }
     }
 }
