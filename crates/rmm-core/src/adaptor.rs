@@ -141,7 +141,8 @@ macro_rules! adaptor {
             }
         }
 
-        // SAFETY: as above.
+        // SAFETY: `adapt` returns memory of the upstream with this layout only, on the same stream,
+        // and every block goes back there with it.
         unsafe impl<$upstream: $crate::Resource> $crate::Resource for $type<$upstream> {
             #[inline]
             fn do_allocate(

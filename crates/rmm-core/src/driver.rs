@@ -128,7 +128,7 @@ pub(crate) fn context_of_thread(driver: &Driver) -> Result<CuContext, Error> {
     let mut code = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
     if code == CuResult::NOT_INITIALIZED {
         init(driver)?;
-        // SAFETY: as above.
+        // SAFETY: `context` may be written to.
         code = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
     }
     check("cuCtxGetCurrent", code)?;
@@ -158,7 +158,7 @@ fn retain_after_start(driver: &Driver, device: CuDevice) -> Result<CuContext, Er
     let code = unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut context, device) };
     if code == CuResult::NOT_INITIALIZED {
         init(driver)?;
-        // SAFETY: as above.
+        // SAFETY: `context` may be written to.
         check("cuDevicePrimaryCtxRetain", unsafe {
             driver.cuDevicePrimaryCtxRetain(&raw mut context, device)
         })?;

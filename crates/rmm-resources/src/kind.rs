@@ -14,7 +14,7 @@ macro_rules! known_kind {
             }
         }
 
-        // SAFETY: as above.
+        // SAFETY: all its memory is of this kind, as the place that uses this macro says.
         unsafe impl rmm_core::HasMemoryKind for $resource {
             const KIND: rmm_core::MemoryKind = rmm_core::MemoryKind::$kind;
         }

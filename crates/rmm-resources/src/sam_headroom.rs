@@ -172,5 +172,5 @@ unsafe impl Resource for SamHeadroomMemoryResource {
 
 // SAFETY: the memory is that of `SystemMemoryResource`.
 unsafe impl HasProperty<DeviceAccessible> for SamHeadroomMemoryResource {}
-// SAFETY: as above.
+// SAFETY: the memory is that of `SystemMemoryResource`.
 unsafe impl HasProperty<HostAccessible> for SamHeadroomMemoryResource {}

@@ -36,7 +36,7 @@ macro_rules! call {
     };
     (optional $field:expr, $($argument:ident),*) => {
         match $field {
-            // SAFETY: as above.
+            // SAFETY: the caller's contract: that of the driver function of this name.
             Some(function) => unsafe { function($($argument),*) },
             None => CuResult::NOT_SUPPORTED,
         }

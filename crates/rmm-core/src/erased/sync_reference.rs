@@ -12,7 +12,8 @@ use crate::{
     Property, PropertySet, SatisfiedBy, SyncResource,
 };
 
-/// A borrowed resource of any type, as [`ResourceRef`], with the synchronous calls only.
+/// A borrowed resource of any type, as [`ResourceRef`](crate::ResourceRef), with the synchronous
+/// calls only.
 ///
 /// ```
 /// use rmm_core::{DeviceAsyncResourceRef, DeviceResourceRef};

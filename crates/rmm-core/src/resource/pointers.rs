@@ -32,7 +32,7 @@ macro_rules! forward {
             }
         }
 
-        // SAFETY: as above.
+        // SAFETY: every call goes to the resource behind the pointer, which keeps the contract.
         unsafe impl<R: Resource + ?Sized> Resource for $pointer {
             fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
                 (**self).do_allocate(stream, layout)

@@ -69,8 +69,8 @@ pub enum StreamKind {
 /// A shared handle to a stream: clones are the same stream, and dropping the last one destroys it,
 /// if this library owns it.
 ///
-/// Destroying a stream does not wait for its work. See [`StreamRef`] for what can be done with a
-/// stream.
+/// Destroying a stream does not wait for its work. [`StreamRef`](crate::StreamRef) has the same
+/// methods.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamFlags};
