@@ -1,6 +1,6 @@
-//! A macro that writes an adaptor from the one method that its author cares about.
+//! The macro that writes an adaptor from its `allocate`.
 
-/// Defines an adaptor: a resource over another, which decides what to do with each allocation.
+/// Defines an adaptor: a resource over an upstream that sees each allocation.
 ///
 /// The type is a struct with one type parameter, the upstream's type, and a field of exactly that
 /// type; the name is a constant. The type implements [`Debug`]; clones, if it has any, share their
@@ -9,10 +9,10 @@
 ///
 /// - `below`: the upstream for this call, with `allocate(layout)` and `stream()` (`None` in a
 ///   synchronous call);
-/// - `layout`, what was asked for; never of zero bytes,
+/// - `layout`, the requested layout; never of zero bytes,
 ///
-/// and returns the block that `below.allocate(layout)` returned, or an error. `freed(&self, layout)`
-/// may follow: it runs before each block is freed.
+/// and returns the block that `below.allocate(layout)` returned, or an error. `freed(&self,
+/// layout)` may follow: it runs before each block is freed.
 ///
 /// Freeing, properties, equality (that of the upstreams: each frees the other's memory) and
 /// introspection come from the macro, so they cannot disagree with `allocate`, and no `unsafe` is
@@ -151,7 +151,8 @@ macro_rules! adaptor {
             }
         }
 
-        // SAFETY: as above.
+        // SAFETY: `adapt` returns memory of the upstream with this layout only, on the same stream,
+        // and every block goes back there with it.
         unsafe impl<$upstream: $crate::Resource> $crate::Resource for $type<$upstream> {
             #[inline]
             fn do_allocate(
@@ -181,7 +182,7 @@ macro_rules! adaptor {
             }
         }
 
-        /// Equal if the upstreams are: each then frees the other's memory.
+        /// Equal if the upstreams are: then each can free the other's memory.
         impl<$upstream: $crate::SyncResource + PartialEq> PartialEq for $type<$upstream> {
             fn eq(&self, other: &Self) -> bool {
                 self.__upstream() == other.__upstream()

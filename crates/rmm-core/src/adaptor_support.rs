@@ -1,4 +1,4 @@
-//! What the expansion of [`adaptor!`](crate::adaptor) is made of. Not for use by name.
+//! Support code for the expansion of [`adaptor!`](crate::adaptor). Not for use by name.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -69,9 +69,9 @@ impl<U: Resource> Calls for StreamCalls<'_, U> {
 
 /// The upstream of an adaptor during one allocation.
 ///
-/// The lifetime `'b` stands for this one call: it is invariant, and `adapt` gives each call one of
-/// its own. So a block of another call does not fit, and an adaptor can return memory of its
-/// upstream only.
+/// The lifetime `'b` brands this one call: it is invariant, and each call has its own. So a block
+/// of another call does not type-check, and an adaptor can return only memory that its upstream
+/// allocated in this call.
 pub struct Upstream<'b, C> {
     calls: &'b C,
     brand: Brand<'b>,
@@ -121,7 +121,7 @@ impl<C: Calls> Block<'_, C> {
         self.pointer
     }
 
-    /// What it was allocated with.
+    /// Its layout.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -191,7 +191,7 @@ fn run<C: Calls>(
         let message = "the adaptor returned a block of another layout than was asked for";
         return Err(Error::invalid_argument(name, message).with_layout(layout));
     }
-    // The memory is the caller's from here on.
+    // The caller owns the memory from here on.
     let block = ManuallyDrop::new(block);
     Ok(block.pointer)
 }

@@ -1,10 +1,10 @@
-//! A check of alignments that programs ask for.
+//! Validation of requested alignments.
 
 use crate::Error;
 
-/// The alignment in bytes, checked to be one that elements of type `T` can lie at.
+/// Returns the alignment in bytes if elements of type `T` can be aligned to it.
 ///
-/// Whether a resource honours it depends on the resource: every one honours up to
+/// A resource may support less: every one supports up to
 /// [`CUDA_ALLOCATION_ALIGNMENT`](crate::CUDA_ALLOCATION_ALIGNMENT).
 ///
 /// ```
@@ -13,13 +13,14 @@ use crate::Error;
 /// assert_eq!(allocation_alignment::<f64>(512)?, 512);
 /// let error = allocation_alignment::<f64>(4).unwrap_err();
 /// assert!(error.is_invalid_argument());
-/// assert_eq!(error.to_string(), "invalid argument to allocation_alignment: 4 bytes are less than the 8 of `f64`");
+/// let text = "invalid argument to allocation_alignment: 4 bytes are less than the 8 of `f64`";
+/// assert_eq!(error.to_string(), text);
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is no power of two, or
-/// less than `T`'s own.
+/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is not a power of two,
+/// or is less than the alignment of `T`.
 #[doc(alias = "cuda::allocation_alignment")]
 #[doc(alias = "cuda::allocation_alignment_t")]
 pub fn allocation_alignment<T>(alignment: usize) -> Result<usize, Error> {

@@ -1,4 +1,4 @@
-//! Telling a checker which ranges an allocator hands out.
+//! Annotations: an allocator reports its suballocations to a checker.
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,11 @@ use crate::{DevicePtr, StreamRef};
 
 static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 
-/// What an allocator tells a checker of the ranges that it hands out, so that each is judged like
-/// an allocation of its own: whether its new owner is ordered behind its former one, and whether
-/// every use lies within it and before its end.
+/// Reports an allocator's suballocations to a checker, which then checks each like an allocation:
+/// whether its new owner is ordered after the previous one, and whether every use is within its
+/// bounds and before it is freed. Compare the client requests of Valgrind and `AddressSanitizer`.
 ///
-/// The device that is a checker is the software device; a real driver has no listener, and each
-/// call costs a look at a field.
+/// The software device is such a checker; with a real driver each call costs one test of a field.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -28,7 +27,8 @@ static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 /// # let whole = Layout::from_size_align(1 << 20, 256)?;
 /// # let chunk = cuda.allocate(&stream, whole)?;
 ///
-/// // An allocator that hands `chunk` to one stream and then to another, although the first may be at work on it:
+/// // An allocator that gives `chunk` to one stream and then to another, although work on the first
+/// // may still use it:
 /// let annotator = Annotator::new("careless");
 /// let layout = Layout::from_size_align(4096, 256)?;
 /// annotator.allocated(chunk, layout, Some(stream.as_stream_ref()));
@@ -52,17 +52,18 @@ pub struct Annotator {
 }
 
 impl Annotator {
-    /// For an allocator of this name: one annotator for each set of ranges that it keeps apart.
+    /// The annotator of an allocator with this name. An allocator with several independent sets of
+    /// ranges makes one for each.
     pub fn new(name: &'static str) -> Self {
         let owner = LAST_OWNER.fetch_add(1, Ordering::Relaxed) + 1;
         let listener = Driver::get().ok().and_then(|driver| driver.annotations);
         Self { owner, name, listener }
     }
 
-    /// Tells that a range is about to be returned: to the order of a stream, or, without one, to be
-    /// used by all streams.
+    /// Reports that a range is about to be allocated: in the order of a stream, or, without one,
+    /// for use by all streams.
     ///
-    /// To be called after whatever makes the stream wait for the range's former users, and without
+    /// Call it after the stream was made to wait for the range's former users, and without holding
     /// the allocator's lock.
     #[inline]
     pub fn allocated(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
@@ -71,10 +72,10 @@ impl Annotator {
         }
     }
 
-    /// Tells that a range came back: in the order of a stream, or, without one, with all use of it
-    /// completed.
+    /// Reports that a range was freed: in the order of a stream, or, without one, with all use of
+    /// it completed.
     ///
-    /// To be called before the range can be allocated again, and without the allocator's lock.
+    /// Call it before the range can be allocated again, and without holding the allocator's lock.
     #[inline]
     pub fn freed(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
         if let Some(listener) = self.listener {

@@ -1,4 +1,4 @@
-//! What devices can do.
+//! Capabilities of devices.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,8 +6,8 @@ use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult, CuUuid};
 
 use crate::{Device, Error};
 
-/// What a device can do for memory management, see [`Device::capabilities`]. Each device is asked
-/// once in a process.
+/// What a device supports in memory management, see [`Device::capabilities`]. Queried once per
+/// device and process.
 ///
 /// ```
 /// use rmm_core::{Device, ErrorKind};
@@ -34,22 +34,22 @@ pub struct Capabilities {
     /// Stream-ordered memory pools.
     #[doc(alias = "cudaDevAttrMemoryPoolsSupported")]
     pub memory_pools: bool,
-    /// Bits of the kinds of handle that a pool can be exported to; none without pools.
+    /// Bit mask of the handle types that a pool can be exported as; 0 without pools.
     #[doc(alias = "cudaDevAttrMemoryPoolSupportedHandleTypes")]
     pub pool_handle_types: CuMemHandleType,
     /// Pools of pinned host memory.
     pub host_memory_pools: bool,
-    /// Virtual memory that can be reserved, mapped and mapped anew.
+    /// Virtual memory management.
     pub virtual_memory: bool,
     /// Managed memory.
     pub managed_memory: bool,
     /// Managed memory that host and device may use at the same time, and that can be prefetched.
     #[doc(alias = "cudaDevAttrConcurrentManagedAccess")]
     pub concurrent_managed_access: bool,
-    /// Ordinary host memory can be used by the device (HMM or ATS).
+    /// The device can access pageable host memory (HMM or ATS).
     #[doc(alias = "cudaDevAttrPageableMemoryAccess")]
     pub pageable_memory_access: bool,
-    /// Ordinary host memory is used through the host's own page tables (ATS).
+    /// The device accesses pageable host memory through the host's page tables (ATS).
     pub host_page_tables: bool,
     /// Events can be shared with other processes.
     pub ipc_events: bool,
@@ -57,13 +57,12 @@ pub struct Capabilities {
     pub decompression: bool,
 }
 
-/// The devices that were asked: a handful at most.
+/// The devices queried so far: a handful at most.
 static KNOWN: Mutex<Vec<(CuUuid, Capabilities)>> = Mutex::new(Vec::new());
 
 impl Device {
-    /// What the device can do. A driver that is too old to know of something counts as a device
-    /// that cannot do it. The first call for a device asks the driver a dozen questions, later
-    /// ones only who the device is.
+    /// The device's capabilities. What an old driver does not know counts as unsupported. The first
+    /// call for a device queries a dozen attributes, later ones only the device's UUID.
     ///
     /// ```
     /// # let machine = rmm_sim::Machine::new();
@@ -74,15 +73,15 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// If the driver refuses. That is not kept: the next call asks again.
+    /// If the driver refuses. A failure is not cached: the next call tries again.
     #[doc(alias = "cudaDeviceGetAttribute")]
     pub fn capabilities(self) -> Result<Capabilities, Error> {
-        // By UUID, since a number means another device in another set of devices.
+        // By UUID, since an ordinal is another device in another set of devices.
         let uuid = self.uuid()?;
         if let Some(known) = find(&lock(), uuid) {
             return Ok(known);
         }
-        // Asked without the lock: nobody waits for a driver but who needs its answer.
+        // Queried without the lock: a thread waits for the driver only if it needs the answer.
         let asked = Capabilities::ask(self)?;
         let mut known = lock();
         if find(&known, uuid).is_none() {

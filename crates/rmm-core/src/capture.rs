@@ -1,4 +1,4 @@
-//! Streams that are being captured into graphs, seen from those who manage memory.
+//! Stream capture, as far as memory management is concerned.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -8,14 +8,14 @@ use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult, watch};
 use crate::driver::{check, driver_for_drop, loaded_driver};
 use crate::{Error, StreamRef};
 
-/// Says, as long as it lives, that streams of this process may be captured into graphs.
+/// A guard that announces that streams of this process may be captured into graphs.
 ///
-/// Graphs use the same memory at each launch, so memory that is handed out or freed while a stream
-/// is captured has to stay theirs. A pool that calls no driver cannot see by itself that a stream
-/// is being captured: make this before a capture begins, and drop it when the capture has ended.
-/// While one lives, pools ask the driver about the stream of each call. Memory that is freed on a
-/// stream *after* its capture is taken as any other: what the graph does with it has then to be
-/// over.
+/// A graph uses the same memory at each launch, so memory allocated or freed while a stream is
+/// captured must stay reserved for the graph. A pool that makes no driver call cannot see that a
+/// stream is being captured: create this guard before a capture begins, and drop it when the
+/// capture has ended. While one exists, pools query the driver for the capture status of the stream
+/// of each call. Memory freed on a stream *after* its capture is reused as any other: the graph
+/// must not use it any more.
 ///
 /// ```
 /// use rmm_core::{CaptureScope, CudaStream};
@@ -45,14 +45,15 @@ use crate::{Error, StreamRef};
 pub struct CaptureScope(());
 
 impl CaptureScope {
-    /// Announces captures until the scope is dropped. Scopes may overlap, and be dropped by another
-    /// thread.
+    /// Announces captures until the scope is dropped. Scopes may overlap, and may be dropped on
+    /// another thread.
     pub fn announce() -> Self {
         watch::announce();
         Self(())
     }
 
-    /// Whether any scope lives: one load, for those who must not ask the driver each time.
+    /// Whether any scope exists: one load, for allocators that cannot afford a driver call each
+    /// time.
     ///
     /// ```
     /// use rmm_core::CaptureScope;
@@ -63,8 +64,8 @@ impl CaptureScope {
     /// ```
     #[inline]
     pub fn is_announced() -> bool {
-        // Whoever uses a stream that another thread has begun to capture has been told so by that
-        // thread, which orders the two.
+        // Relaxed suffices: a thread that uses a stream which another thread has begun to capture
+        // learned of the capture from that thread, so the increment happens before this load.
         watch::announcements(watch::word()) > 0
     }
 }
@@ -76,12 +77,12 @@ impl Drop for CaptureScope {
 }
 
 impl StreamRef<'_> {
-    /// Whether what is given to the stream becomes part of a graph instead of running. Never spoils
-    /// a capture.
+    /// Whether the stream is being captured into a graph, so that work becomes part of the graph
+    /// instead of running. Never invalidates a capture.
     ///
     /// # Errors
-    /// If the driver refuses, as it does for the legacy default stream while a stream that blocks
-    /// with it is captured.
+    /// If the driver refuses, as it does for the legacy default stream while a stream that
+    /// synchronizes with it is captured.
     #[doc(alias = "cudaStreamIsCapturing")]
     pub fn is_capturing(self) -> Result<bool, Error> {
         self.check_context()?;
@@ -93,14 +94,14 @@ impl StreamRef<'_> {
     }
 }
 
-/// Keeps the calling thread's calls from spoiling captures, its own or those of others, until it is
-/// dropped.
+/// A guard that sets the thread's capture mode to relaxed, so that its calls invalidate no capture
+/// of any thread.
 ///
-/// The driver counts calls that act beyond any one stream as potentially unsafe while a stream is
-/// captured: to get memory or give it back, to ask or wait for events and streams. It then refuses
-/// them and spoils the capture, on whichever thread it runs. Memory that is managed apart from all
-/// graphs is no such danger, and this says so. To wait for a whole device, or for anything that is
-/// itself captured, stays forbidden.
+/// While a stream is captured, the driver considers calls that are not in stream order potentially
+/// unsafe: allocating and freeing memory, querying or synchronizing with events and streams. It
+/// then refuses them and invalidates the capture, on any thread. For memory that no graph uses such
+/// calls are safe, and the relaxed mode permits them. Synchronizing with a whole device, or with
+/// anything that is itself captured, stays prohibited.
 ///
 /// ```
 /// use rmm_core::RelaxedCapture;
@@ -115,7 +116,7 @@ impl StreamRef<'_> {
 #[derive(Debug)]
 #[must_use = "the mode is changed only while the guard lives"]
 pub struct RelaxedCapture {
-    /// The mode is the thread's.
+    /// The mode belongs to the thread.
     thread_bound: PhantomData<*const ()>,
 }
 
@@ -134,7 +135,7 @@ impl RelaxedCapture {
     }
 }
 
-/// Gives the thread another mode, and returns the one that it had.
+/// Exchanges the thread's mode, and returns the previous one.
 fn exchange(mode: CuCaptureMode) -> Option<CuCaptureMode> {
     let (driver, mut mode) = (loaded_driver().ok()?, mode);
     // SAFETY: `mode` may be read and written to.

@@ -1,4 +1,4 @@
-//! Contexts: the state of a device in this process.
+//! CUDA contexts.
 
 use std::marker::PhantomData;
 
@@ -9,17 +9,16 @@ use crate::driver::{
     ask_again, check, context_of_thread, driver_for_drop, driver_in_context, loaded_driver, refused,
 };
 
-/// A context that was current once: where streams, events and memory belong.
+/// A CUDA context, to which streams, events and memory belong.
 ///
-/// A context ends when its device is reset (`cudaDeviceReset`, `cuDevicePrimaryCtxReset`), by
-/// whichever library of the process, and with it all that was made in it: memory, streams and
-/// events. The next context of the device has the same handle. So this value also knows the
-/// driver's id of the context: it is not equal to the next one's, cannot be [entered](Self::enter)
-/// any more, and whatever was made in it answers with an error that [says
-/// so](Error::is_context_lost) instead of calling the driver.
+/// A context ends when any library in the process resets its device (`cudaDeviceReset`,
+/// `cuDevicePrimaryCtxReset`), and with it all its memory, streams and events. The next context of
+/// the device has the same handle, so this value also keeps the driver's id of the context: it is
+/// not equal to the next context, cannot be [entered](Self::enter) any more, and objects made in it
+/// fail with an error for which [`is_context_lost`](Error::is_context_lost) holds, instead of
+/// calling the driver.
 ///
-/// Destroy a context that is not a device's primary one only after everything that was made in it
-/// is dropped.
+/// Destroy a context other than a device's primary one only after everything made in it is dropped.
 ///
 /// ```
 /// use rmm_core::{Context, Device};
@@ -39,7 +38,7 @@ use crate::driver::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
     handle: CuContext,
-    /// Which of the contexts that have had this handle, one after another.
+    /// The driver's id, which distinguishes successive contexts with the same handle.
     id: u64,
 }
 
@@ -50,16 +49,16 @@ impl Context {
     /// # Errors
     /// If there is no driver or no device; an error with
     /// [`is_context_lost`](Error::is_context_lost) if the thread's current context was reset:
-    /// [`Device::make_current`](crate::Device::make_current) makes the next one.
+    /// [`Device::make_current`](crate::Device::make_current) creates the next one.
     #[doc(alias = "cuCtxGetCurrent")]
     pub fn current() -> Result<Self, Error> {
         let (driver, handle) = driver_in_context()?;
         Ok(Self { handle, id: id_of(driver, handle)? })
     }
 
-    /// Makes the context current on this thread until the guard is dropped, which restores what was
-    /// current before. Costs a short driver call if it is current already. A thread that had none
-    /// has none afterwards: no other context is made for it.
+    /// Makes the context current on this thread until the guard is dropped, which restores the
+    /// previous one. Costs a short driver call if it is current already. A thread without a current
+    /// context has none afterwards.
     ///
     /// # Errors
     /// If the driver refuses, or the context [has ended](Self::check).
@@ -70,23 +69,23 @@ impl Context {
             return Ok(ContextGuard { pushed: false, thread_bound: PhantomData });
         }
         self.check()?;
-        // In a context that is lost, calls fail that name none.
+        // In a lost context, calls that name no context fail.
         if context_of_thread(driver)? == self.handle {
             return Ok(ContextGuard { pushed: false, thread_bound: PhantomData });
         }
-        // SAFETY: the context exists, since the driver told its id above.
+        // SAFETY: the context exists, since the driver returned its id above.
         check("cuCtxPushCurrent_v2", unsafe { driver.cuCtxPushCurrent_v2(self.handle) })?;
         Ok(ContextGuard { pushed: true, thread_bound: PhantomData })
     }
 
-    /// Whether the context still exists and is current on this thread, by one short driver call. It
-    /// may be so as well if the answer is no: [`check`](Self::check) knows.
+    /// Whether the context still exists and is current on this thread, by one short driver call.
+    /// `false` may be wrong: then [`check`](Self::check) decides.
     pub(crate) fn is_current(self, driver: &Driver) -> bool {
-        // No two contexts of a process have the same, one after another either.
+        // No two contexts of a process have the same id, not even successive ones.
         ask_id(driver, CuContext::NULL) == Ok(self.id)
     }
 
-    /// Whether the context still exists.
+    /// Checks that the context still exists.
     ///
     /// ```
     /// use rmm_core::{Context, Device, current_driver};
@@ -96,7 +95,8 @@ impl Context {
     /// let context = Context::current()?;
     /// context.check()?;
     /// // SAFETY: nothing of this program uses the device.
-    /// let _code = unsafe { current_driver()?.cuDevicePrimaryCtxReset_v2(Device::current()?.as_raw()) };
+    /// let (driver, device) = (current_driver()?, Device::current()?);
+    /// let _code = unsafe { driver.cuDevicePrimaryCtxReset_v2(device.as_raw()) };
     /// let error = context.check().unwrap_err();
     /// assert!(error.is_context_lost());
     /// let _device = Device::new(0)?.make_current()?; // makes the next one
@@ -116,31 +116,31 @@ impl Context {
         }
     }
 
-    /// As [`check`](Self::check), and whether calls in the context work: none does after a kernel
-    /// has failed in it.
+    /// As [`check`](Self::check), and checks that calls in the context work: none does after a
+    /// kernel has failed in it.
     ///
     /// # Errors
-    /// As [`check`](Self::check); what the kernel has failed with.
+    /// As [`check`](Self::check); the error of the failed kernel.
     pub fn check_works(self) -> Result<(), Error> {
         let _current = self.enter()?;
-        // The id of the current context, unlike that of a named one, is refused in a context that
-        // is lost.
+        // In a lost context the driver refuses the query for the current context, unlike that for a
+        // named one.
         id_of(loaded_driver()?, CuContext::NULL).map(|_its_own| ())
     }
 
-    /// Whether the context has ended, for a `Drop`: a question that fails for another reason is
-    /// asked once more, and is no sign of that.
+    /// Whether the context has ended, for a `Drop`: a query that fails for another reason is
+    /// retried once, and does not count as the end.
     pub(crate) fn has_ended(self) -> bool {
         ask_again(|| self.check()).is_err_and(|error| error.is_context_lost())
     }
 
-    /// The driver's own value.
+    /// The driver's handle.
     pub fn as_raw(self) -> CuContext {
         self.handle
     }
 }
 
-/// The driver's id of a context, of the current one for null, or its code.
+/// The driver's id of a context (the current one for null), or the driver's code.
 fn ask_id(driver: &Driver, handle: CuContext) -> Result<u64, CuResult> {
     let mut id = 0;
     // SAFETY: `id` may be written to. The driver refuses the handle of a context that it has
@@ -165,14 +165,14 @@ fn ended() -> Error {
     )
 }
 
-/// Keeps a context current on this thread, see [`Context::enter`]. Guards must be dropped in the
-/// reverse order of their making.
+/// Keeps a context current on this thread, see [`Context::enter`]. Drop guards in the reverse order
+/// of their creation.
 #[derive(Debug)]
 #[must_use = "the context is current only while the guard lives"]
 pub struct ContextGuard {
-    /// Whether there is something to restore.
+    /// Whether the context was pushed and must be popped.
     pushed: bool,
-    /// The stack of contexts is the thread's.
+    /// The stack of contexts belongs to the thread.
     thread_bound: PhantomData<*const ()>,
 }
 

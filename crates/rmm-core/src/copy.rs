@@ -1,9 +1,9 @@
-//! Copies and fills in stream order.
+//! Stream-ordered copies and fills.
 //!
-//! All of them return once the work is enqueued; none touches memory for a length of zero, nor
-//! calls the driver then. The driver may read ordinary host memory at any time until the stream has
-//! passed the copy, so that is how long it has to stay as it is. Containers do all this safely;
-//! these functions are for authors of containers.
+//! All functions return once the work is enqueued; for a length of zero they do nothing. The driver
+//! may read pageable host memory at any time until the copy has completed, so it must stay
+//! unchanged until then. Containers do all this safely; these functions are for authors of
+//! containers.
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -21,7 +21,8 @@
 //! unsafe { copy::host_to_device(memory, there.as_ptr().cast(), 4, &stream) }?;
 //! // SAFETY: the memory is the stream's and has 4 bytes.
 //! unsafe { copy::fill(memory, 9, 2, &stream) }?;
-//! // SAFETY: `back` outlives the wait below and is not touched before; the memory is the stream's and as long.
+//! // SAFETY: `back` outlives the synchronization below and is not touched before; the memory was
+//! // allocated on the stream and is as long.
 //! unsafe { copy::device_to_host(back.as_mut_ptr().cast(), memory, 4, &stream) }?;
 //! stream.synchronize()?;
 //! assert_eq!(back, [9, 9, 3, 4]);
@@ -42,9 +43,9 @@ use crate::{DevicePtr, Error, StreamRef};
 /// If the driver refuses.
 ///
 /// # Safety
-/// `source` stays readable and unchanged for `bytes` bytes until the stream has passed the copy;
-/// `target` is memory of the device, at least `bytes` long, whose other uses are ordered with this
-/// place on the stream.
+/// `source` stays readable and unchanged for `bytes` bytes until the copy has completed; `target`
+/// is memory of the device, at least `bytes` long, whose other uses are ordered with this place on
+/// the stream.
 #[doc(alias = "cudaMemcpyAsync")]
 #[doc(alias = "rmm::detail::memcpy_async")]
 pub unsafe fn host_to_device<'s>(
@@ -65,9 +66,9 @@ pub unsafe fn host_to_device<'s>(
 /// If the driver refuses.
 ///
 /// # Safety
-/// `target` stays writable, and is not otherwise used, for `bytes` bytes until the stream has
-/// passed the copy; `source` is memory of the device, at least `bytes` long, whose other uses are
-/// ordered with this place on the stream.
+/// `target` stays writable, and is not otherwise used, for `bytes` bytes until the copy has
+/// completed; `source` is memory of the device, at least `bytes` long, whose other uses are ordered
+/// with this place on the stream.
 #[doc(alias = "cudaMemcpyAsync")]
 pub unsafe fn device_to_host<'s>(
     target: *mut c_void,
@@ -100,9 +101,9 @@ pub unsafe fn device_to_device<'s>(
     unsafe { copy(target, source, bytes, stream.into()) }
 }
 
-/// Copies between any two places: the driver finds out by the addresses where they are. The calls
-/// that say it beforehand refuse memory which the device can use but which lies elsewhere, such as
-/// that of a pool of host memory.
+/// Copies between any two places: the driver infers them from the addresses. The calls with a fixed
+/// direction refuse memory that the device can access but that is elsewhere, such as memory of a
+/// pinned host pool.
 ///
 /// # Safety
 /// As the function that calls it.
@@ -147,8 +148,7 @@ pub unsafe fn fill<'s>(
     })
 }
 
-/// Sets `words` words of four bytes of the device's memory to `value`, in the processor's own order
-/// of bytes.
+/// Sets `words` words of four bytes of the device's memory to `value`, in native byte order.
 ///
 /// # Errors
 /// If the driver refuses.

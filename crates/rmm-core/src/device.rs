@@ -8,9 +8,9 @@ use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuResult, CuUuid};
 use crate::driver::{
     check, driver_for_drop, driver_in_context, init, loaded_driver, retain_primary_context,
 };
-use crate::{CUDA_ALLOCATION_ALIGNMENT, CudaStream, Error};
+use crate::{CUDA_ALLOCATION_ALIGNMENT, Error};
 
-/// A device, by its number. Functions without a `self` are about the current one: that of the
+/// A device, by its ordinal. Functions without a `self` are about the current device: that of the
 /// calling thread's current context.
 ///
 /// ```
@@ -44,14 +44,14 @@ pub struct Device(CuDevice);
 #[doc(alias = "cudaMemGetInfo")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryInfo {
-    /// Bytes that could be allocated, all together.
+    /// Bytes that are free, not necessarily contiguous.
     pub free: u64,
-    /// Bytes of the whole device.
+    /// Total bytes of the device.
     pub total: u64,
 }
 
 impl Device {
-    /// How many devices there are.
+    /// The number of devices.
     ///
     /// # Errors
     /// If there is no driver.
@@ -69,12 +69,13 @@ impl Device {
         })
     }
 
-    /// All devices, in the order of their numbers.
+    /// All devices, by ascending ordinal.
     ///
     /// ```
     /// # let machine = rmm_sim::Machine::builder().devices(2).build();
     /// # let _entered = machine.enter();
-    /// let ordinals: Vec<usize> = rmm_core::Device::all()?.map(|device| device.ordinal()).collect();
+    /// let devices = rmm_core::Device::all()?;
+    /// let ordinals: Vec<usize> = devices.map(|device| device.ordinal()).collect();
     /// assert_eq!(ordinals, [0, 1]);
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
@@ -86,7 +87,7 @@ impl Device {
         Ok((0..count).map(|number| Self(CuDevice(number))))
     }
 
-    /// The device with this number, from 0.
+    /// The device with this ordinal, from 0.
     ///
     /// # Errors
     /// If there is no driver; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if
@@ -117,14 +118,14 @@ impl Device {
         Ok(Self(device))
     }
 
-    /// The device's number, from 0.
+    /// The device's ordinal, from 0.
     #[doc(alias = "rmm::cuda_device_id::value")]
     pub fn ordinal(self) -> usize {
         debug_assert!(self.0.0 >= 0, "the driver numbers devices from 0");
         self.0.0.unsigned_abs() as usize
     }
 
-    /// The driver's own value.
+    /// The driver's handle.
     pub fn as_raw(self) -> CuDevice {
         self.0
     }
@@ -146,7 +147,7 @@ impl Device {
         Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// What tells this device from all others, on every machine.
+    /// A globally unique identifier of the device.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -159,7 +160,7 @@ impl Device {
         Ok(uuid)
     }
 
-    /// One of the device's properties.
+    /// An attribute of the device.
     ///
     /// # Errors
     /// If the driver does not know the attribute.
@@ -173,7 +174,7 @@ impl Device {
         Ok(value)
     }
 
-    /// Bytes of the whole device.
+    /// Total bytes of the device.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -201,8 +202,8 @@ impl Device {
         Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
 
-    /// `percent` hundredths of the current device's free memory, in bytes, rounded down to a
-    /// multiple of 256: a size for a pool that takes a share of what is there.
+    /// `percent` percent of the current device's free memory in bytes, rounded down to a multiple
+    /// of 256: a size for a pool.
     ///
     /// ```
     /// use rmm_core::{Device, ErrorKind};
@@ -210,7 +211,8 @@ impl Device {
     /// # let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
     /// # let _entered = machine.enter();
     /// assert_eq!(Device::percent_of_free_memory(50)?, 1 << 29);
-    /// assert_eq!(Device::percent_of_free_memory(101).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    /// let error = Device::percent_of_free_memory(101).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     ///
@@ -233,8 +235,8 @@ impl Device {
         Ok(share - share % CUDA_ALLOCATION_ALIGNMENT as u64)
     }
 
-    /// Whether work on this device can use the memory of `peer` directly, once access is enabled. A
-    /// device is no peer of itself.
+    /// Whether this device can access the memory of `peer` directly, once access is enabled. A
+    /// device is not its own peer.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -248,7 +250,7 @@ impl Device {
         Ok(can != 0)
     }
 
-    /// Waits until all work on the current device is done.
+    /// Blocks until all work on the current device has completed.
     ///
     /// # Errors
     /// If the driver refuses, or earlier work has failed.
@@ -259,31 +261,9 @@ impl Device {
         check("cuCtxSynchronize", unsafe { driver.cuCtxSynchronize() })
     }
 
-    /// A new stream of this device, whichever device is current. As
-    /// [`CudaStream::non_blocking`](crate::CudaStream::non_blocking), it does not synchronize with
-    /// the legacy default stream.
-    ///
-    /// ```
-    /// use rmm_core::Device;
-    ///
-    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
-    /// # let _entered = machine.enter();
-    /// for device in Device::all()? {
-    ///     assert_eq!(device.new_stream()?.device()?, device);
-    /// }
-    /// # Ok::<(), rmm_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    pub fn new_stream(self) -> Result<CudaStream, Error> {
-        let _current = self.make_current()?;
-        CudaStream::non_blocking()
-    }
-
-    /// Makes the device current on this thread until the guard is dropped, which restores what was
-    /// current before. Guards must be dropped in the reverse order of their making. The device's
-    /// primary context is kept to the end of the process.
+    /// Makes the device current on this thread until the guard is dropped, which restores the
+    /// previous one. Drop guards in the reverse order of their creation. The device's primary
+    /// context is retained until the end of the process.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -302,7 +282,7 @@ impl Device {
 #[must_use = "the device is current only while the guard lives"]
 #[doc(alias = "rmm::cuda_set_device_raii")]
 pub struct DeviceGuard {
-    /// The stack of contexts is the thread's.
+    /// The stack of contexts belongs to the thread.
     thread_bound: PhantomData<*const ()>,
 }
 

@@ -1,4 +1,4 @@
-//! Calling the driver: one place that turns its codes into errors.
+//! Access to the driver, and conversion of its status codes to errors.
 
 use rmm_sys::{CuContext, CuDevice, CuResult, Driver, watch};
 
@@ -6,7 +6,7 @@ use crate::{Error, exit};
 
 /// The process's driver: the table of its functions, ready to be called.
 ///
-/// The driver is initialised, and a context is current on the calling thread, as
+/// The driver is initialized, and a context is current on the calling thread, as
 /// [`driver_in_context`] says.
 ///
 /// ```
@@ -15,7 +15,8 @@ use crate::{Error, exit};
 /// let driver = rmm_core::current_driver()?;
 /// let (mut free, mut total) = (0, 0);
 /// // SAFETY: both may be written to.
-/// rmm_core::check("cuMemGetInfo_v2", unsafe { driver.cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+/// let code = unsafe { driver.cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+/// rmm_core::check("cuMemGetInfo_v2", code)?;
 /// assert!(free <= total);
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
@@ -27,18 +28,17 @@ pub fn current_driver() -> Result<&'static Driver, Error> {
     Ok(driver_in_context()?.0)
 }
 
-/// The process's driver as it was loaded: it may not be initialised, and no context need be
-/// current.
+/// The process's driver as loaded: possibly not initialized, and possibly without a current
+/// context.
 pub(crate) fn loaded_driver() -> Result<&'static Driver, Error> {
     Ok(Driver::get()?)
 }
 
-/// The process's driver, for giving back what a value holds when it is dropped; `None` if there is
-/// nothing left to give back to: the process has no driver, or [is
-/// exiting](crate::process_is_exiting) and may have unloaded it.
+/// The process's driver, for a `Drop` that frees driver objects. `None` if the process has no
+/// driver, or [is exiting](crate::process_is_exiting) and may have unloaded it.
 ///
-/// Every `Drop` that would call the driver asks here first, and does nothing on `None`: the system
-/// takes back all that a process holds.
+/// Every `Drop` that would call the driver asks here first, and does nothing on `None`: the
+/// operating system reclaims everything when the process ends.
 ///
 /// ```
 /// # let machine = rmm_sim::Machine::new();
@@ -73,17 +73,17 @@ pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
 #[cold]
 pub(crate) fn refused(function: &'static str, code: CuResult) -> Error {
     if code.is_sticky() {
-        // Allocators that hand out memory without a driver call look after their context now.
+        // Allocators that serve requests without a driver call check their context from now on.
         watch::note_end_of_context();
     }
     Error::driver(function, code)
 }
 
-/// Asks the driver something, and once more if that fails: one failed call tells nothing. An error
-/// that says that a stream is captured, or that the context is lost, is an answer.
+/// Queries the driver, and retries once on failure, since one failed call proves nothing. An error
+/// that says that a stream is captured, or that the context is lost, is an answer and not retried.
 ///
 /// # Errors
-/// The last one.
+/// The error of the last try.
 #[doc(hidden)]
 pub fn ask_again<T>(ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     ask().or_else(|error| match error.code() {
@@ -94,9 +94,9 @@ pub fn ask_again<T>(ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
 
 /// The driver, with a context current on the calling thread.
 ///
-/// The current context stays as it is, so that this library mixes with others; a thread without one
-/// gets the primary context of device 0, as it would from the CUDA runtime. That context is then
-/// kept to the end of the process, as the runtime's is. The context is returned too.
+/// The current context stays as it is, so that this library works beside others; a thread without
+/// one gets the primary context of device 0, as from the CUDA runtime. That context is retained
+/// until the end of the process, as the runtime does. Returns the context too.
 ///
 /// ```
 /// # let machine = rmm_sim::Machine::new();
@@ -121,27 +121,27 @@ pub fn driver_in_context() -> Result<(&'static Driver, CuContext), Error> {
     Ok((driver, context))
 }
 
-/// The calling thread's context or null, initializing the driver if that is not done yet.
+/// The calling thread's context or null. Initializes the driver if necessary.
 pub(crate) fn context_of_thread(driver: &Driver) -> Result<CuContext, Error> {
     let mut context = CuContext::NULL;
     // SAFETY: `context` may be written to.
     let mut code = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
     if code == CuResult::NOT_INITIALIZED {
         init(driver)?;
-        // SAFETY: as above.
+        // SAFETY: `context` may be written to.
         code = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
     }
     check("cuCtxGetCurrent", code)?;
     Ok(context)
 }
 
-/// Starts the driver; to start it twice is allowed.
+/// Initializes the driver; may be called twice.
 pub(crate) fn init(driver: &Driver) -> Result<(), Error> {
     // SAFETY: takes no pointer; 0 is the only flag that exists.
     check("cuInit", unsafe { driver.cuInit(0) })
 }
 
-/// A device's primary context, retained for good.
+/// A device's primary context, retained and never released.
 pub(crate) fn retain_primary_context(
     driver: &Driver,
     device: CuDevice,
@@ -151,14 +151,14 @@ pub(crate) fn retain_primary_context(
     Ok(context)
 }
 
-/// Retains the context, initializing the driver if that is not done yet.
+/// Retains the context. Initializes the driver if necessary.
 fn retain_after_start(driver: &Driver, device: CuDevice) -> Result<CuContext, Error> {
     let mut context = CuContext::NULL;
     // SAFETY: `context` may be written to.
     let code = unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut context, device) };
     if code == CuResult::NOT_INITIALIZED {
         init(driver)?;
-        // SAFETY: as above.
+        // SAFETY: `context` may be written to.
         check("cuDevicePrimaryCtxRetain", unsafe {
             driver.cuDevicePrimaryCtxRetain(&raw mut context, device)
         })?;

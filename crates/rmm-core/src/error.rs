@@ -8,7 +8,7 @@ use rmm_sys::{CuResult, LoadError};
 use crate::oom::write_pending;
 use crate::{PendingBytes, PoolUsage, StreamId, format_bytes};
 
-/// What kind of thing went wrong; more kinds may come.
+/// The kind of an [`Error`].
 ///
 /// ```
 /// use rmm_core::{Error, ErrorKind};
@@ -25,11 +25,10 @@ use crate::{PendingBytes, PoolUsage, StreamId, format_bytes};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The memory asked for could not be had: the device, or the limit that was set, has not
-    /// enough.
+    /// Out of memory: the device does not have enough, or a limit does not allow it.
     #[doc(alias = "rmm::out_of_memory")]
     OutOfMemory,
-    /// An argument that no state of the program could make valid, such as a limit that is no
+    /// An argument that is invalid in any state of the program, such as a limit that is not a
     /// multiple of 256.
     #[doc(alias = "rmm::invalid_argument")]
     #[doc(alias = "rmm::logic_error")]
@@ -37,20 +36,19 @@ pub enum ErrorKind {
     /// An index or range beyond the end.
     #[doc(alias = "rmm::out_of_range")]
     OutOfRange,
-    /// The driver refused a call for another reason than memory.
+    /// A driver call failed for another reason than memory.
     #[doc(alias = "rmm::cuda_error")]
     Driver,
-    /// There is no driver, or it lacks a function that is needed.
+    /// There is no driver, or it lacks a required function.
     DriverUnavailable,
-    /// The driver or device cannot do this.
+    /// The driver or device does not support this.
     Unsupported,
 }
 
-/// Why something failed: a [kind](ErrorKind) to decide by, and what was asked for, to understand it
-/// by.
+/// An error: its [kind](ErrorKind), for programs, and the details of the request, for people.
 ///
-/// It is one word wide and displays as one line. `{:?}` writes that line and those of its sources,
-/// so that `fn main() -> Result<(), Error>` ends with a readable message; `{:#?}` writes the
+/// It is one word wide. `Display` writes one line; `{:?}` writes that line and those of its
+/// sources, so that `fn main() -> Result<(), Error>` prints a readable message; `{:#?}` writes the
 /// fields.
 ///
 /// ```
@@ -61,7 +59,8 @@ pub enum ErrorKind {
 /// assert!(error.is_out_of_memory());
 /// assert_eq!(error.kind(), ErrorKind::OutOfMemory);
 /// assert_eq!(error.requested(), Some(1 << 20));
-/// assert_eq!(error.to_string(), "out of memory: pool could not allocate 1.0 MiB (1048576 bytes, alignment 256)");
+/// let text = "out of memory: pool could not allocate 1.0 MiB (1048576 bytes, alignment 256)";
+/// assert_eq!(error.to_string(), text);
 /// # Ok::<(), std::alloc::LayoutError>(())
 /// ```
 ///
@@ -69,22 +68,22 @@ pub enum ErrorKind {
 ///
 /// | RMM | here |
 /// |---|---|
-/// | `rmm::logic_error` | [`ErrorKind::InvalidArgument`] for a precondition that depends on arguments; the others are types here |
-/// | `rmm::cuda_error` | [`ErrorKind::Driver`], with the [`code`](Self::code); [`ErrorKind::DriverUnavailable`] and [`ErrorKind::Unsupported`] where the code says so |
-/// | `rmm::bad_alloc` | [`ErrorKind::OutOfMemory`]; [`ErrorKind::Driver`] where the driver refused for another reason than memory; [`ErrorKind::InvalidArgument`] for an alignment that the resource cannot give, such as more than 256. What was [`requested`](Self::requested) is in each |
+/// | `rmm::logic_error` | [`ErrorKind::InvalidArgument`], where no type rules it out |
+/// | `rmm::cuda_error` | [`ErrorKind::Driver`], `DriverUnavailable` or `Unsupported`, by [code](Self::code) |
+/// | `rmm::bad_alloc` | [`ErrorKind::OutOfMemory`], `Driver` or `InvalidArgument` (an alignment) |
 /// | `rmm::out_of_memory` | [`ErrorKind::OutOfMemory`] |
 /// | `rmm::out_of_range` | [`ErrorKind::OutOfRange`] |
 /// | `rmm::invalid_argument` | [`ErrorKind::InvalidArgument`] |
 ///
-/// A driver call that fails leaves no error behind for a later one to find: unlike the CUDA runtime
-/// the driver keeps none, apart from a context that a fault of the device has spoilt.
+/// A failed driver call leaves no error behind for a later call to report: unlike the CUDA runtime,
+/// the driver keeps no last error, except in a context that a device fault has corrupted.
 #[doc(alias = "rmm::bad_alloc")]
 pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
-    /// Who failed: a resource's name, or the driver function.
+    /// What failed: a resource's name, or a driver function.
     origin: &'static str,
     message: Option<String>,
     code: Option<CuResult>,
@@ -110,13 +109,13 @@ impl Error {
         }))
     }
 
-    /// `resource` could not get the memory.
+    /// `resource` is out of memory.
     #[cold]
     pub fn out_of_memory(resource: &'static str) -> Self {
         Self::new(ErrorKind::OutOfMemory, resource)
     }
 
-    /// `origin` was given an argument that cannot be right; `message` says which and why.
+    /// `origin` was passed an invalid argument; `message` says which and why.
     #[cold]
     #[doc(alias = "RMM_EXPECTS")]
     #[doc(alias = "RMM_FAIL")]
@@ -126,7 +125,7 @@ impl Error {
         error
     }
 
-    /// `origin` was given an index or range beyond the end; `message` says which.
+    /// `origin` was passed an index or range beyond the end; `message` says which.
     #[cold]
     pub fn out_of_range(origin: &'static str, message: impl Into<String>) -> Self {
         let mut error = Self::new(ErrorKind::OutOfRange, origin);
@@ -134,7 +133,7 @@ impl Error {
         error
     }
 
-    /// `origin` needs something that this driver or device cannot do; `message` says what.
+    /// `origin` needs what this driver or device does not support; `message` says what.
     #[cold]
     pub fn unsupported(origin: &'static str, message: impl Into<String>) -> Self {
         let mut error = Self::new(ErrorKind::Unsupported, origin);
@@ -156,14 +155,14 @@ impl Error {
         error
     }
 
-    /// Adds what was asked for.
+    /// Adds the requested layout.
     #[must_use]
     pub fn with_layout(mut self, layout: Layout) -> Self {
         self.0.layout = Some(layout);
         self
     }
 
-    /// Adds the stream that it was asked for on.
+    /// Adds the stream of the request.
     #[must_use]
     pub fn with_stream(mut self, stream: StreamId) -> Self {
         self.0.stream = Some(stream);
@@ -177,7 +176,8 @@ impl Error {
     /// use rmm_core::{Error, PoolUsage};
     ///
     /// let usage = PoolUsage::new(4, 3).with_limit(4);
-    /// let error = Error::out_of_memory("seats").with_usage(usage).with_message("3 of 4 are taken");
+    /// let error = Error::out_of_memory("seats").with_usage(usage);
+    /// let error = error.with_message("3 of 4 are taken");
     /// assert_eq!(error.to_string(), "out of memory: seats could not allocate: 3 of 4 are taken");
     /// assert_eq!(error.usage(), Some(usage));
     /// ```
@@ -207,7 +207,8 @@ impl Error {
     /// use std::error::Error as _;
     ///
     /// let cause = "ten".parse::<usize>().unwrap_err();
-    /// let error = rmm_core::Error::invalid_argument("pool", "`ten` is no size").with_source(cause);
+    /// let error = rmm_core::Error::invalid_argument("pool", "`ten` is no size");
+    /// let error = error.with_source(cause);
     /// assert_eq!(error.to_string(), "invalid argument to pool: `ten` is no size");
     /// assert_eq!(error.source().unwrap().to_string(), "invalid digit found in string");
     /// ```
@@ -220,21 +221,20 @@ impl Error {
         self
     }
 
-    /// What kind of thing went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the memory asked for could not be had, be it for the device or for a limit that was
-    /// set.
+    /// Whether there was not enough memory, on the device or within a limit.
     pub fn is_out_of_memory(&self) -> bool {
         self.0.kind == ErrorKind::OutOfMemory
     }
 
-    /// Whether a context is lost: its device was reset, or a kernel has failed in it. What was made
-    /// in it (memory, streams, events) is of no use any more. After a reset, [make the device
-    /// current](crate::Device::make_current) and make new streams, resources and containers; after
-    /// a failed kernel only a new process can use the device.
+    /// Whether a context is lost: its device was reset, or a kernel has failed in it. Its memory,
+    /// streams and events are invalid. After a reset, [make the device
+    /// current](crate::Device::make_current) and create new streams, resources and containers;
+    /// after a failed kernel only a new process can use the device.
     ///
     /// ```
     /// use rmm_core::Error;
@@ -247,7 +247,7 @@ impl Error {
         self.0.code.is_some_and(CuResult::is_sticky)
     }
 
-    /// Whether an argument cannot be right, whatever the state of the program.
+    /// Whether an argument is invalid in any state of the program.
     pub fn is_invalid_argument(&self) -> bool {
         self.0.kind == ErrorKind::InvalidArgument
     }
@@ -257,7 +257,7 @@ impl Error {
         self.0.kind == ErrorKind::OutOfRange
     }
 
-    /// Whether the driver refused a call, for another reason than those of the other kinds.
+    /// Whether a driver call failed for a reason that no other kind covers.
     pub fn is_driver(&self) -> bool {
         self.0.kind == ErrorKind::Driver
     }
@@ -267,12 +267,12 @@ impl Error {
         self.0.kind == ErrorKind::DriverUnavailable
     }
 
-    /// Whether this driver or device cannot do it.
+    /// Whether this driver or device does not support it.
     pub fn is_unsupported(&self) -> bool {
         self.0.kind == ErrorKind::Unsupported
     }
 
-    /// Who failed: a resource's name, or the driver function.
+    /// What failed: a resource's name, or a driver function.
     pub fn origin(&self) -> &'static str {
         self.0.origin
     }
@@ -282,17 +282,17 @@ impl Error {
         self.0.code
     }
 
-    /// The bytes that were asked for, if memory was.
+    /// The requested bytes, if it was a request for memory.
     pub fn requested(&self) -> Option<usize> {
         self.0.layout.map(|layout| layout.size())
     }
 
-    /// The alignment in bytes that was asked for, if memory was.
+    /// The requested alignment in bytes, if it was a request for memory.
     pub fn alignment(&self) -> Option<usize> {
         self.0.layout.map(|layout| layout.align())
     }
 
-    /// The stream that memory was asked for on.
+    /// The stream of a request for memory.
     pub fn stream(&self) -> Option<StreamId> {
         self.0.stream
     }
@@ -316,15 +316,14 @@ impl Error {
         self.0.usage.and_then(|usage| usage.reason).map(|reason| reason.to_string())
     }
 
-    /// Bytes freed on each stream that other streams could not reuse yet when the allocation failed,
-    /// the most first.
+    /// Bytes freed on each stream that other streams could not reuse yet when the allocation
+    /// failed, the most first.
     pub fn pending_bytes(&self) -> &[PendingBytes] {
         &self.0.pending
     }
 }
 
-/// For `?` on a code that the driver returned. [`check`](crate::check) also says which function
-/// failed.
+/// For `?` on a driver's status code. [`check`](crate::check) also records which function failed.
 ///
 /// ```
 /// use rmm_core::Error;
@@ -389,8 +388,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// The line that [`Display`](fmt::Display) writes and a line for each error that led to it, since
-/// this is what a program prints whose `main` returns an error; the fields for `{:#?}`.
+/// The line that [`Display`](fmt::Display) writes and a line for each source, since this is what a
+/// program prints whose `main` returns an error; the fields for `{:#?}`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {
@@ -398,7 +397,7 @@ impl fmt::Debug for Error {
         }
         write!(f, "{self}")?;
         let mut next = std::error::Error::source(self);
-        // Where there is no driver the line tells of the cause itself.
+        // For a missing driver the line itself states the cause.
         if self.is_driver_unavailable() {
             next = next.and_then(std::error::Error::source);
         }

@@ -1,4 +1,4 @@
-//! Events.
+//! CUDA events.
 
 use std::ffi::c_uint;
 
@@ -7,11 +7,10 @@ use rmm_sys::{CuEvent, CuResult, CuStream, EVENT_DISABLE_TIMING};
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
 use crate::{Context, Error, StreamRef};
 
-/// A mark in a stream that others can wait for. It keeps no time, which makes it the cheapest kind;
-/// see [`TimedEvent`](crate::TimedEvent) for one that does.
+/// An event that streams and threads can wait for. It records no time, which makes it the cheapest
+/// kind; see [`TimedEvent`](crate::TimedEvent) for one that does.
 ///
-/// A mark that was never [recorded](Self::record) counts as complete, as the driver has it: it
-/// proves nothing.
+/// An event that was never [recorded](Self::record) counts as complete, as in the driver.
 ///
 /// ```
 /// use rmm_core::{CudaEvent, CudaStream};
@@ -33,7 +32,8 @@ use crate::{Context, Error, StreamRef};
 #[derive(Debug)]
 pub struct CudaEvent {
     handle: CuEvent,
-    /// The context that it was made in. The driver is not called with `handle` once it has ended.
+    /// The context that it was created in. The driver is not called with `handle` after the context
+    /// has ended.
     context: Context,
 }
 
@@ -57,8 +57,8 @@ impl CudaEvent {
         Ok(Self { handle, context })
     }
 
-    /// Marks the current end of `stream`; an earlier mark of this event is forgotten, except by
-    /// those who wait for it.
+    /// Records the event at the current end of `stream`. Replaces an earlier record; waits that are
+    /// already enqueued keep the earlier one.
     ///
     /// # Errors
     /// If the driver refuses, for example because the stream belongs to another context;
@@ -76,7 +76,7 @@ impl CudaEvent {
         unsafe { self.record_raw(stream.as_raw()) }
     }
 
-    /// Marks the current end of the stream with this handle.
+    /// Records the event at the current end of the stream with this handle.
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -88,9 +88,8 @@ impl CudaEvent {
         if !self.context.is_current(driver) {
             let (_, current) = driver_in_context()?;
             self.context.check()?;
-            // The handles of the default streams mean those of the current context. Other handles
-            // name their context themselves, and the driver refuses a stream and an event that do
-            // not belong together.
+            // The handles of the default streams refer to the current context. Other handles belong
+            // to one context, and the driver refuses a stream and an event of different contexts.
             if matches!(stream, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD)
                 && current != self.context.as_raw()
             {
@@ -100,11 +99,11 @@ impl CudaEvent {
                 ));
             }
         }
-        // SAFETY: `self.handle` is an event of ours; the stream exists, by the caller's contract.
+        // SAFETY: `self.handle` is this value's event; the stream exists, by the caller's contract.
         check("cuEventRecord", unsafe { driver.cuEventRecord(self.handle, stream) })
     }
 
-    /// Whether all work before the mark is done. Never waits.
+    /// Whether all work before the event has completed. Never blocks.
     ///
     /// # Errors
     /// If the driver refuses, or that work has failed.
@@ -112,14 +111,14 @@ impl CudaEvent {
     pub fn is_complete(&self) -> Result<bool, Error> {
         self.context.check()?;
         let driver = loaded_driver()?;
-        // SAFETY: `self.handle` is an event of ours.
+        // SAFETY: `self.handle` is this value's event, which exists until it is dropped.
         match unsafe { driver.cuEventQuery(self.handle) } {
             CuResult::NOT_READY => Ok(false),
             code => check("cuEventQuery", code).map(|()| true),
         }
     }
 
-    /// Waits on this thread until all work before the mark is done.
+    /// Blocks the calling thread until all work before the event has completed.
     ///
     /// # Errors
     /// If the driver refuses, or that work has failed.
@@ -127,11 +126,12 @@ impl CudaEvent {
     pub fn synchronize(&self) -> Result<(), Error> {
         self.context.check()?;
         let driver = loaded_driver()?;
-        // SAFETY: `self.handle` is an event of ours.
+        // SAFETY: `self.handle` is this value's event, which exists until it is dropped.
         check("cuEventSynchronize", unsafe { driver.cuEventSynchronize(self.handle) })
     }
 
-    /// The context that the event was made in: it can mark streams of that one alone.
+    /// The context that the event was created in: it can be recorded on streams of this context
+    /// only.
     ///
     /// ```
     /// use rmm_core::{Context, CudaEvent};
@@ -145,7 +145,7 @@ impl CudaEvent {
         self.context
     }
 
-    /// The driver's own value.
+    /// The driver's handle.
     pub fn as_raw(&self) -> CuEvent {
         self.handle
     }
@@ -156,9 +156,9 @@ impl Drop for CudaEvent {
         if let Some(driver) = driver_for_drop()
             && !self.context.has_ended()
         {
-            // SAFETY: `self.handle` is an event of ours, and this is its last use. Waits for it
-            // that are already enqueued keep what they need. A failure means that the driver is
-            // gone: nothing is left to free.
+            // SAFETY: `self.handle` is this value's event, and this is its last use. The driver
+            // keeps what enqueued waits need. A failure means that the driver is gone: nothing is
+            // left to free.
             let _gone = unsafe { driver.cuEventDestroy_v2(self.handle) };
         }
     }

@@ -1,8 +1,7 @@
-//! The end of the process, when the driver goes away before its last users do.
+//! Detection of the end of the process, when the driver goes away before its last users.
 //!
-//! The driver registers its own clean-up with the system while it starts. Exit handlers run in the
-//! reverse order of their registration, so a handler that is registered after the driver has
-//! started runs before the driver goes.
+//! The driver registers an exit handler while it is initialized. Exit handlers run in the reverse
+//! order of their registration, so a handler registered later runs before the driver's.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static EXITING: AtomicBool = AtomicBool::new(false);
 static WATCH: Once = Once::new();
 
-/// Whether the process has begun to run its exit handlers: it returned from `main`, or somebody
-/// called `exit`.
+/// Whether the process has begun to run its exit handlers: `main` returned, or `exit` was called.
 ///
-/// From then on the driver may be gone, at any moment and on any thread, and nothing of this
-/// library calls it to give memory, streams, events or contexts back: a `Drop` that runs so late
-/// does nothing. Thread-local values of the thread that exits are dropped before, and are given
-/// back as ever.
+/// From then on the driver may be gone, at any moment and on any thread, and this library no longer
+/// calls it to free memory, streams, events or contexts: a `Drop` that runs so late does nothing.
+/// Thread-local values of the exiting thread are dropped before that, and are freed as usual.
 ///
-/// It is `false` as long as this library has made nothing current. On systems other than Unix it
-/// stays so.
+/// It is `false` until this library has made a context current. On systems other than Unix it is
+/// always `false`.
 ///
 /// ```
 /// # let machine = rmm_sim::Machine::new();
@@ -30,12 +27,12 @@ static WATCH: Once = Once::new();
 /// ```
 #[doc(alias = "rmm::process_is_exiting")]
 pub fn process_is_exiting() -> bool {
-    // Acquire: who sees the end also sees what the exiting thread did before it.
+    // Acquire: a thread that sees the flag also sees what the exiting thread did before.
     EXITING.load(Ordering::Acquire)
 }
 
-/// Has the end of the process noticed. The driver must have been started, so that its own handler
-/// is registered already.
+/// Registers the exit handler. The driver must be initialized, so that its own handler is
+/// registered already.
 pub(crate) fn watch() {
     WATCH.call_once(register);
 }

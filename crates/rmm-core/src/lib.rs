@@ -1,15 +1,14 @@
-//! The concepts of GPU memory management: what a memory resource is, and what streams, events,
-//! devices and errors are.
+//! The concepts of GPU memory management: memory resources, streams, events, devices and errors.
 //!
-//! A [`SyncResource`] gives memory that every stream may use at once; a [`Resource`] gives it *in
-//! stream order*. Both are open to implementation: the resources that call the driver are in
-//! `rmm-resources`, the ones that divide memory up or watch others are in `rmm-adaptors`.
-//! [`ResourceRef`] and [`AnyResource`] forget which resource it is, and keep in their type what its
-//! memory can do ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of such);
-//! [`SyncResourceRef`] and [`AnySyncResource`] do so for the synchronous concept. [`Introspect`]
-//! asks any resource for its properties and for what it is made of; [`HasResource`] asks a
-//! container, or a program's settings, which resource it uses. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the same resources as
-//! the CUDA `<memory_resource>` proposal sees them.
+//! A [`SyncResource`] allocates memory that every stream may use at once; a [`Resource`] allocates
+//! it *in stream order*. Programs can implement both; the resources over the driver are in
+//! `rmm-resources`, suballocators and adaptors in `rmm-adaptors`. [`ResourceRef`] and
+//! [`AnyResource`] are type-erased resources that keep the properties of the memory in their type
+//! ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of them); [`SyncResourceRef`]
+//! and [`AnySyncResource`] are their synchronous counterparts. [`Introspect`] returns the
+//! properties and the stack of any resource; [`HasResource`] returns the resource that a container
+//! uses. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the view of the CUDA
+//! `<memory_resource>` proposal.
 //!
 //! Every item can be found by the name that it has in RMM or CUDA: search for `cuda_stream_view` or
 //! `cudaMemcpyAsync`.
@@ -21,25 +20,25 @@
 //! and this is the contract of every resource here:
 //!
 //! 1. Memory that [`Resource::allocate`] returned for stream *s* may be used at once by work
-//!    enqueued on *s*. Work on another stream may use it once that work is ordered after the
-//!    allocation's place on *s*.
+//!    enqueued on *s*. Work on another stream may use it if that work is ordered after the
+//!    allocation on *s*.
 //! 2. [`Resource::deallocate`] on stream *s* promises that every use of the memory is ordered
-//!    before this place on *s*. The memory may be handed to the next request on *s* at once, while
-//!    the device still works on it: the order on *s* keeps the two apart.
-//! 3. Memory from [`SyncResource::allocate_sync`] may be used by every stream at return, and
-//!    [`SyncResource::deallocate_sync`] promises that all uses have *completed*.
-//! 4. Memory is freed with the [`Layout`](std::alloc::Layout) that it was asked for with, by a
-//!    resource equal to the one it came from.
+//!    before the free on *s*. The next request on *s* may get the memory at once, while the device
+//!    still uses it: the order of *s* keeps the two uses apart.
+//! 3. Memory from [`SyncResource::allocate_sync`] may be used by every stream once the call
+//!    returns, and [`SyncResource::deallocate_sync`] promises that all uses have *completed*.
+//! 4. Memory is freed with the [`Layout`](std::alloc::Layout) that it was allocated with, by a
+//!    resource equal to the one that allocated it.
 //! 5. A request of zero bytes succeeds with [`DevicePtr::NULL`] and reaches no upstream; freeing it
 //!    does nothing.
-//! 6. The address is a multiple of the layout's alignment; every power of two up to
-//!    [`CUDA_ALLOCATION_ALIGNMENT`] is honoured by every resource, and a larger one is honoured or
-//!    refused with an error.
+//! 6. The address is a multiple of the layout's alignment; every resource supports every power of
+//!    two up to [`CUDA_ALLOCATION_ALIGNMENT`], and supports a larger one or refuses it with an
+//!    error.
 //!
 //! # No device needed
 //!
-//! Everything runs against one table of driver functions ([`rmm_sys::Driver`]), which `rmm-sim`
-//! fills in software:
+//! Everything calls the driver through one table of functions ([`rmm_sys::Driver`]), which
+//! `rmm-sim` implements in software:
 //!
 //! ```
 //! use rmm_core::{CudaStream, Device};
@@ -94,7 +93,7 @@ pub use device::{Device, DeviceGuard, MemoryInfo};
 pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
 pub use erased::{
-    AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
+    AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
     HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
     SyncResourceRef,
 };
@@ -111,8 +110,8 @@ pub use property::{
     SatisfiedBy,
 };
 pub use resource::{
-    Description, DeviceResource, Erasable, ExtendableResource, HasResource, Introspect, Metric,
-    PropertySink, Request, Resource, Stack, SyncResource,
+    AnyResource, Description, DeviceResource, Erasable, ExtendableResource, HasResource,
+    Introspect, Metric, PropertySink, Request, Resource, Stack, SyncResource,
 };
 pub use resource_view::ResourceView;
 /// The driver's functions, handles and codes, as they appear in this crate's interface.

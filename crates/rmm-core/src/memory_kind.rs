@@ -1,12 +1,11 @@
-//! What kind of memory it is, and what follows from that.
+//! Kinds of memory and their capabilities, as in the CUDA `<memory_resource>` proposal.
 
 use bitflags::bitflags;
 
 use crate::{Property, PropertyWithValue};
 
 bitflags! {
-    /// What memory can do: the bits of the CUDA `<memory_resource>` proposal, which also names them
-    /// so.
+    /// Capabilities of memory, with the names and bits of the CUDA `<memory_resource>` proposal.
     ///
     /// ```
     /// use rmm_core::{MemoryCaps, MemoryKind};
@@ -22,11 +21,11 @@ bitflags! {
         const HOST_ACCESSIBLE = 0x01;
         /// A device may read and write it.
         const DEVICE_ACCESSIBLE = 0x02;
-        /// Other devices than the one that it was allocated for may read and write it.
+        /// Devices other than the one that it was allocated for may read and write it.
         const CROSS_DEVICE_ACCESSIBLE = 0x04;
-        /// There may be more of it than the system has memory.
+        /// It may be oversubscribed.
         const OVERSUBSCRIBABLE = 0x08;
-        /// It never moves.
+        /// It is resident: it is never paged out or migrated.
         const RESIDENT = 0x10;
         /// It may lie in the host's memory.
         const HAS_HOST_STORAGE = 0x20;
@@ -37,7 +36,7 @@ bitflags! {
 
 /// A kind of memory.
 ///
-/// It is also the property by which a resource that knows its kind tells of it, whatever its type:
+/// It is also a property, so that its value survives type erasure:
 ///
 /// ```
 /// use rmm_core::{AnyResource, Introspect, MemoryCaps, MemoryKind};
@@ -51,19 +50,19 @@ bitflags! {
 #[doc(alias = "cuda::memory_kind")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryKind {
-    /// The device's own (`cudaMalloc`).
+    /// Device memory (`cudaMalloc`).
     Device,
-    /// Moves between host and device by itself (`cudaMallocManaged`).
+    /// Managed memory, which migrates between host and device (`cudaMallocManaged`).
     #[doc(alias = "unified")]
     Managed,
-    /// The host's, locked, which the device may use (`cudaMallocHost`).
+    /// Pinned host memory (`cudaMallocHost`).
     Pinned,
-    /// The host's.
+    /// Pageable host memory.
     Host,
 }
 
 impl MemoryKind {
-    /// What memory of this kind can do.
+    /// The capabilities of this kind of memory.
     #[doc(alias = "cuda::memory_kind_caps")]
     pub const fn caps(self) -> MemoryCaps {
         let caps = match self {
@@ -109,7 +108,7 @@ impl PropertyWithValue for MemoryKind {
     type Value = Self;
 }
 
-/// A resource whose memory is of one kind, which its type says.
+/// A resource whose type determines the kind of its memory.
 ///
 /// ```
 /// use rmm_core::{HasMemoryKind, MemoryCaps, MemoryKind};
@@ -121,7 +120,7 @@ impl PropertyWithValue for MemoryKind {
 /// ```
 ///
 /// # Safety
-/// All memory that the type hands out is of this kind.
+/// All memory that the type allocates is of this kind.
 #[doc(alias = "cuda::memory_resource_traits")]
 #[diagnostic::on_unimplemented(
     message = "the type `{Self}` does not say what kind of memory it hands out",
@@ -131,7 +130,7 @@ pub unsafe trait HasMemoryKind {
     /// The kind.
     const KIND: MemoryKind;
 
-    /// What the memory can do.
+    /// The capabilities of the memory.
     const CAPS: MemoryCaps = Self::KIND.caps();
 }
 

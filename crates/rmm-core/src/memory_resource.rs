@@ -1,11 +1,11 @@
-//! Resources by the context in which their memory may be used at once.
+//! The memory resource concept of the CUDA `<memory_resource>` proposal.
 
 use std::alloc::Layout;
 
 use crate::{CudaStream, DevicePtr, Error, StreamRef, SyncResource};
 
-/// The context of memory that every stream, and every thread if the host may use it, may use at
-/// once.
+/// The context of memory that every stream may use at once, and every host thread if it is
+/// host-accessible.
 ///
 /// ```
 /// use rmm_core::{AnyContext, MemoryResource};
@@ -20,8 +20,8 @@ use crate::{CudaStream, DevicePtr, Error, StreamRef, SyncResource};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct AnyContext;
 
-/// The context of memory that one stream may use at once, and others when they are ordered after
-/// it. See [`StreamBound`](crate::StreamBound) for the resource that has it.
+/// The context of memory that one stream may use at once, and other streams once they are ordered
+/// after it. [`StreamBound`](crate::StreamBound) resources have it.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamContext};
@@ -51,21 +51,25 @@ impl From<CudaStream> for StreamContext {
 }
 
 /// A source of memory that may be used at once in a context of type `C`: the resource of the CUDA
-/// `<memory_resource>` proposal, whose kind of memory is what
-/// [`HasMemoryKind`](crate::HasMemoryKind) says.
+/// `<memory_resource>` proposal, whose kind of memory is given by
+/// [`HasMemoryKind`](crate::HasMemoryKind).
 ///
 /// Every [`SyncResource`] is one for [any context](AnyContext), and
-/// [`StreamBound`](crate::StreamBound) also is one for that of its stream. Other contexts can be
-/// added. It is for code that is generic over the two or was written to the proposal; all other
+/// [`StreamBound`](crate::StreamBound) also is one for that of its stream. Programs can add
+/// contexts. It is for code that is generic over contexts or written to the proposal; all other
 /// code takes a [`SyncResource`] or a [`Resource`](crate::Resource).
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{CudaStream, Error, HasMemoryKind, MemoryKind, MemoryResource, StreamBound, StreamContext};
+/// use rmm_core::{CudaStream, Error, HasMemoryKind, MemoryKind, MemoryResource};
+/// use rmm_core::{StreamBound, StreamContext};
 /// use rmm_resources::CudaAsyncMemoryResource;
 ///
 /// /// `cuda::memory_resource<memory_kind::device, Context>`
-/// fn touch<C>(resource: &(impl MemoryResource<C> + HasMemoryKind), layout: Layout) -> Result<MemoryKind, Error> {
+/// fn touch<C>(
+///     resource: &(impl MemoryResource<C> + HasMemoryKind),
+///     layout: Layout,
+/// ) -> Result<MemoryKind, Error> {
 ///     let pointer = resource.allocate_in_context(layout)?;
 ///     // SAFETY: allocated above with this layout, and not used.
 ///     unsafe { resource.deallocate_in_context(pointer, layout) };
@@ -89,38 +93,38 @@ impl From<CudaStream> for StreamContext {
 /// ```
 ///
 /// # Safety
-/// Memory that is handed out may be used in the [context](Self::context) at once; what else a
-/// [`SyncResource`] promises holds here too.
+/// Allocated memory may be used in the [context](Self::context) at once; the rest of the contract
+/// of [`SyncResource`] holds too.
 #[doc(alias = "cuda::memory_resource")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` hands out no memory for the context `{C}`",
     note = "a `SyncResource` is for `AnyContext`; `StreamBound` makes a `Resource` one for `StreamContext`"
 )]
 pub unsafe trait MemoryResource<C = AnyContext> {
-    /// Where the memory may be used at once.
+    /// The context in which the memory may be used at once.
     #[doc(alias = "get_context")]
     #[doc(alias = "do_get_context")]
     fn context(&self) -> &C;
 
-    /// Allocates memory that may be used in the context at return.
+    /// Allocates memory that may be used in the context once this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it cannot be had; other kinds
-    /// as the resource says.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
+    /// other kinds as the resource documents.
     #[doc(alias = "do_allocate")]
     fn allocate_in_context(&self, layout: Layout) -> Result<DevicePtr, Error>;
 
-    /// Gives memory back.
+    /// Frees memory.
     ///
     /// # Safety
     /// The memory came from a resource equal to this one, in an equal context, with this layout,
     /// and is not freed already; every use of it has completed or, where the context is a stream's,
-    /// is ordered before whatever is enqueued there from now on.
+    /// is ordered before all work enqueued there from now on.
     #[doc(alias = "do_deallocate")]
     unsafe fn deallocate_in_context(&self, pointer: DevicePtr, layout: Layout);
 }
 
-// SAFETY: memory that every stream may use at return may be used in any context.
+// SAFETY: memory that every stream may use may be used in any context.
 unsafe impl<R: SyncResource + ?Sized> MemoryResource for R {
     fn context(&self) -> &AnyContext {
         &AnyContext
@@ -136,8 +140,8 @@ unsafe impl<R: SyncResource + ?Sized> MemoryResource for R {
     }
 }
 
-/// Forwards the context of a stream through pointers. Any context needs no such step: a pointer to
-/// a `SyncResource` is one.
+/// Forwards the stream context through pointers. `AnyContext` needs no such implementation, since a
+/// pointer to a `SyncResource` is one.
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
         // SAFETY: every call goes to the resource behind the pointer, which keeps the contract.

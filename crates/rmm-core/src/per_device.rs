@@ -1,12 +1,11 @@
-//! The resource that each device uses where none is named.
+//! The current resource of each device.
 //!
-//! Devices are told apart by their UUID, so that a software device never finds the resource of
-//! another one. Resources that are set here stay alive until they are replaced; what is left at the
-//! end of the process is not dropped, so that nothing calls a driver that is already gone.
+//! Devices are identified by UUID, so that a software device never gets the resource of another
+//! one. Resources set here stay alive until they are replaced; at the end of the process they are
+//! not dropped, so that none calls a driver that is already gone.
 //!
-//! Which resource a device starts with is not this crate's to know: it is given by whoever asks.
-//! The functions that users call, with the driver's plain allocator as the first resource, are in
-//! `rmm-resources`.
+//! The caller passes the initial resource. The functions for users, with `cudaMalloc` as the
+//! initial resource, are in `rmm-resources`.
 //!
 //! ```
 //! use rmm_core::{AnyResource, Device, per_device};
@@ -16,7 +15,8 @@
 //! # let machine = rmm_sim::Machine::new();
 //! # let _entered = machine.enter();
 //! let device = Device::current()?;
-//! let first = per_device::get_or_insert_with(device, || AnyResource::new(CudaMemoryResource::new()))?;
+//! let initial = || AnyResource::new(CudaMemoryResource::new());
+//! let first = per_device::get_or_insert_with(device, initial)?;
 //! let before = per_device::replace(device, AnyResource::new(CudaAsyncMemoryResource::new()?))?;
 //! assert_eq!(before, Some(first));
 //! # Ok(())
@@ -29,15 +29,15 @@ use rmm_sys::CuUuid;
 
 use crate::{AnyResource, Device, Error};
 
-/// The devices whose resource was asked for or set: a handful at most.
+/// The devices whose resource was read or set: a handful at most.
 static RESOURCES: Mutex<Vec<(CuUuid, AnyResource)>> = Mutex::new(Vec::new());
 
-/// The device's resource; `initial` is asked for the first one, which is then kept. It runs while
-/// no lock is held; where two threads ask at once it may run on both, and both get the one that was
-/// kept.
+/// The device's resource; if there is none, that of `initial`, which is then kept. `initial` runs
+/// without a lock; if two threads call at once it may run on both, and both get the resource that
+/// was kept.
 ///
 /// # Errors
-/// If the driver refuses to tell who the device is.
+/// If the driver refuses the query for the device.
 #[doc(alias = "rmm::mr::get_per_device_resource_ref")]
 pub fn get_or_insert_with(
     device: Device,
@@ -50,7 +50,7 @@ pub fn get_or_insert_with(
     if let Some(resource) = find(&lock()) {
         return Ok(resource);
     }
-    // Made without the lock: a constructor may ask for a device's resource itself.
+    // Runs without the lock: a constructor may read a device's resource itself.
     let made = initial();
     let mut resources = lock();
     if let Some(resource) = find(&resources) {
@@ -60,11 +60,11 @@ pub fn get_or_insert_with(
     Ok(made)
 }
 
-/// Sets the device's resource and returns the one before, if there was one. Whoever asked for that
-/// one keeps it.
+/// Sets the device's resource and returns the previous one, if any. Handles to the previous one
+/// stay valid.
 ///
 /// # Errors
-/// If the driver refuses to tell who the device is.
+/// If the driver refuses the query for the device.
 #[doc(alias = "rmm::mr::set_per_device_resource")]
 pub fn replace(device: Device, resource: AnyResource) -> Result<Option<AnyResource>, Error> {
     let uuid = device.uuid()?;

@@ -1,4 +1,4 @@
-//! Moving managed memory before it is used.
+//! Prefetching managed memory.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use rmm_sys::{CuMemLocation, CuMemLocationType, CuResult};
 use crate::driver::check;
 use crate::{Device, DevicePtr, Error, StreamRef};
 
-/// Where memory is to be, see [`prefetch`].
+/// The target of [`prefetch`].
 ///
 /// ```
 /// use rmm_core::{Device, PrefetchTarget};
@@ -20,10 +20,10 @@ use crate::{Device, DevicePtr, Error, StreamRef};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PrefetchTarget {
-    /// In the host's memory.
+    /// Host memory.
     #[doc(alias = "cudaCpuDeviceId")]
     Host,
-    /// In a device's memory.
+    /// The memory of a device.
     Device(Device),
 }
 
@@ -39,13 +39,13 @@ impl PrefetchTarget {
     }
 }
 
-/// Has `bytes` bytes of managed memory moved to `target` in the stream's order, before they are
-/// used there. It changes where the bytes are, never what they are.
+/// Migrates `bytes` bytes of managed memory to `target` in stream order, before they are used
+/// there. Contents stay unchanged.
 ///
-/// It is advice, and where it cannot be followed nothing happens: for a length of 0; on a current
+/// It is a hint, and does nothing where it cannot be followed: for a length of 0; on a current
 /// device without [concurrent managed access](crate::Capabilities::concurrent_managed_access),
-/// whose driver moves managed memory by itself; and for memory that is not managed and so does not
-/// move, which the driver cannot tell from other arguments that it does not accept.
+/// whose driver migrates managed memory by itself; and for memory that is not managed, which the
+/// driver does not distinguish from other invalid arguments.
 ///
 /// ```
 /// use std::alloc::Layout;

@@ -1,4 +1,4 @@
-//! What memory can do, as types.
+//! Properties of memory, as types.
 
 mod id;
 mod set;
@@ -6,14 +6,15 @@ mod set;
 use std::fmt::Debug;
 
 pub use id::PropertyId;
+pub(crate) use set::Exactly;
 pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy};
 
 /// A property that a resource's memory may have: a marker type. Users may add their own.
 ///
-/// It has to be one of every part of the memory, whatever was written there before: adaptors claim
-/// for theirs what their upstream claims, and a pool hands out parts of its upstream's blocks, and
-/// the same part again. That memory can be exported is such a property; that it is zero, or the
-/// start of a page, is not.
+/// It must hold for every part of the memory, whatever was written there before: adaptors declare
+/// the properties of their upstream, and a pool allocates parts of its upstream's blocks, and
+/// reuses them. That memory can be exported is such a property; that it is zeroed, or starts at a
+/// page, is not.
 ///
 /// ```
 /// use rmm_core::{DevicePtr, Error, HasProperty, Introspect, Property, Request, SyncResource};
@@ -51,8 +52,7 @@ pub trait Property: Debug + Copy + Send + Sync + 'static {
     const NAME: &'static str;
 }
 
-/// A property that is more than yes or no: each resource that has it has a value of it.
-/// [`MemoryKind`](crate::MemoryKind) is one.
+/// A property with a value, such as [`MemoryKind`](crate::MemoryKind).
 ///
 /// ```
 /// use rmm_core::{Property, PropertyWithValue};
@@ -69,7 +69,7 @@ pub trait Property: Debug + Copy + Send + Sync + 'static {
 /// ```
 #[doc(alias = "cuda::property_with_value")]
 pub trait PropertyWithValue: Property {
-    /// What there is to know.
+    /// The type of the value.
     type Value: 'static;
 }
 
@@ -124,12 +124,12 @@ impl Property for HostAccessible {
 /// ```
 ///
 /// Pointers to a resource have its properties, and adaptors those of their upstream. See
-/// [`Property`] for how a resource claims one. A resource that declares a property here provides
+/// [`Property`] for how a resource declares one. A resource that declares a property here provides
 /// it at run time too, in [`SyncResource::provide`](crate::SyncResource::provide).
 ///
 /// # Safety
-/// All memory that the type hands out has the property for as long as it is allocated: code that
-/// relies on it touches the memory without asking again.
+/// All memory that the type allocates has the property for as long as it is allocated: code relies
+/// on it without another check.
 #[doc(alias = "cuda::has_property")]
 #[doc(alias = "cuda::mr::resource_with")]
 #[doc(alias = "cuda::mr::synchronous_resource_with")]

@@ -1,4 +1,4 @@
-//! Borrowed resources known by what their memory can do, in bits.
+//! The resource view of the CUDA `<memory_resource>` proposal.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -7,12 +7,12 @@ use crate::{
     DevicePtr, Error, HasMemoryKind, Introspect, MemoryCaps, MemoryKind, Request, SyncResource,
 };
 
-/// A borrowed resource whose memory can do `CAPS`, which are bits of [`MemoryCaps`]: the view of
-/// the CUDA `<memory_resource>` proposal.
+/// A borrowed resource whose memory has the capabilities `CAPS`, which are bits of [`MemoryCaps`]:
+/// the view of the CUDA `<memory_resource>` proposal.
 ///
-/// Unlike with [`SyncResourceRef`](crate::SyncResourceRef), what is known is a number, so that
-/// libraries can compute with it. A view of less comes from a view of more, checked when it is
-/// compiled:
+/// Unlike the property set of [`SyncResourceRef`](crate::SyncResourceRef), `CAPS` is a number, so
+/// that libraries can compute with it. A view converts to one with fewer capabilities, checked at
+/// compile time:
 ///
 /// ```
 /// use rmm_core::{MemoryCaps, ResourceView};
@@ -27,8 +27,8 @@ use crate::{
 /// assert_eq!(device.caps(), MemoryCaps::DEVICE_ACCESSIBLE);
 /// ```
 ///
-/// The other way does not compile, and neither does a view of what the resource's memory cannot
-/// do:
+/// The opposite does not compile, nor does a view with a capability that the resource's memory
+/// lacks:
 ///
 /// ```compile_fail,E0080
 /// # use rmm_core::{MemoryCaps, ResourceView};
@@ -40,12 +40,12 @@ use crate::{
 #[derive(Clone, Copy)]
 pub struct ResourceView<'a, const CAPS: u32> {
     /// # Invariant
-    /// Its memory can do `CAPS`.
+    /// Its memory has the capabilities `CAPS`.
     resource: &'a dyn SyncResource,
 }
 
 impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
-    /// Views a resource. What its kind of memory cannot do is refused by the compiler.
+    /// Views a resource. A capability that its kind of memory lacks is refused at compile time.
     pub fn new<R: SyncResource + HasMemoryKind>(resource: &'a R) -> Self {
         const {
             assert!(
@@ -56,9 +56,9 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
         Self { resource }
     }
 
-    /// Views a resource whose type does not say what its memory can do, if it tells at run time
-    /// that it can do `CAPS`: by its [kind](MemoryKind), or, if its memory is of none of the kinds,
-    /// by who [may use it](Introspect::accessibility).
+    /// Views a resource whose type does not determine its capabilities, if it has `CAPS` at run
+    /// time: by its [kind](MemoryKind), or, if it has none, by its
+    /// [accessibility](Introspect::accessibility).
     ///
     /// ```
     /// use rmm_core::{AnyResource, MemoryCaps, ResourceView};
@@ -66,7 +66,8 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
     ///
     /// let resource: AnyResource = AnyResource::new(CudaMemoryResource::new());
     /// assert!(ResourceView::<{ MemoryCaps::RESIDENT.bits() }>::try_new(&resource).is_some());
-    /// assert!(ResourceView::<{ MemoryCaps::HOST_ACCESSIBLE.bits() }>::try_new(&resource).is_none());
+    /// const HOST: u32 = MemoryCaps::HOST_ACCESSIBLE.bits();
+    /// assert!(ResourceView::<HOST>::try_new(&resource).is_none());
     /// ```
     pub fn try_new(resource: &'a dyn SyncResource) -> Option<Self> {
         let kind = resource.try_property::<MemoryKind>();
@@ -74,7 +75,7 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
         (caps.bits() & CAPS == CAPS).then_some(Self { resource })
     }
 
-    /// A view that promises less. One that would promise more is refused by the compiler:
+    /// A view with fewer capabilities. More are refused at compile time:
     ///
     /// ```compile_fail,E0080
     /// # use rmm_core::{MemoryCaps, ResourceView};
@@ -92,7 +93,7 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
         ResourceView { resource: self.resource }
     }
 
-    /// What is promised.
+    /// The capabilities.
     pub const fn caps(self) -> MemoryCaps {
         MemoryCaps::from_bits_retain(CAPS)
     }

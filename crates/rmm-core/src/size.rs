@@ -2,14 +2,14 @@
 
 use crate::DevicePtr;
 
-/// The alignment in bytes that every address from a CUDA allocator has, and the granule of the
+/// The alignment in bytes of every address from a CUDA allocator, and the granule of the
 /// suballocators.
 #[doc(alias = "rmm::CUDA_ALLOCATION_ALIGNMENT")]
 #[doc(alias = "cuda::mr::default_cuda_malloc_alignment")]
 pub const CUDA_ALLOCATION_ALIGNMENT: usize = 256;
 
-/// The alignment in bytes that the system's `malloc` gives at least: two machine words, 16 on a
-/// 64-bit system.
+/// The minimum alignment in bytes of the system's `malloc`: two machine words, 16 on a 64-bit
+/// system.
 ///
 /// ```
 /// assert!(rmm_core::is_supported_alignment(rmm_core::HOST_ALLOCATION_ALIGNMENT));
@@ -21,8 +21,8 @@ pub const HOST_ALLOCATION_ALIGNMENT: usize = 2 * size_of::<usize>();
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 const _: () = assert!(HOST_ALLOCATION_ALIGNMENT == align_of::<libc::max_align_t>());
 
-/// The smallest multiple of `alignment` that is not below `value`, or `None` if `alignment` is no
-/// power of two or the result would not fit.
+/// The smallest multiple of `alignment` that is not below `value`, or `None` if `alignment` is not
+/// a power of two or the result does not fit.
 ///
 /// ```
 /// assert_eq!(rmm_core::align_up(1, 256), Some(256));
@@ -41,7 +41,7 @@ pub const fn align_up(value: usize, alignment: usize) -> Option<usize> {
     }
 }
 
-/// The largest multiple of `alignment` that is not above `value`, or `None` if `alignment` is no
+/// The largest multiple of `alignment` that is not above `value`, or `None` if `alignment` is not a
 /// power of two.
 ///
 /// ```
@@ -53,8 +53,7 @@ pub const fn align_down(value: usize, alignment: usize) -> Option<usize> {
     if alignment.is_power_of_two() { Some(value & !(alignment - 1)) } else { None }
 }
 
-/// Whether memory can be asked for with this alignment at all: whether it is a power of two. What a
-/// resource honours may be less.
+/// Whether the alignment is valid: a power of two. A resource may support less.
 ///
 /// ```
 /// assert!(rmm_core::is_supported_alignment(256));
@@ -67,7 +66,7 @@ pub const fn is_supported_alignment(alignment: usize) -> bool {
     alignment.is_power_of_two()
 }
 
-/// Whether every base resource honours this alignment: whether it is a power of two of at most
+/// Whether every base resource supports this alignment: a power of two of at most
 /// [`CUDA_ALLOCATION_ALIGNMENT`].
 ///
 /// ```
@@ -79,8 +78,7 @@ pub const fn is_supported_base_resource_alignment(alignment: usize) -> bool {
     is_supported_alignment(alignment) && alignment <= CUDA_ALLOCATION_ALIGNMENT
 }
 
-/// Whether `value` is a multiple of `alignment`, which is a power of two; of anything else nothing
-/// is.
+/// Whether `value` is a multiple of `alignment`; `false` if `alignment` is not a power of two.
 ///
 /// ```
 /// assert!(rmm_core::is_aligned(512, 256));
@@ -105,7 +103,7 @@ pub const fn is_pointer_aligned(pointer: DevicePtr, alignment: usize) -> bool {
     alignment.is_power_of_two() && pointer.0 & (alignment as u64 - 1) == 0
 }
 
-/// A number of bytes in the largest binary unit that keeps it at least 1.
+/// Formats a number of bytes in the largest binary unit in which it is at least 1.
 ///
 /// ```
 /// assert_eq!(rmm_core::format_bytes(512), "512 B");
@@ -120,7 +118,7 @@ pub fn format_bytes(bytes: u64) -> String {
     }
     let exponent = bytes.ilog2() / 10;
     let unit = 1u64 << (10 * exponent);
-    // Tenths, rounded down, in integers: exact for every u64.
+    // Tenths, rounded down, in integer arithmetic: exact for every `u64`.
     let tenths = u128::from(bytes) * 10 / u128::from(unit);
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[exponent as usize - 1])
 }

@@ -1,8 +1,9 @@
-//! Streams, and who they are.
+//! CUDA streams and their identity.
 //!
-//! A stream is known by a [`StreamId`] that is given once in a process. A driver gives the handle
-//! of a destroyed stream to the next one, so a handle says *where* to enqueue, never *who* it is.
+//! A stream is identified by a [`StreamId`], which is unique in the process. The driver reuses the
+//! handle of a destroyed stream, so a handle says where to enqueue, not which stream it is.
 
+mod events;
 mod id;
 mod owned;
 mod priority;

@@ -1,4 +1,4 @@
-//! A resource with its stream fixed.
+//! A resource bound to one stream.
 
 use std::alloc::Layout;
 
@@ -8,11 +8,11 @@ use crate::{
     StreamRef, SyncResource,
 };
 
-/// A resource that allocates on one stream, for code that knows nothing of streams.
+/// A resource that allocates on one stream, for code that does not use streams.
 ///
 /// [`allocate`](Self::allocate) and [`deallocate`](Self::deallocate) are in the stream's order. As
-/// a [`SyncResource`] it waits for the stream after it has allocated, so that the memory may be
-/// used by every stream, as that contract asks.
+/// a [`SyncResource`] it synchronizes with the stream after allocating, so that every stream may
+/// use the memory.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -63,7 +63,7 @@ impl<R: Resource> StreamBound<R> {
         self.resource.allocate(self.stream(), layout)
     }
 
-    /// Gives memory back once the work enqueued on the stream so far is done.
+    /// Frees memory once the work enqueued on the stream so far has completed.
     ///
     /// # Safety
     /// As [`Resource::deallocate`] on the stream.
@@ -73,8 +73,8 @@ impl<R: Resource> StreamBound<R> {
     }
 }
 
-// SAFETY: the resource keeps its contract in the stream's order, and a wait for the stream makes
-// memory usable on every other.
+// SAFETY: the resource keeps its contract in the stream's order, and synchronizing with the stream
+// makes the memory usable on every other.
 unsafe impl<R: Resource> SyncResource for StreamBound<R> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.allocate(layout)?;

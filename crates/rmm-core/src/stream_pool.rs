@@ -1,15 +1,14 @@
-//! A fixed set of streams, handed out in turn.
+//! A fixed set of streams, assigned round-robin.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{CudaStream, Error, StreamFlags};
 
-/// A fixed set of streams of one device, handed out in turn: for programs that want some streams
-/// and not their care.
+/// A fixed set of streams of one device, assigned round-robin.
 ///
-/// A stream is not taken out of the pool, so two callers may get the same one; their work is then
-/// ordered, which is slower and never wrong. Any thread may ask. A clone of a stream stays valid
-/// when the pool is gone.
+/// Streams are not taken out of the pool, so two callers may get the same one; their work is then
+/// ordered, which is slower but correct. Any thread may call. A clone of a stream outlives the
+/// pool.
 ///
 /// ```
 /// use rmm_core::{CudaStreamPool, StreamFlags};
@@ -29,7 +28,7 @@ pub struct CudaStreamPool {
     /// # Invariant
     /// Not empty.
     streams: Box<[CudaStream]>,
-    /// How many were handed out; it may wrap.
+    /// The number of streams assigned so far; it may wrap.
     turn: AtomicUsize,
 }
 
@@ -46,8 +45,7 @@ impl CudaStreamPool {
         if size == 0 {
             return Err(Error::invalid_argument("CudaStreamPool", "a pool of 0 streams"));
         }
-        // Not reserved beforehand: the driver refuses before a size that is wrong by far takes the
-        // host's memory.
+        // No capacity is reserved: the driver fails before an absurd size exhausts host memory.
         let streams = (0..size)
             .map(|_| CudaStream::with_flags(flags, 0))
             .collect::<Result<Vec<_>, _>>()?
@@ -63,11 +61,11 @@ impl CudaStreamPool {
         Self::new(Self::DEFAULT_SIZE, flags)
     }
 
-    /// The stream whose turn it is.
+    /// The next stream, round-robin.
     #[doc(alias = "get_stream")]
     pub fn get(&self) -> &CudaStream {
-        // Relaxed: nothing else is read by it. Where the count wraps one round may be cut short,
-        // which is harmless.
+        // Relaxed: it guards no other data. One round is cut short where the count wraps, which is
+        // harmless.
         self.get_at(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -83,7 +81,7 @@ impl CudaStreamPool {
         self.streams.len()
     }
 
-    /// Whether there are none, which never is so.
+    /// Whether there are none: always `false`.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
@@ -96,12 +94,12 @@ const _: () = {
 
 #[cfg(test)]
 mod tests {
-    //! The turn that no program reaches from outside.
+    //! The counter's wrap, which no program reaches from outside.
 
     use super::*;
 
     #[test]
-    fn the_turn_goes_on_where_its_count_wraps() {
+    fn the_round_robin_continues_where_its_count_wraps() {
         let machine = rmm_sim::Machine::new();
         let _entered = machine.enter();
         let mut pool = CudaStreamPool::new(3, StreamFlags::empty()).unwrap();

@@ -1,4 +1,4 @@
-//! Stream order for resources that have none.
+//! Stream order for synchronous resources.
 
 use std::alloc::Layout;
 
@@ -7,11 +7,11 @@ use crate::{
     Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
-/// Makes a [`Resource`] of any [`SyncResource`]: it waits for the stream before it frees.
+/// Makes a [`Resource`] of any [`SyncResource`]: it synchronizes with the stream before it frees.
 ///
-/// Memory that is freed on a stream that cannot be waited for, because it is being captured or its
-/// device is lost, stays allocated: the device may still use it. So does memory that is freed once
-/// the process is exiting. Two are equal if their upstreams are.
+/// Memory freed on a stream with which it cannot synchronize, because the stream is being captured
+/// or its context is lost, stays allocated: the device may still use it. So does memory freed while
+/// the process exits. Two are equal if their upstreams are.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -43,7 +43,7 @@ impl<R> Synchronized<R> {
         Self { resource }
     }
 
-    /// The resource without stream order.
+    /// The synchronous resource.
     #[doc(alias = "upstream_resource")]
     pub const fn upstream(&self) -> &R {
         &self.resource

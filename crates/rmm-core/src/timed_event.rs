@@ -1,4 +1,4 @@
-//! Events that keep time.
+//! Events that record time.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use rmm_sys::EVENT_DEFAULT;
 use crate::driver::{check, loaded_driver};
 use crate::{CudaEvent, Error, StreamRef};
 
-/// A mark in a stream that knows when the device passed it. It costs more than a [`CudaEvent`],
-/// which it also is.
+/// An event that records when the device reached it. It costs more than a [`CudaEvent`].
 ///
 /// ```
 /// use rmm_core::{CudaStream, TimedEvent};
@@ -30,7 +29,7 @@ use crate::{CudaEvent, Error, StreamRef};
 #[derive(Debug)]
 pub struct TimedEvent {
     /// # Invariant
-    /// It keeps time.
+    /// It records time.
     event: CudaEvent,
 }
 
@@ -44,7 +43,7 @@ impl TimedEvent {
         Ok(Self { event: CudaEvent::with_flags(EVENT_DEFAULT)? })
     }
 
-    /// Marks the current end of `stream`, as [`CudaEvent::record`].
+    /// Records the event at the current end of `stream`, as [`CudaEvent::record`].
     ///
     /// # Errors
     /// If the driver refuses, for example because the stream belongs to another context.
@@ -52,30 +51,29 @@ impl TimedEvent {
         self.event.record(stream)
     }
 
-    /// Waits on this thread until the device has passed the mark, as [`CudaEvent::synchronize`].
+    /// Blocks the calling thread until the event has completed, as [`CudaEvent::synchronize`].
     ///
     /// # Errors
-    /// If the driver refuses, or the work before the mark has failed.
+    /// If the driver refuses, or the work before the event has failed.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.event.synchronize()
     }
 
-    /// The event without its time: for [`StreamRef::wait`].
+    /// The event without its time, for [`StreamRef::wait`].
     pub fn as_event(&self) -> &CudaEvent {
         &self.event
     }
 
-    /// The time from when the device passed `earlier`'s mark until it passed this one. The device's
-    /// clock ticks about every half microsecond.
+    /// The device time between `earlier` and this event. The device's clock has a resolution of
+    /// about half a microsecond.
     ///
-    /// Both have been recorded, on streams of one device, and are complete:
-    /// [`synchronize`](Self::synchronize) with both, or with this one if the two marks are on one
-    /// stream.
+    /// Both must have been recorded, on streams of one device, and have completed:
+    /// [`synchronize`](Self::synchronize) with both, or with this one if both are on one stream.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the device passed this
-    /// mark first; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older
-    /// than CUDA 12.8; [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if this event completed
+    /// first; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older than
+    /// CUDA 12.8; [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never
     /// recorded, or is not complete yet.
     #[doc(alias = "cudaEventElapsedTime")]
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {

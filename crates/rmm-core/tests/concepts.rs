@@ -1,4 +1,4 @@
-//! Properties, equality and types of resources after they are erased.
+//! Properties, equality and types of resources after type erasure.
 
 #[path = "concepts/adapters.rs"]
 mod adapters;

@@ -1,5 +1,4 @@
-//! Faults that RMM had, and hazards found by reading it, each shown to be absent. Its issues are
-//! named by number.
+//! Regression tests for defects of RMM, with its issue numbers, and for hazards in its source.
 
 use std::alloc::Layout;
 use std::sync::mpsc;
@@ -21,8 +20,7 @@ fn calls_of(machine: &Machine, function: &str) -> u64 {
     counts.iter().find(|(name, _)| *name == function).map_or(0, |(_, count)| *count)
 }
 
-// RMM #2252: what was known of a destroyed stream was taken for true of the next one with its
-// handle.
+// RMM #2252: state of a destroyed stream was applied to the next stream with its handle.
 #[test]
 fn a_stream_that_gets_an_old_handle_is_another_stream() {
     let machine = Machine::new();
@@ -30,7 +28,7 @@ fn a_stream_that_gets_an_old_handle_is_another_stream() {
     let old = CudaStream::new().unwrap();
     let (handle, id) = (old.as_raw(), old.id());
     drop(old);
-    // Streams are kept, so that the driver runs out of other handles.
+    // Keep the streams, so that the driver runs out of other handles.
     let mut kept = Vec::new();
     let reused = loop {
         let stream = CudaStream::new().unwrap();
@@ -43,7 +41,7 @@ fn a_stream_that_gets_an_old_handle_is_another_stream() {
     assert_ne!(reused.id(), id);
 }
 
-// RMM #2478: every stream whose id the driver would not tell was taken for one.
+// RMM #2478: all streams whose id the driver did not return were taken for one stream.
 #[test]
 fn identities_do_not_depend_on_the_driver() {
     let machine = Machine::new();
@@ -54,9 +52,9 @@ fn identities_do_not_depend_on_the_driver() {
     assert_eq!(calls_of(&machine, "cuStreamGetId"), 0);
 }
 
-// RMM's `is_default_stream`: which handles mean the default streams.
+// RMM's `is_default_stream`: the handles of the default streams.
 #[test]
-fn the_default_streams_are_known_by_every_handle_they_have() {
+fn default_streams_are_recognized_by_each_of_their_handles() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let adopt = |handle| {
@@ -83,7 +81,7 @@ fn the_per_thread_default_stream_is_another_one_on_each_thread() {
     assert_ne!(own, here);
 }
 
-// A stream of RMM's is unusable once moved from; here it cannot be named.
+// A moved-from stream is unusable in RMM; here the compiler refuses its use.
 #[test]
 fn a_moved_stream_stays_itself_and_is_destroyed_once() {
     let machine = Machine::new();
@@ -123,7 +121,7 @@ fn an_event_is_not_recorded_on_another_devices_stream() {
 
 // RMM #2202: destructors complained about a driver that was gone.
 #[test]
-fn what_outlives_the_driver_is_dropped_in_silence() {
+fn values_that_outlive_the_driver_drop_silently() {
     let machine = Machine::builder().devices(2).build();
     let _entered = machine.enter();
     let guard = Device::new(1).unwrap().make_current().unwrap();
@@ -144,9 +142,9 @@ fn rounding_up_does_not_wrap() {
     assert_eq!(align_up(usize::MAX - 255, 256), Some(usize::MAX - 255));
 }
 
-// A resource that one thread had got was destroyed when another thread set a new one.
+// A resource that one thread used was destroyed when another thread set a new one.
 #[test]
-fn a_resource_that_was_got_outlives_its_replacement() {
+fn a_current_resource_outlives_its_replacement() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let layout = Layout::from_size_align(1000, 256).unwrap();
@@ -171,9 +169,9 @@ fn a_resource_that_was_got_outlives_its_replacement() {
     assert_eq!(machine.leaks(), []);
 }
 
-// Shares above everything were accepted.
+// Shares above 100 percent were accepted.
 #[test]
-fn a_share_of_more_than_everything_is_refused() {
+fn a_share_above_100_percent_is_refused() {
     let machine = Machine::new();
     let _entered = machine.enter();
     for percent in [101, 1000, u32::MAX] {
@@ -182,9 +180,9 @@ fn a_share_of_more_than_everything_is_refused() {
     assert!(Device::percent_of_free_memory(100).unwrap() <= Device::memory_info().unwrap().free);
 }
 
-// What the first device could do was taken for true of all.
+// The capabilities of the first device were used for all devices.
 #[test]
-fn what_one_device_can_do_is_not_said_of_another() {
+fn capabilities_are_kept_per_device() {
     let managed = |value| {
         let machine =
             Machine::builder().attribute(CuDeviceAttribute::MANAGED_MEMORY, value).build();

@@ -1,4 +1,5 @@
-//! The concepts on the software device. One program, so that what the tests share is written once.
+//! Tests of the concepts on the software device. One test program, so that the tests share
+//! fixtures.
 
 #[path = "suite/capabilities.rs"]
 mod capabilities;

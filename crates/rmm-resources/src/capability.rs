@@ -1,4 +1,4 @@
-//! What the driver and the device can do, asked before memory is.
+//! Checks of what the driver and the device support, and access to the driver for resources.
 
 use std::alloc::Layout;
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use rmm_core::{
 };
 use rmm_sys::{CuDeviceAttribute, CuResult, Driver};
 
-/// The driver aligns everything to 256 bytes; more cannot be asked of it.
+/// The driver aligns all memory to 256 bytes and takes no alignment.
 pub(crate) fn check_alignment(resource: &'static str, layout: Layout) -> Result<(), Error> {
     if layout.align() <= CUDA_ALLOCATION_ALIGNMENT {
         return Ok(());
@@ -27,12 +27,12 @@ pub(crate) fn addressable(resource: &'static str, what: &str, bytes: u64) -> Res
     })
 }
 
-/// The driver's functions as long as this lives: with the device of a stream current if there is
-/// one, and without harm to captures.
+/// A guard for driver calls: keeps the device of a stream current, if there is one, and the
+/// thread's capture mode relaxed.
 ///
-/// The driver counts calls for memory, and waits, as potentially unsafe while any stream of the
-/// process is captured: they fail, and spoil the capture. Memory of a resource is apart from all
-/// graphs, which is what [`RelaxedCapture`] says.
+/// While any stream of the process is captured, the driver considers allocations and
+/// synchronization potentially unsafe: they fail, and invalidate the capture. Graphs do not use the
+/// memory of a resource, so the mode is [relaxed](RelaxedCapture).
 pub(crate) struct Calls {
     driver: &'static Driver,
     _relaxed: RelaxedCapture,
@@ -49,15 +49,15 @@ impl Deref for Calls {
 
 /// For calls that allocate in the order of `stream`, or on the current device if there is none.
 pub(crate) fn calls_for(stream: Option<StreamRef<'_>>) -> Result<Calls, Error> {
-    // A default stream is the current device's.
+    // A default stream belongs to the current device.
     let context = stream.and_then(StreamRef::own_context);
     let device = context.map(Context::enter).transpose()?;
     let driver = if device.is_some() { Driver::get()? } else { driver_in_context()?.0 };
     Ok(Calls { driver, _relaxed: RelaxedCapture::enter(), _device: device })
 }
 
-/// The driver, for freeing: an address and a stream's handle say themselves which device they mean,
-/// so memory is not lost because no context could be made current.
+/// The driver, for freeing. An address and a stream's handle identify their device, so no context
+/// has to be current, and memory is not leaked for lack of one.
 pub(crate) fn driver_for_freeing() -> Option<&'static Driver> {
     let driver = driver_for_drop()?;
     let _none_needed = driver_in_context();
@@ -70,8 +70,8 @@ pub(crate) fn calls_for_freeing() -> Option<Calls> {
     Some(Calls { driver, _relaxed: RelaxedCapture::enter(), _device: None })
 }
 
-/// Whether what is given to the stream becomes part of a graph, for all that is known. To ask
-/// spoils no capture.
+/// Whether the stream is being captured, or the driver cannot say. The query invalidates no
+/// capture.
 pub(crate) fn may_be_captured(stream: StreamRef<'_>) -> bool {
     // The driver may be gone.
     if process_is_exiting() {
@@ -79,25 +79,24 @@ pub(crate) fn may_be_captured(stream: StreamRef<'_>) -> bool {
     }
     match ask_again(|| stream.is_capturing()) {
         Ok(is_captured) => is_captured,
-        // The legacy stream itself is never captured: a stream that blocks with it is.
+        // The legacy stream itself is never captured; a stream that synchronizes with it may be.
         Err(error) => error.code() != Some(CuResult::STREAM_CAPTURE_IMPLICIT),
     }
 }
 
-/// Waits for the stream; whether nothing that was enqueued on it can still use memory. Without a
-/// driver nothing can.
+/// Synchronizes with the stream. Returns whether no work enqueued on it can still use memory.
+/// Without a driver none can.
 ///
-/// Where this is `false` (the driver is gone, the process is exiting, the stream may be captured,
-/// work has failed and broken the context) memory of the host had better be lost than be given to
-/// somebody else.
+/// If this is `false` (the driver is gone, the process is exiting, the stream may be captured, or
+/// failed work has broken the context), host memory must be leaked rather than reused.
 pub(crate) fn is_done(stream: StreamRef<'_>) -> bool {
-    // The driver may be unloaded already, and the system takes all memory back soon.
+    // The driver may be unloaded already, and the operating system reclaims all memory soon.
     if process_is_exiting() {
         return false;
     }
     match driver_in_context().and_then(|_| ask_again(|| stream.is_capturing())) {
         Ok(false) => {}
-        // A wait would spoil the capture. A graph uses the memory whenever it is launched.
+        // Synchronizing would invalidate the capture, and the graph uses the memory at each launch.
         Ok(true) => return false,
         Err(error) => return error.kind() == ErrorKind::DriverUnavailable,
     }
@@ -108,8 +107,8 @@ pub(crate) fn is_done(stream: StreamRef<'_>) -> bool {
     }
 }
 
-/// The error of a request on a stream whose device cannot use the resource's memory; `instead` says
-/// what would let it.
+/// The error of a request on a stream whose device cannot access the resource's memory; `instead`
+/// says how to get access.
 pub(crate) fn wrong_device(resource: &'static str, device: Device, instead: &str) -> Error {
     let message = format!(
         "the stream is of device {}, which cannot use this resource's memory: take a resource of that device, or {instead}",
@@ -126,12 +125,12 @@ pub(crate) fn attribute(device: Device, attribute: CuDeviceAttribute) -> Result<
     }
 }
 
-/// The error of a device that lacks something: `what` follows "device 0".
+/// The error of a device that lacks a capability: `what` follows "device 0".
 pub(crate) fn lacking(resource: &'static str, device: Device, what: &str) -> Error {
     Error::unsupported(resource, format!("device {} {what}", device.ordinal()))
 }
 
-/// Refuses a device whose attribute is 0.
+/// Fails if the device's attribute is 0.
 pub(crate) fn require(
     resource: &'static str,
     device: Device,
@@ -150,7 +149,7 @@ pub(crate) fn is_driver_since(version: i32) -> Result<bool, Error> {
     Ok(found >= version)
 }
 
-/// Refuses a driver that is older.
+/// Fails if the driver is older.
 pub(crate) fn require_driver(
     resource: &'static str,
     version: i32,

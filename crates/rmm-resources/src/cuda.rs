@@ -11,23 +11,23 @@ use rmm_sys::{CuContext, CuPointerAttribute};
 use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done, may_be_captured};
 use crate::kind::known_kind;
 
-/// Device memory from `cudaMalloc`, given back with `cudaFree`.
+/// Device memory from `cudaMalloc`, freed with `cudaFree`.
 ///
-/// It has no state, so any two are equal: memory from one may be freed by another. Any thread may
+/// It has no state: all values are equal, and each frees the memory of any other. Any thread may
 /// use it. Alignments above 256 are refused with
 /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
-/// Allocating does not wait for the stream. Freeing waits until the whole device that the memory is
-/// on is done, and before that for the stream if it is another device's; if that one cannot be
-/// waited for, because its work has failed, the memory stays allocated. That makes it slow (about
-/// 100 us a pair on an H200) and the right thing to put below a pool.
+/// Allocating does not wait for the stream. Freeing waits for all work on the memory's device, and
+/// before that for the stream if it belongs to another device; if synchronizing with that stream
+/// fails, because its work has failed, the memory stays allocated. A pair takes about 100 us on an
+/// H200, so put a pool over it.
 ///
-/// Neither spoils a capture, announced or not. What is freed on a stream that is being captured
+/// Neither invalidates a capture, announced or not. Memory freed on a stream that is being captured
 /// stays allocated, since the graph uses it at each launch.
 ///
-/// The memory belongs to the device of the stream; to the current one if it is asked for without a
-/// stream, or on a default stream. Freeing that fails, which happens when the device is already
-/// lost, leaves the memory allocated.
+/// The memory belongs to the device of the stream; to the current device for a synchronous call or
+/// a default stream. If freeing fails, as it does after the device is lost, the memory stays
+/// allocated.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -53,7 +53,7 @@ use crate::kind::known_kind;
 pub struct CudaMemoryResource;
 
 impl CudaMemoryResource {
-    /// The resource. Calls nothing.
+    /// Makes the resource, without a driver call.
     pub const fn new() -> Self {
         Self
     }
@@ -75,8 +75,8 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
     Ok(pointer)
 }
 
-// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at
-// least, and larger alignments are refused.
+// SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least 256 bytes;
+// larger alignments are refused.
 unsafe impl SyncResource for CudaMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(None, layout)
@@ -118,14 +118,14 @@ fn free_waits_for(stream: StreamRef<'_>, pointer: DevicePtr) -> bool {
 }
 
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
-// when the work that used it is done.
+// after the work that used it has completed.
 unsafe impl Resource for CudaMemoryResource {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(Some(stream), layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // What a graph uses is used at each of its launches: it is not freed.
+        // The graph uses the memory at each launch, so it is not freed.
         let is_over = || free_waits_for(stream, pointer) || is_done(stream);
         if layout.size() > 0 && !may_be_captured(stream) && is_over() {
             // SAFETY: the caller's contract; the uses that are ordered before this place on the

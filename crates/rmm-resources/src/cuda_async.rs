@@ -1,4 +1,4 @@
-//! `cudaMallocAsync`: the driver's own pool.
+//! `cudaMallocAsync`: a stream-ordered pool of the driver.
 
 use std::ffi::{c_uint, c_ushort};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::driver_pool::{check_sizes, on_device, pool_resource};
 use crate::kind::known_kind;
 
 bitflags::bitflags! {
-    /// What a pool can be exported to, for other processes. Several may be asked for at once.
+    /// The handle types as which a pool can be exported to other processes; may be combined.
     ///
     /// ```
     /// use rmm_core::ErrorKind;
@@ -45,17 +45,17 @@ bitflags::bitflags! {
         /// A Windows kernel-mode handle.
         #[doc(alias = "cudaMemHandleTypeWin32Kmt")]
         const WIN32_KMT = CuMemHandleType::WIN32_KMT.0;
-        /// A handle for the machines of one `NVLink` fabric.
+        /// A handle for other machines of the same `NVLink` fabric.
         #[doc(alias = "cudaMemHandleTypeFabric")]
         const FABRIC = CuMemHandleType::FABRIC.0;
     }
 }
 
-/// Device memory from a pool of the driver's, in stream order (`cudaMallocAsync`, `cudaFreeAsync`).
+/// Stream-ordered device memory from a pool of the driver (`cudaMallocAsync`, `cudaFreeAsync`).
 ///
-/// Each value made by [`new`](Self::new) or [`builder`](Self::builder) has a driver pool of its own
-/// on the device that is current then, destroyed with the last clone. Clones are equal, others are
-/// not. Any thread may use it. Alignments above 256 are refused with
+/// Each value made by [`new`](Self::new) or [`builder`](Self::builder) has its own driver pool on
+/// the device that is current then, destroyed with the last clone. Only clones are equal. Any
+/// thread may use it. Alignments above 256 are refused with
 /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// ```
@@ -83,7 +83,7 @@ pub struct CudaAsyncMemoryResource {
     pool: Arc<DriverPool>,
 }
 
-/// What a new [`CudaAsyncMemoryResource`] should be.
+/// A builder of [`CudaAsyncMemoryResource`].
 ///
 /// ```
 /// use rmm_core::ErrorKind;
@@ -120,12 +120,12 @@ pub struct CudaAsyncMemoryResourceBuilder {
 impl CudaAsyncMemoryResource {
     const NAME: &str = "cuda-async";
 
-    /// A resource over a new driver pool of the current device, that keeps freed memory until the
-    /// resource is dropped.
+    /// Makes a resource over a new driver pool of the current device, which retains freed memory
+    /// until the resource is dropped.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no memory
-    /// pools; whatever the driver refuses.
+    /// pools; other kinds as the driver reports.
     pub fn new() -> Result<Self, Error> {
         Self::builder().build()
     }
@@ -141,7 +141,7 @@ impl CudaAsyncMemoryResource {
         }
     }
 
-    /// Bytes that the pool holds now, in use or not.
+    /// Bytes that the pool holds now, allocated or free.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -149,7 +149,7 @@ impl CudaAsyncMemoryResource {
         self.pool.reserved_bytes()
     }
 
-    /// The most bytes that the pool has held.
+    /// The peak of the bytes that the pool holds.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -157,8 +157,8 @@ impl CudaAsyncMemoryResource {
         self.pool.peak_reserved_bytes()
     }
 
-    /// Gives freed memory back to the device until the pool holds no more than `keep` bytes, as far
-    /// as it can.
+    /// Releases freed memory to the device until the pool holds at most `keep` bytes, as far as
+    /// possible.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -170,20 +170,20 @@ impl CudaAsyncMemoryResource {
 }
 
 impl CudaAsyncMemoryResourceBuilder {
-    /// Bytes to take from the device at once; 0 by default.
+    /// Bytes to allocate from the device at once; 0 by default.
     pub fn initial_size(mut self, bytes: u64) -> Self {
         self.initial_size = bytes;
         self
     }
 
-    /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the
-    /// default, for no limit. Needs a driver of CUDA 12.2.
+    /// Upper bound on the bytes that the pool holds, which the driver rounds up to its own
+    /// granularity; 0, the default, for no limit. Needs a driver of CUDA 12.2.
     pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = bytes;
         self
     }
 
-    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by
+    /// Bytes of freed memory that the pool may retain when a stream is synchronized; no limit by
     /// default.
     #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
     pub fn release_threshold(mut self, bytes: u64) -> Self {
@@ -191,30 +191,29 @@ impl CudaAsyncMemoryResourceBuilder {
         self
     }
 
-    /// What other processes may get the pool by; nothing by default.
+    /// The handle types as which the pool can be exported; none by default.
     pub fn export_handle_types(mut self, types: ExportHandleTypes) -> Self {
         self.handle_types = types;
         self
     }
 
-    /// Whether the device's decompression engine should be able to use the memory: where the driver
-    /// is of CUDA 12.8 or newer, and the device has one. Other drivers are not asked. True by
-    /// default.
+    /// Whether the device's decompression engine should be able to access the memory, if the driver
+    /// is of CUDA 12.8 or newer and the device has such an engine. True by default.
     #[doc(alias = "cudaMemPoolCreateUsageHwDecompress")]
     pub fn hardware_decompress(mut self, wanted: bool) -> Self {
         self.hardware_decompress = wanted;
         self
     }
 
-    /// Makes the pool.
+    /// Creates the pool.
     ///
     /// # Errors
     /// As [`CudaAsyncMemoryResource::new`],
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial size cannot be
-    /// had, [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the
-    /// maximum size or the release threshold, and
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device cannot export
-    /// pools in one of the ways asked for, or the driver is too old for a maximum size.
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not enough memory
+    /// for the initial size, [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument)
+    /// if it is above the maximum size or the release threshold, and
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device does not support
+    /// one of the handle types, or the driver is too old for a maximum size.
     pub fn build(self) -> Result<CudaAsyncMemoryResource, Error> {
         let name = CudaAsyncMemoryResource::NAME;
         check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
@@ -228,7 +227,7 @@ impl CudaAsyncMemoryResourceBuilder {
             properties.max_size = addressable(name, "maximum size", self.maximum_size)?;
         }
         properties.usage = self.usage()?;
-        // From here on the pool goes if a step fails.
+        // From here on the pool is destroyed if a step fails.
         let pool = DriverPool::create(&properties)?;
         pool.set_release_threshold(self.release_threshold)?;
         pool.prime(name, self.initial_size)?;
@@ -262,7 +261,7 @@ pool_resource!(CudaAsyncMemoryResource, |claims| claims
     .has::<DeviceAccessible>()
     .has_value::<MemoryKind>());
 
-// SAFETY: the pool is made at a device's location.
+// SAFETY: the pool's location is a device.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncMemoryResource {}
 
 known_kind!(CudaAsyncMemoryResource, Device);
@@ -274,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decompression_is_asked_for_where_the_driver_knows_it() {
+    fn decompression_is_requested_from_drivers_that_know_it() {
         for (version, wanted, usage) in [(12070, true, 0), (12080, true, 2), (13000, false, 0)] {
             let machine = rmm_sim::Machine::builder().driver_version(version).build();
             let _entered = machine.enter();

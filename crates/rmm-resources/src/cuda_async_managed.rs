@@ -1,4 +1,4 @@
-//! The driver's own pool of managed memory.
+//! Stream-ordered managed memory from a pool of the driver.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::capability::{require, require_driver};
 use crate::driver_pool::{check_sizes, on_device, pool_resource};
 use crate::kind::known_kind;
 
-/// Managed memory in stream order, from the pool of managed memory that the driver keeps for each
-/// device, or from a pool of its own. Needs a driver of CUDA 13.0.
+/// Stream-ordered managed memory, from the driver's default pool of managed memory for the device,
+/// or from its own pool. Needs a driver of CUDA 13.0.
 ///
-/// Host and devices may use the memory, the host once the stream has passed the allocation. Two are
-/// equal if they are over the same pool, as those from [`new`](Self::new) for the same device are.
-/// Any thread may use it. Alignments above 256 are refused with
+/// Host and devices may access the memory, the host once the allocation has completed on the
+/// stream. Two are equal if they use the same pool, as those from [`new`](Self::new) for the same
+/// device do. Any thread may use it. Alignments above 256 are refused with
 /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// # State of the whole process
-/// The driver's default pool is everybody's in this process. [`new`](Self::new) sets its release
-/// threshold to no limit, for everybody, as RMM does;
-/// [`with_release_threshold`](Self::with_release_threshold) sets another one, or leaves it alone.
-/// Nothing undoes that when the resource is dropped. A resource from [`builder`](Self::builder) has
-/// a pool of its own, and changes nothing for others.
+/// All libraries in the process share the driver's default pool. [`new`](Self::new) sets its
+/// release threshold to no limit, for all of them, as RMM does;
+/// [`with_release_threshold`](Self::with_release_threshold) sets another one, or leaves it
+/// unchanged. Dropping the resource does not undo that. A resource from [`builder`](Self::builder)
+/// has its own pool, and leaves the default pool unchanged.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -55,19 +55,20 @@ pub struct CudaAsyncManagedMemoryResource {
 impl CudaAsyncManagedMemoryResource {
     const NAME: &str = "cuda-async-managed";
 
-    /// A resource over the current device's pool, which from now on keeps freed memory: for
-    /// everybody in this process.
+    /// Makes a resource over the current device's default pool, which from now on retains freed
+    /// memory, for all libraries in the process.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than
-    /// CUDA 13.0, or host and device cannot use managed memory at the same time; whatever the
-    /// driver refuses.
+    /// CUDA 13.0, or host and device cannot access managed memory concurrently; other kinds as the
+    /// driver reports.
     pub fn new() -> Result<Self, Error> {
         Self::with_release_threshold(Some(u64::MAX))
     }
 
-    /// A resource over the current device's pool, with the bytes of freed memory that the pool may
-    /// keep when a stream is synchronized; `None` leaves what is set.
+    /// Makes a resource over the current device's default pool, and sets the bytes of freed memory
+    /// that the pool may retain when a stream is synchronized; `None` leaves the threshold
+    /// unchanged.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -80,9 +81,9 @@ impl CudaAsyncManagedMemoryResource {
         Ok(Self { pool: Arc::new(pool) })
     }
 
-    /// Options for a resource over a new pool of its own, which changes nothing for other users of the default pool.
-    /// The pool is destroyed with the last clone; its memory prefers to be on the device that is
-    /// current when it is built.
+    /// A builder of a resource with its own pool, which leaves the default pool unchanged. The pool
+    /// is destroyed with the last clone; its memory prefers the device that is current when it is
+    /// built.
     ///
     /// ```
     /// use rmm_resources::CudaAsyncManagedMemoryResource;
@@ -102,8 +103,8 @@ impl CudaAsyncManagedMemoryResource {
     }
 }
 
-/// What a new [`CudaAsyncManagedMemoryResource`] with a pool of its own should be. The driver knows
-/// no maximum size for it.
+/// A builder of a [`CudaAsyncManagedMemoryResource`] with its own pool. The driver supports no
+/// maximum size for it.
 #[doc(alias = "cuda::memory_pool_properties")]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until it is built"]
@@ -113,26 +114,27 @@ pub struct CudaAsyncManagedMemoryResourceBuilder {
 }
 
 impl CudaAsyncManagedMemoryResourceBuilder {
-    /// Bytes to take from the system at once; 0 by default.
+    /// Bytes to allocate from the system at once; 0 by default.
     pub fn initial_size(mut self, bytes: u64) -> Self {
         self.initial_size = bytes;
         self
     }
 
-    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by
+    /// Bytes of freed memory that the pool may retain when a stream is synchronized; no limit by
     /// default.
     pub fn release_threshold(mut self, bytes: u64) -> Self {
         self.release_threshold = bytes;
         self
     }
 
-    /// Makes the pool.
+    /// Creates the pool.
     ///
     /// # Errors
     /// As [`CudaAsyncManagedMemoryResource::new`],
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial size cannot be
-    /// had, and [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above
-    /// the release threshold.
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not enough memory
+    /// for the initial size, and
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the
+    /// release threshold.
     pub fn build(self) -> Result<CudaAsyncManagedMemoryResource, Error> {
         let name = CudaAsyncManagedMemoryResource::NAME;
         check_sizes(name, self.initial_size, 0, self.release_threshold)?;
@@ -141,7 +143,7 @@ impl CudaAsyncManagedMemoryResourceBuilder {
             kind: CuMemAllocationType::MANAGED,
             ..CuMemPoolProps::pinned(location)
         };
-        // From here on the pool goes if a step fails.
+        // From here on the pool is destroyed if a step fails.
         let pool = DriverPool::create(&properties)?;
         pool.set_release_threshold(self.release_threshold)?;
         pool.prime(name, self.initial_size)?;
@@ -149,7 +151,7 @@ impl CudaAsyncManagedMemoryResourceBuilder {
     }
 }
 
-/// The current device, if it has pools of managed memory that the host may use at any time.
+/// The current device, if it has pools of managed memory that the host may access concurrently.
 fn require_managed_pools() -> Result<Device, Error> {
     let (name, device) = (CudaAsyncManagedMemoryResource::NAME, Device::current()?);
     let concurrent = CuDeviceAttribute::CONCURRENT_MANAGED_ACCESS;
@@ -165,9 +167,10 @@ pool_resource!(CudaAsyncManagedMemoryResource, |claims| claims
     .has::<HostAccessible>()
     .has_value::<MemoryKind>());
 
-// SAFETY: managed memory is every device's.
+// SAFETY: every device may access managed memory.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncManagedMemoryResource {}
-// SAFETY: and the host's, at any time: that was asked when the resource was made.
+// SAFETY: the host may access managed memory concurrently: that was checked when the resource was
+// made.
 unsafe impl HasProperty<HostAccessible> for CudaAsyncManagedMemoryResource {}
 
 known_kind!(CudaAsyncManagedMemoryResource, Managed);

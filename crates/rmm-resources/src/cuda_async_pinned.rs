@@ -1,4 +1,4 @@
-//! Pinned memory of the host from a driver's pool.
+//! Stream-ordered pinned host memory from a pool of the driver.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::capability::{addressable, attribute, require};
 use crate::driver_pool::{check_sizes, pool_resource};
 use crate::kind::known_kind;
 
-/// Pinned memory of the host in stream order, from a pool of the driver's own.
+/// Stream-ordered pinned host memory, from a pool of the driver.
 ///
-/// Host and devices may use the memory by one address, the host once the stream has passed the
-/// allocation. Every device that has memory pools is given access. Each value made by
-/// [`new`](Self::new) or [`builder`](Self::builder) has a pool of its own, destroyed with the last
-/// clone. Clones are equal, others are not. Any thread may use it. Alignments above 256 are refused
-/// with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+/// Host and devices access the memory by the same address, the host once the allocation has
+/// completed on the stream. Every device that has memory pools gets access. Each value made by
+/// [`new`](Self::new) or [`builder`](Self::builder) has its own pool, destroyed with the last
+/// clone. Only clones are equal. Any thread may use it. Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -49,7 +49,7 @@ pub struct CudaAsyncPinnedMemoryResource {
     pool: Arc<DriverPool>,
 }
 
-/// What a new [`CudaAsyncPinnedMemoryResource`] should be.
+/// A builder of [`CudaAsyncPinnedMemoryResource`].
 ///
 /// ```
 /// use rmm_resources::CudaAsyncPinnedMemoryResource;
@@ -80,23 +80,23 @@ pub struct CudaAsyncPinnedMemoryResourceBuilder {
 impl CudaAsyncPinnedMemoryResource {
     const NAME: &str = "cuda-async-pinned";
 
-    /// A resource over a new pool of host memory, that keeps freed memory until the resource is
-    /// dropped.
+    /// Makes a resource over a new pool of host memory, which retains freed memory until the
+    /// resource is dropped.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device or the
-    /// driver has no pools of host memory (from CUDA 13.0 on); whatever the driver refuses.
+    /// driver has no pools of host memory (from CUDA 13.0 on); other kinds as the driver reports.
     pub fn new() -> Result<Self, Error> {
         Self::builder().build()
     }
 
-    /// A resource over the driver's own pool of host memory, which is everybody's in this process
-    /// and lives to its end. All such resources are equal.
+    /// Makes a resource over the driver's default pool of host memory, which all libraries in the
+    /// process share and which is never destroyed. All such resources are equal.
     ///
     /// # State of the whole process
-    /// Every device that has memory pools is given access to the pool, for everybody, and nothing
-    /// takes it back. The release threshold is left alone: it is 0 unless a program has
-    /// [set](DriverPool::set_release_threshold) another.
+    /// Every device that has memory pools gets access to the pool, permanently and for all
+    /// libraries in the process. The release threshold stays unchanged: it is 0 unless a program
+    /// has [set](DriverPool::set_release_threshold) another.
     ///
     /// ```
     /// use rmm_resources::CudaAsyncPinnedMemoryResource;
@@ -140,35 +140,35 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
         self
     }
 
-    /// The most bytes that the pool may hold, which the driver rounds up to its own unit; 0, the
-    /// default, for no limit.
+    /// Upper bound on the bytes that the pool holds, which the driver rounds up to its own
+    /// granularity; 0, the default, for no limit.
     pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = bytes;
         self
     }
 
-    /// Bytes of freed memory that the pool may keep when a stream is synchronized; no limit by
+    /// Bytes of freed memory that the pool may retain when a stream is synchronized; no limit by
     /// default.
     pub fn release_threshold(mut self, bytes: u64) -> Self {
         self.release_threshold = bytes;
         self
     }
 
-    /// The NUMA node of the host that the memory should be on; any by default. The device's
-    /// attribute `HOST_NUMA_ID` tells the nearest.
+    /// The host NUMA node of the memory; any by default. The device's attribute `HOST_NUMA_ID` is
+    /// the nearest.
     pub fn numa_node(mut self, node: c_int) -> Self {
         self.numa_node = Some(node);
         self
     }
 
-    /// Makes the pool.
+    /// Creates the pool.
     ///
     /// # Errors
     /// As [`CudaAsyncPinnedMemoryResource::new`],
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the initial size cannot be
-    /// had, and [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above
-    /// the maximum size or the release threshold. If there is no such NUMA node, the driver says
-    /// so.
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not enough memory
+    /// for the initial size, and
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the
+    /// maximum size or the release threshold. The driver reports a NUMA node that does not exist.
     pub fn build(self) -> Result<CudaAsyncPinnedMemoryResource, Error> {
         let name = CudaAsyncPinnedMemoryResource::NAME;
         check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
@@ -186,9 +186,9 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
         };
         let mut properties = CuMemPoolProps::pinned(location);
         properties.max_size = addressable(name, "maximum size", self.maximum_size)?;
-        // From here on the pool goes if a step fails.
+        // From here on the pool is destroyed if a step fails.
         let pool = DriverPool::create(&properties)?;
-        // Only the host may use such a pool at first.
+        // Initially only the host has access to such a pool.
         pool.grant_access(&devices_with_pools()?)?;
         pool.set_release_threshold(self.release_threshold)?;
         pool.prime(name, self.initial_size)?;
@@ -220,8 +220,7 @@ pool_resource!(CudaAsyncPinnedMemoryResource, |claims| claims
     .has::<HostAccessible>()
     .has_value::<MemoryKind>());
 
-// SAFETY: the devices are given access when the resource is made, and it is taken from them by
-// unsafe code only.
+// SAFETY: the devices get access when the resource is made, and only unsafe code revokes it.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncPinnedMemoryResource {}
 // SAFETY: the pool is at the host's location.
 unsafe impl HasProperty<HostAccessible> for CudaAsyncPinnedMemoryResource {}

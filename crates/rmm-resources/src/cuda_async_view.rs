@@ -1,4 +1,4 @@
-//! A view of a driver pool that it does not own.
+//! A resource over a driver pool that it does not own.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::DriverPool;
 use crate::capability::require;
 use crate::driver_pool::pool_resource;
 
-/// Device memory from a driver pool that it does not own: a device's default one, or
-/// one that another library made.
+/// Device memory from a driver pool that it does not own: a device's default pool, or one that
+/// another library created.
 ///
-/// The pool is not destroyed with the resource. Two are equal if they are over the same pool. Any
-/// thread may use it. Alignments above 256 are refused with
+/// The pool is not destroyed with the resource. Two are equal if they use the same pool. Any thread
+/// may use it. Alignments above 256 are refused with
 /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
 /// ```
@@ -44,16 +44,16 @@ pub struct CudaAsyncViewMemoryResource {
 impl CudaAsyncViewMemoryResource {
     const NAME: &str = "cuda-async-view";
 
-    /// A resource over a device's default pool, which lives as long as the process, and which
-    /// `cudaMallocAsync` takes memory from unless the program has set another one.
+    /// Makes a resource over a device's default pool, which is never destroyed, and from which
+    /// `cudaMallocAsync` allocates unless the program has set another pool.
     ///
-    /// The pool is everybody's in this process, and nothing about it is changed. Its release
-    /// threshold is 0 unless a program has [set](DriverPool::set_release_threshold) another: freed
-    /// memory goes back to the device at each synchronization.
+    /// All libraries in the process share the pool, and it stays unchanged. Its release threshold
+    /// is 0 unless a program has [set](DriverPool::set_release_threshold) another: freed memory is
+    /// released to the device at each synchronization.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no memory
-    /// pools; whatever the driver refuses.
+    /// pools; other kinds as the driver reports.
     #[doc(alias = "cudaDeviceGetDefaultMemPool")]
     #[doc(alias = "cuda::device_default_memory_pool")]
     pub fn of_default_pool(device: Device) -> Result<Self, Error> {
@@ -91,7 +91,7 @@ impl CudaAsyncViewMemoryResource {
     ///
     /// # Safety
     /// The pool exists until this value, its clones and all memory from them are gone; new memory
-    /// may be allocated from it (it is not an imported one); and the current device may use its
+    /// can be allocated from it (it is not imported); and the current device has access to its
     /// memory, now and later.
     pub unsafe fn from_raw(pool: CuMemPool) -> Result<Self, Error> {
         if pool.is_null() {
@@ -112,5 +112,6 @@ fn require_pools(device: Device) -> Result<(), Error> {
 
 pool_resource!(CudaAsyncViewMemoryResource, |memory| memory.has::<DeviceAccessible>());
 
-// SAFETY: a default pool is its device's, and who gave another one has promised it.
+// SAFETY: a device has access to its default pool, and for another pool the caller of `from_raw`
+// has promised it.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncViewMemoryResource {}

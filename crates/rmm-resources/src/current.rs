@@ -1,4 +1,4 @@
-//! The resource that a device uses where none is named.
+//! The current resource of each device.
 
 use rmm_core::{AnyResource, Device, DeviceResource, Error, per_device, process_is_exiting};
 
@@ -9,7 +9,8 @@ fn initial() -> AnyResource {
 }
 
 /// The current device's resource: the one that was set, or else a [`CudaMemoryResource`]. The
-/// result stays valid whatever is set later. Takes a lock for a moment, which all devices share.
+/// returned handle stays valid if another resource is set later. Briefly takes a lock that all
+/// devices share.
 ///
 /// ```
 /// use rmm_resources::{CudaMemoryResource, current_device_resource};
@@ -53,13 +54,15 @@ pub fn per_device_resource(device: Device) -> Result<AnyResource, Error> {
     per_device::get_or_insert_with(device, initial)
 }
 
-/// Makes a resource the current device's, and returns the one before.
+/// Sets the current device's resource, and returns the previous one.
 ///
-/// A handle to the resource is kept: its own clone, to the end of the process unless another is
-/// set. It should be one for this device's memory.
+/// Keeps a handle to the resource, a clone, until another is set or the process ends. Its memory
+/// should belong to this device.
 ///
 /// ```
-/// use rmm_resources::{CudaAsyncMemoryResource, current_device_resource, set_current_device_resource};
+/// use rmm_resources::{
+///     CudaAsyncMemoryResource, current_device_resource, set_current_device_resource,
+/// };
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
 /// # let machine = rmm_sim::Machine::new();
@@ -79,17 +82,20 @@ pub fn set_current_device_resource(resource: &impl DeviceResource) -> Result<Any
     set_per_device_resource(Device::current()?, resource)
 }
 
-/// Runs a function with a resource as the current device's, and sets the former one back, also if
-/// the function returns early or panics.
+/// Runs a function with a resource set as the current device's, and restores the previous one, also
+/// if the function panics.
 ///
 /// ```
-/// use rmm_resources::{ManagedMemoryResource, current_device_resource, with_current_device_resource};
+/// use rmm_resources::{
+///     ManagedMemoryResource, current_device_resource, with_current_device_resource,
+/// };
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
 /// let before = current_device_resource()?;
-/// let inside = with_current_device_resource(&ManagedMemoryResource::new(), current_device_resource)??;
+/// let managed = ManagedMemoryResource::new();
+/// let inside = with_current_device_resource(&managed, current_device_resource)??;
 /// assert_eq!(inside.downcast_ref(), Some(&ManagedMemoryResource::new()));
 /// assert_eq!(current_device_resource()?, before);
 /// # Ok(())
@@ -106,9 +112,9 @@ pub fn with_current_device_resource<T>(
     Ok(function())
 }
 
-/// Keeps a resource the current device's until the guard is dropped, which sets the former one
-/// back: on the device that was current when the guard was made. Guards are dropped in the reverse
-/// order of their making.
+/// A guard that sets the current device's resource, and restores the previous one when it is
+/// dropped: on the device that was current when the guard was created. Drop guards in the reverse
+/// order of their creation.
 ///
 /// ```
 /// use rmm_resources::{CurrentResourceGuard, ManagedMemoryResource, current_device_resource};
@@ -132,7 +138,7 @@ pub struct CurrentResourceGuard {
 }
 
 impl CurrentResourceGuard {
-    /// Makes a resource the current device's while the guard lives.
+    /// Sets the current device's resource until the guard is dropped.
     ///
     /// # Errors
     /// As [`set_current_device_resource`].
@@ -141,7 +147,7 @@ impl CurrentResourceGuard {
         Ok(Self { device, previous: set_per_device_resource(device, resource)? })
     }
 
-    /// The resource that was set before, and will be again.
+    /// The previous resource, which is restored.
     pub fn previous(&self) -> &AnyResource {
         &self.previous
     }
@@ -150,14 +156,13 @@ impl CurrentResourceGuard {
 impl Drop for CurrentResourceGuard {
     fn drop(&mut self) {
         if !process_is_exiting() {
-            // A failure means that the driver is gone: nothing allocates any more.
+            // A failure means that the driver is gone, so nothing allocates any more.
             let _gone = set_per_device_resource(self.device, &self.previous);
         }
     }
 }
 
-/// Makes a resource that of a device, and returns the one before, as
-/// [`set_current_device_resource`].
+/// Sets a device's resource, and returns the previous one, as [`set_current_device_resource`].
 ///
 /// ```
 /// use rmm_core::Device;
@@ -183,7 +188,7 @@ pub fn set_per_device_resource(
     Ok(per_device::replace(device, AnyResource::of(resource))?.unwrap_or_else(initial))
 }
 
-/// Goes back to a [`CudaMemoryResource`] on the current device, and returns the resource before.
+/// Resets the current device's resource to a [`CudaMemoryResource`], and returns the previous one.
 ///
 /// ```
 /// use rmm_core::SyncResource;
@@ -210,12 +215,13 @@ pub fn reset_current_device_resource() -> Result<AnyResource, Error> {
     reset_per_device_resource(Device::current()?)
 }
 
-/// Goes back to a [`CudaMemoryResource`] on a device, and returns the resource before.
+/// Resets a device's resource to a [`CudaMemoryResource`], and returns the previous one.
 ///
 /// ```
 /// use rmm_core::{Device, SyncResource};
 /// use rmm_resources::{
-///     ManagedMemoryResource, per_device_resource, reset_per_device_resource, set_per_device_resource,
+///     ManagedMemoryResource, per_device_resource, reset_per_device_resource,
+///     set_per_device_resource,
 /// };
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {

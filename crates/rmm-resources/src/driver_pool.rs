@@ -1,8 +1,8 @@
-//! Pools of the driver's: what the stream-ordered resources share.
+//! Driver memory pools (`cudaMemPool_t`), on which the stream-ordered resources are built.
 
 mod access;
 mod attributes;
-mod facts;
+mod creation;
 mod resource;
 #[cfg(unix)]
 mod sharing;
@@ -26,12 +26,10 @@ pub(crate) use resource::pool_resource;
 #[cfg(unix)]
 pub use sharing::ImportedPool;
 
-/// A pool of the driver's (`cudaMemPool_t`), below a resource such as
-/// [`CudaAsyncMemoryResource`](crate::CudaAsyncMemoryResource): what it holds, and how it is set
-/// up.
+/// A driver memory pool (`cudaMemPool_t`) of a resource such as
+/// [`CudaAsyncMemoryResource`](crate::CudaAsyncMemoryResource): its statistics and attributes.
 ///
-/// It has no clones; two are equal if they are the same pool of the driver's. Any thread may use
-/// it.
+/// Two are equal if they are the same driver pool. Any thread may use it.
 ///
 /// ```
 /// use rmm_resources::{CudaAsyncMemoryResource, PoolReuse};
@@ -56,18 +54,18 @@ pub use sharing::ImportedPool;
 #[derive(Debug)]
 pub struct DriverPool {
     /// # Invariant
-    /// A pool that lives for as long as this does: its own, destroyed when it is dropped, or one
-    /// that somebody else keeps.
+    /// A pool that exists as long as this value: either owned, and destroyed with it, or kept alive
+    /// by its owner.
     handle: CuMemPool,
     is_owned: bool,
-    /// Whether its memory is known to be managed, and so every device's.
+    /// Whether its memory is known to be managed, which every device may access.
     is_managed: bool,
-    /// The context of the device that was last seen to have access; 0 if none was.
+    /// The context of the device that was last found to have access; 0 if none was.
     reached_from: AtomicUsize,
 }
 
 impl DriverPool {
-    /// Makes a pool, destroyed when the value is dropped.
+    /// Creates a pool, destroyed when the value is dropped.
     pub(crate) fn create(properties: &CuMemPoolProps) -> Result<Self, Error> {
         let driver = current_driver()?;
         let mut handle = CuMemPool::NULL;
@@ -79,7 +77,7 @@ impl DriverPool {
         Ok(Self::owned(handle, is_managed))
     }
 
-    /// A pool of the driver's that is this value's to destroy.
+    /// Takes ownership of a pool.
     const fn owned(handle: CuMemPool, is_managed: bool) -> Self {
         Self { handle, is_owned: true, is_managed, reached_from: AtomicUsize::new(0) }
     }
@@ -90,21 +88,21 @@ impl DriverPool {
         Ok(())
     }
 
-    /// A pool that the caller keeps alive.
+    /// Wraps a pool that the caller keeps alive.
     ///
     /// # Safety
-    /// The pool lives for as long as the value.
+    /// The pool exists as long as the value.
     pub(crate) const unsafe fn borrowed(handle: CuMemPool) -> Self {
         Self { handle, is_owned: false, is_managed: false, reached_from: AtomicUsize::new(0) }
     }
 
-    /// The driver's own value.
+    /// The driver's handle.
     pub fn as_raw(&self) -> CuMemPool {
         self.handle
     }
 
-    /// Gives freed memory back to the system until the pool holds no more than `keep` bytes, as far
-    /// as it can.
+    /// Releases freed memory to the system until the pool holds at most `keep` bytes, as far as
+    /// possible.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -112,13 +110,13 @@ impl DriverPool {
     #[doc(alias = "trim_to")]
     pub fn trim(&self, keep: u64) -> Result<(), Error> {
         let driver = calls_for(None)?;
-        // More than the address space is all that the pool holds.
+        // A value beyond the address space means everything.
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
         // SAFETY: the pool exists, see `Self::handle`.
         check("cuMemPoolTrimTo", unsafe { driver.cuMemPoolTrimTo(self.handle, keep) })
     }
 
-    /// The driver's default pool of a kind of memory at a location.
+    /// The driver's default pool for a kind of memory at a location.
     pub(crate) fn default_at(
         mut location: CuMemLocation,
         kind: CuMemAllocationType,
@@ -134,7 +132,7 @@ impl DriverPool {
         Ok(pool)
     }
 
-    /// Has the pool take so many bytes from the system now. Errors name `resource`.
+    /// Grows the pool to that many bytes now. Errors name `resource`.
     pub(crate) fn prime(&self, resource: &'static str, bytes: u64) -> Result<(), Error> {
         let bytes = addressable(resource, "initial size", bytes)?;
         let layout = Layout::from_size_align(bytes, 1).map_err(|error| {
@@ -146,7 +144,7 @@ impl DriverPool {
         Ok(())
     }
 
-    /// Allocates on a stream of a device that may use the pool's memory.
+    /// Allocates on a stream, whose device must have access to the pool.
     pub(crate) fn allocate(
         &self,
         resource: &'static str,
@@ -160,7 +158,7 @@ impl DriverPool {
         self.allocate_on(resource, stream, layout)
     }
 
-    /// Refuses a stream of a device that has no access to the pool.
+    /// Fails if the stream's device has no access to the pool.
     fn check_device(&self, resource: &'static str, stream: StreamRef<'_>) -> Result<(), Error> {
         let context = stream.context()?;
         let address = context.as_raw().addr();
@@ -169,14 +167,14 @@ impl DriverPool {
         }
         let device = stream.device()?;
         let access = self.access(device);
-        // The driver tells `NONE` of managed memory. Where it tells nothing it decides.
+        // The driver reports `NONE` for managed memory. If the query fails, the allocation decides.
         let is_refused = !self.is_managed
             && matches!(access, Ok(CuMemAccessFlags::NONE))
             && !matches!(self.allocation_type(), Ok(CuMemAllocationType::MANAGED));
         if is_refused {
             return Err(wrong_device(resource, device, "grant it access to the pool"));
         }
-        // A question that failed is asked again the next time.
+        // A failed query is repeated the next time.
         if self.is_managed || access.is_ok() {
             self.reached_from.store(address, Ordering::Relaxed);
         }
@@ -222,8 +220,8 @@ impl DriverPool {
         if layout.size() == 0 {
             return;
         }
-        // After a reset of the device the stream's handle may be another stream's. A question that
-        // fails for another reason is asked again.
+        // After a reset of the device the stream's handle may refer to another stream. A query that
+        // fails for another reason is retried.
         if let Some(driver) = calls_for_freeing()
             && ask_again(|| stream.check_context()).is_ok()
         {
@@ -265,15 +263,16 @@ impl DriverPool {
         }
         let _relaxed = RelaxedCapture::enter();
         let Ok(stream) = default_stream_that_runs("DriverPool") else {
-            // Both are captured or wait for one that is: the block stays allocated.
+            // Both default streams are captured or wait for a captured stream: the block stays
+            // allocated.
             return;
         };
-        // SAFETY: the caller's contract: all uses have completed, so they are ordered before
-        // anything.
+        // SAFETY: the caller's contract: all uses have completed, so they are ordered before all
+        // later work.
         unsafe { self.deallocate(stream, pointer, layout) };
         if driver_for_drop().is_some() {
-            // What other streams may do with the memory is the driver's to order; a failure here is
-            // reported by the next call.
+            // The driver orders the reuse of the memory; the next call reports a failure of this
+            // one.
             let _reported_later = stream.synchronize();
         }
     }
@@ -285,15 +284,15 @@ impl Drop for DriverPool {
             && let Some(driver) = driver_for_drop()
         {
             let _relaxed = RelaxedCapture::enter();
-            // SAFETY: the pool exists, and this is its last use: whoever holds memory of it holds
-            // the resource too. A failure means that the driver is gone: nothing is left to free.
+            // SAFETY: the pool exists, and this is its last use: the owner of memory from it also
+            // keeps the resource. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuMemPoolDestroy(self.handle) };
         }
     }
 }
 
 impl PartialEq for DriverPool {
-    /// Whether they are the same pool of the driver's.
+    /// Whether they are the same driver pool.
     fn eq(&self, other: &Self) -> bool {
         self.handle == other.handle
     }
@@ -301,8 +300,7 @@ impl PartialEq for DriverPool {
 
 impl Eq for DriverPool {}
 
-/// A default stream that is neither captured nor blocked by a capture: for calls that are in no
-/// stream's order.
+/// A default stream that is neither captured nor blocked by a capture, for synchronous calls.
 fn default_stream_that_runs(resource: &'static str) -> Result<StreamRef<'static>, Error> {
     let _none_needed = driver_in_context();
     let is_blocked = |stream: &StreamRef<'_>| match stream.is_capturing() {
@@ -316,8 +314,8 @@ fn default_stream_that_runs(resource: &'static str) -> Result<StreamRef<'static>
     })
 }
 
-/// Refuses an initial size that the pool could not reach, or would give back at once. A maximum of
-/// 0 is none.
+/// Fails if the initial size is above the maximum size (0 for none), or above the release
+/// threshold, so that it would be released at once.
 pub(crate) fn check_sizes(
     resource: &'static str,
     initial: u64,
@@ -335,7 +333,7 @@ pub(crate) fn check_sizes(
     Err(Error::invalid_argument(resource, message))
 }
 
-/// A device as the place of memory.
+/// A device as a memory location.
 pub(crate) fn on_device(device: rmm_core::Device) -> CuMemLocation {
     CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.as_raw().0 }
 }

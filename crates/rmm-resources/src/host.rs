@@ -1,4 +1,4 @@
-//! Ordinary memory of the host.
+//! Pageable host memory.
 
 use std::alloc::Layout;
 
@@ -11,16 +11,16 @@ use crate::capability::is_done;
 use crate::host_block;
 use crate::kind::known_kind;
 
-/// Ordinary memory of the host, from the program's global allocator.
+/// Pageable host memory, from the program's global allocator.
 ///
-/// The host may use it and devices may not: see
+/// The host may access it and devices may not: see
 /// [`SystemMemoryResource`](crate::SystemMemoryResource) for devices that can. No driver is needed.
-/// Any alignment is honoured that the allocator honours. It has no state, so any two are equal:
-/// memory from one may be freed by another. Any thread may use it.
+/// It supports every alignment that the allocator supports. It has no state: all values are equal,
+/// and each frees the memory of any other. Any thread may use it.
 ///
-/// Allocating ignores the stream. Freeing in stream order waits for the stream first, since what is
-/// freed is anyone's at once; if the stream cannot be waited for, because it is being captured or
-/// its work has failed, the memory stays allocated.
+/// Allocating ignores the stream. Freeing in stream order synchronizes with the stream first, since
+/// freed memory may be reused at once; if that fails, because the stream is being captured or its
+/// work has failed, the memory stays allocated.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -38,7 +38,7 @@ use crate::kind::known_kind;
 /// # }
 /// ```
 ///
-/// It is no resource for device memory:
+/// It is not a resource for device memory:
 ///
 /// ```compile_fail,E0277
 /// use rmm_core::DeviceResourceRef;
@@ -56,14 +56,13 @@ pub struct HostMemoryResource;
 impl HostMemoryResource {
     const NAME: &str = "host";
 
-    /// The resource. Calls nothing.
+    /// Makes the resource, without a driver call.
     pub const fn new() -> Self {
         Self
     }
 }
 
-// SAFETY: the allocator hands out each piece of memory once until it is freed, aligned as asked
-// for.
+// SAFETY: the allocator's blocks are disjoint until they are freed, and aligned to the layout.
 unsafe impl SyncResource for HostMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         host_block::allocate(Self::NAME, layout)
@@ -84,8 +83,8 @@ unsafe impl SyncResource for HostMemoryResource {
     }
 }
 
-// SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work
-// that used it is done.
+// SAFETY: memory that is usable at once is usable by later work, and memory is freed after the work
+// that used it has completed.
 unsafe impl Resource for HostMemoryResource {
     fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
@@ -107,7 +106,7 @@ unsafe impl Resource for HostMemoryResource {
     }
 }
 
-// SAFETY: it is the program's own memory.
+// SAFETY: it is memory of the program's allocator.
 unsafe impl HasProperty<HostAccessible> for HostMemoryResource {}
 
 known_kind!(HostMemoryResource, Host);

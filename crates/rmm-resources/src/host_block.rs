@@ -1,10 +1,10 @@
-//! Memory of the program's own allocator, named by device addresses.
+//! Blocks of the program's global allocator, as device addresses.
 
 use std::alloc::Layout;
 
 use rmm_core::{DevicePtr, Error};
 
-/// Allocates; no bytes lie at the null address. Errors name `resource`.
+/// Allocates; zero bytes get the null address. Errors name `resource`.
 pub(crate) fn allocate(resource: &'static str, layout: Layout) -> Result<DevicePtr, Error> {
     if layout.size() == 0 {
         return Ok(DevicePtr::NULL);
@@ -32,7 +32,7 @@ pub(crate) unsafe fn free(pointer: DevicePtr, layout: Layout) {
         return;
     }
     let block: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: by the caller's contract the allocator gave this block for this layout, and it is not
-    // freed.
+    // SAFETY: by the caller's contract the allocator returned this block for this layout, and it is
+    // not freed.
     unsafe { std::alloc::dealloc(block, layout) };
 }

@@ -1,8 +1,8 @@
-//! Resources whose memory is of one kind.
+//! A macro for resources whose memory is of one kind.
 
-/// Has a resource tell its [`MemoryKind`](rmm_core::MemoryKind), in its type and when it is asked.
+/// Declares a resource's [`MemoryKind`](rmm_core::MemoryKind), in its type and as a property.
 ///
-/// It is for resources all of whose memory is of that kind: its user vouches for that.
+/// All memory of the resource must be of that kind: the use of the macro promises it.
 macro_rules! known_kind {
     ($resource:ty, $kind:ident) => {
         // SAFETY: all its memory is of this kind, as the place that uses this macro says.
@@ -14,7 +14,7 @@ macro_rules! known_kind {
             }
         }
 
-        // SAFETY: as above.
+        // SAFETY: all its memory is of this kind, as the place that uses this macro says.
         unsafe impl rmm_core::HasMemoryKind for $resource {
             const KIND: rmm_core::MemoryKind = rmm_core::MemoryKind::$kind;
         }

@@ -1,25 +1,26 @@
-//! The resources that ask the driver, or the program's own allocator, for memory.
+//! Base resources: memory from the CUDA driver, or from the program's global allocator.
 //!
-//! | resource | memory | who may use it | stream order |
+//! | resource | memory | accessible to | stream order |
 //! |---|---|---|---|
-//! | [`CudaMemoryResource`] | device | devices | no: `cudaMalloc` and `cudaFree`, which waits for the device |
-//! | [`VirtualMemoryResource`] | device | devices | no: `cuMemMap` at addresses that were reserved before, so that blocks are neighbours |
-//! | [`CudaAsyncMemoryResource`] | device | devices | a driver pool of its own, `cudaMallocAsync` |
+//! | [`CudaMemoryResource`] | device | devices | no: `cudaMalloc`, `cudaFree` |
+//! | [`VirtualMemoryResource`] | device | devices | no: `cuMemMap`, adjacent blocks |
+//! | [`CudaAsyncMemoryResource`] | device | devices | its own driver pool (`cudaMallocAsync`) |
 //! | [`CudaAsyncViewMemoryResource`] | device | devices | a driver pool that it does not own |
-//! | [`ManagedMemoryResource`] | managed | devices and host | no: `cudaMallocManaged` |
-//! | [`CudaAsyncManagedMemoryResource`] | managed | devices and host | the driver's own pool of managed memory, or one of its own |
-//! | [`PinnedHostMemoryResource`] | pinned host | devices and host | no: `cudaHostAlloc` |
-//! | [`CudaAsyncPinnedMemoryResource`] | pinned host | devices and host | a driver pool of its own, or the driver's |
-//! | [`SystemMemoryResource`] | host | devices that can, and host | no: the global allocator |
-//! | [`SamHeadroomMemoryResource`] | host, better kept on the device | devices that can, and host | no: the global allocator |
+//! | [`ManagedMemoryResource`] | managed | both | no: `cudaMallocManaged` |
+//! | [`CudaAsyncManagedMemoryResource`] | managed | both | the driver's pool, or its own |
+//! | [`PinnedHostMemoryResource`] | pinned host | both | no: `cudaHostAlloc` |
+//! | [`CudaAsyncPinnedMemoryResource`] | pinned host | both | its own driver pool, or the default |
+//! | [`SystemMemoryResource`] | host | some devices, host | no: the global allocator |
+//! | [`SamHeadroomMemoryResource`] | host, preferring the device | some devices, host | no: global allocator |
 //! | [`HostMemoryResource`] | host | host | no: the global allocator |
 //!
-//! What a machine lacks is told when a resource is made:
-//! [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported), with the device and what it cannot
-//! do. Resources over driver pools show the pool as a [`DriverPool`].
+//! The constructor of a resource that the machine does not support fails with
+//! [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported), naming the device and the missing
+//! capability. Resources over driver pools give access to the pool as a [`DriverPool`].
 //!
-//! And the resource that each device uses where a program names none: [`current_device_resource`],
-//! [`set_current_device_resource`]. Resources that divide memory up are in `rmm-adaptors`.
+//! The current resource of each device, which is used where a program names none, is read and set
+//! by [`current_device_resource`] and [`set_current_device_resource`]. Suballocators and adaptors
+//! are in `rmm-adaptors`.
 
 mod capability;
 mod cuda;

@@ -11,20 +11,19 @@ use rmm_sys::MEM_ATTACH_GLOBAL;
 use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
 
-/// Managed memory from `cudaMallocManaged`, which moves between the host and the devices as they
-/// touch it.
+/// Managed memory from `cudaMallocManaged`, which migrates between host and devices on access.
 ///
-/// Every stream of every device may use it, and so may the host. There may be more of it than a
-/// device has memory. On devices whose attribute `CONCURRENT_MANAGED_ACCESS` is 0 (on Windows, and
-/// before Pascal) the host must not touch it while any work runs on the device.
+/// Every stream of every device may access it, and so may the host. It can oversubscribe device
+/// memory. On devices whose attribute `CONCURRENT_MANAGED_ACCESS` is 0 (on Windows, and before
+/// Pascal) the host must not access it while any work runs on the device.
 ///
 /// Alignments above 256 are refused with
-/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). It has no state, so any
-/// two are equal: memory from one may be freed by another. Any thread may use it.
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). It has no state: all
+/// values are equal, and each frees the memory of any other. Any thread may use it.
 ///
-/// Allocating does not wait for the stream, and no call spoils a capture. Freeing in stream order
-/// waits for the stream first; if that fails, because the stream is being captured or its work has
-/// failed, the memory stays allocated.
+/// Allocating does not wait for the stream, and no call invalidates a capture. Freeing in stream
+/// order synchronizes with the stream first; if that fails, because the stream is being captured or
+/// its work has failed, the memory stays allocated.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -53,7 +52,7 @@ pub struct ManagedMemoryResource;
 impl ManagedMemoryResource {
     const NAME: &str = "managed";
 
-    /// The resource. Calls nothing.
+    /// Makes the resource, without a driver call.
     pub const fn new() -> Self {
         Self
     }
@@ -74,8 +73,8 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
     Ok(pointer)
 }
 
-// SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256 bytes at
-// least, and larger alignments are refused.
+// SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least 256 bytes;
+// larger alignments are refused.
 unsafe impl SyncResource for ManagedMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(None, layout)
@@ -107,7 +106,7 @@ unsafe impl SyncResource for ManagedMemoryResource {
 }
 
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
-// when the work that used it is done.
+// after the work that used it has completed.
 unsafe impl Resource for ManagedMemoryResource {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(Some(stream), layout)
@@ -131,7 +130,7 @@ unsafe impl Resource for ManagedMemoryResource {
 
 // SAFETY: the memory is attached globally: to every device.
 unsafe impl HasProperty<DeviceAccessible> for ManagedMemoryResource {}
-// SAFETY: managed memory is the host's too.
+// SAFETY: the host may access managed memory.
 unsafe impl HasProperty<HostAccessible> for ManagedMemoryResource {}
 
 known_kind!(ManagedMemoryResource, Managed);

@@ -13,7 +13,7 @@ use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
 
 bitflags::bitflags! {
-    /// How [`PinnedHostMemoryResource`] pins memory.
+    /// Flags of [`PinnedHostMemoryResource`].
     ///
     /// ```
     /// use rmm_resources::PinnedFlags;
@@ -28,7 +28,7 @@ bitflags::bitflags! {
         /// Mapped into the devices' address space.
         #[doc(alias = "cudaHostAllocMapped")]
         const MAPPED = MEMHOSTALLOC_DEVICEMAP;
-        /// Past the host's caches: fast for the host to write in order, very slow for it to read.
+        /// Write-combined: fast for the host to write sequentially, very slow for it to read.
         #[doc(alias = "cudaHostAllocWriteCombined")]
         const WRITE_COMBINED = MEMHOSTALLOC_WRITECOMBINED;
     }
@@ -41,16 +41,17 @@ impl Default for PinnedFlags {
     }
 }
 
-/// Pinned memory of the host from `cudaHostAlloc`: it stays where it is, devices use it over the
-/// bus, and copies to and from it are truly asynchronous.
+/// Pinned host memory from `cudaHostAlloc`: page-locked, accessible to devices over the bus, and
+/// copies to and from it are asynchronous.
 ///
-/// Host and devices use it by one address. Alignments above 256 are refused with
-/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). Any two are equal,
-/// whatever their flags: memory from one may be freed by another. Any thread may use it.
+/// Host and devices access it by the same address. Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument). All values are equal,
+/// whatever their flags: each frees the memory of any other. Any thread may use it.
 ///
-/// Allocating does not wait for the stream, and no call spoils a capture. Freeing in stream order
-/// waits for the stream first; if that fails, because the stream is being captured or its work has
-/// failed, the memory stays allocated. Both are slow for large blocks: put a pool above it.
+/// Allocating does not wait for the stream, and no call invalidates a capture. Freeing in stream
+/// order synchronizes with the stream first; if that fails, because the stream is being captured or
+/// its work has failed, the memory stays allocated. Both are slow for large blocks: put a pool over
+/// it.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -84,24 +85,24 @@ pub struct PinnedHostMemoryResource {
 impl PinnedHostMemoryResource {
     const NAME: &str = "pinned";
 
-    /// The resource, with the default flags. Calls nothing.
+    /// Makes the resource with the default flags, without a driver call.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The resource, with these flags. Calls nothing.
+    /// Makes the resource with these flags, without a driver call.
     pub const fn with_flags(flags: PinnedFlags) -> Self {
         Self { flags }
     }
 
-    /// How it pins memory.
+    /// The flags.
     pub fn flags(&self) -> PinnedFlags {
         self.flags
     }
 }
 
 impl PartialEq for PinnedHostMemoryResource {
-    /// Always: every one frees memory in the same way.
+    /// Always equal: every value frees memory in the same way.
     fn eq(&self, _other: &Self) -> bool {
         true
     }
@@ -109,8 +110,7 @@ impl PartialEq for PinnedHostMemoryResource {
 
 impl Eq for PinnedHostMemoryResource {}
 
-/// The address that the device knows the block by, if that is the host's too and is aligned as
-/// asked for.
+/// The block's device address, checked to be the host address and aligned to the layout.
 fn common_address(driver: &Driver, block: *mut c_void, layout: Layout) -> Result<DevicePtr, Error> {
     let mut pointer = DevicePtr::NULL;
     // SAFETY: `pointer` may be written to, and the block was pinned by the caller.
@@ -153,8 +153,8 @@ impl PinnedHostMemoryResource {
     }
 }
 
-// SAFETY: the driver hands out each piece of memory once until it is freed; that devices reach it
-// by this address and that it is aligned is looked at.
+// SAFETY: the driver's blocks are disjoint until they are freed; that devices access the block by
+// this address and that it is aligned is checked.
 unsafe impl SyncResource for PinnedHostMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(None, layout)
@@ -189,7 +189,7 @@ unsafe impl SyncResource for PinnedHostMemoryResource {
 }
 
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
-// when the work that used it is done.
+// after the work that used it has completed.
 unsafe impl Resource for PinnedHostMemoryResource {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(Some(stream), layout)
@@ -211,9 +211,9 @@ unsafe impl Resource for PinnedHostMemoryResource {
     }
 }
 
-// SAFETY: the driver has told the device's address of each block.
+// SAFETY: the driver returned the device's address of each block.
 unsafe impl HasProperty<DeviceAccessible> for PinnedHostMemoryResource {}
-// SAFETY: it is memory of the host, by the host's address.
+// SAFETY: it is host memory, by its host address.
 unsafe impl HasProperty<HostAccessible> for PinnedHostMemoryResource {}
 
 known_kind!(PinnedHostMemoryResource, Pinned);

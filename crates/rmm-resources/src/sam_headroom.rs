@@ -1,4 +1,4 @@
-//! Ordinary memory of the host, kept on the device as far as there is room.
+//! Pageable host memory that prefers the device, except for a headroom.
 
 use std::alloc::Layout;
 
@@ -13,14 +13,14 @@ use crate::SystemMemoryResource;
 use crate::capability::{calls_for, is_done, require_driver};
 
 /// Memory as from [`SystemMemoryResource`], of which the driver is advised to keep the first part
-/// on the device and the rest on the host, so that so many bytes of the device stay free: the
-/// headroom, for what must have device memory.
+/// on the device and the rest on the host, so that a number of bytes stays free on the device: the
+/// headroom, for allocations that need device memory.
 ///
-/// Each allocation asks the device for its free memory `f`. With a headroom `h`, the first
-/// `min(bytes, f - h)` bytes, rounded down to 256, are better kept on the stream's device (the
-/// current one, without a stream), and the others on the host. Advice is not a reservation: memory
-/// takes its place when it is first touched. It is withdrawn when the memory is freed, because the
-/// system may hand out the same addresses again.
+/// Each allocation queries the device's free memory `f`. With a headroom `h`, the first `min(bytes,
+/// f - h)` bytes, rounded down to 256, are advised to the stream's device (the current one, without
+/// a stream), and the others to the host. Advice is not a reservation: a page is placed when it is
+/// first touched. The advice is withdrawn when the memory is freed, because the allocator may reuse
+/// the addresses.
 ///
 /// Alignment, stream order and threads are as with [`SystemMemoryResource`]. Two are equal if their
 /// headrooms are.
@@ -54,7 +54,7 @@ pub struct SamHeadroomMemoryResource {
 impl SamHeadroomMemoryResource {
     const NAME: &str = "sam-headroom";
 
-    /// A resource that leaves `headroom` bytes of the device free.
+    /// Makes a resource that leaves `headroom` bytes of the device free.
     ///
     /// # Errors
     /// As [`SystemMemoryResource::new`], and
@@ -71,7 +71,7 @@ impl SamHeadroomMemoryResource {
         self.headroom
     }
 
-    /// Tells the driver where to keep the block's parts.
+    /// Advises the driver on the location of the block's parts.
     fn place(self, pointer: DevicePtr, bytes: usize) -> Result<(), Error> {
         let device = Device::current()?.as_raw();
         let room = Device::memory_info()?.free.saturating_sub(self.headroom);
@@ -101,12 +101,12 @@ fn advise(
         return Ok(());
     }
     let driver = calls_for(None)?;
-    // SAFETY: takes no pointer that is read or written through; the range is the caller's.
+    // SAFETY: no memory is read or written; the range belongs to the caller's block.
     check("cuMemAdvise_v2", unsafe { driver.cuMemAdvise_v2(start, bytes, advice, location) })
 }
 
-// SAFETY: the memory is that of `SystemMemoryResource`; where it is kept changes nothing about who
-// may use it.
+// SAFETY: the memory is that of `SystemMemoryResource`; its location does not change who may access
+// it.
 unsafe impl SyncResource for SamHeadroomMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
@@ -127,8 +127,7 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
         }
         if let Some(driver) = driver_for_drop() {
             let unset = CuMemAdvise::UNSET_PREFERRED_LOCATION;
-            // SAFETY: takes no pointer that is read or written through. Advice that stays costs
-            // speed, nothing else.
+            // SAFETY: no memory is read or written. If the advice stays, that costs speed only.
             let _stays = unsafe { driver.cuMemAdvise_v2(pointer, layout.size(), unset, AT_HOST) };
         }
         // SAFETY: the caller's contract.
@@ -145,7 +144,8 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
     }
 }
 
-// SAFETY: as above, and memory is freed when the work that used it is done.
+// SAFETY: every stream may use the memory of `SystemMemoryResource` at once, and it is freed after
+// the work that used it has completed.
 unsafe impl Resource for SamHeadroomMemoryResource {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
@@ -173,5 +173,5 @@ unsafe impl Resource for SamHeadroomMemoryResource {
 
 // SAFETY: the memory is that of `SystemMemoryResource`.
 unsafe impl HasProperty<DeviceAccessible> for SamHeadroomMemoryResource {}
-// SAFETY: as above.
+// SAFETY: the memory is that of `SystemMemoryResource`.
 unsafe impl HasProperty<HostAccessible> for SamHeadroomMemoryResource {}

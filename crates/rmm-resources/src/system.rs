@@ -1,4 +1,4 @@
-//! Ordinary memory of the host that devices use as it is.
+//! Pageable host memory that devices access directly (HMM, ATS).
 
 use std::alloc::Layout;
 use std::fmt;
@@ -12,16 +12,15 @@ use rmm_sys::CuDeviceAttribute;
 use crate::capability::{is_done, require};
 use crate::host_block;
 
-/// Ordinary memory of the host, from the program's global allocator, on machines whose device can
-/// use it as it is: over the host's own page tables (ATS, such as Grace Hopper) or by faults that
-/// the system serves (HMM).
+/// Pageable host memory, from the program's global allocator, on machines whose device can access
+/// it directly: through the host's page tables (ATS, such as Grace Hopper) or by page faults (HMM).
 ///
-/// Blocks are aligned to 256 bytes at least, and to any power of two that is asked for. It has no
-/// state, so any two are equal: memory from one may be freed by another. Any thread may use it.
+/// Blocks are aligned to at least 256 bytes, or to the requested power of two. It has no state: all
+/// values are equal, and each frees the memory of any other. Any thread may use it.
 ///
-/// Allocating ignores the stream. Freeing in stream order waits for the stream first, since what is
-/// freed is anyone's at once; if the stream cannot be waited for, because it is being captured or
-/// its work has failed, the memory stays allocated.
+/// Allocating ignores the stream. Freeing in stream order synchronizes with the stream first, since
+/// freed memory may be reused at once; if that fails, because the stream is being captured or its
+/// work has failed, the memory stays allocated.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -51,16 +50,16 @@ pub struct SystemMemoryResource(());
 impl SystemMemoryResource {
     const NAME: &str = "system";
 
-    /// The resource, for the devices that are like the current one.
+    /// Makes the resource, after a check that the current device supports it.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the current device cannot
-    /// use ordinary memory of the host; if there is no driver or no device.
+    /// access pageable host memory; other kinds if there is no driver or no device.
     pub fn new() -> Result<Self, Error> {
         Self::for_resource(Self::NAME)
     }
 
-    /// As [`new`](Self::new); errors name the resource that it is for.
+    /// As [`new`](Self::new), with the name of the resource for errors.
     pub(crate) fn for_resource(name: &'static str) -> Result<Self, Error> {
         let needed = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
         require(name, Device::current()?, needed, "cannot use pageable memory of the host")?;
@@ -74,20 +73,19 @@ impl fmt::Debug for SystemMemoryResource {
     }
 }
 
-/// The layout that the allocator is asked for: what devices use does not share its first and last
-/// 256 bytes with other things.
+/// The layout to allocate: padded so that the block shares no 256-byte granule with other data.
 fn widened(layout: Layout) -> Result<Layout, Error> {
     let bytes = layout.size().checked_next_multiple_of(CUDA_ALLOCATION_ALIGNMENT);
     bytes
         .and_then(|bytes| {
             Layout::from_size_align(bytes, layout.align().max(CUDA_ALLOCATION_ALIGNMENT)).ok()
         })
-        // More than the address space has.
+        // The size exceeds the address space.
         .ok_or_else(|| Error::out_of_memory(SystemMemoryResource::NAME).with_layout(layout))
 }
 
-// SAFETY: the allocator hands out each piece of memory once until it is freed, aligned as asked
-// for, and every stream may use it at once: that the device reaches it was asked when the resource
+// SAFETY: the allocator's blocks are disjoint until they are freed, aligned to the layout, and
+// every stream may use them at once: that the device can access them was checked when the resource
 // was made.
 unsafe impl SyncResource for SystemMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
@@ -117,8 +115,8 @@ unsafe impl SyncResource for SystemMemoryResource {
     }
 }
 
-// SAFETY: memory that is usable at once is usable by later work, and memory is freed when the work
-// that used it is done.
+// SAFETY: memory that is usable at once is usable by later work, and memory is freed after the work
+// that used it has completed.
 unsafe impl Resource for SystemMemoryResource {
     fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
@@ -140,7 +138,7 @@ unsafe impl Resource for SystemMemoryResource {
     }
 }
 
-// SAFETY: the resource exists only where the device uses ordinary memory of the host.
+// SAFETY: the resource is made only if the device can access pageable host memory.
 unsafe impl HasProperty<DeviceAccessible> for SystemMemoryResource {}
-// SAFETY: it is the program's own memory.
+// SAFETY: it is memory of the program's allocator.
 unsafe impl HasProperty<HostAccessible> for SystemMemoryResource {}

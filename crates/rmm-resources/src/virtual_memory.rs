@@ -1,4 +1,4 @@
-//! Device memory that is mapped at addresses which were reserved before: virtual memory management.
+//! Device memory through virtual memory management (`cuMemMap`).
 
 mod addresses;
 mod builder;
@@ -14,33 +14,33 @@ use rmm_core::{
 };
 
 pub use builder::VirtualMemoryResourceBuilder;
-use space::{Place, Space};
+pub use space::VirtualMemoryStatistics;
+use space::{NAME, Placement, Space};
 
 use crate::capability::{calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
 
-/// Device memory that is mapped at addresses which were reserved before, so that successive blocks
-/// are neighbours wherever possible, and a block can be asked for at an address.
+/// Device memory that is mapped into a reserved address range, so that successive blocks are
+/// adjacent where possible, and a block can be allocated at a given address.
 ///
-/// It is made to lie below a pool: the pool extends its memory by what is missing instead of taking
-/// another piece, and gives back what is free in the middle. [`ExtendableResource`] is how. Give
-/// each pool a resource of its own: two that share one are in each other's way.
+/// It is meant as the upstream of a pool, which grows in place through [`ExtendableResource`], by
+/// what is missing instead of by another block, and unmaps free memory in the middle of an extent.
+/// Give each pool its own resource: two that share one cannot both grow in place.
 ///
-/// Blocks are rounded up to the page size (2 MiB by default), and each costs four calls to the
-/// driver, some 36 us on an H200, whatever its size. All of it is of the device that was current
-/// when the resource was made, whichever is current at the call. Alignments above 256 are refused
-/// with [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
+/// Blocks are rounded up to the page size (2 MiB by default), and each takes four driver calls,
+/// about 36 us on an H200, whatever its size. All memory belongs to the device that was current
+/// when the resource was made. Alignments above 256 are refused with
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument).
 ///
-/// Allocating does not wait for the stream, which must be of a device that may use the memory:
-/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) otherwise. No call spoils a
-/// capture. Freeing unmaps the block, which must not be in use any more, and does not wait by
-/// itself: [`deallocate_sync`](SyncResource::deallocate_sync) asks for uses that have completed,
-/// and [`deallocate`](Resource::deallocate) waits for the stream first; if that fails, because it
-/// is being captured or its work has failed, the memory stays allocated.
+/// Allocating does not wait for the stream, whose device must have access to the memory:
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) otherwise. No call
+/// invalidates a capture. Freeing unmaps the block, which does not wait for the device:
+/// [`deallocate_sync`](SyncResource::deallocate_sync) requires that all uses have completed, and
+/// [`deallocate`](Resource::deallocate) synchronizes with the stream first; if that fails, because
+/// it is being captured or its work has failed, the memory stays allocated.
 ///
-/// It is a handle: clones share the addresses, and are equal. They are given back when the last
-/// clone is dropped; where a block was not freed before, its addresses and memory stay. Any thread
-/// may use it.
+/// It is a handle: clones share the address range, and are equal. Dropping the last clone frees the
+/// range; a block that was not freed stays mapped. Any thread may use it.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -70,22 +70,8 @@ pub struct VirtualMemoryResource {
     space: Arc<Space>,
 }
 
-/// What a [`VirtualMemoryResource`] holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct VirtualMemoryStatistics {
-    /// Bytes of addresses that are reserved.
-    pub reserved_bytes: u64,
-    /// Bytes of memory that is mapped there: what the device has less of.
-    pub mapped_bytes: u64,
-    /// Blocks that are allocated.
-    pub blocks: u64,
-}
-
 impl VirtualMemoryResource {
-    const NAME: &str = "virtual";
-
-    /// A resource of the current device, with pages of the device's own size.
+    /// Makes a resource of the current device, with pages of the device's granularity.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
@@ -99,14 +85,14 @@ impl VirtualMemoryResource {
         VirtualMemoryResourceBuilder::default()
     }
 
-    /// What the resource holds now.
+    /// The resource's present statistics.
     pub fn statistics(&self) -> VirtualMemoryStatistics {
         self.space.statistics()
     }
 
-    fn allocate_in(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
-        check_alignment(Self::NAME, layout)?;
-        self.space.allocate(place, layout).map_err(|error| error.with_layout(layout))
+    fn allocate_in(&self, placement: Placement, layout: Layout) -> Result<DevicePtr, Error> {
+        check_alignment(NAME, layout)?;
+        self.space.allocate(placement, layout).map_err(|error| error.with_layout(layout))
     }
 }
 
@@ -123,7 +109,7 @@ impl fmt::Debug for VirtualMemoryResource {
 }
 
 impl PartialEq for VirtualMemoryResource {
-    /// Whether both are handles to the same addresses.
+    /// Whether both are handles to the same address range.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.space, &other.space)
     }
@@ -131,14 +117,15 @@ impl PartialEq for VirtualMemoryResource {
 
 impl Eq for VirtualMemoryResource {}
 
-// SAFETY: addresses are taken by one block at a time, each with memory of its own, and a page is
-// aligned to 256 bytes at least; larger alignments are refused. Equal handles share the addresses.
+// SAFETY: an address belongs to one block at a time, each block has its own physical memory, and a
+// page is aligned to at least 256 bytes; larger alignments are refused. Equal handles share the
+// address range.
 unsafe impl SyncResource for VirtualMemoryResource {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        self.allocate_in(Place::Anywhere, layout)
+        self.allocate_in(Placement::Anywhere, layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
@@ -152,7 +139,7 @@ unsafe impl SyncResource for VirtualMemoryResource {
     }
 
     fn name(&self) -> &'static str {
-        Self::NAME
+        NAME
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
@@ -162,8 +149,8 @@ unsafe impl SyncResource for VirtualMemoryResource {
     }
 }
 
-// SAFETY: blocks start at the page's multiples and take up their size rounded up to pages, of
-// addresses that the same devices may use.
+// SAFETY: blocks start at multiples of the page size and occupy their size rounded up to pages, in
+// a range that the same devices may access.
 unsafe impl ExtendableResource for VirtualMemoryResource {
     fn page_size(&self) -> u64 {
         self.space.page as u64
@@ -174,7 +161,8 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
     }
 
     fn outlives_context(&self) -> bool {
-        // With a second device, the end of one context says nothing of the other's work.
+        // With a second device, the end of one context does not mean that the other's work has
+        // ended.
         self.space.is_of_one_device()
     }
 
@@ -184,18 +172,18 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
                 "a block of no bytes, or at {:#x}, which is no multiple of {}",
                 address.0, self.space.page
             );
-            return Err(Error::invalid_argument(Self::NAME, message).with_layout(layout));
+            return Err(Error::invalid_argument(NAME, message).with_layout(layout));
         }
-        self.allocate_in(Place::At(address), layout).map(|_| ())
+        self.allocate_in(Placement::At(address), layout).map(|_| ())
     }
 }
 
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is unmapped
-// when the work that used it is done.
+// after the work that used it has completed.
 unsafe impl Resource for VirtualMemoryResource {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() > 0 {
-            check_alignment(Self::NAME, layout)?;
+            check_alignment(NAME, layout)?;
             self.space.check_device(stream).map_err(|error| error.with_layout(layout))?;
         }
         self.allocate_sync(layout)
@@ -222,8 +210,7 @@ unsafe impl Resource for VirtualMemoryResource {
     }
 }
 
-// SAFETY: the device is given access before a block is handed out, and it is not taken from it
-// before the block is freed.
+// SAFETY: the device gets access before a block is returned, and keeps it until the block is freed.
 unsafe impl HasProperty<DeviceAccessible> for VirtualMemoryResource {}
 
 known_kind!(VirtualMemoryResource, Device);

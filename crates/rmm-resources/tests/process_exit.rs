@@ -1,5 +1,4 @@
-//! Memory that is freed after the process has begun to exit: nothing calls the driver, which may be
-//! unloaded by then.
+//! Memory freed while the process exits: no driver call is made, since the driver may be unloaded.
 //!
 //! RMM #2202, #2366: destructors called a driver that was gone.
 
@@ -21,12 +20,12 @@ use rmm_resources::{
 use rmm_sim::Machine;
 use rmm_sys::CuDeviceAttribute;
 
-/// Set in the program that this one starts.
+/// Set in the child process.
 const LEAVING: &str = "RMM_TEST_LEAVING";
-/// The status of a program in which something is wrong at the very end.
+/// The exit status of a child in which a late check failed.
 const WRONG: i32 = 42;
 
-/// A resource with two blocks of it.
+/// A resource and two of its blocks.
 struct Kept {
     resource: Box<dyn Resource>,
     stream: CudaStream,
@@ -58,11 +57,10 @@ fn resources() -> Result<[Box<dyn Resource>; 12], Error> {
     ])
 }
 
-/// Registered before the library has made anything, so it runs after the library has noticed the
-/// end.
+/// Registered before the library registers its handler, so it runs after that one.
 extern "C" fn at_the_very_end() {
-    // Another thread frees: what the exiting one has for itself is gone by now, and so nobody could
-    // tell what it calls.
+    // Another thread frees: the thread-locals of the exiting thread are gone by now, so its driver
+    // calls could not be counted.
     let is_right = thread::spawn(free_all).join().unwrap_or(false);
     if !is_right {
         // SAFETY: ends the process at once.
@@ -70,39 +68,39 @@ extern "C" fn at_the_very_end() {
     }
 }
 
-/// Whether nothing that was kept calls the driver when it is freed.
+/// Whether freeing the kept values makes no driver call.
 fn free_all() -> bool {
     let Some(machine) = MACHINE.get() else { return true };
     let _entered = machine.enter();
     let kept = std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner));
     let mut is_right = process_is_exiting() && !kept.is_empty();
     for Kept { resource, stream, blocks: [first, second] } in kept {
-        let mut tell = |what, calls| {
+        let mut report = |what, calls| {
             let called = machine.calls() - calls;
             if called != 0 {
                 is_right = false;
-                // If this cannot be said either, the status says it.
+                // If the report cannot be written either, the status reports the failure.
                 let _unsaid = writeln!(stderr(), "{}: {called} calls to {what}", resource.name());
             }
         };
         let calls = machine.calls();
         // SAFETY: allocated with this layout, and not used.
         unsafe { resource.deallocate(&stream, first, layout()) };
-        tell("deallocate", calls);
+        report("deallocate", calls);
         let calls = machine.calls();
         // SAFETY: as above.
         unsafe { resource.deallocate_sync(second, layout()) };
-        tell("deallocate_sync", calls);
+        report("deallocate_sync", calls);
         let calls = machine.calls();
         drop(stream);
-        tell("drop a stream", calls);
+        report("drop a stream", calls);
         drop(resource);
         is_right &= machine.calls() == calls;
     }
     is_right
 }
 
-/// What the started program does; without the variable there is nothing to do.
+/// The child process; without the variable this does nothing.
 #[test]
 fn leave() {
     if std::env::var_os(LEAVING).is_none() {

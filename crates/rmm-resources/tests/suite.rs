@@ -1,5 +1,5 @@
-//! The base resources on the software device. One program, so that what the tests share is written
-//! once.
+//! Tests of the base resources on the software device. One test program, so that the tests share
+//! fixtures.
 
 #[path = "suite/allocator.rs"]
 mod allocator;

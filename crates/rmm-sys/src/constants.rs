@@ -1,7 +1,7 @@
-//! Kinds, attributes and flags: integers that keep values which this build does not know.
+//! Enumerations and flags of the driver API, as integers that can hold unknown values.
 //!
-//! None of them is a Rust `enum`, because a newer driver may return a value that no list here has,
-//! and an `enum` with such a value would be undefined behaviour.
+//! None is a Rust `enum`, because a newer driver may return a value that is not listed here, and an
+//! `enum` with such a value would be undefined behaviour.
 
 use std::ffi::{c_int, c_uint, c_ushort};
 
@@ -38,7 +38,7 @@ macro_rules! integer_kinds {
 }
 
 integer_kinds! {
-    /// A property of a device that `cuDeviceGetAttribute` tells.
+    /// A device attribute, for `cuDeviceGetAttribute`.
     CuDeviceAttribute(c_int) = "CUdevice_attribute" {
         /// Number of multiprocessors.
         MULTIPROCESSOR_COUNT = 16 "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT";
@@ -54,7 +54,7 @@ integer_kinds! {
         COMPUTE_CAPABILITY_MINOR = 76 "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR";
         /// 1 if managed memory can be allocated.
         MANAGED_MEMORY = 83 "CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY";
-        /// 1 if the device can use ordinary host memory without registration (HMM or ATS).
+        /// 1 if the device can access pageable host memory without registration (HMM or ATS).
         PAGEABLE_MEMORY_ACCESS = 88 "CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS";
         /// 1 if host and device may use managed memory at the same time.
         CONCURRENT_MANAGED_ACCESS = 89 "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS";
@@ -70,7 +70,7 @@ integer_kinds! {
         HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103 "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED";
         /// 1 if there are stream-ordered memory pools.
         MEMORY_POOLS_SUPPORTED = 115 "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED";
-        /// Bits of the handle types that a pool can be exported to, see [`CuMemHandleType`].
+        /// Bit mask of the handle types that pools can be exported as, see [`CuMemHandleType`].
         MEMPOOL_SUPPORTED_HANDLE_TYPES = 119 "CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES";
         /// 1 if events can be shared with other processes.
         IPC_EVENT_SUPPORTED = 125 "CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED";
@@ -78,7 +78,7 @@ integer_kinds! {
         HANDLE_TYPE_FABRIC_SUPPORTED = 128 "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED";
         /// The NUMA node of the host that is nearest.
         HOST_NUMA_ID = 134 "CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID";
-        /// Bits of the formats that the decompression engine takes; 0 if there is none.
+        /// Bit mask of the formats of the decompression engine; 0 if there is none.
         MEM_DECOMPRESS_ALGORITHM_MASK = 136 "CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK";
         /// 1 if there are pools of host memory on a NUMA node.
         HOST_NUMA_MEMORY_POOLS_SUPPORTED = 142 "CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED";
@@ -86,39 +86,39 @@ integer_kinds! {
         HOST_MEMORY_POOLS_SUPPORTED = 144 "CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED";
     }
 
-    /// A property of a memory pool.
+    /// An attribute of a memory pool.
     CuMemPoolAttribute(c_uint) = "CUmemPool_attribute" {
-        /// `c_int`: reuse memory of another stream where an event already orders the two.
+        /// `c_int`: reuse memory freed on another stream if an event already orders the two.
         REUSE_FOLLOW_EVENT_DEPENDENCIES = 1 "CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES";
-        /// `c_int`: reuse memory of another stream whose work is found complete.
+        /// `c_int`: reuse memory freed on another stream whose free is found complete.
         REUSE_ALLOW_OPPORTUNISTIC = 2 "CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC";
         /// `c_int`: let the driver make one stream wait for another to reuse its memory.
         REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3 "CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES";
-        /// `u64`: bytes to keep when a stream, event or context is synchronized.
+        /// `u64`: bytes to retain when a stream, event or context is synchronized.
         RELEASE_THRESHOLD = 4 "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD";
-        /// `u64`: bytes taken from the system now.
+        /// `u64`: bytes reserved from the system now.
         RESERVED_MEM_CURRENT = 5 "CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT";
-        /// `u64`: the most bytes taken from the system since it was reset.
+        /// `u64`: the peak of the bytes reserved from the system since the last reset.
         RESERVED_MEM_HIGH = 6 "CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH";
-        /// `u64`: bytes handed out now.
+        /// `u64`: bytes allocated now.
         USED_MEM_CURRENT = 7 "CU_MEMPOOL_ATTR_USED_MEM_CURRENT";
-        /// `u64`: the most bytes handed out since it was reset.
+        /// `u64`: the peak of the bytes allocated since the last reset.
         USED_MEM_HIGH = 8 "CU_MEMPOOL_ATTR_USED_MEM_HIGH";
-        /// [`CuMemAllocationType`]: what the memory is made of. Can only be read, as all from here on; since 13.2.
+        /// [`CuMemAllocationType`]: the allocation type. Read-only, as all that follow; since 13.2.
         ALLOCATION_TYPE = 9 "CU_MEMPOOL_ATTR_ALLOCATION_TYPE";
-        /// [`CuMemHandleType`]: what the pool can be exported to. Since 13.2.
+        /// [`CuMemHandleType`]: the handle types that the pool can be exported as. Since 13.2.
         EXPORT_HANDLE_TYPES = 10 "CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES";
-        /// `c_int`: the number of the place that the memory is at. Since 13.2.
+        /// `c_int`: the id of the memory's location. Since 13.2.
         LOCATION_ID = 11 "CU_MEMPOOL_ATTR_LOCATION_ID";
-        /// [`CuMemLocationType`]: the kind of that place. Since 13.2.
+        /// [`CuMemLocationType`]: the type of the memory's location. Since 13.2.
         LOCATION_TYPE = 12 "CU_MEMPOOL_ATTR_LOCATION_TYPE";
-        /// `u64`: the most bytes that the pool may hold. Since 13.2.
+        /// `u64`: upper bound on the bytes of the pool. Since 13.2.
         MAX_POOL_SIZE = 13 "CU_MEMPOOL_ATTR_MAX_POOL_SIZE";
         /// `c_int`: whether the decompression engine can use the memory. Since 13.2.
         HW_DECOMPRESS_ENABLED = 14 "CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED";
     }
 
-    /// Kinds of handle that memory can be exported to; bits that may be combined.
+    /// Handle types that memory can be exported as; bits that may be combined.
     CuMemHandleType(c_uint) = "CUmemAllocationHandleType" {
         /// Not exportable.
         NONE = 0 "CU_MEM_HANDLE_TYPE_NONE";
@@ -128,11 +128,11 @@ integer_kinds! {
         WIN32 = 2 "CU_MEM_HANDLE_TYPE_WIN32";
         /// A Windows kernel-mode handle.
         WIN32_KMT = 4 "CU_MEM_HANDLE_TYPE_WIN32_KMT";
-        /// A handle for the machines of one `NVLink` fabric.
+        /// A handle for other machines of the same `NVLink` fabric.
         FABRIC = 8 "CU_MEM_HANDLE_TYPE_FABRIC";
     }
 
-    /// Where memory is.
+    /// The type of a memory location.
     CuMemLocationType(c_uint) = "CUmemLocationType" {
         /// Nowhere.
         INVALID = 0 "CU_MEM_LOCATION_TYPE_INVALID";
@@ -146,13 +146,13 @@ integer_kinds! {
         HOST_NUMA_CURRENT = 4 "CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT";
     }
 
-    /// What memory is made of.
+    /// The type of an allocation.
     CuMemAllocationType(c_uint) = "CUmemAllocationType" {
         /// Nothing.
         INVALID = 0 "CU_MEM_ALLOCATION_TYPE_INVALID";
-        /// Memory that stays where it is.
+        /// Memory that does not migrate.
         PINNED = 1 "CU_MEM_ALLOCATION_TYPE_PINNED";
-        /// Memory that moves between host and devices.
+        /// Managed memory, which migrates between host and devices.
         MANAGED = 2 "CU_MEM_ALLOCATION_TYPE_MANAGED";
     }
 
@@ -170,43 +170,43 @@ integer_kinds! {
     CuMemAdvise(c_uint) = "CUmem_advise" {
         /// Mostly read: copies may be kept.
         SET_READ_MOSTLY = 1 "CU_MEM_ADVISE_SET_READ_MOSTLY";
-        /// Undoes the former.
+        /// Undoes the previous advice.
         UNSET_READ_MOSTLY = 2 "CU_MEM_ADVISE_UNSET_READ_MOSTLY";
-        /// Better kept at the location.
+        /// Preferably kept at the location.
         SET_PREFERRED_LOCATION = 3 "CU_MEM_ADVISE_SET_PREFERRED_LOCATION";
-        /// Undoes the former.
+        /// Undoes the previous advice.
         UNSET_PREFERRED_LOCATION = 4 "CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION";
         /// Kept mapped at the location.
         SET_ACCESSED_BY = 5 "CU_MEM_ADVISE_SET_ACCESSED_BY";
-        /// Undoes the former.
+        /// Undoes the previous advice.
         UNSET_ACCESSED_BY = 6 "CU_MEM_ADVISE_UNSET_ACCESSED_BY";
     }
 
-    /// A property of a range of managed memory that `cuMemRangeGetAttribute` tells.
+    /// An attribute of a range of managed memory, for `cuMemRangeGetAttribute`.
     CuMemRangeAttribute(c_uint) = "CUmem_range_attribute" {
-        /// `c_int`: the device that all of the range was last asked to be prefetched to,
+        /// `c_int`: the device that all of the range was last prefetched to,
         /// [`CuDevice::CPU`](crate::CuDevice::CPU) for the host, or
-        /// [`CuDevice::INVALID`](crate::CuDevice::INVALID) if there is no such one place.
+        /// [`CuDevice::INVALID`](crate::CuDevice::INVALID) if there is no single one.
         LAST_PREFETCH_LOCATION = 4 "CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION";
-        /// [`CuMemLocationType`]: the kind of that place, since 12.2.
+        /// [`CuMemLocationType`]: the type of that location, since 12.2.
         LAST_PREFETCH_LOCATION_TYPE = 7 "CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE";
-        /// `c_int`: the number of that place, if it is a device or a NUMA node; since 12.2.
+        /// `c_int`: the id of that location, if it is a device or a NUMA node; since 12.2.
         LAST_PREFETCH_LOCATION_ID = 8 "CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID";
     }
 
-    /// A count of a device's memory for graphs.
+    /// A counter of a device's memory for graphs.
     CuGraphMemAttribute(c_uint) = "CUgraphMem_attribute" {
         /// `u64`: bytes in use by graphs now.
         USED_MEM_CURRENT = 0 "CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT";
-        /// `u64`: the most bytes in use by graphs since it was reset.
+        /// `u64`: the peak of the bytes in use by graphs since the last reset.
         USED_MEM_HIGH = 1 "CU_GRAPH_MEM_ATTR_USED_MEM_HIGH";
-        /// `u64`: bytes held for graphs now.
+        /// `u64`: bytes reserved for graphs now.
         RESERVED_MEM_CURRENT = 2 "CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT";
-        /// `u64`: the most bytes held for graphs since it was reset.
+        /// `u64`: the peak of the bytes reserved for graphs since the last reset.
         RESERVED_MEM_HIGH = 3 "CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH";
     }
 
-    /// What `cuPointerGetAttribute` tells of an address.
+    /// An attribute of an address, for `cuPointerGetAttribute`.
     CuPointerAttribute(c_uint) = "CUpointer_attribute" {
         /// `CuContext`: the context it belongs to.
         CONTEXT = 1 "CU_POINTER_ATTRIBUTE_CONTEXT";
@@ -226,12 +226,12 @@ integer_kinds! {
         RANGE_SIZE = 12 "CU_POINTER_ATTRIBUTE_RANGE_SIZE";
         /// `CuMemPool`: the pool it came from.
         MEMPOOL_HANDLE = 17 "CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE";
-        /// `bool`: whether the decompression engine can use the memory; since 12.8. Zero the place
-        /// before: drivers need not write more than one byte.
+        /// `bool`: whether the decompression engine can use the memory; since 12.8. Zero the output
+        /// first: the driver may write one byte only.
         IS_HW_DECOMPRESS_CAPABLE = 21 "CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE";
     }
 
-    /// Where the memory at an address is.
+    /// The type of the memory at an address.
     CuMemoryType(c_uint) = "CUmemorytype" {
         /// Host memory.
         HOST = 1 "CU_MEMORYTYPE_HOST";
@@ -243,49 +243,48 @@ integer_kinds! {
         UNIFIED = 4 "CU_MEMORYTYPE_UNIFIED";
     }
 
-    /// Whether a stream's calls run or are recorded into a graph.
+    /// The capture status of a stream.
     CuCaptureStatus(c_uint) = "CUstreamCaptureStatus" {
-        /// They run.
+        /// Not capturing.
         NONE = 0 "CU_STREAM_CAPTURE_STATUS_NONE";
-        /// They are recorded.
+        /// Capturing into a graph.
         ACTIVE = 1 "CU_STREAM_CAPTURE_STATUS_ACTIVE";
-        /// A forbidden call has spoilt the recording, which still has to be ended.
+        /// The capture was invalidated by a prohibited call, and must still be ended.
         INVALIDATED = 2 "CU_STREAM_CAPTURE_STATUS_INVALIDATED";
     }
 
-    /// Which calls a recording of a stream's calls forbids, and to which threads.
+    /// Which calls a capture prohibits, and on which threads.
     CuCaptureMode(c_uint) = "CUstreamCaptureMode" {
-        /// Calls that are potentially unsafe are forbidden to every thread.
+        /// Potentially unsafe calls are prohibited on every thread.
         GLOBAL = 0 "CU_STREAM_CAPTURE_MODE_GLOBAL";
-        /// They are forbidden to the thread that records.
+        /// Potentially unsafe calls are prohibited on the capturing thread.
         THREAD_LOCAL = 1 "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL";
-        /// Only calls that conflict with the recording are forbidden.
+        /// Only calls that conflict with the capture are prohibited.
         RELAXED = 2 "CU_STREAM_CAPTURE_MODE_RELAXED";
     }
 
-    /// Which granularity `cuMemGetAllocationGranularity` should tell.
+    /// The granularity to query by `cuMemGetAllocationGranularity`.
     CuMemGranularity(c_uint) = "CUmemAllocationGranularity_flags" {
-        /// The smallest that works.
+        /// The minimum.
         MINIMUM = 0 "CU_MEM_ALLOC_GRANULARITY_MINIMUM";
-        /// The one that is fast.
+        /// The recommended one for performance.
         RECOMMENDED = 1 "CU_MEM_ALLOC_GRANULARITY_RECOMMENDED";
     }
 }
 
-/// `cuStreamCreateWithPriority`: a stream that orders itself with the legacy default stream.
+/// `cuStreamCreateWithPriority`: a stream that synchronizes with the legacy default stream.
 #[doc(alias = "CU_STREAM_DEFAULT")]
 pub const STREAM_DEFAULT: c_uint = 0;
-/// `cuStreamCreateWithPriority`: a stream that does not order itself with the legacy default
-/// stream.
+/// `cuStreamCreateWithPriority`: a stream that does not synchronize with the legacy default stream.
 #[doc(alias = "CU_STREAM_NON_BLOCKING")]
 pub const STREAM_NON_BLOCKING: c_uint = 1;
-/// `cuEventCreate`: an event that keeps the time.
+/// `cuEventCreate`: an event that records time.
 #[doc(alias = "CU_EVENT_DEFAULT")]
 pub const EVENT_DEFAULT: c_uint = 0;
-/// `cuEventCreate`: a wait for the event blocks the thread instead of spinning.
+/// `cuEventCreate`: synchronizing with the event blocks the thread instead of spinning.
 #[doc(alias = "CU_EVENT_BLOCKING_SYNC")]
 pub const EVENT_BLOCKING_SYNC: c_uint = 1;
-/// `cuEventCreate`: an event that keeps no time, the cheapest kind.
+/// `cuEventCreate`: an event that records no time, the cheapest kind.
 #[doc(alias = "CU_EVENT_DISABLE_TIMING")]
 pub const EVENT_DISABLE_TIMING: c_uint = 2;
 /// `cuEventCreate`: an event that other processes may open.
@@ -307,6 +306,6 @@ pub const MEMHOSTALLOC_DEVICEMAP: c_uint = 2;
 #[doc(alias = "CU_MEMHOSTALLOC_WRITECOMBINED")]
 pub const MEMHOSTALLOC_WRITECOMBINED: c_uint = 4;
 /// [`CuMemPoolProps::usage`](crate::CuMemPoolProps): the device's decompression engine should be
-/// able to use the memory.
+/// able to access the memory.
 #[doc(alias = "CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS")]
 pub const MEM_POOL_CREATE_USAGE_HW_DECOMPRESS: c_ushort = 2;

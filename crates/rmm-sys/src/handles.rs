@@ -1,5 +1,4 @@
-//! Handles: what the driver gives out to name its objects. Plain values, nothing is freed by
-//! dropping one.
+//! Handles of driver objects. Plain values: dropping one frees nothing.
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::fmt;
@@ -16,13 +15,13 @@ macro_rules! pointer_handle {
             /// The null handle.
             pub const NULL: Self = Self(std::ptr::null_mut());
 
-            /// The handle with this address. Any value may be held; only the driver can say whether
-            /// it names something.
+            /// The handle with this address. Any value is allowed; only the driver knows whether it
+            /// is valid.
             pub const fn from_raw(raw: *mut c_void) -> Self {
                 Self(raw)
             }
 
-            /// The address that the driver knows it by.
+            /// The handle's address.
             pub const fn as_raw(self) -> *mut c_void {
                 self.0
             }
@@ -48,7 +47,7 @@ macro_rules! pointer_handle {
 }
 
 pointer_handle! {
-    /// A context: the state of one device in one process.
+    /// A context.
     CuContext = "CUcontext";
     /// A stream. [`CuStream::NULL`], [`CuStream::LEGACY`] and [`CuStream::PER_THREAD`] always
     /// exist.
@@ -61,9 +60,9 @@ pointer_handle! {
     CuModule = "CUmodule";
     /// A kernel of a module.
     CuFunction = "CUfunction";
-    /// A graph of work, such as a stream's calls are recorded into.
+    /// A graph of work, such as a stream capture produces.
     CuGraph = "CUgraph";
-    /// A graph that is ready to be launched.
+    /// An instantiated graph, ready to launch.
     CuGraphExec = "CUgraphExec";
 }
 
@@ -83,18 +82,19 @@ impl CuStream {
 pub struct CuDevice(pub c_int);
 
 impl CuDevice {
-    /// The processor, where a call takes a device or the host.
+    /// The host, where a call takes a device or the host.
     #[doc(alias = "CU_DEVICE_CPU")]
     pub const CPU: Self = Self(-1);
-    /// No device, where a call tells one.
+    /// No device, where a call returns one.
     #[doc(alias = "CU_DEVICE_INVALID")]
     pub const INVALID: Self = Self(-2);
 }
 
-/// An address that a device can use. Not a Rust pointer: the host may not read through it.
+/// A device address. Not a Rust pointer: the host must not dereference it.
 ///
 /// ```
-/// assert_eq!(format!("{:?}", rmm_sys::CuDevicePtr(0x7f00)), "CuDevicePtr(0x7f00)"); // as logs and tools tell it
+/// let address = rmm_sys::CuDevicePtr(0x7f00);
+/// assert_eq!(format!("{address:?}"), "CuDevicePtr(0x7f00)"); // as in logs and tools
 /// ```
 #[doc(alias = "CUdeviceptr")]
 #[repr(transparent)]

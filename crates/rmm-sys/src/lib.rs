@@ -1,27 +1,28 @@
 //! The part of the CUDA driver API that a memory manager needs, loaded at run time.
 //!
-//! This crate decides nothing. It has the [handles](CuStream), [codes](CuResult),
-//! [kinds](CuMemPoolAttribute) and structures that cross the driver's interface, and one table of
-//! its functions, [`Driver`]. Nothing links to CUDA: a program built with it starts on any machine,
-//! and the absence of a driver is a [`LoadError`], a value.
+//! This crate contains no policy. It has the [handles](CuStream), [status codes](CuResult),
+//! [attributes](CuMemPoolAttribute) and structures of the driver API, and a table of its functions,
+//! [`Driver`]. Nothing links to CUDA: a program built with it starts on any machine, and a missing
+//! driver is an error value, [`LoadError`].
 //!
 //! ```
 //! use rmm_sys::Driver;
 //!
 //! match Driver::load() {
 //!     Ok(driver) => println!("a driver, without {:?}", driver.missing()),
-//!     Err(error) => println!("{error}"), // says which library or symbol is missing, and what to do
+//!     Err(error) => println!("{error}"), // which library or symbol is missing, and what to do
 //! }
 //! ```
 //!
-//! The same table can be written by hand, which is how the software device of `rmm-sim` stands in
-//! for a driver.
+//! The table can also be filled by hand, which is how the software device of `rmm-sim` replaces the
+//! driver.
 
 mod annotations;
 mod constants;
 mod device_ptr;
 mod handles;
 mod load;
+mod load_error;
 mod results;
 mod symbols;
 mod table;
@@ -32,7 +33,8 @@ pub mod watch;
 pub use annotations::{AllocationEvent, Annotations};
 pub use constants::*;
 pub use handles::*;
-pub use load::{LIBRARY_NAMES, LIBRARY_VARIABLE, LoadError};
+pub use load::LIBRARY_NAMES;
+pub use load_error::{LIBRARY_VARIABLE, LoadError};
 pub use results::CuResult;
 pub use table::{Driver, MissingSymbol, SYMBOLS};
 pub use types::*;

@@ -1,33 +1,30 @@
-//! Finding the driver at run time.
+//! Loading of the driver at run time.
 
 use std::ffi::{OsString, c_void};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::Driver;
+use crate::load_error::{LIBRARY_VARIABLE, LoadError};
+use crate::table::Driver;
 
-/// The environment variable that names another library to load in the driver's place.
-pub const LIBRARY_VARIABLE: &str = "RMM_CUDA_LIBRARY";
-
-/// The names under which the driver is looked for, in this order.
+/// The library names that are tried, in this order.
 pub const LIBRARY_NAMES: &[&str] =
     if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
 static INSTALLED: OnceLock<Driver> = OnceLock::new();
-/// Held while the driver is being loaded, so that two threads do not load it twice.
+/// Held while the driver is loaded, so that two threads do not load it twice.
 static LOADING: Mutex<()> = Mutex::new(());
 
 impl Driver {
-    /// The process's driver: the one that was [installed](Self::install), or else the system's,
+    /// The process's driver: the [installed](Self::install) one, or else the system's, which is
     /// loaded now.
     ///
-    /// Once it is there, a call costs one atomic load. A failure is not remembered: the next call
-    /// tries again.
+    /// After the first success, a call costs one atomic load. A failure is not cached: the next
+    /// call tries again.
     ///
     /// # Errors
-    /// [`LoadError`] if the library or one of its symbols is missing; its text says which and what
-    /// to do.
+    /// [`LoadError`] if the library or one of its symbols is missing; the message says which, and
+    /// what to do.
     pub fn get() -> Result<&'static Self, LoadError> {
         if let Some(driver) = INSTALLED.get() {
             return Ok(driver);
@@ -44,19 +41,18 @@ impl Driver {
     /// wrapped.
     ///
     /// # Errors
-    /// Gives `driver` back if the process already has one; the first stays for good, since objects
-    /// of it may exist.
+    /// Returns `driver` if the process already has one; that one stays, since objects of it may
+    /// exist.
     ///
     /// # Safety
-    /// Each function does what the CUDA driver API's documentation says of the one of its name:
-    /// safe code all over the process relies on it. A table may be written down in safe code, and
-    /// so lie:
+    /// Each function must behave as the CUDA driver API documents the function of its name: safe
+    /// code in the whole process relies on it. Safe code can build a table that does not:
     ///
     /// ```compile_fail,E0133
     /// use rmm_sys::{CuResult, CuStream, Driver};
     ///
     /// extern "C" fn returns_at_once(_: CuStream) -> CuResult {
-    ///     CuResult::SUCCESS // and work goes on in memory that is given back now
+    ///     CuResult::SUCCESS // the stream still uses memory that is freed now
     /// }
     /// let lying = Driver { cuStreamSynchronize: returns_at_once, ..Driver::load()? };
     /// let _installed = Driver::install(lying);
@@ -73,15 +69,15 @@ impl Driver {
     /// Loads the driver's library: the path in `RMM_CUDA_LIBRARY` if that is set, else the
     /// system's.
     ///
-    /// The library stays loaded to the end of the process. Nothing is called, so no device is
-    /// touched.
+    /// The library stays loaded until the end of the process. No driver function is called, so no
+    /// device is initialized.
     ///
     /// # Errors
     /// [`LoadError`] if no library is found, or the library lacks a required symbol.
     pub fn load() -> Result<Self, LoadError> {
         if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
-            // SAFETY: whoever sets up the process's environment vouches for the libraries that it
-            // names, as with the loader's own variables.
+            // SAFETY: the process's environment is trusted to name a valid library, as with the
+            // loader's own variables.
             return unsafe { Self::load_from(Path::new(&path)) };
         }
         let mut first = None;
@@ -100,8 +96,8 @@ impl Driver {
     /// As [`load`](Self::load).
     ///
     /// # Safety
-    /// A library at `path` can be loaded without harm, and those of its symbols that have names of
-    /// the driver's functions are such functions:
+    /// The library at `path` is sound to load, and its symbols with names of driver functions are
+    /// such functions:
     ///
     /// ```compile_fail,E0133
     /// let library = std::path::Path::new("plugin.so"); // its initialisers run, whatever they do
@@ -116,19 +112,19 @@ impl Driver {
 
 fn open(path: &Path) -> Result<libloading::Library, String> {
     // SAFETY: loading runs the library's initialisers. The library is the system's CUDA driver, or
-    // one whose initialisers the caller of `Driver::load_from` vouches for.
+    // one that the caller of `Driver::load_from` promises to be sound to load.
     unsafe { libloading::Library::new(OsString::from(path)) }.map_err(|error| {
-        // What the system's loader said is the cause of the library's own, shorter text.
+        // The message of the system's loader is the source of `libloading`'s shorter error.
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
     })
 }
 
 fn table_of(library: libloading::Library, path: &Path) -> Result<Driver, LoadError> {
-    // Unloading the driver while threads of its own still run is not supported by it, so it is
+    // The driver has threads of its own and does not support unloading while they run, so it is
     // never unloaded.
     let library: &'static libloading::Library = Box::leak(Box::new(library));
     let find = |name: &'static str| {
-        // SAFETY: the symbol is only turned into an address; nothing is called or read through it
+        // SAFETY: the symbol is only converted to an address; it is not called or dereferenced
         // here.
         unsafe { library.get::<*mut c_void>(name.as_bytes()) }.ok().map(|symbol| *symbol)
     };
@@ -136,71 +132,3 @@ fn table_of(library: libloading::Library, path: &Path) -> Result<Driver, LoadErr
     // `cuda.h`; names carry their ABI version. It is never unloaded.
     unsafe { Driver::from_symbols(find) }.map_err(|error| error.in_library(path))
 }
-
-/// Why there is no driver.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LoadError {
-    library: PathBuf,
-    kind: LoadErrorKind,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum LoadErrorKind {
-    Library { reason: String },
-    Symbol { name: &'static str, since: &'static str },
-}
-
-impl LoadError {
-    fn missing_library(library: PathBuf, reason: String) -> Self {
-        Self { library, kind: LoadErrorKind::Library { reason } }
-    }
-
-    /// The error for a table without the required function `name`, which drivers have from CUDA
-    /// `since` on.
-    pub fn missing_symbol(name: &'static str, since: &'static str) -> Self {
-        Self { library: PathBuf::new(), kind: LoadErrorKind::Symbol { name, since } }
-    }
-
-    fn in_library(self, library: &Path) -> Self {
-        Self { library: library.to_owned(), ..self }
-    }
-
-    /// The library that was looked for or found wanting.
-    pub fn library(&self) -> &Path {
-        &self.library
-    }
-
-    /// The symbol that is missing, if the library itself was found.
-    pub fn symbol(&self) -> Option<&'static str> {
-        match self.kind {
-            LoadErrorKind::Library { .. } => None,
-            LoadErrorKind::Symbol { name, .. } => Some(name),
-        }
-    }
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let library = self.library.display();
-        match &self.kind {
-            LoadErrorKind::Library { reason } => write!(
-                f,
-                "no CUDA driver: {library} could not be loaded ({reason}); install NVIDIA's driver, or set \
-                 {LIBRARY_VARIABLE} to the path of its library"
-            ),
-            LoadErrorKind::Symbol { name, since } => {
-                f.write_str("the CUDA driver")?;
-                if !self.library.as_os_str().is_empty() {
-                    write!(f, " {library}")?;
-                }
-                write!(
-                    f,
-                    " has no function {name}, which drivers have since CUDA {since}; update NVIDIA's driver \
-                     (CUDA 12.0 is the oldest supported), or set {LIBRARY_VARIABLE} to the path of another"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}

@@ -1,46 +1,19 @@
-//! Status codes: what every driver function returns.
+//! Status codes of driver functions.
 
 use std::fmt;
 
+mod code;
 mod table;
 
 #[cfg(test)]
 mod tests;
 
+pub use code::CuResult;
+use code::Row;
 use table::TABLE;
 
-/// What a driver function returned: a plain number, so that a code of a newer driver is a value
-/// like any other.
-///
-/// Names and texts come from a table in this crate, never from the driver, so they can be had when
-/// the driver is gone.
-///
-/// ```
-/// use rmm_sys::CuResult;
-///
-/// let code = CuResult(2);
-/// assert_eq!(code, CuResult::OUT_OF_MEMORY);
-/// assert_eq!(code.name(), Some("CUDA_ERROR_OUT_OF_MEMORY"));
-/// assert_eq!(code.result(), Err(CuResult::OUT_OF_MEMORY));
-/// assert_eq!(CuResult(12345).to_string(), "CUDA error 12345: a code that this build does not know");
-/// ```
-#[doc(alias = "CUresult")]
-#[repr(transparent)]
-#[must_use = "a driver call may have failed"]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CuResult(pub u32);
-
-/// What is known of one code.
-struct Row {
-    code: CuResult,
-    /// CUDA's name.
-    name: &'static str,
-    /// What it means, as a phrase that fits after a colon.
-    text: &'static str,
-}
-
 impl CuResult {
-    /// Every code that this build knows, by rising code.
+    /// Every code that this build knows, in ascending order.
     pub fn known() -> impl ExactSizeIterator<Item = Self> {
         TABLE.iter().map(|row| row.code)
     }
@@ -50,17 +23,17 @@ impl CuResult {
         self.row().map(|row| row.name)
     }
 
-    /// What the code means, in a few words.
+    /// A short description of the code.
     pub fn text(self) -> &'static str {
         self.row().map_or("a code that this build does not know", |row| row.text)
     }
 
-    /// Whether the call did what it was asked.
+    /// Whether the call succeeded.
     pub const fn is_success(self) -> bool {
         self.0 == Self::SUCCESS.0
     }
 
-    /// The code as a value that `?` understands.
+    /// The code as a `Result`, for `?`.
     ///
     /// # Errors
     /// The code itself, unless it is [`SUCCESS`](Self::SUCCESS).
@@ -68,8 +41,8 @@ impl CuResult {
         if self.is_success() { Ok(()) } else { Err(self) }
     }
 
-    /// Whether a stream capture is the reason, as the codes 900 to 908 say. The answer then tells
-    /// nothing about the work of a stream: it may be running, and the stream may be captured.
+    /// Whether a stream capture is the reason: the codes 900 to 908. Such an answer says nothing
+    /// about the work of a stream: it may be running, and the stream may be captured.
     ///
     /// ```
     /// use rmm_sys::CuResult;
@@ -83,13 +56,13 @@ impl CuResult {
             && self.0 <= Self::STREAM_CAPTURE_WRONG_THREAD.0
     }
 
-    /// Whether the error is sticky: the context is lost, runs no work any more, and answers every
-    /// later call with this code.
+    /// Whether the error is sticky: the context is lost, and every later call in it returns this
+    /// code.
     ///
     /// These are the codes of which the driver API's reference says that they leave "the process in
     /// an inconsistent state and any further CUDA work will return the same error", those that say
     /// that the context "cannot be used anymore" or is destroyed, and
-    /// [`DEINITIALIZED`](Self::DEINITIALIZED). Every other error leaves open whether work runs.
+    /// [`DEINITIALIZED`](Self::DEINITIALIZED). After any other error, work may still run.
     ///
     /// ```
     /// use rmm_sys::CuResult;

@@ -1,16 +1,16 @@
-//! The list of driver functions: the one place in the workspace that names them.
+//! The list of driver functions, from which everything else in the workspace is generated.
 
 /// Calls `$callback!` with one row for each driver function of [`Driver`](crate::Driver).
 ///
 /// A row is `KIND "FIRST" NAME(ARGUMENT: TYPE, ...);`, where `KIND` is `required` or `optional` and
 /// `FIRST` is the first CUDA version whose driver has the symbol (`"12.0"` also stands for older
 /// ones: 12.0 is the oldest driver supported here). The names are the symbols themselves, so an ABI
-/// version such as `_v2` is part of the name and a newer driver cannot hand out another signature.
+/// version such as `_v2` is part of the name and a newer driver cannot return another signature.
 /// Every function returns a [`CuResult`](crate::CuResult).
 ///
-/// The software device and tools that wrap each function are written with it, so that none is
-/// forgotten. The types are resolved where the callback is: import `rmm_sys::*` and
-/// `std::ffi::{c_char, c_float, c_int, c_uint, ...}`.
+/// The software device and tools that wrap each function are generated with it, so that none is
+/// missing. The types are resolved at the callback: import `rmm_sys::*` and `std::ffi::{c_char,
+/// c_float, c_int, c_uint, ...}`.
 ///
 /// ```
 /// use rmm_sys::driver_symbols;
@@ -28,7 +28,7 @@
 macro_rules! driver_symbols {
     ($callback:ident) => {
         $callback! {
-            // Start, devices, contexts.
+            // Initialization, devices, contexts.
             required "12.0" cuInit(flags: c_uint);
             required "12.0" cuDriverGetVersion(version: *mut c_int);
             required "12.0" cuDeviceGetCount(count: *mut c_int);
@@ -54,7 +54,7 @@ macro_rules! driver_symbols {
             optional "12.5" cuCtxRecordEvent(context: CuContext, event: CuEvent);
             optional "12.5" cuCtxWaitEvent(context: CuContext, event: CuEvent);
 
-            // Memory that is ready when the call returns.
+            // Synchronous allocation.
             required "12.0" cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
             required "12.0" cuMemAlloc_v2(pointer: *mut CuDevicePtr, bytes: usize);
             required "12.0" cuMemFree_v2(pointer: CuDevicePtr);
@@ -69,7 +69,7 @@ macro_rules! driver_symbols {
             optional "12.2" cuMemAdvise_v2(pointer: CuDevicePtr, bytes: usize, advice: CuMemAdvise, location: CuMemLocation);
             optional "12.2" cuMemPrefetchAsync_v2(pointer: CuDevicePtr, bytes: usize, location: CuMemLocation, flags: c_uint, stream: CuStream);
 
-            // Memory in stream order, and the pools it comes from.
+            // Stream-ordered allocation and memory pools.
             required "12.0" cuMemAllocAsync(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStream);
             required "12.0" cuMemFreeAsync(pointer: CuDevicePtr, stream: CuStream);
             required "12.0" cuMemAllocFromPoolAsync(pointer: *mut CuDevicePtr, bytes: usize, pool: CuMemPool, stream: CuStream);
@@ -107,7 +107,7 @@ macro_rules! driver_symbols {
             required "12.0" cuMemExportToShareableHandle(shareable: *mut c_void, handle: CuMemHandle, kind: CuMemHandleType, flags: c_ulonglong);
             required "12.0" cuMemImportFromShareableHandle(handle: *mut CuMemHandle, shareable: *mut c_void, kind: CuMemHandleType);
 
-            // Memory of other processes.
+            // Sharing memory between processes.
             required "12.0" cuIpcGetMemHandle(handle: *mut CuIpcMemHandle, pointer: CuDevicePtr);
             required "12.0" cuIpcOpenMemHandle_v2(pointer: *mut CuDevicePtr, handle: CuIpcMemHandle, flags: c_uint);
             required "12.0" cuIpcCloseMemHandle(pointer: CuDevicePtr);
@@ -134,7 +134,7 @@ macro_rules! driver_symbols {
             required "12.0" cuEventSynchronize(event: CuEvent);
             optional "12.8" cuEventElapsedTime_v2(milliseconds: *mut c_float, start: CuEvent, end: CuEvent);
 
-            // Recording work into graphs.
+            // Stream capture and graphs.
             required "12.0" cuStreamBeginCapture_v2(stream: CuStream, mode: CuCaptureMode);
             required "12.0" cuStreamEndCapture(stream: CuStream, graph: *mut CuGraph);
             required "12.0" cuThreadExchangeStreamCaptureMode(mode: *mut CuCaptureMode);
@@ -156,7 +156,7 @@ macro_rules! driver_symbols {
             required "12.0" cuMemsetD8Async(target: CuDevicePtr, value: c_uchar, count: usize, stream: CuStream);
             required "12.0" cuMemsetD32Async(target: CuDevicePtr, value: c_uint, count: usize, stream: CuStream);
 
-            // Kernels, so that tests can run real ones from PTX text.
+            // Modules and kernels, so that tests can run kernels from PTX.
             required "12.0" cuModuleLoadData(module: *mut CuModule, image: *const c_void);
             required "12.0" cuModuleUnload(module: CuModule);
             required "12.0" cuModuleGetFunction(function: *mut CuFunction, module: CuModule, name: *const c_char);

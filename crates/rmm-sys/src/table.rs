@@ -2,23 +2,23 @@
 
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
+use crate::load_error::LoadError;
 use crate::{
     Annotations, CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute,
     CuDevicePtr, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn,
     CuIpcEventHandle, CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAdvise,
     CuMemAllocationProp, CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType,
     CuMemLocation, CuMemPool, CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData,
-    CuMemRangeAttribute, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, LoadError,
-    driver_symbols,
+    CuMemRangeAttribute, CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, driver_symbols,
 };
 
-/// How a field of [`Driver`] holds a required and an optional function.
+/// The type of a field of [`Driver`].
 macro_rules! field {
     (required $function:ty) => { $function };
     (optional $function:ty) => { Option<$function> };
 }
 
-/// How a field is filled from a resolved symbol.
+/// The value of a field from a resolved symbol.
 macro_rules! resolve {
     (required $since:literal $name:ident $find:expr) => {
         $find.ok_or(LoadError::missing_symbol(stringify!($name), $since))?
@@ -28,22 +28,22 @@ macro_rules! resolve {
     };
 }
 
-/// How a function is called.
+/// Calls a function through its field.
 macro_rules! call {
     (required $field:expr, $($argument:ident),*) => {
-        // SAFETY: the caller's, who keeps the contract of the driver function of this name.
+        // SAFETY: the caller's contract: that of the driver function of this name.
         unsafe { $field($($argument),*) }
     };
     (optional $field:expr, $($argument:ident),*) => {
         match $field {
-            // SAFETY: as above.
+            // SAFETY: the caller's contract: that of the driver function of this name.
             Some(function) => unsafe { function($($argument),*) },
             None => CuResult::NOT_SUPPORTED,
         }
     };
 }
 
-/// The version from which a symbol is there, if it is optional and `$field` does not hold it.
+/// The symbol, if it is optional and missing.
 macro_rules! absent {
     (required $since:literal $name:ident $field:expr) => {
         None
@@ -53,7 +53,7 @@ macro_rules! absent {
     };
 }
 
-/// An optional driver function that this driver does not have.
+/// An optional driver function that this driver lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MissingSymbol {
     /// The symbol.
@@ -64,12 +64,12 @@ pub struct MissingSymbol {
 
 macro_rules! table {
     ($($kind:ident $since:literal $name:ident($($argument:ident: $type:ty),*);)*) => {
-        /// The driver functions that this workspace uses, as pointers: the seam between it and a
-        /// device.
+        /// A table of function pointers to the driver API: the interface between this workspace and
+        /// a device.
         ///
-        /// It is loaded from the system's driver by [`Driver::load`], or written down by hand,
-        /// which is how a software device or a test stands in for the driver; see [`Driver::get`]
-        /// for how a process gets its one table.
+        /// It is loaded from the system's driver by [`Driver::load`], or filled by hand, which is
+        /// how a software device or a test replaces the driver. [`Driver::get`] returns the
+        /// process's table.
         ///
         /// Each function can be called through the method of its name. A function that the driver
         /// lacks (an optional one, of a newer CUDA version) returns [`CuResult::NOT_SUPPORTED`];
@@ -81,14 +81,13 @@ macro_rules! table {
                 #[doc = concat!("`", stringify!($name), "`, in drivers from CUDA ", $since, ".")]
                 pub $name: field!($kind unsafe extern "C" fn($($argument: $type),*) -> CuResult),
             )*
-            /// Who listens to what allocators do with their memory: a checker that stands in for
-            /// the driver. A real driver does not listen.
+            /// The listener for suballocations, if the driver is a checker. A real driver has none.
             pub annotations: Option<&'static Annotations>,
         }
 
         #[expect(clippy::too_many_arguments, reason = "the driver's own arguments")]
         impl Driver {
-            /// Fills the table from `find`, which gives the address of a symbol or `None`.
+            /// Fills the table from `find`, which returns the address of a symbol or `None`.
             ///
             /// # Errors
             /// [`LoadError`] naming the first required symbol that is not found.
@@ -125,9 +124,9 @@ macro_rules! table {
                 #[doc = concat!("Calls `", stringify!($name), "`.")]
                 ///
                 /// # Safety
-                /// The caller keeps what the CUDA driver API's documentation asks of this function:
-                /// pointers are valid for what is read or written through them until the call (or
-                /// the work that it starts) is done.
+                /// The caller keeps the contract of this function in the CUDA driver API's
+                /// documentation: pointers are valid for the reads and writes of the call, and of
+                /// the work that it starts, until they have completed.
                 #[expect(non_snake_case, reason = "the driver's own name")]
                 pub unsafe fn $name(&self $(, $argument: $type)*) -> CuResult {
                     let code = call!($kind (self.$name), $($argument),*);

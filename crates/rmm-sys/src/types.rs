@@ -1,4 +1,4 @@
-//! Structures that cross the driver's interface, laid out as `cuda.h` does.
+//! Structures of the driver API, with the layout of `cuda.h`.
 
 use std::ffi::{c_int, c_uchar, c_ushort, c_void};
 
@@ -13,44 +13,44 @@ pub struct CuUuid {
     pub bytes: [u8; 16],
 }
 
-/// Where memory is or should be: a kind of place and its number.
+/// A memory location: a type and an id.
 #[doc(alias = "CUmemLocation")]
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CuMemLocation {
-    /// What `id` counts.
+    /// The type of `id`.
     pub kind: CuMemLocationType,
     /// The device's or NUMA node's number.
     pub id: c_int,
 }
 
-/// Who may use memory, and how.
+/// The access of a location to memory.
 #[doc(alias = "CUmemAccessDesc")]
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CuMemAccessDesc {
-    /// The device or host that gets access.
+    /// The device or host.
     pub location: CuMemLocation,
-    /// The access that it gets.
+    /// Its access.
     pub flags: CuMemAccessFlags,
 }
 
-/// What a new memory pool should be. Fields were added over time inside a tail of zeros, so one
-/// structure serves every driver: start from [`CuMemPoolProps::pinned`] and leave what you don't
-/// need at zero.
+/// The properties of a new memory pool. Newer drivers define fields in what older ones reserve as
+/// zeros, so one structure serves every driver: start from [`CuMemPoolProps::pinned`] and leave
+/// unused fields zero.
 #[doc(alias = "CUmemPoolProps")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuMemPoolProps {
     /// The kind of memory.
     pub kind: CuMemAllocationType,
-    /// The kinds of handle that the pool can be exported to.
+    /// The handle types that the pool can be exported as.
     pub handle_types: CuMemHandleType,
     /// Where the memory is.
     pub location: CuMemLocation,
     /// Windows' security attributes; null elsewhere.
     pub win32_security_attributes: *mut c_void,
-    /// The most bytes that the pool may hold; 0 for the driver's own limit. Since 12.2.
+    /// Upper bound on the bytes of the pool; 0 for the driver's default. Since 12.2.
     pub max_size: usize,
     /// Intended use. Since 12.6.
     pub usage: c_ushort,
@@ -59,8 +59,8 @@ pub struct CuMemPoolProps {
 }
 
 impl CuMemPoolProps {
-    /// A pool of ordinary device memory (or of pinned host memory, by `location`), not exportable,
-    /// without a limit.
+    /// A pool of device memory (or of pinned host memory, by `location`), not exportable, without a
+    /// limit.
     pub const fn pinned(location: CuMemLocation) -> Self {
         Self {
             kind: CuMemAllocationType::PINNED,
@@ -74,22 +74,22 @@ impl CuMemPoolProps {
     }
 }
 
-/// What physical memory made by `cuMemCreate` should be.
+/// The properties of physical memory from `cuMemCreate`.
 #[doc(alias = "CUmemAllocationProp")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuMemAllocationProp {
     /// The kind of memory.
     pub kind: CuMemAllocationType,
-    /// The kinds of handle that the memory can be exported to.
+    /// The handle types that the memory can be exported as.
     pub requested_handle_types: CuMemHandleType,
     /// Where the memory is.
     pub location: CuMemLocation,
     /// Windows' security attributes; null elsewhere.
     pub win32_handle_meta_data: *mut c_void,
-    /// 1 to ask for compressible memory.
+    /// 1 for compressible memory.
     pub compression_type: c_uchar,
-    /// 1 to ask for memory that other devices can reach directly.
+    /// 1 for memory that `GPUDirect` RDMA can access.
     pub gpu_direct_rdma_capable: c_uchar,
     /// Intended use.
     pub usage: c_ushort,
@@ -98,7 +98,7 @@ pub struct CuMemAllocationProp {
 }
 
 impl CuMemAllocationProp {
-    /// Ordinary memory at `location`, not exportable.
+    /// Memory at `location`, not exportable.
     pub const fn pinned(location: CuMemLocation) -> Self {
         Self {
             kind: CuMemAllocationType::PINNED,
@@ -113,7 +113,7 @@ impl CuMemAllocationProp {
     }
 }
 
-/// The name of one allocation of an exported pool, to be sent to another process.
+/// An exported allocation of an exported pool, to be sent to another process.
 #[doc(alias = "CUmemPoolPtrExportData")]
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,7 +122,7 @@ pub struct CuMemPoolPtrExportData {
     pub reserved: [c_uchar; 64],
 }
 
-/// The name of a device allocation, to be sent to another process.
+/// An exported device allocation, to be sent to another process.
 #[doc(alias = "CUipcMemHandle")]
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,7 +131,7 @@ pub struct CuIpcMemHandle {
     pub reserved: [c_uchar; 64],
 }
 
-/// The name of an event, to be sent to another process.
+/// An exported event, to be sent to another process.
 #[doc(alias = "CUipcEventHandle")]
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,5 @@
-//! One word that every allocator of the process can compare on its fast path: it changes when
-//! something happens that concerns all of them, and that none could see for itself without a driver
-//! call.
+//! A process-wide epoch that allocators compare on their fast path. It changes when a context ends
+//! or captures are announced, which an allocator could otherwise learn only by a driver call.
 //!
 //! ```text
 //! bits 32..64  how often the end or the loss of a context was noticed
@@ -9,16 +8,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One more noticed end of a context, in the word's upper half.
+/// One end of a context, in the word's upper half.
 const END: u64 = 1 << 32;
 
 static WORD: AtomicU64 = AtomicU64::new(0);
 
-/// The word as it is now.
+/// The current word.
 #[inline]
 pub fn word() -> u64 {
-    // Relaxed: a thread that is told of an event by another is ordered after it by whatever told
-    // it.
+    // Relaxed: a thread that learns of an event from another thread does so through
+    // synchronization, which orders it after the event.
     WORD.load(Ordering::Relaxed)
 }
 
@@ -39,12 +38,12 @@ pub fn announce() {
     WORD.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Takes an announcement back.
+/// Withdraws an announcement.
 pub fn withdraw() {
     WORD.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Notes that a context may have ended.
+/// Records that a context may have ended.
 #[cold]
 pub fn note_end_of_context() {
     WORD.fetch_add(END, Ordering::Relaxed);

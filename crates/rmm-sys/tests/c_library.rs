@@ -1,4 +1,4 @@
-//! The driver's functions called in a shared library written in C.
+//! Calls of driver functions in a shared library written in C.
 #![cfg(unix)]
 
 #[path = "common/c_library.rs"]
@@ -11,7 +11,7 @@ use rmm_sys::{
     CuResult, CuStream, Driver, SYMBOLS,
 };
 
-/// Loads a library that has the functions which `keep` wants.
+/// Loads a library with the functions that `keep` selects.
 fn driver_with(keep: impl Fn(&str) -> bool) -> Option<Driver> {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let library = c_library::build(folder.path(), keep)?;
@@ -41,7 +41,7 @@ fn calls_reach_the_library() {
 }
 
 #[test]
-fn a_code_that_no_list_has_is_an_ordinary_value() {
+fn an_unknown_code_is_a_valid_value() {
     let Some(driver) = driver_with(is_required) else { return };
     // SAFETY: the library's function returns its argument.
     let code = unsafe { driver.cuInit(99_999) };

@@ -35,14 +35,14 @@ fn check<T: Copy + Debug>(name: &str, known: &[(T, &str)], value: impl Fn(T) -> 
 }
 
 #[test]
-fn the_header_s_status_codes_are_all_known_and_no_other() {
+fn the_status_codes_are_those_of_the_header() {
     let known: Vec<_> =
         CuResult::known().map(|code| (code.name().unwrap(), i64::from(code.0))).collect();
     assert_eq!(known, section("CUresult"));
 }
 
 #[test]
-fn kinds_have_the_header_s_values() {
+fn enumerations_have_the_values_of_the_header() {
     check("CUdevice_attribute", CuDeviceAttribute::KNOWN, |kind| kind.0.into());
     check("CUmemPool_attribute", CuMemPoolAttribute::KNOWN, |kind| kind.0.into());
     check("CUmemAllocationHandleType", CuMemHandleType::KNOWN, |kind| kind.0.into());
@@ -59,7 +59,7 @@ fn kinds_have_the_header_s_values() {
 }
 
 #[test]
-fn flags_have_the_header_s_values() {
+fn flags_have_the_values_of_the_header() {
     let flags = [
         ("CU_STREAM_DEFAULT", STREAM_DEFAULT),
         ("CU_STREAM_NON_BLOCKING", STREAM_NON_BLOCKING),
@@ -77,7 +77,7 @@ fn flags_have_the_header_s_values() {
 }
 
 #[test]
-fn handles_that_always_exist_have_the_header_s_values() {
+fn constant_handles_have_the_values_of_the_header() {
     let address = |stream: CuStream| i64::try_from(stream.addr()).unwrap();
     let handles = [
         ("CU_STREAM_LEGACY", address(CuStream::LEGACY)),
@@ -98,7 +98,7 @@ fn a_code_prints_its_name_number_and_meaning() {
 }
 
 #[test]
-fn a_value_that_no_list_has_prints_its_number() {
+fn an_unknown_value_prints_its_number() {
     for code in [9, 1000, u32::MAX] {
         let unknown = CuResult(code);
         assert_eq!(unknown.name(), None);

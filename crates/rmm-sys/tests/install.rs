@@ -6,7 +6,7 @@ mod stubs;
 
 use rmm_sys::{CuDevicePtr, CuResult, Driver};
 
-/// Another function for one place of the table, so that two tables can be told apart.
+/// Another function for one entry of the table, to distinguish two tables.
 unsafe extern "C" fn refuse(_: CuDevicePtr) -> CuResult {
     CuResult::NOT_PERMITTED
 }

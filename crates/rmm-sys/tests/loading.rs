@@ -1,4 +1,4 @@
-//! Where the driver is looked for, and what is said when it is not there.
+//! The search for the driver, and the error if there is none.
 
 #[cfg(unix)]
 #[path = "common/c_library.rs"]
@@ -13,7 +13,7 @@ use rmm_sys::{Driver, LIBRARY_NAMES, LIBRARY_VARIABLE};
 const CHILD: &str = "RMM_SYS_TEST_CHILD";
 
 #[test]
-fn a_path_without_a_file() {
+fn a_path_without_a_file_is_an_error() {
     let path = Path::new("/nowhere/libcuda.so.1");
     // SAFETY: there is no library.
     let error = unsafe { Driver::load_from(path) }.unwrap_err();
@@ -27,7 +27,7 @@ fn a_path_without_a_file() {
 }
 
 #[test]
-fn a_file_that_is_not_a_library() {
+fn a_file_that_is_not_a_library_is_an_error() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "not a library").unwrap();
     // SAFETY: it is no library.
@@ -36,11 +36,10 @@ fn a_file_that_is_not_a_library() {
     assert!(error.to_string().contains("could not be loaded"), "{error}");
 }
 
-/// A shared library which this process has loaded and which is no driver: the C library or the
-/// like.
+/// A shared library that this process has loaded and that is not a driver, such as the C library.
 #[cfg(target_os = "linux")]
 fn some_library() -> String {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux tells what is mapped");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux lists the mappings");
     let mut files = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
     files
         .find(|file| file.contains(".so"))
@@ -50,7 +49,7 @@ fn some_library() -> String {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_library_that_is_not_the_driver() {
+fn a_library_that_is_not_a_driver_is_an_error() {
     let path = some_library();
     // SAFETY: the library is loaded already, and has no function of the driver's.
     let error = unsafe { Driver::load_from(Path::new(&path)) }.unwrap_err();
@@ -60,8 +59,8 @@ fn a_library_that_is_not_the_driver() {
     assert!(text.contains("update NVIDIA's driver") && text.contains(LIBRARY_VARIABLE), "{text}");
 }
 
-/// Runs the test named `test` alone in a new process whose environment has `library` as the
-/// driver's library, and gives what it printed.
+/// Runs the test named `test` alone in a new process whose environment sets the driver's library to
+/// `library`, and returns its output.
 fn in_child(test: &str, library: &str) -> String {
     let output = Command::new(std::env::current_exe().expect("a test knows its program"))
         .args(["--exact", test, "--nocapture"])
@@ -74,7 +73,7 @@ fn in_child(test: &str, library: &str) -> String {
     printed
 }
 
-/// What a child says of the driver that it finds.
+/// The child's report on the driver that it finds.
 fn outcome() -> String {
     match Driver::load() {
         Ok(driver) => format!("found a driver that lacks {}", driver.missing().len()),
@@ -100,12 +99,12 @@ fn the_variable_names_the_library() {
 }
 
 #[test]
-fn an_empty_variable_is_no_variable() {
+fn an_empty_variable_counts_as_unset() {
     if std::env::var_os(CHILD).is_some() {
         println!("{}", outcome());
         return;
     }
-    let printed = in_child("an_empty_variable_is_no_variable", "");
+    let printed = in_child("an_empty_variable_counts_as_unset", "");
     let none = format!("found none: no CUDA driver: {} could not be loaded", LIBRARY_NAMES[0]);
     assert!(printed.contains(&none) || printed.contains("found a driver"), "{printed}");
 }

@@ -11,7 +11,7 @@ use rmm_sys::{
     CuContext, CuDevicePtr, CuEvent, CuResult, Driver, LoadError, MissingSymbol, SYMBOLS,
 };
 
-/// A table of stubs, with those that `keep` wants.
+/// A table of stubs, with those that `keep` selects.
 fn table(keep: impl Fn(&str) -> bool) -> Result<Driver, LoadError> {
     let find = |name: &'static str| keep(name).then(|| stubs::address_of(name)).flatten();
     // SAFETY: each address is that of a function with the signature which belongs to the name, made
@@ -24,7 +24,7 @@ fn optional() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 #[test]
-fn every_required_symbol_is_missed_by_its_name() {
+fn a_missing_required_symbol_is_named() {
     for &(symbol, required, since) in SYMBOLS {
         match table(|name| name != symbol) {
             Err(error) => {
@@ -81,7 +81,7 @@ fn a_null_address_is_a_missing_symbol() {
 }
 
 #[test]
-fn no_symbol_is_listed_twice_and_versions_are_versions() {
+fn symbols_are_unique_and_versions_well_formed() {
     let names: HashSet<_> = SYMBOLS.iter().map(|(name, ..)| name).collect();
     assert_eq!(names.len(), SYMBOLS.len());
     for (name, required, since) in SYMBOLS {

@@ -1,4 +1,4 @@
-//! Devices: which there are, what they can do, and how much memory is free.
+//! Devices, their capabilities, and their free memory.
 
 pub use rmm_core::{
     Capabilities, Device, DeviceGuard, DevicePtr, MemoryInfo, PrefetchTarget, prefetch,

@@ -61,8 +61,8 @@
 //! # Ok::<(), rmm::Error>(())
 //! ```
 //!
-//! **Several streams and staging.** A [`CudaStreamPool`] hands out streams in turn. Copies from and
-//! to a [`PinnedVec`] are enqueued without waiting; the host waits when it accesses the vector
+//! **Several streams and staging.** A [`CudaStreamPool`] assigns streams round-robin. Copies from
+//! and to a [`PinnedVec`] are enqueued without waiting; the host waits when it accesses the vector
 //! again:
 //!
 //! ```

@@ -171,8 +171,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "stuck-mapping-is-used-again",
         file: SPACE,
-        original: "if is_unmapped {\n            books.mapped_bytes",
-        replacement: "if is_unmapped || bytes > 0 {\n            books.mapped_bytes",
+        original: "if is_unmapped {\n            state.mapped_bytes",
+        replacement: "if is_unmapped || bytes > 0 {\n            state.mapped_bytes",
         breaks: "addresses are handed out that the driver did not unmap",
     },
     Mutant {

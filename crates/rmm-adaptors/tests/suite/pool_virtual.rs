@@ -413,7 +413,7 @@ unsafe impl SyncResource for PanicsOnce {
 
 // SAFETY: as above.
 unsafe impl ExtendableResource for PanicsOnce {
-    fn page_size(&self) -> usize {
+    fn page_size(&self) -> u64 {
         self.upstream.page_size()
     }
 
@@ -429,7 +429,7 @@ fn a_panic_while_room_is_made_keeps_no_free_memory_reserved() {
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let upstream = PanicsOnce { upstream, has_panicked: AtomicBool::new(false) };
     let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
-    let (pool, stream) = (pool.maximum_size(3 * PAGE).build().expect("a pool"), stream());
+    let (pool, stream) = (pool.maximum_size(3 * PAGE as u64).build().expect("a pool"), stream());
     let allocate = |pages| pool.allocate(&stream, layout(pages * PAGE));
     let free = |block, pages| {
         // SAFETY: allocated with this layout on this stream, and not used.

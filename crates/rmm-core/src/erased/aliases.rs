@@ -1,9 +1,10 @@
 //! RMM's names for references to resources.
 //!
-//! `Async` in a name means stream-ordered, as in RMM; without it only the synchronous calls are
-//! known.
+//! `Async` in a name means stream-ordered, as in RMM; without it, only the synchronous calls are
+//! available.
 
-use super::{ResourceRef, SyncResourceRef};
+use super::reference::ResourceRef;
+use super::sync_reference::SyncResourceRef;
 use crate::{DeviceAccessible, HostAccessible, HostDeviceAccessible};
 
 /// A borrowed resource whose memory work on the device may use; synchronous.
@@ -24,15 +25,17 @@ pub type DeviceResourceRef<'a> = SyncResourceRef<'a, DeviceAccessible>;
 /// A borrowed resource whose memory work on the device may use; in stream order. What RMM's
 /// functions that allocate take.
 ///
-/// A function that keeps the resource, as one that returns a container or builds a pool does, asks
-/// for an owned handle ([`try_to_owned`](ResourceRef::try_to_owned)):
+/// A function that keeps the resource, such as one that returns a container or builds a pool, gets
+/// an owned handle by [`try_to_owned`](ResourceRef::try_to_owned):
 ///
 /// ```
 /// use rmm_adaptors::PoolMemoryResource;
 /// use rmm_core::{AnyResource, DeviceAsyncResourceRef, Error};
 /// use rmm_resources::CudaMemoryResource;
 ///
-/// fn pool_over(resource: DeviceAsyncResourceRef<'_>) -> Result<PoolMemoryResource<AnyResource>, Error> {
+/// fn pool_over(
+///     resource: DeviceAsyncResourceRef<'_>,
+/// ) -> Result<PoolMemoryResource<AnyResource>, Error> {
 ///     PoolMemoryResource::builder(resource.try_to_owned()?).build()
 /// }
 /// # let machine = rmm_sim::Machine::new();
@@ -77,8 +80,7 @@ pub type HostAsyncResourceRef<'a> = ResourceRef<'a, HostAccessible>;
 
 /// A borrowed resource whose memory the host and work on the device may use; synchronous.
 ///
-/// It becomes a [`DeviceResourceRef`] or a [`HostResourceRef`] by `into`, and they do not become
-/// it:
+/// It converts `into` a [`DeviceResourceRef`] or a [`HostResourceRef`], not the other way round:
 ///
 /// ```compile_fail,E0277
 /// fn widen(device: rmm_core::DeviceResourceRef<'_>) -> rmm_core::HostDeviceResourceRef<'_> {
@@ -89,10 +91,11 @@ pub type HostAsyncResourceRef<'a> = ResourceRef<'a, HostAccessible>;
 pub type HostDeviceResourceRef<'a> = SyncResourceRef<'a, HostDeviceAccessible>;
 
 /// A borrowed resource whose memory the host and work on the device may use; in stream order. It
-/// becomes each of the others here:
+/// converts into each of the others:
 ///
 /// ```
-/// use rmm_core::{DeviceAsyncResourceRef, HostAsyncResourceRef, HostDeviceAsyncResourceRef, HostResourceRef};
+/// use rmm_core::{DeviceAsyncResourceRef, HostAsyncResourceRef};
+/// use rmm_core::{HostDeviceAsyncResourceRef, HostResourceRef};
 /// use rmm_resources::PinnedHostMemoryResource;
 ///
 /// let resource = PinnedHostMemoryResource::new();
@@ -105,8 +108,8 @@ pub type HostDeviceResourceRef<'a> = SyncResourceRef<'a, HostDeviceAccessible>;
 #[doc(alias = "rmm::host_device_async_resource_ref")]
 pub type HostDeviceAsyncResourceRef<'a> = ResourceRef<'a, HostDeviceAccessible>;
 
-// What RMM asserts of its own: both become either, in both families, and the stream-ordered ones
-// the synchronous ones.
+// The conversions that RMM asserts: host-device to either, in both families, and stream-ordered to
+// synchronous.
 const _: () = {
     const fn becomes<F, T: From<F>>() {}
     const fn crosses_threads<T: Send + Sync>() {}

@@ -1,72 +1,24 @@
 //! Owned resources in stream order.
 
 use std::fmt;
-use std::marker::PhantomData;
 
+use super::compare::{downcast, is_same};
+use super::delegate::{delegate_resource, delegate_sync};
 use super::held::Held;
-use super::{Exactly, Shared, delegate_resource, delegate_sync, downcast, is_same};
-use crate::resource::pointee;
+use crate::resource::{Shared, pointee};
 use crate::{
-    Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible, HostDeviceAccessible,
-    Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy, SyncResourceRef,
+    AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
+    HostDeviceAccessible, Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy,
+    SyncResourceRef,
 };
 
-/// An owned resource of any type, whose memory has every property in the set `S`. Clones are the
-/// same resource.
-///
-/// ```
-/// use std::alloc::Layout;
-/// use rmm_core::{AnyResource, SyncResource};
-/// use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
-/// let plain: AnyResource = AnyResource::new(CudaMemoryResource::new());
-/// let pooled: AnyResource = AnyResource::new(CudaAsyncMemoryResource::new()?);
-/// let layout = Layout::from_size_align(1000, 256)?;
-/// for resource in [&plain, &pooled] {
-///     let pointer = resource.allocate_sync(layout)?;
-///     // SAFETY: allocated above with this layout, and not used.
-///     unsafe { resource.deallocate_sync(pointer, layout) };
-/// }
-/// // Equal means that memory from one may be freed by the other; the type can be found again.
-/// assert_eq!(pooled, pooled.clone());
-/// assert_ne!(plain, pooled);
-/// assert_eq!(plain.downcast_ref(), Some(&CudaMemoryResource::new()));
-/// # Ok(())
-/// # }
-/// ```
-///
-/// What the type knows of the memory can be made less, which costs nothing, and more, which asks
-/// the resource:
-///
-/// ```
-/// use rmm_core::{AnyResource, DeviceAccessible, HostAccessible};
-/// use rmm_resources::CudaMemoryResource;
-///
-/// let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
-/// let some = device.narrow::<()>();
-/// let device = some.try_widen::<DeviceAccessible>().expect("it is the device's");
-/// let refused = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
-/// assert!(refused.is_equal(&CudaMemoryResource::new())); // given back as it was
-/// ```
-#[doc(alias = "cuda::mr::any_resource")]
-#[doc(alias = "make_any_resource")]
-pub struct AnyResource<S: PropertySet = DeviceAccessible> {
-    /// # Invariant
-    /// Its memory has every property in `S`.
-    shared: Shared,
-    set: Exactly<S>,
-}
-
 impl<S: PropertySet> AnyResource<S> {
-    /// Takes the resource in: one allocation on the host's heap, or none if it is an `AnyResource`
-    /// itself.
+    /// Erases the resource's type. Allocates once on the host's heap, or not at all if the resource
+    /// is an `AnyResource` itself.
     ///
-    /// Of a pointer to a handle (`&'static R`, `Box<R>`, `Arc<R>`, a reference of erased type) it
-    /// takes in a clone of the handle, so that the pointer changes neither what the result equals
-    /// nor the type that [`downcast_ref`](Self::downcast_ref) finds.
+    /// From a pointer to a handle (`&'static R`, `Box<R>`, `Arc<R>`, a type-erased reference) it
+    /// keeps a clone of the handle, so that the pointer changes neither what the result equals nor
+    /// the type that [`downcast_ref`](Self::downcast_ref) finds.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -85,7 +37,7 @@ impl<S: PropertySet> AnyResource<S> {
         R: Resource + PartialEq + 'static,
         S: SatisfiedBy<R>,
     {
-        // What is no pointer is moved, not cloned.
+        // A resource that is not a pointer is moved, not cloned.
         let behind = if pointee(resource.as_dyn()).is_some() { resource.to_any() } else { None };
         match behind {
             Some(known) => Self::from_shared(known.shared),
@@ -93,7 +45,7 @@ impl<S: PropertySet> AnyResource<S> {
         }
     }
 
-    /// A handle to the same resource: the resource's own clone, taken in.
+    /// A type-erased handle to the same resource: a clone of it.
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
@@ -115,14 +67,6 @@ impl<S: PropertySet> AnyResource<S> {
         Self::new(resource.clone())
     }
 
-    pub(super) fn from_shared(shared: Shared) -> Self {
-        Self { shared, set: PhantomData }
-    }
-
-    pub(super) fn into_shared(self) -> Shared {
-        self.shared
-    }
-
     /// The resource, if it is of this type or a pointer to one that is.
     #[doc(alias = "cuda::mr::resource_cast")]
     pub fn downcast_ref<R: 'static>(&self) -> Option<&R> {
@@ -134,13 +78,13 @@ impl<S: PropertySet> AnyResource<S> {
         ResourceRef::from_erased(&*self.shared.0)
     }
 
-    /// The resource, known to have the properties of a smaller set.
+    /// Narrows the property set.
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnyResource<T> {
         AnyResource::from_shared(self.shared)
     }
 
-    /// The resource, known to have the properties of another set, if it tells of all of them.
+    /// The resource with another property set, if it provides every property in it at run time.
     ///
     /// # Errors
     /// The resource as it was, if one is missing.
@@ -193,5 +137,5 @@ impl From<AnyResource<HostDeviceAccessible>> for AnyResource<HostAccessible> {
 delegate_sync!([S: PropertySet] AnyResource<S>, |this| this.shared, of S);
 delegate_resource!([S: PropertySet] AnyResource<S>, |this| *this.shared.0);
 
-// SAFETY: only a resource with every property in the set is ever taken in.
+// SAFETY: the type's invariant: the memory has every property in the set.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for AnyResource<S> {}

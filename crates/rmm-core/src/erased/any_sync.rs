@@ -3,17 +3,19 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::compare::{downcast, is_same, not_a_handle};
+use super::delegate::delegate_sync;
 use super::held::Held;
-use super::{Exactly, SharedSync, delegate_sync, downcast, is_same};
+use super::shared::SharedSync;
+use crate::property::Exactly;
 use crate::resource::{handle, pointee};
 use crate::{
-    AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
+    AnyResource, Contains, DeviceAccessible, Erasable, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, SyncResource,
     SyncResourceRef,
 };
 
-/// An owned resource of any type, as [`AnyResource`], of which only the synchronous calls are
-/// known.
+/// An owned resource of any type, as [`AnyResource`], with the synchronous calls only.
 ///
 /// ```
 /// use rmm_core::{AnyResource, AnySyncResource};
@@ -34,7 +36,7 @@ pub struct AnySyncResource<S: PropertySet = DeviceAccessible> {
 }
 
 impl<S: PropertySet> AnySyncResource<S> {
-    /// Takes the resource in, as [`AnyResource::new`].
+    /// Erases the resource's type, as [`AnyResource::new`].
     pub fn new<R>(resource: R) -> Self
     where
         R: SyncResource + PartialEq + 'static,
@@ -45,7 +47,7 @@ impl<S: PropertySet> AnySyncResource<S> {
         Self::from_shared(SharedSync(behind.unwrap_or_else(|| Held::new(resource))))
     }
 
-    /// A handle to the same resource: the resource's own clone, taken in.
+    /// A type-erased handle to the same resource: a clone of it.
     ///
     /// ```
     /// use rmm_core::AnySyncResource;
@@ -78,13 +80,13 @@ impl<S: PropertySet> AnySyncResource<S> {
         SyncResourceRef::from_erased(&*self.shared.0)
     }
 
-    /// The resource, known to have the properties of a smaller set.
+    /// Narrows the property set.
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnySyncResource<T> {
         AnySyncResource::from_shared(self.shared)
     }
 
-    /// The resource, known to have the properties of another set, if it tells of all of them.
+    /// The resource with another property set, if it provides every property in it at run time.
     ///
     /// # Errors
     /// The resource as it was, if one is missing.
@@ -98,6 +100,37 @@ impl<S: PropertySet> AnySyncResource<S> {
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
         is_same(&*self.shared.0, other.into().as_erased())
+    }
+}
+
+impl<S: PropertySet> SyncResourceRef<'_, S> {
+    /// An owned handle to this resource, if there is one: for a function that takes a reference and
+    /// returns a container, or builds a pool over the resource.
+    ///
+    /// Every [`AnySyncResource`] has one, and so does every resource whose type is a handle
+    /// ([`Request::handle`](crate::Request::handle)): all of this library, except adapters that
+    /// only wrap another.
+    ///
+    /// ```
+    /// use rmm_core::{AnySyncResource, DeviceResourceRef, Error};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// fn keep(resource: DeviceResourceRef<'_>) -> Result<AnySyncResource, Error> {
+    ///     resource.try_to_owned()
+    /// }
+    /// let resource = CudaMemoryResource::new();
+    /// assert!(keep(DeviceResourceRef::new(&resource))?.is_equal(&resource));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is not a
+    /// handle: then only its owner can give it away.
+    #[doc(alias = "cuda::mr::any_resource")]
+    pub fn try_to_owned(self) -> Result<AnySyncResource<S>, Error> {
+        let resource = self.as_erased();
+        let owned = handle(resource.as_dyn()).ok_or_else(|| not_a_handle(resource))?;
+        Ok(AnySyncResource::from_shared(SharedSync(owned)))
     }
 }
 
@@ -142,5 +175,5 @@ impl From<AnySyncResource<HostDeviceAccessible>> for AnySyncResource<HostAccessi
 
 delegate_sync!([S: PropertySet] AnySyncResource<S>, |this| this.shared, of S);
 
-// SAFETY: only a resource with every property in the set is ever taken in.
+// SAFETY: the type's invariant: the memory has every property in the set.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for AnySyncResource<S> {}

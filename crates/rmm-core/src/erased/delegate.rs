@@ -1,17 +1,17 @@
-//! Every call of a resource whose type is forgotten goes to the one inside.
+//! Macros that implement the resource traits by forwarding to an inner resource.
 
 /// Implements `SyncResource` for a type that is a pointer to `$target`, an expression of the value
 /// `$this`.
 ///
-/// The tail says what is known beside what `$target` provides: `of S`, its memory has the property
-/// set `S`; `handle`, what an owned handle to it is.
+/// The tail adds to what `$target` provides: `of S`, the properties in the set `S`; `handle`, an
+/// expression of an owned handle.
 macro_rules! delegate_sync {
     (
         [$($generics:tt)*] $type:ty, |$this:ident| $target:expr
         $(, of $set:ident)? $(, handle $handle:expr)?
     ) => {
-        // SAFETY: every call goes to the one resource inside, which keeps the contract; what else
-        // is provided of its memory was checked when it was taken in.
+        // SAFETY: every call goes to the one resource inside, which keeps the contract; the
+        // properties in the set were checked when the value was made.
         unsafe impl<$($generics)*> $crate::SyncResource for $type {
             fn allocate_sync(
                 &self,
@@ -47,7 +47,7 @@ macro_rules! delegate_sync {
     };
 }
 
-/// Implements `Resource` for a type by that of `$target`.
+/// Implements `Resource` for a type by forwarding to `$target`.
 macro_rules! delegate_resource {
     ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr) => {
         delegate_resource!([$($generics)*] $type, |$this| $target, handle $target.to_any());

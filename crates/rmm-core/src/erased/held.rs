@@ -1,22 +1,23 @@
-//! A resource in the allocation that owned erased resources share.
+//! The heap allocation that the clones of an owned erased resource share.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::{AnyResource, Erased, ErasedSync, Shared, delegate_resource, delegate_sync};
-use crate::{Resource, SyncResource};
+use super::delegate::{delegate_resource, delegate_sync};
+use crate::resource::{Erased, ErasedSync, Shared};
+use crate::{AnyResource, Request, Resource, SyncResource};
 
-/// The resource, and the way from a reference to it back to another owner: so that each
-/// [`ResourceRef`](crate::ResourceRef) of an [`AnyResource`] can be made an owned resource again,
-/// whatever the resource's type.
-pub(crate) struct Held<R> {
+/// A resource and a weak pointer to its own allocation, from which a
+/// [`ResourceRef`](crate::ResourceRef) of an [`AnyResource`] gets an owned resource again, whatever
+/// the resource's type.
+pub(super) struct Held<R> {
     resource: R,
     this: Weak<Self>,
 }
 
 impl<R> Held<R> {
-    pub(crate) fn new(resource: R) -> Arc<Self> {
+    pub(super) fn new(resource: R) -> Arc<Self> {
         Arc::new_cyclic(|this| Self { resource, this: this.clone() })
     }
 }
@@ -52,3 +53,12 @@ delegate_resource!(
     [R: Resource + PartialEq] Held<R>, |this| this.resource,
     handle this.this.upgrade().map(|held| AnyResource::from_shared(Shared(held)))
 );
+
+impl<'a> Request<'a> {
+    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
+    /// equal to it. A reference to such a resource can be made an owned resource again. If it has
+    /// stream order, implement [`Resource::to_any`](crate::Resource::to_any) too.
+    pub fn handle<R: SyncResource + Clone + PartialEq>(&mut self, resource: &'a R) -> &mut Self {
+        self.shared_handle(|| Some(Held::new(resource.clone())))
+    }
+}

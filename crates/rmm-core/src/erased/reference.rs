@@ -3,9 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{
-    Erased, Exactly, delegate_resource, delegate_sync, downcast, innermost, is_same, not_a_handle,
-};
+use super::compare::{downcast, innermost, is_same, not_a_handle};
+use super::delegate::{delegate_resource, delegate_sync};
+use crate::property::Exactly;
+use crate::resource::Erased;
 use crate::{
     AnyResource, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, Resource, SatisfiedBy, SyncResource,
@@ -15,7 +16,7 @@ use crate::{
 /// A borrowed resource of any type, whose memory has every property in the set `S`. Copying it
 /// costs nothing.
 ///
-/// The resource's type has to borrow nothing, so that the reference can be asked for it.
+/// The resource's type must be `'static`, so that it can be recovered by a downcast.
 ///
 /// ```
 /// use rmm_core::{DeviceAsyncResourceRef, SyncResource};
@@ -27,7 +28,7 @@ use crate::{
 /// assert_eq!(borrowed.downcast_ref(), Some(&resource));
 /// ```
 ///
-/// A resource that lacks a property does not become one:
+/// A resource that lacks a property of the set is refused at compile time:
 ///
 /// ```compile_fail,E0277
 /// use rmm_core::HostAsyncResourceRef;
@@ -46,7 +47,7 @@ pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible> {
 }
 
 impl<'a, S: PropertySet> ResourceRef<'a, S> {
-    /// Borrows the resource; what is inside, if it is an [`AnyResource`].
+    /// Borrows the resource; if it is an [`AnyResource`], the one that it holds.
     pub fn new<R>(resource: &'a R) -> Self
     where
         R: Resource + PartialEq + 'static,
@@ -55,7 +56,7 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         Self::from_erased(innermost(resource))
     }
 
-    /// Borrows a resource that may not be there.
+    /// Borrows the resource in an `Option`.
     ///
     /// ```
     /// use rmm_core::DeviceAsyncResourceRef;
@@ -66,7 +67,7 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is not.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for `None`.
     #[doc(alias = "rmm::to_device_async_resource_ref_checked")]
     pub fn new_checked<R>(resource: Option<&'a R>) -> Result<Self, Error>
     where
@@ -92,12 +93,11 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         downcast(self.resource.as_dyn())
     }
 
-    /// An owned resource that is the same as this one, if it can be had: for a function that takes
-    /// a reference and returns a container, or builds a pool over the resource.
+    /// An owned handle to this resource, if there is one: for a function that takes a reference and
+    /// returns a container, or builds a pool over the resource.
     ///
-    /// Every [`AnyResource`] gives one, and so does every resource whose type is a handle
-    /// ([`to_any`](Resource::to_any)): all that this library has, but for adapters that only wrap
-    /// another.
+    /// Every [`AnyResource`] has one, and so does every resource whose type is a handle
+    /// ([`to_any`](Resource::to_any)): all of this library, except adapters that only wrap another.
     ///
     /// ```
     /// use rmm_core::{AnyResource, DeviceAsyncResourceRef, Error};
@@ -112,9 +112,8 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no
-    /// handle: the reference may then outlive all that it is known to borrow from, so only its
-    /// owner can give it away.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is not a
+    /// handle: then only its owner can give it away.
     #[doc(alias = "cuda::mr::any_resource")]
     pub fn try_to_owned(self) -> Result<AnyResource<S>, Error> {
         let owned = self.resource.to_any().ok_or_else(|| not_a_handle(self.resource))?;
@@ -126,14 +125,13 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         self.resource.find()
     }
 
-    /// The resource that this one takes its memory from, if it is over another.
+    /// The upstream: the resource that this one takes its memory from, if there is one.
     #[doc(alias = "get_upstream_resource")]
     pub fn upstream(self) -> Option<&'a (dyn SyncResource + 'static)> {
         self.resource.upstream_resource()
     }
 
-    /// The resource, known to have the properties of a smaller set; with
-    /// [`try_widen`](Self::try_widen) it gets them back.
+    /// Narrows the property set; [`try_widen`](Self::try_widen) recovers the rest.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, HostAccessible, ResourceRef};
@@ -149,7 +147,7 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         ResourceRef::from_erased(self.resource)
     }
 
-    /// The resource, known to have the properties of another set, if it tells of all of them.
+    /// The resource with another property set, if it provides every property in it at run time.
     ///
     /// # Errors
     /// The reference as it was, if one is missing.
@@ -185,6 +183,16 @@ where
     }
 }
 
+impl<'a, S, T> From<ResourceRef<'a, S>> for SyncResourceRef<'a, T>
+where
+    S: PropertySet,
+    T: SatisfiedBy<ResourceRef<'a, S>>,
+{
+    fn from(ordered: ResourceRef<'a, S>) -> Self {
+        Self::from_erased(ordered.as_erased())
+    }
+}
+
 impl<'a> From<ResourceRef<'a, HostDeviceAccessible>> for ResourceRef<'a, DeviceAccessible> {
     fn from(both: ResourceRef<'a, HostDeviceAccessible>) -> Self {
         both.narrow()
@@ -206,5 +214,5 @@ impl<S: PropertySet> fmt::Debug for ResourceRef<'_, S> {
 delegate_sync!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource, of S);
 delegate_resource!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource);
 
-// SAFETY: only a resource with every property in the set is ever borrowed.
+// SAFETY: the type's invariant: the memory has every property in the set.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for ResourceRef<'_, S> {}

@@ -3,18 +3,17 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{
-    ErasedSync, Exactly, SharedSync, delegate_sync, downcast, innermost_sync, is_same, not_a_handle,
-};
-use crate::resource::handle;
+use super::compare::{downcast, innermost_sync, is_same};
+use super::delegate::delegate_sync;
+use crate::property::Exactly;
+use crate::resource::ErasedSync;
 use crate::{
-    AnySyncResource, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
-    HostDeviceAccessible, Introspect, Property, PropertySet, ResourceRef, SatisfiedBy,
-    SyncResource,
+    Contains, DeviceAccessible, HasProperty, HostAccessible, HostDeviceAccessible, Introspect,
+    Property, PropertySet, SatisfiedBy, SyncResource,
 };
 
-/// A borrowed resource of any type, as [`ResourceRef`], of which only the synchronous calls are
-/// known.
+/// A borrowed resource of any type, as [`ResourceRef`](crate::ResourceRef), with the synchronous
+/// calls only.
 ///
 /// ```
 /// use rmm_core::{DeviceAsyncResourceRef, DeviceResourceRef};
@@ -35,8 +34,8 @@ pub struct SyncResourceRef<'a, S: PropertySet = DeviceAccessible> {
 }
 
 impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
-    /// Borrows the resource; what is inside, if it is an
-    /// [`AnySyncResource`](crate::AnySyncResource).
+    /// Borrows the resource; if it is an [`AnySyncResource`](crate::AnySyncResource), the one that
+    /// it holds.
     pub fn new<R>(resource: &'a R) -> Self
     where
         R: SyncResource + PartialEq + 'static,
@@ -59,48 +58,18 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         downcast(self.resource.as_dyn())
     }
 
-    /// An owned resource that is the same as this one, if it can be had: for a function that takes
-    /// a reference and returns a container, or builds a pool over the resource.
-    ///
-    /// Every [`AnySyncResource`] gives one, and so does every resource whose type is a handle
-    /// ([`Request::handle`](crate::Request::handle)): all that this library has, but for adapters
-    /// that only wrap another.
-    ///
-    /// ```
-    /// use rmm_core::{AnySyncResource, DeviceResourceRef, Error};
-    /// use rmm_resources::CudaMemoryResource;
-    ///
-    /// fn keep(resource: DeviceResourceRef<'_>) -> Result<AnySyncResource, Error> {
-    ///     resource.try_to_owned()
-    /// }
-    /// let resource = CudaMemoryResource::new();
-    /// assert!(keep(DeviceResourceRef::new(&resource))?.is_equal(&resource));
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is no
-    /// handle: the reference may then outlive all that it is known to borrow from, so only its
-    /// owner can give it away.
-    #[doc(alias = "cuda::mr::any_resource")]
-    pub fn try_to_owned(self) -> Result<AnySyncResource<S>, Error> {
-        let owned = handle(self.resource.as_dyn()).ok_or_else(|| not_a_handle(self.resource))?;
-        Ok(AnySyncResource::from_shared(SharedSync(owned)))
-    }
-
     /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
     pub fn find<T: 'static>(self) -> Option<&'a T> {
         self.resource.find()
     }
 
-    /// The resource that this one takes its memory from, if it is over another.
+    /// The upstream: the resource that this one takes its memory from, if there is one.
     #[doc(alias = "get_upstream_resource")]
     pub fn upstream(self) -> Option<&'a (dyn SyncResource + 'static)> {
         self.resource.upstream_resource()
     }
 
-    /// The resource, known to have the properties of a smaller set; with
-    /// [`try_widen`](Self::try_widen) it gets them back.
+    /// Narrows the property set; [`try_widen`](Self::try_widen) recovers the rest.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, HostAccessible, SyncResourceRef};
@@ -116,7 +85,7 @@ impl<'a, S: PropertySet> SyncResourceRef<'a, S> {
         SyncResourceRef::from_erased(self.resource)
     }
 
-    /// The resource, known to have the properties of another set, if it tells of all of them.
+    /// The resource with another property set, if it provides every property in it at run time.
     ///
     /// # Errors
     /// The reference as it was, if one is missing.
@@ -156,16 +125,6 @@ where
     }
 }
 
-impl<'a, S, T> From<ResourceRef<'a, S>> for SyncResourceRef<'a, T>
-where
-    S: PropertySet,
-    T: SatisfiedBy<ResourceRef<'a, S>>,
-{
-    fn from(ordered: ResourceRef<'a, S>) -> Self {
-        Self::from_erased(ordered.as_erased())
-    }
-}
-
 impl<'a> From<SyncResourceRef<'a, HostDeviceAccessible>> for SyncResourceRef<'a, DeviceAccessible> {
     fn from(both: SyncResourceRef<'a, HostDeviceAccessible>) -> Self {
         both.narrow()
@@ -186,5 +145,5 @@ impl<S: PropertySet> fmt::Debug for SyncResourceRef<'_, S> {
 
 delegate_sync!([S: PropertySet] SyncResourceRef<'_, S>, |this| this.resource, of S);
 
-// SAFETY: only a resource with every property in the set is ever borrowed.
+// SAFETY: the type's invariant: the memory has every property in the set.
 unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for SyncResourceRef<'_, S> {}

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Property;
 
-/// Which property, as a value. Displays as the property's name.
+/// A property as a value. Displays as the property's name.
 ///
 /// ```
 /// use rmm_core::{DeviceAccessible, Introspect, PropertyId};

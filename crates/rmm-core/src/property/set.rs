@@ -1,14 +1,20 @@
 //! Sets of properties.
 
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use super::{DeviceAccessible, HasProperty, HostAccessible, Property, PropertyId};
 
-/// A set of properties, as a type: what [`AnyResource`](crate::AnyResource) and its kin still know
-/// of a resource's memory.
+/// Marks a type with exactly the property set `S`: invariant in `S`, so that it does not coerce to
+/// a supertype (`fn(&'static T)` is a supertype of `for<'a> fn(&'a T)`, and may have other
+/// properties).
+pub(crate) type Exactly<S> = PhantomData<fn(S) -> S>;
+
+/// A set of properties, as a type: the parameter of [`AnyResource`](crate::AnyResource) and the
+/// other type-erased resources.
 ///
 /// Every [`Property`] is a set of one, `()` is the empty set, and [`HostDeviceAccessible`] is the
-/// set of the two that this crate defines. [`property_set!`](crate::property_set) makes more.
+/// set of the two that this crate defines. [`property_set!`](crate::property_set) defines more.
 ///
 /// ```
 /// use rmm_core::{DeviceAccessible, HostDeviceAccessible, Introspect, PropertySet};
@@ -21,7 +27,7 @@ use super::{DeviceAccessible, HasProperty, HostAccessible, Property, PropertyId}
 /// assert!(!offers::<HostDeviceAccessible>());
 /// ```
 ///
-/// A set becomes any smaller one:
+/// A set converts to any subset:
 ///
 /// ```
 /// use rmm_core::{AnyResource, DeviceAccessible, HostDeviceAccessible};
@@ -43,12 +49,14 @@ pub unsafe trait PropertySet: Debug + Copy + Send + Sync + 'static {
     fn members(members: &mut Members<'_>);
 }
 
-/// A set that the property `P` is in. [`property_set!`](crate::property_set) implements it.
+/// A set that contains the property `P`. [`property_set!`](crate::property_set) implements it.
 ///
 /// ```
 /// use rmm_core::{AnyResource, Contains, HasProperty, HostAccessible};
 ///
-/// fn read<S: Contains<HostAccessible>>(resource: &AnyResource<S>) -> &impl HasProperty<HostAccessible> {
+/// fn read<S: Contains<HostAccessible>>(
+///     resource: &AnyResource<S>,
+/// ) -> &impl HasProperty<HostAccessible> {
 ///     resource
 /// }
 /// ```
@@ -62,7 +70,7 @@ pub unsafe trait PropertySet: Debug + Copy + Send + Sync + 'static {
 )]
 pub unsafe trait Contains<P: Property>: PropertySet {}
 
-/// A set whose every property the memory of `R` has. [`property_set!`](crate::property_set)
+/// A set of which the memory of `R` has every property. [`property_set!`](crate::property_set)
 /// implements it.
 ///
 /// ```
@@ -81,7 +89,7 @@ pub unsafe trait Contains<P: Property>: PropertySet {}
 )]
 pub unsafe trait SatisfiedBy<R: ?Sized>: PropertySet {}
 
-/// Takes the names of a set's properties, in [`PropertySet::members`].
+/// Receives the members of a set, in [`PropertySet::members`].
 #[expect(missing_debug_implementations, reason = "a closure has nothing to show")]
 pub struct Members<'m>(&'m mut dyn FnMut(PropertyId));
 
@@ -115,7 +123,7 @@ unsafe impl PropertySet for () {
     fn members(_members: &mut Members<'_>) {}
 }
 
-// SAFETY: there is nothing to satisfy.
+// SAFETY: the set is empty.
 unsafe impl<R: ?Sized> SatisfiedBy<R> for () {}
 
 /// Defines a type that is a set of properties.
@@ -159,8 +167,8 @@ macro_rules! property_set {
             unsafe impl $crate::Contains<$property> for $name {}
         )+
 
-        // SAFETY: the bounds are the set's properties. The parameter's name is one that no property
-        // has, which would be hidden.
+        // SAFETY: the bounds are the set's properties. The parameter's name must differ from every
+        // property's, which it would shadow.
         unsafe impl<__Resource: ?Sized $(+ $crate::HasProperty<$property>)+> $crate::SatisfiedBy<__Resource> for $name {}
     };
 }

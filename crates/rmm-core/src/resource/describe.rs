@@ -1,24 +1,23 @@
-//! What a resource and those below it are made of and have done, as a tree.
+//! Descriptions: a tree of a resource and its upstreams, with sizes and counters.
 
 use std::fmt;
 
-use super::{SyncResource, request};
 use crate::format_bytes;
 
-/// A number or word that a resource tells of itself.
+/// A size, counter or text in a [`Description`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Metric {
     /// Bytes.
     Bytes(u64),
-    /// How many of something.
+    /// A count.
     Count(u64),
-    /// Anything else.
+    /// A text.
     Text(String),
 }
 
-/// A resource as [`Introspect::describe`](crate::Introspect::describe) found it: its name, what it
-/// told of itself, and the same of each resource that it takes memory from. Displays as a tree.
+/// The result of [`Introspect::describe`](crate::Introspect::describe): a resource's name and
+/// metrics, and the description of each resource that it takes memory from. Displays as a tree.
 ///
 /// ```
 /// use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
@@ -28,7 +27,8 @@ pub enum Metric {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
-/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
+/// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+/// let pool = builder.initial_size(1 << 20).build()?;
 /// let stack = LimitingResourceAdaptor::new(pool, 1 << 30);
 /// let description = stack.describe();
 /// assert_eq!(description.metric("limit"), Some(&Metric::Bytes(1 << 30)));
@@ -47,20 +47,13 @@ pub struct Description {
 }
 
 impl Description {
-    pub(super) fn of(resource: &(dyn SyncResource + 'static)) -> Self {
-        let mut resource = resource;
-        while let Some(inner) = request::pointee(resource) {
-            resource = inner;
-        }
-        let empty = Self { name: resource.name(), metrics: Vec::new(), below: Vec::new() };
-        let mut description = request::metrics(resource, empty);
-        for (purpose, other) in request::other_upstreams(resource) {
-            description.below.push((Some(purpose), Self::of(other)));
-        }
-        if let Some(upstream) = request::upstream(resource) {
-            description.below.push((None, Self::of(upstream)));
-        }
-        description
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, metrics: Vec::new(), below: Vec::new() }
+    }
+
+    /// Adds the description of a resource below this one, and its purpose.
+    pub(super) fn push_below(&mut self, purpose: Option<String>, description: Self) {
+        self.below.push((purpose, description));
     }
 
     /// Adds a number of bytes.
@@ -69,13 +62,13 @@ impl Description {
         self
     }
 
-    /// Adds how many there are of something.
+    /// Adds a count.
     pub fn count(&mut self, what: &'static str, count: u64) -> &mut Self {
         self.metrics.push((what, Metric::Count(count)));
         self
     }
 
-    /// Adds something else.
+    /// Adds a text.
     pub fn text(&mut self, what: &'static str, text: impl Into<String>) -> &mut Self {
         self.metrics.push((what, Metric::Text(text.into())));
         self
@@ -86,22 +79,22 @@ impl Description {
         self.name
     }
 
-    /// What the resource told of itself, in its order.
+    /// The resource's metrics, in the order in which it provides them.
     pub fn metrics(&self) -> &[(&'static str, Metric)] {
         &self.metrics
     }
 
-    /// What it told under this name.
+    /// The metric with this name.
     pub fn metric(&self, what: &str) -> Option<&Metric> {
         self.metrics.iter().find(|(known, _)| *known == what).map(|(_, metric)| metric)
     }
 
-    /// The resources that it takes memory from: those beside the upstream first.
+    /// The resources that it takes memory from; the upstream comes last.
     pub fn below(&self) -> impl ExactSizeIterator<Item = &Self> {
         self.below.iter().map(|(_, description)| description)
     }
 
-    /// Writes the tree. Lines but the first begin with `indent`.
+    /// Writes the tree. Every line but the first starts with `indent`.
     fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         f.write_str(self.name)?;
         for (index, (what, metric)) in self.metrics.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! From a container to where its memory comes from.
+//! Access to the resource of a container.
 
-use super::SyncResource;
+use super::concept::SyncResource;
 
-/// Something that allocates from a resource, and tells from which: a container, what a program
-/// keeps its settings in, or a resource, which tells of itself.
+/// A type that allocates from a resource and gives access to it, such as a container. A resource
+/// returns itself.
 ///
 /// ```
 /// use rmm_core::{AnyResource, HasResource, SyncResource};
@@ -28,21 +28,20 @@ use super::SyncResource;
 /// assert_eq!(source(&Settings { scratch: AnyResource::of(&resource) }), "cuda");
 /// ```
 ///
-/// Pointers to a resource are resources, and tell of themselves. Code that is given a pointer to
-/// something else asks what is behind it: `(**pointer).memory_resource()`, or just
-/// `pointer.memory_resource()`.
+/// Pointers to a resource are resources, and return themselves. For a pointer to another type write
+/// `(**pointer).memory_resource()`, or just `pointer.memory_resource()`.
 #[doc(alias = "cuda::mr::get_memory_resource")]
 #[doc(alias = "cuda::mr::get_memory_resource_t")]
 #[doc(alias = "cuda::mr::memory_resource_base")]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not tell which resource it allocates from",
-    note = "resources and containers do, and so does whatever implements `HasResource`"
+    message = "`{Self}` gives no access to the resource that it allocates from",
+    note = "resources and containers do, and so does every type that implements `HasResource`"
 )]
 pub trait HasResource {
-    /// What the resource is known as.
+    /// The type of the resource.
     type Resource: SyncResource + ?Sized;
 
-    /// The resource. Calls nothing.
+    /// The resource.
     fn memory_resource(&self) -> &Self::Resource;
 }
 

@@ -1,50 +1,15 @@
-//! Questions to a resource, whether its type is known or not.
+//! Introspection of resources, through type erasure and stacks of adaptors.
 
-use std::any::Any;
-
-use super::{Description, ExtendableResource, SyncResource, request};
+use super::concept::{ExtendableResource, SyncResource};
+use super::describe::Description;
+use super::{ask, request};
 use crate::property::Members;
 use crate::{
     DeviceAccessible, HostAccessible, MemoryCaps, Property, PropertyId, PropertySet,
     PropertyWithValue, SatisfiedBy,
 };
 
-/// A resource seen without its type. Every resource whose size is known has this; it is not for
-/// implementing.
-///
-/// # Safety
-/// Both functions return `self`: what they return is called, and compared, in its place.
-pub unsafe trait Erasable {
-    /// The resource as a value of any type.
-    fn as_any(&self) -> &(dyn Any + 'static)
-    where
-        Self: 'static;
-
-    /// The resource as one of any type.
-    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
-    where
-        Self: 'a;
-}
-
-// SAFETY: both return `self`.
-unsafe impl<R: SyncResource> Erasable for R {
-    fn as_any(&self) -> &(dyn Any + 'static)
-    where
-        Self: 'static,
-    {
-        self
-    }
-
-    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
-    where
-        Self: 'a,
-    {
-        self
-    }
-}
-
-/// What can be asked of every resource, also after its type is forgotten and through any stack of
-/// adaptors.
+/// Queries that every resource answers, through type erasure and any stack of adaptors.
 ///
 /// ```
 /// use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
@@ -56,7 +21,8 @@ unsafe impl<R: SyncResource> Erasable for R {
 /// # let _entered = machine.enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
 /// let erased: AnyResource = AnyResource::new(pool);
-/// let logged: AnyResource = AnyResource::new(LoggingResourceAdaptor::to_writer(erased, std::io::sink())?);
+/// let logged = LoggingResourceAdaptor::to_writer(erased, std::io::sink())?;
+/// let logged: AnyResource = AnyResource::new(logged);
 ///
 /// assert!(logged.has_property::<DeviceAccessible>());
 /// assert!(!logged.has_property::<HostAccessible>());
@@ -69,7 +35,7 @@ unsafe impl<R: SyncResource> Erasable for R {
 /// # }
 /// ```
 pub trait Introspect: SyncResource {
-    /// Whether the memory has the property `P`. This, as every question here, goes down the whole
+    /// Whether the memory has the property `P`. Like every query here, it goes down the whole
     /// stack.
     #[doc(alias = "cuda::mr::try_get_property")]
     fn has_property<P: Property>(&self) -> bool {
@@ -87,8 +53,9 @@ pub trait Introspect: SyncResource {
         request::property_list(self)
     }
 
-    /// Who may read and write the memory: the bits [`HOST_ACCESSIBLE`](MemoryCaps::HOST_ACCESSIBLE)
-    /// and [`DEVICE_ACCESSIBLE`](MemoryCaps::DEVICE_ACCESSIBLE).
+    /// Whether host and device may read and write the memory: the bits
+    /// [`HOST_ACCESSIBLE`](MemoryCaps::HOST_ACCESSIBLE) and
+    /// [`DEVICE_ACCESSIBLE`](MemoryCaps::DEVICE_ACCESSIBLE).
     #[doc(alias = "cuda::mr::dynamic_accessibility_property")]
     fn accessibility(&self) -> MemoryCaps {
         let mut caps = MemoryCaps::empty();
@@ -108,7 +75,7 @@ pub trait Introspect: SyncResource {
     }
 
     /// Whether the resource provides at run time what its type declares: `true`, unless its
-    /// [`provide`](SyncResource::provide) forgets a property. For tests of resources.
+    /// [`provide`](SyncResource::provide) omits a property. For tests of resources.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, Introspect, MemoryKind};
@@ -142,8 +109,7 @@ pub trait Introspect: SyncResource {
         find_below(self.as_dyn())
     }
 
-    /// This resource, the one that it takes its memory from, and so on down. Pointers are seen
-    /// through.
+    /// This resource, its upstream, and so on down. Pointers are seen through.
     fn stack(&self) -> Stack<'_>
     where
         Self: 'static,
@@ -151,42 +117,42 @@ pub trait Introspect: SyncResource {
         Stack(Some(self.as_dyn()))
     }
 
-    /// The resource that this one takes its memory from, if it is over another.
+    /// The upstream: the resource that this one takes its memory from, if there is one.
     #[doc(alias = "get_upstream_resource")]
     fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
     where
         Self: 'static,
     {
-        request::upstream(self.as_dyn())
+        ask::upstream(self.as_dyn())
     }
 
     /// The resources that this one takes memory from beside its
-    /// [upstream](Self::upstream_resource): bins, or a second resource for when the first is out of
+    /// [upstream](Self::upstream_resource): bins, or a fallback for when the first is out of
     /// memory.
     fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
     where
         Self: 'static,
     {
-        request::other_upstreams(self.as_dyn()).into_iter().map(|(_, other)| other).collect()
+        ask::other_upstreams(self.as_dyn()).into_iter().map(|(_, other)| other).collect()
     }
 
     /// The resource's in-place growth interface, if it supports in-place growth.
     fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        request::extendable(self)
+        ask::extendable(self)
     }
 
     /// A value of type `T` that the resource [provides](crate::Request::value).
     fn request_value<T: 'static>(&self) -> Option<T> {
-        request::value(self)
+        ask::value(self)
     }
 
-    /// What the stack is made of, with the sizes and counters that each resource tells; a tree
-    /// where a resource is over several.
+    /// A description of the stack, with the sizes and counters of each resource; a tree where a
+    /// resource has several upstreams.
     fn describe(&self) -> Description
     where
         Self: 'static,
     {
-        Description::of(self.as_dyn())
+        ask::description(self.as_dyn())
     }
 }
 
@@ -197,10 +163,10 @@ fn find_below<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Opt
     if let Some(found) = resource.as_any().downcast_ref() {
         return Some(found);
     }
-    if let Some(inner) = request::pointee(resource) {
+    if let Some(inner) = ask::pointee(resource) {
         return find_below(inner);
     }
-    let upstream = request::upstream(resource).and_then(find_below);
+    let upstream = ask::upstream(resource).and_then(find_below);
     upstream.or_else(|| resource.other_upstreams().into_iter().find_map(find_below))
 }
 
@@ -213,10 +179,10 @@ impl<'a> Iterator for Stack<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut resource = self.0?;
-        while let Some(inner) = request::pointee(resource) {
+        while let Some(inner) = ask::pointee(resource) {
             resource = inner;
         }
-        self.0 = request::upstream(resource);
+        self.0 = ask::upstream(resource);
         Some(resource)
     }
 }

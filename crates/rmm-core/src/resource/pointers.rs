@@ -1,12 +1,12 @@
-//! Pointers to a resource are resources: the same one.
+//! Implementation of the resource traits for pointers to a resource.
 //!
-//! `Arc<R>` is what `cuda::mr::shared_resource<R>` is in C++: a handle to a resource that itself
-//! may not be cloned.
+//! `Arc<R>` is the `cuda::mr::shared_resource<R>` of C++: a handle to a resource that cannot be
+//! cloned itself.
 
 use std::alloc::Layout;
 
-use super::{Request, Resource, SyncResource};
-use crate::{AnyResource, DevicePtr, Error, StreamRef};
+use super::concept::{AnyResource, Request, Resource, SyncResource};
+use crate::{DevicePtr, Error, StreamRef};
 
 /// Implements both traits for pointers to a resource.
 macro_rules! forward {
@@ -32,7 +32,7 @@ macro_rules! forward {
             }
         }
 
-        // SAFETY: as above.
+        // SAFETY: every call goes to the resource behind the pointer, which keeps the contract.
         unsafe impl<R: Resource + ?Sized> Resource for $pointer {
             fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
                 (**self).do_allocate(stream, layout)

@@ -6,8 +6,8 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Who a stream is: a number given once in this process, which no later stream gets again. A key
-/// for whatever is kept by stream.
+/// The identity of a stream: a number that is unique in the process and never reused. A key for
+/// per-stream state.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamRef};
@@ -28,7 +28,7 @@ pub struct StreamId(NonZeroU64);
 /// The legacy default stream's id.
 const LEGACY: StreamId = StreamId(NonZeroU64::MIN);
 
-/// The id that is given next. 2^64 streams are out of any process's reach, so it does not wrap.
+/// The next id. No process makes 2^64 streams, so it does not wrap.
 static NEXT: AtomicU64 = AtomicU64::new(2);
 
 /// The names of the streams that have one. Lock order: leaf.
@@ -51,15 +51,14 @@ impl StreamId {
 
     /// An id that no other stream has.
     pub(super) fn next() -> Self {
-        // Relaxed: only that no two calls get the same number matters, and an atomic addition gives
-        // that.
+        // Relaxed: the numbers only have to be distinct, and atomic addition ensures that.
         Self(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX))
     }
 
     /// The id of the calling thread's own default stream.
     pub(super) fn of_this_thread() -> Self {
-        // A thread that is ending has lost its id; work that it still enqueues gets one of its own,
-        // which no block was ever freed under.
+        // The thread-local is gone while the thread ends: work that is still enqueued gets a new
+        // id, under which no block was ever freed.
         OF_THREAD.try_with(|id| *id).unwrap_or_else(|_| Self::next())
     }
 

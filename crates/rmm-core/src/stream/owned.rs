@@ -1,4 +1,4 @@
-//! Streams as owned values.
+//! Owned streams.
 
 mod foreign;
 mod methods;
@@ -11,16 +11,16 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
-use super::{StreamId, StreamRef};
+use super::StreamId;
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
-use crate::{Context, Error};
+use crate::{Context, Device, Error};
 
 pub use foreign::StreamLifetime;
 pub use retiring::{RetiringStream, StreamWatcher};
 
 bitflags::bitflags! {
-    /// How a new stream behaves, see [`CudaStream::with_flags`]. Without any (`sync_default`) it
-    /// orders itself with the legacy default stream.
+    /// Flags for [`CudaStream::with_flags`]. Without any (`sync_default`), the stream synchronizes
+    /// with the legacy default stream.
     ///
     /// ```
     /// use rmm_core::{CudaStream, StreamFlags};
@@ -34,14 +34,14 @@ bitflags::bitflags! {
     #[doc(alias = "rmm::cuda_stream::flags")]
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct StreamFlags: u32 {
-        /// It does not order itself with the legacy default stream.
+        /// The stream does not synchronize with the legacy default stream.
         #[doc(alias = "cudaStreamNonBlocking")]
         #[doc(alias = "non_blocking")]
         const NON_BLOCKING = STREAM_NON_BLOCKING;
     }
 }
 
-/// What a stream is, for those who must treat some differently.
+/// The kind of a stream.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamKind};
@@ -59,18 +59,18 @@ pub enum StreamKind {
     Legacy,
     /// The calling thread's own default stream: another stream on each thread.
     PerThread,
-    /// Destroyed with its last [`CudaStream`]: made by this library, or [handed
-    /// over](CudaStream::from_raw) to it.
+    /// Destroyed with its last [`CudaStream`]: created by this library, or [owned by
+    /// it](CudaStream::from_raw).
     Owned,
-    /// Made outside this library, see [`CudaStream::adopt`].
+    /// Created outside this library, see [`CudaStream::adopt`].
     Adopted(StreamLifetime),
 }
 
-/// A stream, shared: clones are the same stream, and the last one to be dropped destroys it (if it
-/// is this library's).
+/// A shared handle to a stream: clones are the same stream, and dropping the last one destroys it,
+/// if this library owns it.
 ///
-/// Destroying a stream does not wait for its work. See [`StreamRef`] for what can be done with a
-/// stream.
+/// Destroying a stream does not wait for its work. [`StreamRef`](crate::StreamRef) has the same
+/// methods.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamFlags};
@@ -100,12 +100,12 @@ struct Inner {
     /// no stream: the id is the calling thread's.
     id: StreamId,
     kind: StreamKind,
-    /// Where the stream was made or adopted. The default streams belong to whichever context is
+    /// Where the stream was made or adopted. The default streams belong to the context that is
     /// current when they are used.
     context: Option<Context>,
-    /// Whether it never orders itself with the legacy default stream, for all that is known.
+    /// Whether it is known never to synchronize with the legacy default stream.
     is_non_blocking: bool,
-    /// Who must be told before the stream is destroyed.
+    /// Called before the stream is destroyed.
     watchers: Mutex<Vec<Weak<dyn StreamWatcher>>>,
 }
 
@@ -117,7 +117,7 @@ static PER_THREAD: LazyLock<CudaStream> = LazyLock::new(|| {
 });
 
 impl CudaStream {
-    /// A new stream of the current device that orders itself with the legacy default stream.
+    /// A new stream of the current device that synchronizes with the legacy default stream.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -170,7 +170,7 @@ impl CudaStream {
 
     /// A new stream of the current device with these flags and this priority (lower numbers go
     /// first, 0 is the default; numbers outside the [device's range](crate::stream_priority_range)
-    /// are brought into it).
+    /// are clamped to it).
     ///
     /// # Errors
     /// If the driver refuses.
@@ -223,26 +223,26 @@ impl CudaStream {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The stream, borrowed: what resources take. Counts nothing and calls nothing.
-    pub fn as_stream_ref(&self) -> StreamRef<'_> {
-        let id = match self.inner.kind {
+    /// The legacy default stream, for as long as the process runs.
+    pub(super) fn legacy_static() -> &'static Self {
+        &LEGACY
+    }
+
+    /// The calling thread's own default stream, for as long as the process runs.
+    pub(super) fn per_thread_static() -> &'static Self {
+        &PER_THREAD
+    }
+
+    /// The stream's identity, as the calling thread sees it: the per-thread default stream is
+    /// another stream on each thread.
+    pub(super) fn id_on_this_thread(&self) -> StreamId {
+        match self.inner.kind {
             StreamKind::PerThread => StreamId::of_this_thread(),
             _ => self.inner.id,
-        };
-        StreamRef::new(self, id)
+        }
     }
 
-    /// The legacy default stream, borrowed.
-    pub(super) fn legacy_ref() -> StreamRef<'static> {
-        LEGACY.as_stream_ref()
-    }
-
-    /// The calling thread's own default stream, borrowed.
-    pub(super) fn per_thread_ref() -> StreamRef<'static> {
-        PER_THREAD.as_stream_ref()
-    }
-
-    /// The driver's own value.
+    /// The driver's handle.
     #[doc(alias = "rmm::cuda_stream::value")]
     pub fn as_raw(&self) -> CuStream {
         self.inner.handle
@@ -253,8 +253,8 @@ impl CudaStream {
         self.inner.kind
     }
 
-    /// The context that the stream was made in; `None` for the default streams, which belong to
-    /// whichever context is current when they are used.
+    /// The context that the stream was made in; `None` for the default streams, which belong to the
+    /// context that is current when they are used.
     pub fn own_context(&self) -> Option<Context> {
         self.inner.context
     }
@@ -265,8 +265,8 @@ impl CudaStream {
         self.inner.is_non_blocking
     }
 
-    /// Whether calls on the stream with this handle are being recorded into a graph, or it is not
-    /// known: then nothing should be enqueued on it or asked of it behind the program's back.
+    /// Whether the stream with this handle is being captured, or the driver cannot say: then a
+    /// library must neither enqueue work on it nor query it.
     ///
     /// # Safety
     /// The handle names a stream that exists now and until this call returns.
@@ -279,7 +279,7 @@ impl CudaStream {
         code != CuResult::SUCCESS || status != CuCaptureStatus::NONE
     }
 
-    /// Whether all work of the stream with this handle is done. Never waits.
+    /// Whether all work on the stream with this handle has completed. Never blocks.
     ///
     /// Work that the stream would wait for if it had any, such as the legacy default stream's for a
     /// blocking stream, does not count.
@@ -300,9 +300,33 @@ impl CudaStream {
     }
 }
 
+impl Device {
+    /// A new stream of this device, whichever device is current. As
+    /// [`CudaStream::non_blocking`], it does not synchronize with
+    /// the legacy default stream.
+    ///
+    /// ```
+    /// use rmm_core::Device;
+    ///
+    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
+    /// # let _entered = machine.enter();
+    /// for device in Device::all()? {
+    ///     assert_eq!(device.new_stream()?.device()?, device);
+    /// }
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn new_stream(self) -> Result<CudaStream, Error> {
+        let _current = self.make_current()?;
+        CudaStream::non_blocking()
+    }
+}
+
 impl PartialEq for CudaStream {
     fn eq(&self, other: &Self) -> bool {
-        self.as_stream_ref() == other.as_stream_ref()
+        self.id_on_this_thread() == other.id_on_this_thread()
     }
 }
 
@@ -322,21 +346,21 @@ impl fmt::Debug for CudaStream {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.id.forget_name();
-        // At the end of the process nobody is told either: the stream is not destroyed, and to act
-        // would be to call the driver.
+        // While the process exits, no watcher is called either: the stream is not destroyed, and a
+        // watcher would call the driver.
         let Some(driver) = driver_for_drop() else { return };
         let watchers =
             std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
             let retiring = RetiringStream::new(self);
-            // One that panics keeps nobody else from being told: who is not would use the stream
-            // after its end. The panic was reported when it began, and must not leave a `Drop`.
+            // A panic must not keep the other watchers from being called, or they would use the
+            // stream after its end. The panic hook has reported it; it must not leave a `Drop`.
             let _reported =
                 catch_unwind(AssertUnwindSafe(move || watcher.stream_retires(&retiring)));
         }
         if self.kind == StreamKind::Owned && !self.context.is_some_and(Context::has_ended) {
-            // SAFETY: the stream was made by `with_flags`, and nothing can name it any more: this is
-            // its last use. A failure means that the driver is gone: nothing is left to free.
+            // SAFETY: the stream is owned and no `CudaStream` refers to it any more: this is its
+            // last use. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };
         }
     }

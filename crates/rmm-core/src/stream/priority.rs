@@ -1,4 +1,4 @@
-//! Which stream's work goes first.
+//! Stream priorities.
 
 use std::ffi::c_int;
 use std::ops::RangeInclusive;
@@ -7,9 +7,8 @@ use super::StreamRef;
 use crate::Error;
 use crate::driver::{check, driver_in_context};
 
-/// The priorities that streams of the current device can have. Lower numbers go first: the range
-/// starts with the most urgent and ends with the default, 0. It holds 0 alone where the device
-/// knows no priorities.
+/// The priorities of streams of the current device. Lower numbers run first: the range starts with
+/// the highest priority and ends with the default, 0. It is 0 alone on a device without priorities.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamFlags, stream_priority_range};

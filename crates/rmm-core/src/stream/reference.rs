@@ -1,19 +1,20 @@
-//! Streams as borrowed values.
+//! Borrowed streams.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use rmm_sys::{CuStream, Driver};
 
-use super::{CudaStream, StreamId, StreamKind};
+use super::StreamId;
+use super::owned::{CudaStream, StreamKind};
 use crate::driver::{check, driver_in_context, loaded_driver};
-use crate::{Context, CudaEvent, Device, Error, TimedEvent};
+use crate::{Context, Device, Error};
 
-/// A stream, borrowed: what resources and containers take. Copying costs nothing and calls nothing.
+/// A borrowed stream, as resources and containers take it. Copying it is free.
 ///
 /// It cannot be sent to another thread, because [`per_thread`](Self::per_thread) means another
 /// stream there; send the [`CudaStream`] and borrow it anew. Two are equal if they are the same
-/// stream, which the [id](Self::id) tells, not the handle.
+/// stream by [id](Self::id), not by handle.
 ///
 /// ```
 /// use rmm_core::{CudaStream, StreamRef};
@@ -49,7 +50,7 @@ pub struct StreamRef<'a> {
 }
 
 impl<'a> StreamRef<'a> {
-    pub(super) fn new(stream: &'a CudaStream, id: StreamId) -> Self {
+    fn new(stream: &'a CudaStream, id: StreamId) -> Self {
         Self { stream, id, thread_bound: PhantomData }
     }
 
@@ -57,16 +58,16 @@ impl<'a> StreamRef<'a> {
     #[doc(alias = "cuda_stream_legacy")]
     #[doc(alias = "cuda_stream_default")]
     pub fn legacy() -> StreamRef<'static> {
-        CudaStream::legacy_ref()
+        CudaStream::legacy_static().as_stream_ref()
     }
 
     /// The calling thread's own default stream.
     #[doc(alias = "cuda_stream_per_thread")]
     pub fn per_thread() -> StreamRef<'static> {
-        CudaStream::per_thread_ref()
+        CudaStream::per_thread_static().as_stream_ref()
     }
 
-    /// Who the stream is.
+    /// The stream's identity.
     pub fn id(self) -> StreamId {
         self.id
     }
@@ -84,8 +85,8 @@ impl<'a> StreamRef<'a> {
     /// Whether it is the legacy default stream, which is what the handles 0 and `cudaStreamLegacy`
     /// mean.
     ///
-    /// RMM's function of this name means the per-thread one where a program is compiled for such
-    /// default streams; here a program says which it means.
+    /// RMM's function of this name refers to the per-thread stream if the program is compiled with
+    /// per-thread default streams; here a program names the one it means.
     #[doc(alias = "rmm::cuda_stream_view::is_default")]
     #[doc(alias = "is_default_stream")]
     pub fn is_default(self) -> bool {
@@ -108,9 +109,9 @@ impl<'a> StreamRef<'a> {
         Device::current()
     }
 
-    /// Whether the stream's context still exists: with it the stream has ended, and the driver may
-    /// not be called with its handle. The default streams are those of whichever context is
-    /// current.
+    /// Checks that the stream's context still exists. A stream ends with its context, and the
+    /// driver must not be called with its handle then. The default streams belong to the current
+    /// context.
     ///
     /// # Errors
     /// An error with [`is_context_lost`](Error::is_context_lost) if not.
@@ -149,8 +150,8 @@ impl<'a> StreamRef<'a> {
         self.own_context().map_or_else(Context::current, Ok)
     }
 
-    /// The context that the stream was made in; `None` for the default streams, which belong to
-    /// whichever context is current when they are used.
+    /// The context that the stream was made in; `None` for the default streams, which belong to the
+    /// context that is current when they are used.
     pub fn own_context(self) -> Option<Context> {
         self.stream.own_context()
     }
@@ -161,7 +162,7 @@ impl<'a> StreamRef<'a> {
         self.stream.is_non_blocking()
     }
 
-    /// The stream as an owned value: a clone of the [`CudaStream`], which is counted.
+    /// An owned stream: a clone of the [`CudaStream`], which counts a reference.
     pub fn to_owned(self) -> CudaStream {
         self.stream.clone()
     }
@@ -171,13 +172,13 @@ impl<'a> StreamRef<'a> {
         self.stream
     }
 
-    /// The driver's own value.
+    /// The driver's handle.
     #[doc(alias = "rmm::cuda_stream_view::value")]
     pub fn as_raw(self) -> CuStream {
         self.stream.as_raw()
     }
 
-    /// Waits on this thread until all work of the stream is done.
+    /// Blocks the calling thread until all work on the stream has completed.
     ///
     /// # Errors
     /// If the driver refuses, or that work has failed.
@@ -188,7 +189,7 @@ impl<'a> StreamRef<'a> {
         check("cuStreamSynchronize", unsafe { driver.cuStreamSynchronize(self.as_raw()) })
     }
 
-    /// Whether all work of the stream is done. Never waits.
+    /// Whether all work on the stream has completed. Never blocks.
     ///
     /// # Errors
     /// If the driver refuses, or that work has failed.
@@ -199,71 +200,12 @@ impl<'a> StreamRef<'a> {
         // SAFETY: the stream exists while it is borrowed.
         unsafe { CudaStream::is_idle_raw(self.as_raw()) }
     }
+}
 
-    /// A new event that marks the stream's current end.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    #[doc(alias = "cudaEventRecord")]
-    pub fn record_event(self) -> Result<CudaEvent, Error> {
-        // An event marks streams of its own context only.
-        let _entered = self.own_context().map(Context::enter).transpose()?;
-        let event = CudaEvent::new()?;
-        event.record(self)?;
-        Ok(event)
-    }
-
-    /// A new event that marks the stream's current end and keeps time.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    #[doc(alias = "cuda::stream_ref::record_timed_event")]
-    pub fn record_timed_event(self) -> Result<TimedEvent, Error> {
-        let _entered = self.own_context().map(Context::enter).transpose()?;
-        let event = TimedEvent::new()?;
-        event.record(self)?;
-        Ok(event)
-    }
-
-    /// Has all work that is enqueued from now on wait for `event`'s mark. The thread does not wait.
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    #[doc(alias = "cudaStreamWaitEvent")]
-    pub fn wait(self, event: &CudaEvent) -> Result<(), Error> {
-        let driver = self.driver()?;
-        if self.own_context() != Some(event.context()) {
-            event.context().check()?;
-        }
-        // SAFETY: the stream exists while it is borrowed, and so does the event.
-        check("cuStreamWaitEvent", unsafe {
-            driver.cuStreamWaitEvent(self.as_raw(), event.as_raw(), 0)
-        })
-    }
-
-    /// Has all work that is enqueued from now on wait for what is enqueued on `earlier` so far. The
-    /// thread does not wait. Costs an event, or nothing if the two are the same stream.
-    ///
-    /// ```
-    /// use rmm_core::CudaStream;
-    ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
-    /// let (producer, consumer) = (CudaStream::new()?, CudaStream::new()?);
-    /// // ... work on `producer` ...
-    /// consumer.wait_for(&producer)?;
-    /// // ... work on `consumer` that uses its results ...
-    /// consumer.synchronize()?;
-    /// assert!(producer.is_idle()?);
-    /// # Ok::<(), rmm_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the driver refuses.
-    #[doc(alias = "cuda::stream_ref::wait")]
-    pub fn wait_for<'s>(self, earlier: impl Into<StreamRef<'s>>) -> Result<(), Error> {
-        let earlier = earlier.into();
-        if self == earlier { Ok(()) } else { self.wait(&earlier.record_event()?) }
+impl CudaStream {
+    /// Borrows the stream. Changes no reference count and calls no driver.
+    pub fn as_stream_ref(&self) -> StreamRef<'_> {
+        StreamRef::new(self, self.id_on_this_thread())
     }
 }
 

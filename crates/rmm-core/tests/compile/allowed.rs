@@ -1,4 +1,4 @@
-//! What the refused programs would be if they were right.
+//! Valid counterparts of the refused programs.
 
 use rmm_core::{DeviceAsyncResourceRef, MemoryCaps, ResourceView};
 use rmm_resources::CudaMemoryResource;

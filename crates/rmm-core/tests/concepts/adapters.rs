@@ -1,4 +1,4 @@
-//! Stream order for resources without, and a stream for code without.
+//! Adapters: `Synchronized` and `StreamBound`.
 
 use std::alloc::Layout;
 
@@ -26,7 +26,7 @@ fn a_synchronized_resource_waits_for_the_stream_before_it_frees() -> Result<(), 
     let pointer = ordered.allocate(&stream, layout(64))?;
     assert_eq!(heap.live(), 64);
 
-    // Work is left on the stream, which the software device runs only when somebody waits.
+    // Leave work on the stream, which the software device runs only when a thread waits for it.
     let target = CudaAsyncMemoryResource::new()?;
     let memory = target.allocate(&stream, layout(64))?;
     for _ in 0..8 {
@@ -44,8 +44,8 @@ fn a_synchronized_resource_waits_for_the_stream_before_it_frees() -> Result<(), 
 }
 
 #[test]
-fn zero_bytes_wait_for_nothing() -> Result<(), rmm_core::Error> {
-    // No device is there that could be waited for.
+fn a_request_of_zero_bytes_does_not_synchronize() -> Result<(), rmm_core::Error> {
+    // There is no device to synchronize with.
     let ordered = Synchronized::new(SyncHeap::new(0));
     let stream = rmm_core::StreamRef::legacy();
     let pointer = ordered.allocate(stream, layout(0))?;
@@ -56,12 +56,12 @@ fn zero_bytes_wait_for_nothing() -> Result<(), rmm_core::Error> {
 }
 
 #[test]
-fn a_bound_resource_gives_memory_for_every_stream() -> Result<(), rmm_core::Error> {
+fn a_bound_resource_allocates_for_every_stream() -> Result<(), rmm_core::Error> {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     let bound = StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone());
-    // Work is left on the stream, and the allocation comes after it.
+    // Leave work on the stream; the allocation comes after it.
     let earlier = bound.allocate(layout(64))?;
     for _ in 0..8 {
         // SAFETY: the memory was allocated on this stream and has 64 bytes.

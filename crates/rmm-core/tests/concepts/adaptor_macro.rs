@@ -1,4 +1,4 @@
-//! Adaptors that the macro writes.
+//! Adaptors defined by the macro.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn layout() -> Layout {
     Layout::from_size_align(1000, 256).expect("a power of two")
 }
 
-/// Allocates and frees in both ways. The machine reports memory that is left at its end.
+/// Allocates and frees, synchronously and on a stream. The machine reports memory that is leaked.
 fn both_ways(resource: &Wilful<CudaMemoryResource>) -> Result<(), Error> {
     let stream = CudaStream::new()?;
     let pointer = resource.allocate(&stream, layout())?;
@@ -86,7 +86,7 @@ fn both_ways(resource: &Wilful<CudaMemoryResource>) -> Result<(), Error> {
 }
 
 #[test]
-fn an_adaptor_forwards_both_ways_and_hears_of_frees() {
+fn an_adaptor_forwards_both_kinds_of_calls_and_sees_frees() {
     let machine = rmm_sim::Machine::new();
     let _entered = machine.enter();
     for will in [Will::Forward, Will::Twice] {

@@ -1,4 +1,4 @@
-//! Equality means that memory from one may be freed by the other, through erasure too.
+//! Equality of resources: memory from one may be freed by the other, through type erasure too.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ fn stateful_resources_are_equal_by_identity() {
     assert!(!erased.is_equal(&two));
 }
 
-/// Equal both ways round.
+/// Equal in both directions.
 fn assert_equal<T: PartialEq + std::fmt::Debug>(one: &T, other: &T) {
     assert_eq!(one, other);
     assert_eq!(other, one);
@@ -78,7 +78,7 @@ fn leaked<R>(resource: R) -> &'static R {
     Box::leak(Box::new(resource))
 }
 
-/// The owned forms that a handle takes behind pointers, each with what it is called.
+/// The owned forms of a handle behind pointers, each with its name.
 fn forms<R>(handle: &R) -> Vec<(&'static str, AnyResource)>
 where
     R: Resource + HasProperty<DeviceAccessible> + Clone + PartialEq + 'static,
@@ -148,7 +148,7 @@ fn different_resources_differ_behind_pointers() {
 }
 
 #[test]
-fn a_resource_that_is_no_handle_is_itself_behind_pointers() {
+fn a_resource_that_is_not_a_handle_stays_behind_its_pointer() {
     let heap = SyncHeap::new(0);
     let fixed = leaked(heap.clone());
     let own = AnySyncResource::<HostDeviceAccessible>::new(heap.clone());
@@ -162,12 +162,12 @@ fn a_resource_that_is_no_handle_is_itself_behind_pointers() {
         assert!(*any != AnySyncResource::new(SyncHeap::new(0)));
     }
     assert_eq!(borrowed, reference, "they point to one object");
-    // What an `AnySyncResource` holds can be owned again, whatever it is.
+    // A reference to an `AnySyncResource` can become owned, whatever it holds.
     assert_eq!(leaked(own.clone()).as_resource_ref().try_to_owned().expect("it is owned"), own);
 }
 
 #[test]
-fn the_registry_gives_back_what_a_reference_names() {
+fn the_registry_returns_the_resource_behind_a_reference() {
     static CUDA: CudaMemoryResource = CudaMemoryResource::new();
     let machine = rmm_sim::Machine::new();
     let _entered = machine.enter();
@@ -193,7 +193,7 @@ fn a_reference_to_a_handle_can_be_owned() {
 }
 
 #[test]
-fn a_reference_to_no_handle_can_not_be_owned() {
+fn a_reference_to_a_type_that_is_not_a_handle_cannot_be_owned() {
     let silent = Silent(SyncHeap::new(0));
     let refused = ResourceRef::<HostAccessible>::new(&silent).try_to_owned().unwrap_err();
     assert!(refused.is_invalid_argument());

@@ -1,4 +1,4 @@
-//! Resources over the host's heap, for the tests.
+//! Resources over the host's heap, as fixtures.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rmm_core::{
     PropertyWithValue, Request, Resource, StreamRef, SyncResource,
 };
 
-/// Which NUMA node the memory is on: a property with a value that only this test knows.
+/// The NUMA node of the memory: a property with a value, defined by this test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NumaNode;
 
@@ -21,7 +21,7 @@ impl PropertyWithValue for NumaNode {
     type Value = u32;
 }
 
-/// A resource with the synchronous calls only. Counts the bytes that are out.
+/// A synchronous resource. Counts the allocated bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncHeap {
     node: u32,
@@ -99,7 +99,7 @@ impl HasPropertyValue<NumaNode> for SyncHeap {
     }
 }
 
-/// A resource that claims to be the host's in its type, and tells nothing at run time.
+/// A resource whose type declares host access, and which provides no property at run time.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Silent(pub(crate) SyncHeap);
 

@@ -1,8 +1,8 @@
-//! What must not compile does not, and says why in words that help.
+//! Programs that must not compile, and the compiler's messages for them.
 
 use std::process::Command;
 
-/// Messages are worded by the compiler, so they are compared for one version of it.
+/// The compiler's wording changes, so messages are compared for one version of it.
 const TOOLCHAIN: &str = "rustc 1.95.";
 
 #[test]
@@ -15,7 +15,7 @@ fn compiler_messages_name_what_is_missing() {
         return;
     }
     let cases = trybuild::TestCases::new();
-    // Where a message is meant to change, `TRYBUILD=overwrite` writes the new one.
+    // After an intended change, `TRYBUILD=overwrite` writes the new messages.
     cases.pass("tests/compile/allowed.rs");
     cases.compile_fail("tests/compile/refused/*.rs");
 }

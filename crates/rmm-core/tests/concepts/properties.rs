@@ -1,4 +1,4 @@
-//! Sets of properties narrow for free, widen at run time, and are told through any stack.
+//! Sets of properties: narrowing, widening, and introspection through stacks.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rmm_resources::CudaMemoryResource;
 use crate::heap::{NumaNode, Silent, SyncHeap};
 
 rmm_core::property_set! {
-    /// What the host may touch, on a node that is known.
+    /// Memory that the host may access, on a known NUMA node.
     struct HostOnNode = [HostAccessible, NumaNode];
 }
 
@@ -30,15 +30,15 @@ fn a_set_narrows_to_each_of_its_members_and_widens_back() {
     asks_for_host(&both);
     let host: AnyResource<HostAccessible> = both.clone().into();
     let device: AnyResource<DeviceAccessible> = both.into();
-    let both = device.try_widen::<HostDeviceAccessible>().expect("the heap tells of both");
+    let both = device.try_widen::<HostDeviceAccessible>().expect("the heap provides both");
     asks_for_host(&both);
     let nothing = host.narrow::<()>();
-    let on_node = nothing.try_widen::<HostOnNode>().expect("the heap tells of its node");
+    let on_node = nothing.try_widen::<HostOnNode>().expect("the heap provides its node");
     assert!(on_node.is_equal(&heap));
 }
 
 #[test]
-fn widening_to_what_is_missing_gives_the_resource_back() {
+fn widening_to_a_missing_property_returns_the_resource() {
     let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
     let device = device.try_widen::<HostDeviceAccessible>().expect_err("the host cannot read it");
     assert_eq!(device.downcast_ref(), Some(&CudaMemoryResource::new()));
@@ -58,13 +58,13 @@ fn references_convert_as_in_rmm() {
     let host_sync: HostResourceRef<'_> = host.into();
     assert!(device.is_equal(host));
     assert!(device_sync.is_equal(host_sync.narrow()));
-    let again = device.try_widen::<HostDeviceAccessible>().expect("the heap tells of both");
+    let again = device.try_widen::<HostDeviceAccessible>().expect("the heap provides both");
     assert_eq!(again, both);
     assert!(DeviceAsyncResourceRef::new_checked(None::<&CudaMemoryResource>).is_err());
 }
 
 #[test]
-fn values_are_told_through_a_stack_of_erased_resources() {
+fn property_values_pass_through_erased_resources() {
     let heap = SyncHeap::new(3);
     assert_eq!(heap.property_value(), 3);
     let erased = AnySyncResource::<HostDeviceAccessible>::new(heap.clone());
@@ -103,13 +103,14 @@ fn a_pool_is_found_below_an_erased_resource_below_a_logger() {
 }
 
 #[test]
-fn resources_tell_at_run_time_what_their_types_claim() {
+fn resources_provide_at_run_time_what_their_types_declare() {
     let heap = SyncHeap::new(0);
     assert!(heap.declares::<HostDeviceAccessible>() && heap.declares::<NumaNode>());
     let cuda = CudaMemoryResource::new();
     assert!(cuda.declares::<DeviceAccessible>() && cuda.declares::<MemoryKind>());
     assert!(!cuda.has_property::<HostAccessible>());
-    // One that forgot to tell is found out by the check; erased, it is still what the type says.
+    // `declares` detects a resource that omits a property; erased, it still has the properties of
+    // its type.
     let silent = Silent(heap);
     assert!(!silent.declares::<HostAccessible>());
     assert!(AnyResource::<HostAccessible>::new(silent.clone()).has_property::<HostAccessible>());
@@ -118,7 +119,7 @@ fn resources_tell_at_run_time_what_their_types_claim() {
     assert!(!borrowed.narrow::<()>().has_property::<HostAccessible>());
 }
 
-/// A property with the shortest of names.
+/// A property with a one-letter name.
 #[derive(Clone, Copy, Debug)]
 struct R;
 
@@ -127,14 +128,14 @@ impl rmm_core::Property for R {
 }
 
 rmm_core::property_set! {
-    /// No name of a property is one that the macro uses.
+    /// The macro uses no name that a property may have.
     struct OneLetter = [HostAccessible, R];
 }
 
 #[test]
 fn a_set_may_have_a_property_of_any_name() {
     let heap = AnySyncResource::<HostAccessible>::new(SyncHeap::new(0));
-    heap.try_widen::<OneLetter>().expect_err("the heap tells of no such property");
+    heap.try_widen::<OneLetter>().expect_err("the heap provides no such property");
 }
 
 /// Pinned memory whose resource says so itself, and then has its upstream answer as well.

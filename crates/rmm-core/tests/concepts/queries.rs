@@ -1,4 +1,4 @@
-//! What is asked of anything: its resource, its alignment, the context of its memory.
+//! `HasResource`, alignment, contexts and searches of stacks.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn source<H: HasResource<Resource: PartialEq> + ?Sized>(of: &H) -> &H::Resource 
     of.memory_resource()
 }
 
-/// What a program keeps its settings in.
+/// A program's settings.
 struct Settings {
     heap: SyncHeap,
 }
@@ -32,7 +32,7 @@ impl HasResource for Settings {
 }
 
 #[test]
-fn a_resource_tells_of_itself_and_settings_of_theirs() {
+fn a_resource_returns_itself_and_settings_theirs() {
     let heap = SyncHeap::new(0);
     assert_eq!(source(&heap), &heap);
     let shared = Arc::new(heap.clone());
@@ -90,7 +90,7 @@ fn every_synchronous_resource_is_one_for_any_context() -> Result<(), Error> {
 }
 
 #[test]
-fn a_bound_resource_allocates_in_its_streams_order_and_waits_for_nothing() -> Result<(), Error> {
+fn a_bound_resource_allocates_in_the_order_of_its_stream() -> Result<(), Error> {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let stream = CudaStream::new()?;
@@ -130,7 +130,7 @@ fn pointers_have_the_kind_of_what_they_point_to() {
 type Second = FallbackMemoryResource<CudaMemoryResource, ManagedMemoryResource>;
 
 #[test]
-fn find_looks_into_bins_and_second_resources() {
+fn find_searches_bins_and_fallbacks() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let cuda = CudaMemoryResource::new();

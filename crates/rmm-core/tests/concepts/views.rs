@@ -1,4 +1,4 @@
-//! Views by the bits of what memory can do.
+//! `ResourceView`.
 
 use std::alloc::Layout;
 
@@ -28,12 +28,15 @@ fn a_view_of_an_erased_resource_is_checked_at_run_time() {
 }
 
 #[test]
-fn memory_of_no_kind_is_viewed_by_who_may_use_it() {
+fn memory_without_a_kind_is_viewed_by_its_accessibility() {
     const BOTH: u32 = HOST | DEVICE;
     let heap = SyncHeap::new(0);
     assert_eq!(heap.try_property::<MemoryKind>(), None);
     assert!(ResourceView::<BOTH>::try_new(&heap).is_some());
-    assert!(ResourceView::<FIXED>::try_new(&heap).is_none(), "nobody says that it stays");
+    assert!(
+        ResourceView::<FIXED>::try_new(&heap).is_none(),
+        "the heap does not declare it resident"
+    );
     let machine = rmm_sim::Machine::builder();
     let machine = machine.attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).build();
     let _entered = machine.enter();

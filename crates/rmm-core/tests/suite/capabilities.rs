@@ -1,4 +1,4 @@
-//! What devices can do, device by device.
+//! Capabilities of each device.
 
 use std::thread;
 
@@ -69,7 +69,7 @@ fn each_attribute_has_its_own_field() {
 }
 
 #[test]
-fn a_device_is_asked_once_by_however_many_threads() {
+fn threads_share_one_query_per_device() {
     let machine = Machine::builder().devices(2).build();
     let ask_all = || {
         let _entered = machine.enter();
@@ -88,7 +88,7 @@ fn a_device_is_asked_once_by_however_many_threads() {
 }
 
 #[test]
-fn an_attribute_that_the_driver_does_not_know_is_something_the_device_can_not_do() {
+fn an_attribute_unknown_to_the_driver_counts_as_unsupported() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let device = Device::current().unwrap();
@@ -99,7 +99,7 @@ fn an_attribute_that_the_driver_does_not_know_is_something_the_device_can_not_do
 }
 
 #[test]
-fn a_failure_is_told_and_not_kept() {
+fn a_failed_query_is_an_error_and_not_cached() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let device = Device::current().unwrap();

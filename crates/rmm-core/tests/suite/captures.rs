@@ -1,4 +1,4 @@
-//! Streams that are being captured.
+//! Stream capture.
 
 use std::sync::{Arc, Mutex};
 
@@ -33,7 +33,7 @@ fn mode() -> CuCaptureMode {
 }
 
 #[test]
-fn a_stream_tells_whether_it_is_captured() {
+fn a_stream_reports_whether_it_is_captured() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (blocking, other) = (CudaStream::new().unwrap(), CudaStream::new().unwrap());
@@ -56,7 +56,7 @@ fn scopes_overlap() {
 }
 
 #[test]
-fn a_relaxed_thread_spoils_no_capture_and_is_as_before_afterwards() {
+fn a_relaxed_thread_invalidates_no_capture_and_is_restored() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (stream, event) =
@@ -90,7 +90,7 @@ fn relaxed_guards_may_be_dropped_in_any_order() {
 }
 
 #[test]
-fn a_guard_relaxes_a_mode_that_another_could_not() {
+fn a_guard_relaxes_the_mode_after_another_guard_failed() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let _driver_is_initialised = current_driver().unwrap();
@@ -108,12 +108,12 @@ struct Marks(Mutex<Option<Result<(), Error>>>);
 impl StreamWatcher for Marks {
     fn stream_retires(&self, stream: &RetiringStream<'_>) {
         let marked = CudaEvent::new().and_then(|event| stream.record(&event));
-        *self.0.lock().expect("nobody panics with it") = Some(marked);
+        *self.0.lock().expect("no thread panics with the lock held") = Some(marked);
     }
 }
 
 #[test]
-fn a_stream_that_retires_while_it_is_captured_is_not_marked() {
+fn no_event_is_recorded_on_a_captured_stream_that_retires() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let marks = Arc::new(Marks::default());

@@ -1,4 +1,4 @@
-//! Devices, and which one is current.
+//! Devices, and the current one.
 
 use rmm_core::{Context, Device, Error, ErrorKind, MemoryInfo, SyncResource};
 use rmm_resources::CudaMemoryResource;
@@ -28,7 +28,7 @@ fn all_devices_are_listed_in_order() {
 }
 
 #[test]
-fn devices_of_different_machines_are_told_apart() {
+fn devices_of_different_machines_are_distinct() {
     let uuids = || {
         let machine = machine();
         machine
@@ -41,7 +41,7 @@ fn devices_of_different_machines_are_told_apart() {
 }
 
 #[test]
-fn a_share_of_the_free_memory_is_whole_granules_and_never_more_than_there_is() {
+fn a_share_of_free_memory_is_whole_granules_and_at_most_all() {
     let machine = Machine::builder().memory((1 << 30) + 1000).build();
     let _entered = machine.enter();
     let MemoryInfo { free, .. } = Device::memory_info().unwrap();
@@ -59,7 +59,7 @@ fn a_share_of_the_free_memory_is_whole_granules_and_never_more_than_there_is() {
 }
 
 #[test]
-fn that_memory_can_not_be_asked_for_is_told() {
+fn a_failed_memory_query_is_an_error() {
     let machine = machine();
     let _entered = machine.enter();
     Device::current().unwrap();
@@ -153,7 +153,7 @@ fn guards_restore_when_an_error_or_a_panic_leaves_their_scope() {
 }
 
 #[test]
-fn a_device_that_can_not_be_made_current_changes_nothing() {
+fn a_device_that_cannot_be_made_current_changes_nothing() {
     let machine = machine();
     let _entered = machine.enter();
     let device = Device::new(1).unwrap();

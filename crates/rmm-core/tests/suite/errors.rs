@@ -1,4 +1,4 @@
-//! What errors say.
+//! Error kinds and messages.
 
 use std::alloc::Layout;
 use std::error::Error as _;
@@ -10,7 +10,7 @@ fn layout(size: usize, alignment: usize) -> Layout {
     Layout::from_size_align(size, alignment).expect("a layout")
 }
 
-/// The kinds of which the error says that it is one.
+/// The kinds for which the error's predicates hold.
 fn predicates(error: &Error) -> Vec<ErrorKind> {
     [
         (error.is_out_of_memory(), ErrorKind::OutOfMemory),
@@ -80,7 +80,7 @@ fn the_kind_of_a_drivers_error_follows_from_its_code() {
 
 // `rmm::bad_alloc`: an allocation that failed for another reason than memory.
 #[test]
-fn an_allocation_that_the_driver_refused_says_what_was_asked_for() {
+fn a_refused_allocation_reports_its_request() {
     let error =
         Error::driver("cuMemAlloc_v2", CuResult::INVALID_CONTEXT).with_layout(layout(4096, 64));
     assert!(error.is_driver() && !error.is_out_of_memory());
@@ -93,7 +93,7 @@ fn an_allocation_that_the_driver_refused_says_what_was_asked_for() {
 }
 
 #[test]
-fn what_was_asked_for_and_what_was_held_is_told() {
+fn an_error_reports_the_request_and_the_usage() {
     let stream = StreamRef::legacy().id();
     let held = PoolUsage::new(4 << 20, 3 << 20).with_largest_free(1 << 20).with_limit(4 << 20);
     let error = Error::out_of_memory("pool")
@@ -112,7 +112,7 @@ fn what_was_asked_for_and_what_was_held_is_told() {
 }
 
 #[test]
-fn who_holds_memory_and_what_would_help_is_told() {
+fn an_error_reports_pending_memory_and_advice() {
     let held = [(Some(StreamRef::legacy().id()), 3 << 20), (None, 1 << 20)];
     let held = held.map(|(stream, bytes)| PendingBytes::new(stream, bytes));
     let usage = PoolUsage::new(8 << 20, 4 << 20)
@@ -143,12 +143,12 @@ fn causes_are_kept_to_the_end_of_the_chain() {
     assert!(deepest.source().is_none());
     assert!(
         !error.to_string().contains("cuMemAlloc_v2"),
-        "a line tells of itself, not of its causes"
+        "a line shows the error, not its sources"
     );
 }
 
 #[test]
-fn that_there_is_no_driver_is_an_error_of_its_own_and_says_why() {
+fn a_missing_driver_is_its_own_kind_with_the_reason() {
     // SAFETY: no symbol is found, so no address is called.
     let missing = unsafe { Driver::from_symbols(|_| None) }.unwrap_err();
     let why = missing.to_string();
@@ -159,7 +159,7 @@ fn that_there_is_no_driver_is_an_error_of_its_own_and_says_why() {
 }
 
 #[test]
-fn the_debug_form_tells_everything() {
+fn the_debug_form_shows_everything() {
     let error = Error::driver("cuInit", CuResult::NO_DEVICE).with_layout(layout(8, 8));
     let debug = format!("{error:#?}");
     for part in ["Error(", "DriverUnavailable", "cuInit", "layout"] {

@@ -1,5 +1,5 @@
-//! A context that is reset or lost: streams and events of it say so, and call the driver with no
-//! handle of the next one's.
+//! Reset and lost contexts: streams and events fail, and never pass a handle to the driver that the
+//! next context may reuse.
 
 use rmm_core::{Context, CudaEvent, CudaStream, Device, Error};
 use rmm_sim::{Kernel, Machine, Schedule};
@@ -17,7 +17,7 @@ fn reset() {
 }
 
 #[test]
-fn a_context_is_not_the_next_one_of_its_handle() {
+fn a_context_differs_from_the_next_one_with_its_handle() {
     let machine = machine();
     let _entered = machine.enter();
     let context = Context::current().unwrap();
@@ -34,7 +34,7 @@ fn a_context_is_not_the_next_one_of_its_handle() {
 }
 
 #[test]
-fn a_failed_kernel_is_noted_for_every_allocator() {
+fn a_failed_kernel_is_recorded_for_every_allocator() {
     let machine = machine();
     let _entered = machine.enter();
     let (context, stream) = (Context::current().unwrap(), CudaStream::new().unwrap());
@@ -49,14 +49,14 @@ fn a_failed_kernel_is_noted_for_every_allocator() {
 }
 
 #[test]
-fn streams_and_events_of_a_context_that_is_gone_call_the_driver_no_more() {
+fn streams_and_events_of_a_lost_context_call_no_driver() {
     let machine = machine();
     let _entered = machine.enter();
     let (own, event) = (CudaStream::new().unwrap(), CudaEvent::new().unwrap());
     event.record(&own).unwrap();
     reset();
     let _next_is_current = Device::new(0).and_then(Device::make_current).unwrap();
-    // The next context's have the handles of the last one's.
+    // The driver reuses the previous context's handles.
     let (new, new_event) = (CudaStream::new().unwrap(), CudaEvent::new().unwrap());
     let lost = |outcome: Result<(), Error>| {
         let error = outcome.expect_err("its context is gone");

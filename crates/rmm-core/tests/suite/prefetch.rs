@@ -1,4 +1,4 @@
-//! Managed memory is moved where that can be done, and nothing happens elsewhere.
+//! Prefetching, and the cases in which it does nothing.
 
 use rmm_core::{CudaStream, Device, DevicePtr, PrefetchTarget, driver_in_context, prefetch};
 use rmm_sim::{Fault, Machine};
@@ -37,7 +37,7 @@ fn managed_memory_is_prefetched_to_host_and_device() {
 
 // RMM #2014: devices without concurrent managed access refuse the call.
 #[test]
-fn no_call_is_made_without_concurrent_managed_access_or_for_nothing() {
+fn prefetch_skips_unsupported_devices_and_zero_bytes() {
     let machine =
         Machine::builder().attribute(CuDeviceAttribute::CONCURRENT_MANAGED_ACCESS, 0).build();
     let _entered = machine.enter();
@@ -68,7 +68,7 @@ fn memory_that_is_not_managed_stays_where_it_is() {
 }
 
 #[test]
-fn other_errors_are_told() {
+fn other_driver_errors_are_returned() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let (stream, memory) = (CudaStream::new().unwrap(), managed());

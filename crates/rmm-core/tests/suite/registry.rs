@@ -1,4 +1,4 @@
-//! The resource of each device.
+//! The current resource of each device.
 
 use std::alloc::Layout;
 use std::thread;
@@ -19,7 +19,7 @@ fn device(ordinal: usize) -> Device {
     Device::new(ordinal).expect("a device")
 }
 
-/// A pool of a device.
+/// A pool of one device.
 fn pool_of(ordinal: usize) -> CudaAsyncMemoryResource {
     let _current = device(ordinal).make_current().expect("current");
     CudaAsyncMemoryResource::new().expect("a pool")
@@ -40,7 +40,7 @@ fn each_device_has_its_own() {
 }
 
 #[test]
-fn a_reset_gives_the_one_before_and_leaves_the_plain_one() {
+fn a_reset_returns_the_previous_resource() {
     let machine = Machine::builder().devices(2).build();
     let _entered = machine.enter();
     let (first, second) = (pool_of(0), pool_of(1));
@@ -57,7 +57,7 @@ fn a_reset_gives_the_one_before_and_leaves_the_plain_one() {
 }
 
 #[test]
-fn a_new_machine_does_not_find_the_resource_of_an_old_one() {
+fn a_new_machine_does_not_inherit_a_resource() {
     let machine = Machine::new();
     machine.scope(|| set_current_device_resource(&pool_of(0)).map(drop)).unwrap();
     let other = Machine::new();
@@ -65,7 +65,7 @@ fn a_new_machine_does_not_find_the_resource_of_an_old_one() {
 }
 
 #[test]
-fn that_there_is_no_such_device_is_told() {
+fn a_missing_device_is_an_error() {
     let other = Machine::builder().devices(2).build();
     let beyond = other.scope(|| device(1));
     let machine = Machine::new();

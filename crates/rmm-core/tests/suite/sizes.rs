@@ -38,7 +38,7 @@ fn rounding_gives_the_nearest_multiples_or_nothing() {
 }
 
 #[test]
-fn addresses_are_told_aligned_by_their_low_bits() {
+fn alignment_is_decided_by_the_low_bits_of_an_address() {
     assert!(is_pointer_aligned(DevicePtr::NULL, 1 << 20));
     assert!(is_pointer_aligned(DevicePtr(u64::MAX - 255), 256));
     assert!(!is_pointer_aligned(DevicePtr(u64::MAX), 2));

@@ -1,4 +1,4 @@
-//! Streams in turn.
+//! Stream pools.
 
 use std::collections::{HashMap, HashSet};
 use std::thread;
@@ -14,7 +14,7 @@ fn ids(pool: &CudaStreamPool, count: usize) -> Vec<StreamId> {
 }
 
 #[test]
-fn streams_come_in_turn_and_by_number() {
+fn streams_are_assigned_round_robin_and_by_index() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = CudaStreamPool::new(3, StreamFlags::NON_BLOCKING).unwrap();
@@ -49,7 +49,7 @@ fn a_pool_of_none_is_refused() {
 }
 
 #[test]
-fn a_pool_that_can_not_be_filled_leaves_no_stream() {
+fn a_pool_that_cannot_be_filled_leaves_no_stream() {
     let machine = Machine::new();
     let _entered = machine.enter();
     machine.fail(Fault::nth("cuStreamCreateWithPriority", 3, CuResult::OUT_OF_MEMORY));
@@ -58,7 +58,7 @@ fn a_pool_that_can_not_be_filled_leaves_no_stream() {
 }
 
 #[test]
-fn threads_share_the_turn() {
+fn threads_share_the_round_robin() {
     const ROUNDS: usize = 100;
     let machine = Machine::new();
     let _entered = machine.enter();
@@ -78,7 +78,7 @@ fn threads_share_the_turn() {
     );
 }
 
-// RMM #2432: streams that a pool handed out were destroyed with it.
+// RMM #2432: a pool's streams were destroyed with it while still in use.
 #[test]
 fn a_stream_outlives_its_pool() {
     let machine = Machine::new();

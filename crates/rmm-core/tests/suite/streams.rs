@@ -16,7 +16,7 @@ use rmm_sys::{CuResult, CuStream};
 use crate::world::calls_of;
 
 #[test]
-fn priorities_outside_the_range_are_brought_into_it() {
+fn priorities_outside_the_range_are_clamped() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let range = stream_priority_range().unwrap();
@@ -31,14 +31,14 @@ fn priorities_outside_the_range_are_brought_into_it() {
 }
 
 #[test]
-fn that_priorities_can_not_be_told_is_an_error() {
+fn a_failed_query_of_priorities_is_an_error() {
     let machine = Machine::new();
     let _entered = machine.enter();
     machine.fail(Fault::nth("cuCtxGetStreamPriorityRange", 1, CuResult::SYSTEM_NOT_READY));
     assert!(stream_priority_range().unwrap_err().is_driver());
 }
 
-// RMM #2131: streams were no keys.
+// RMM #2131: streams could not be used as keys.
 #[test]
 fn a_streams_id_is_a_key() {
     let machine = Machine::new();
@@ -52,7 +52,7 @@ fn a_streams_id_is_a_key() {
     assert_eq!(map.len(), 2);
 }
 
-/// Counts how often it is told, and panics then if it is to.
+/// A watcher that counts its calls, and panics on request.
 #[derive(Default)]
 struct Told {
     times: AtomicUsize,
@@ -69,7 +69,7 @@ impl StreamWatcher for Told {
 }
 
 #[test]
-fn a_stream_that_is_handed_over_is_destroyed_once_by_who_has_it() -> Result<(), Error> {
+fn a_stream_is_destroyed_once_by_its_owner() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
     let destroyed = || calls_of(&machine, "cuStreamDestroy_v2");
@@ -86,23 +86,23 @@ fn a_stream_that_is_handed_over_is_destroyed_once_by_who_has_it() -> Result<(), 
     assert_eq!(told.times.load(Ordering::Relaxed), 0);
     let handle = stream.into_raw().expect("it is the only one");
     assert_eq!((told.times.load(Ordering::Relaxed), destroyed()), (1, 0));
-    // SAFETY: the stream exists, and nobody else knows it.
+    // SAFETY: the stream exists, and no other code has its handle.
     let stream = unsafe { CudaStream::from_raw(handle) }?;
     watch(&stream);
     stream.synchronize()?;
     drop(stream);
     assert_eq!((told.times.load(Ordering::Relaxed), destroyed()), (2, 1));
     for handle in [CuStream::NULL, CuStream::PER_THREAD] {
-        // SAFETY: these handles are valid everywhere, and nobody destroys what they mean.
+        // SAFETY: these handles are always valid, and the default streams are never destroyed.
         let stream = unsafe { CudaStream::from_raw(handle) }?;
-        assert!(stream.into_raw().is_err(), "a default stream is everybody's");
+        assert!(stream.into_raw().is_err(), "a default stream always has another clone");
     }
     assert_eq!(destroyed(), 1);
     Ok(())
 }
 
 #[test]
-fn default_streams_are_told_by_what_they_mean() -> Result<(), Error> {
+fn default_streams_have_their_kinds() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
     let told = |stream: &CudaStream| (stream.is_default(), stream.is_per_thread_default());
@@ -161,7 +161,7 @@ fn waiting_for_a_stream_puts_later_work_after_its() -> Result<(), Error> {
 }
 
 #[test]
-fn waiting_for_oneself_costs_no_event() -> Result<(), Error> {
+fn a_wait_for_the_same_stream_costs_no_event() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
     let stream = CudaStream::new()?;
@@ -186,7 +186,7 @@ fn streams_of_two_devices_wait_for_each_other() -> Result<(), Error> {
 }
 
 #[test]
-fn a_watcher_that_panics_keeps_nobody_from_being_told() {
+fn the_other_watchers_are_called_after_one_panics() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let watchers =

@@ -1,4 +1,4 @@
-//! Events that keep time.
+//! Timed events.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn stream() -> CudaStream {
 }
 
 #[test]
-fn time_passes_between_marks_around_work() {
+fn time_passes_between_events_around_work() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let stream = stream();
@@ -32,7 +32,7 @@ fn time_passes_between_marks_around_work() {
 }
 
 #[test]
-fn marks_that_are_not_passed_or_not_made_have_no_time() {
+fn incomplete_and_unrecorded_events_have_no_time() {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
     let stream = stream();

@@ -1,8 +1,8 @@
-//! What the tests ask of a software device.
+//! Queries of the software device.
 
 use rmm_sim::Machine;
 
-/// How often a driver function was called.
+/// The number of calls of a driver function.
 pub(crate) fn calls_of(machine: &Machine, function: &str) -> u64 {
     let counts = machine.call_counts();
     counts.iter().find(|(name, _)| *name == function).map_or(0, |(_, count)| *count)

@@ -1,4 +1,4 @@
-//! Which devices may use a pool's memory.
+//! Access of devices to a pool.
 
 use rmm_core::{Device, Error, check};
 use rmm_sys::{CuMemAccessDesc, CuMemAccessFlags};
@@ -7,8 +7,8 @@ use super::{DriverPool, on_device};
 use crate::capability::calls_for;
 
 impl DriverPool {
-    /// What a device was given leave to do with memory of the pool: all of it, now and later.
-    /// Managed memory is every device's without any, so the driver tells `NONE` of a pool of it.
+    /// The access that a device was granted to all memory of the pool, now and later. Every device
+    /// may access managed memory without a grant, so the driver reports `NONE` for a pool of it.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -25,8 +25,8 @@ impl DriverPool {
         Ok(flags)
     }
 
-    /// Lets devices read and write memory of the pool: what is handed out already, and what will
-    /// be. A pool on a device is that device's from the start.
+    /// Grants devices read and write access to the pool's memory, both allocated and future. The
+    /// pool's own device has access from the start.
     ///
     /// ```
     /// use rmm_core::Device;
@@ -46,14 +46,14 @@ impl DriverPool {
     /// ```
     ///
     /// # Errors
-    /// If the driver refuses: one of the devices cannot reach the pool's.
+    /// If the driver refuses because one of the devices is not a peer of the pool's device.
     #[doc(alias = "cudaMemPoolSetAccess")]
     #[doc(alias = "enable_access_from")]
     pub fn grant_access(&self, devices: &[Device]) -> Result<(), Error> {
         self.set_access(devices, CuMemAccessFlags::READ_WRITE)
     }
 
-    /// Keeps devices from memory of the pool again.
+    /// Revokes the access of devices to the pool.
     ///
     /// ```
     /// use rmm_core::Device;
@@ -76,8 +76,8 @@ impl DriverPool {
     /// If the driver refuses, as it does for the pool's own device.
     ///
     /// # Safety
-    /// No work on these devices uses memory of the pool from now on, also not by way of a resource
-    /// that says that its memory is [device-accessible](rmm_core::DeviceAccessible).
+    /// No work on these devices uses memory of the pool from now on, not even through a resource
+    /// that declares its memory [device-accessible](rmm_core::DeviceAccessible).
     #[doc(alias = "cudaMemPoolSetAccess")]
     #[doc(alias = "disable_access_from")]
     pub unsafe fn revoke_access(&self, devices: &[Device]) -> Result<(), Error> {
@@ -93,7 +93,7 @@ impl DriverPool {
             .iter()
             .map(|&device| CuMemAccessDesc { location: on_device(device), flags })
             .collect();
-        // SAFETY: the pool exists, and the pointer names so many descriptions.
+        // SAFETY: the pool exists, and the pointer is to that many descriptions.
         let code = unsafe { driver.cuMemPoolSetAccess(self.handle, access.as_ptr(), access.len()) };
         check("cuMemPoolSetAccess", code)
     }

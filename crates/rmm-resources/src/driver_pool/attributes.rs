@@ -1,4 +1,4 @@
-//! What a pool holds, and how it treats freed memory.
+//! Statistics of a pool, and the attributes that govern freed memory.
 
 use std::ffi::c_int;
 
@@ -9,8 +9,8 @@ use super::DriverPool;
 use crate::capability::calls_for;
 
 bitflags::bitflags! {
-    /// When a pool may serve a stream with memory that was freed on another one. New pools do it in
-    /// every way.
+    /// When a pool may reuse memory on a stream other than the one it was freed on. New pools have
+    /// all flags set.
     ///
     /// ```
     /// use rmm_resources::{CudaAsyncMemoryResource, PoolReuse};
@@ -27,13 +27,13 @@ bitflags::bitflags! {
     /// ```
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     pub struct PoolReuse: u32 {
-        /// Where events of the program's already order the stream behind the free.
+        /// If an event of the program already orders the stream after the free.
         #[doc(alias = "cudaMemPoolReuseFollowEventDependencies")]
         const FOLLOW_EVENT_DEPENDENCIES = 1;
-        /// Where the free is found complete.
+        /// If the free is found complete.
         #[doc(alias = "cudaMemPoolReuseAllowOpportunistic")]
         const OPPORTUNISTIC = 2;
-        /// By having the stream wait for the other one, which the program does not see.
+        /// By inserting a dependency: the stream waits for the other one.
         #[doc(alias = "cudaMemPoolReuseAllowInternalDependencies")]
         const INTERNAL_DEPENDENCIES = 4;
     }
@@ -47,7 +47,7 @@ const REUSE: [(PoolReuse, CuMemPoolAttribute); 3] = [
 ];
 
 impl DriverPool {
-    /// Bytes that the pool holds now, in use or not.
+    /// Bytes that the pool holds now, allocated or free.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -56,7 +56,7 @@ impl DriverPool {
         self.bytes(CuMemPoolAttribute::RESERVED_MEM_CURRENT)
     }
 
-    /// The most bytes that the pool has held since [`reset_peaks`](Self::reset_peaks).
+    /// The peak of the bytes that the pool holds since [`reset_peaks`](Self::reset_peaks).
     ///
     /// # Errors
     /// If the driver refuses.
@@ -65,8 +65,8 @@ impl DriverPool {
         self.bytes(CuMemPoolAttribute::RESERVED_MEM_HIGH)
     }
 
-    /// Bytes that are handed out now, as they were asked for and not rounded up (seen on an H200).
-    /// Memory that `cuMemFree` gave back without a stream may count on for a while.
+    /// Bytes that are allocated now, as requested and not rounded up (observed on an H200). Memory
+    /// freed by `cuMemFree`, without a stream, may still count for a while.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -75,7 +75,7 @@ impl DriverPool {
         self.bytes(CuMemPoolAttribute::USED_MEM_CURRENT)
     }
 
-    /// The most bytes that were handed out at once since [`reset_peaks`](Self::reset_peaks).
+    /// The peak of the allocated bytes since [`reset_peaks`](Self::reset_peaks).
     ///
     /// # Errors
     /// If the driver refuses.
@@ -84,7 +84,7 @@ impl DriverPool {
         self.bytes(CuMemPoolAttribute::USED_MEM_HIGH)
     }
 
-    /// Sets both peaks to what is now.
+    /// Resets both peaks to the present values.
     ///
     /// ```
     /// use rmm_resources::CudaAsyncMemoryResource;
@@ -109,8 +109,8 @@ impl DriverPool {
         self.set_bytes(CuMemPoolAttribute::USED_MEM_HIGH, 0)
     }
 
-    /// Bytes of freed memory that the pool may keep when a stream, an event or the device is waited
-    /// for.
+    /// Bytes of freed memory that the pool may retain when a stream, an event or the device is
+    /// synchronized.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -120,7 +120,7 @@ impl DriverPool {
     }
 
     /// Sets the [release threshold](Self::release_threshold); `u64::MAX` for no limit. On a default
-    /// pool it is set for everybody in this process.
+    /// pool this affects all libraries in the process.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -128,7 +128,7 @@ impl DriverPool {
         self.set_bytes(CuMemPoolAttribute::RELEASE_THRESHOLD, bytes)
     }
 
-    /// When the pool passes memory from stream to stream.
+    /// When the pool reuses memory across streams.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -137,8 +137,7 @@ impl DriverPool {
         let mut reuse = PoolReuse::empty();
         for (flag, attribute) in REUSE {
             let mut value: c_int = 0;
-            // SAFETY: the pool exists, and the attribute is a `c_int`, which is what the pointer
-            // names.
+            // SAFETY: the pool exists, and the attribute is a `c_int`, to which the pointer points.
             let code = unsafe {
                 driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
             };
@@ -148,8 +147,7 @@ impl DriverPool {
         Ok(reuse)
     }
 
-    /// Sets when the pool passes memory from stream to stream. Memory that is passed is safe to use
-    /// in every case.
+    /// Sets when the pool reuses memory across streams. Reuse is safe with any flags.
     ///
     /// # Errors
     /// If the driver refuses; some flags may be set then.
@@ -157,8 +155,7 @@ impl DriverPool {
         let driver = calls_for(None)?;
         for (flag, attribute) in REUSE {
             let mut value = c_int::from(reuse.contains(flag));
-            // SAFETY: the pool exists, and the attribute is a `c_int`, which is what the pointer
-            // names.
+            // SAFETY: the pool exists, and the attribute is a `c_int`, to which the pointer points.
             let code = unsafe {
                 driver.cuMemPoolSetAttribute(self.handle, attribute, (&raw mut value).cast())
             };
@@ -167,12 +164,12 @@ impl DriverPool {
         Ok(())
     }
 
-    /// An attribute that is a number of bytes.
+    /// The value of an attribute in bytes.
     fn bytes(&self, attribute: CuMemPoolAttribute) -> Result<u64, Error> {
         let driver = calls_for(None)?;
         let mut value = 0u64;
-        // SAFETY: the pool exists, and the attributes asked for here are `u64`s, which is what the
-        // pointer names.
+        // SAFETY: the pool exists, and the attributes read here are `u64`s, to which the pointer
+        // points.
         let code = unsafe {
             driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
         };
@@ -182,8 +179,8 @@ impl DriverPool {
 
     fn set_bytes(&self, attribute: CuMemPoolAttribute, mut value: u64) -> Result<(), Error> {
         let driver = calls_for(None)?;
-        // SAFETY: the pool exists, and the attributes set here are `u64`s, which is what the
-        // pointer names.
+        // SAFETY: the pool exists, and the attributes set here are `u64`s, to which the pointer
+        // points.
         let code = unsafe {
             driver.cuMemPoolSetAttribute(self.handle, attribute, (&raw mut value).cast())
         };

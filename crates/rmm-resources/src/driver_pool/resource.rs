@@ -1,16 +1,16 @@
-//! The traits of a resource over a driver's pool, written once.
+//! The resource traits for resources over a driver pool.
 
 /// Implements the resource traits and equality for a type with a field `pool: Arc<DriverPool>` and
 /// a constant `NAME`.
 macro_rules! pool_resource {
     ($resource:ty, |$memory:ident| $provided:expr) => {
         impl $resource {
-            /// The driver's pool: what it holds, and how it is set up.
+            /// The driver pool: its statistics and attributes.
             pub fn pool(&self) -> &$crate::DriverPool {
                 &self.pool
             }
 
-            /// The driver's own value for the pool.
+            /// The driver's handle of the pool.
             #[doc(alias = "pool_handle")]
             pub fn as_raw(&self) -> rmm_sys::CuMemPool {
                 self.pool.as_raw()
@@ -18,7 +18,7 @@ macro_rules! pool_resource {
         }
 
         impl PartialEq for $resource {
-            /// Whether they allocate from the same pool of the driver's.
+            /// Whether they allocate from the same driver pool.
             fn eq(&self, other: &Self) -> bool {
                 self.pool == other.pool
             }
@@ -26,9 +26,9 @@ macro_rules! pool_resource {
 
         impl Eq for $resource {}
 
-        // SAFETY: the driver hands out each piece of memory once until it is freed, aligned to 256
-        // bytes at least, larger alignments are refused, and the stream is synchronized before a
-        // call returns.
+        // SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least
+        // 256 bytes; larger alignments are refused, and the stream is synchronized before a call
+        // returns.
         unsafe impl rmm_core::SyncResource for $resource {
             fn allocate_sync(
                 &self,

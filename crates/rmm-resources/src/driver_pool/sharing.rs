@@ -1,4 +1,4 @@
-//! Pools that two processes share.
+//! Sharing of pools between processes.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -10,30 +10,31 @@ use super::DriverPool;
 use crate::capability::driver_for_freeing;
 
 impl DriverPool {
-    /// A file descriptor that names the pool, to be sent to another process (`SCM_RIGHTS`), which
-    /// gives it to [`ImportedPool::from_file_descriptor`].
+    /// Exports the pool as a file descriptor, to be sent to another process (`SCM_RIGHTS`), which
+    /// passes it to [`ImportedPool::from_file_descriptor`].
     ///
     /// # Errors
-    /// If the driver refuses, as it does where the pool was not made for it: see
+    /// If the driver refuses, as it does if the pool was not created with this handle type: see
     /// [`ExportHandleTypes`](crate::ExportHandleTypes).
     #[doc(alias = "cudaMemPoolExportToShareableHandle")]
     pub fn export_file_descriptor(&self) -> Result<OwnedFd, Error> {
         let driver = current_driver()?;
         let mut file: c_int = -1;
         let (place, kind) = ((&raw mut file).cast(), CuMemHandleType::POSIX_FILE_DESCRIPTOR);
-        // SAFETY: the pool exists, and for this kind the pointer has to name a `c_int`, which it
-        // does.
+        // SAFETY: the pool exists, and for this handle type the pointer must be to a `c_int`, which
+        // it is.
         let code = unsafe { driver.cuMemPoolExportToShareableHandle(place, self.handle, kind, 0) };
         check("cuMemPoolExportToShareableHandle", code)?;
-        // SAFETY: the driver has opened the descriptor for the caller, who is to close it.
+        // SAFETY: the driver has opened the descriptor for the caller, who owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(file) })
     }
 
-    /// What names a live allocation of the pool's to a process that has imported the pool: bytes to
-    /// be sent, to [`ImportedPool::import_pointer`].
+    /// Exports a live allocation of the pool to a process that has imported the pool: bytes to
+    /// send, for [`ImportedPool::import_pointer`].
     ///
     /// # Errors
-    /// If the driver refuses, as it does for an address that is no allocation of an exported pool.
+    /// If the driver refuses, as it does for an address that is not an allocation of an exportable
+    /// pool.
     #[doc(alias = "cudaMemPoolExportPointer")]
     pub fn export_pointer(&self, pointer: DevicePtr) -> Result<CuMemPoolPtrExportData, Error> {
         let (driver, _) = driver_in_context()?;
@@ -45,8 +46,8 @@ impl DriverPool {
     }
 }
 
-/// A pool of another process. Nothing new can be allocated from it: it is a way to allocations that
-/// the other process made.
+/// A pool imported from another process. It gives access to allocations of that process; new memory
+/// cannot be allocated from it.
 ///
 /// ```no_run
 /// use std::os::fd::AsFd;
@@ -66,7 +67,7 @@ impl DriverPool {
 pub struct ImportedPool(DriverPool);
 
 impl ImportedPool {
-    /// Opens the pool that a descriptor names. The descriptor may be closed afterwards.
+    /// Imports the pool of a file descriptor. The descriptor may be closed afterwards.
     ///
     /// # Errors
     /// If the driver refuses, as it does for a descriptor of something else.
@@ -79,33 +80,33 @@ impl ImportedPool {
         // The driver takes the number in place of a pointer.
         let handle: *mut c_void = std::ptr::without_provenance_mut(number);
         let (mut pool, kind) = (CuMemPool::NULL, CuMemHandleType::POSIX_FILE_DESCRIPTOR);
-        // SAFETY: `pool` may be written to; for this kind the handle is a number, not a pointer to
-        // something.
+        // SAFETY: `pool` may be written to; for this handle type the handle is a number, not a
+        // pointer.
         let code =
             unsafe { driver.cuMemPoolImportFromShareableHandle(&raw mut pool, handle, kind, 0) };
         check("cuMemPoolImportFromShareableHandle", code)?;
         Ok(Self(DriverPool::owned(pool, false)))
     }
 
-    /// The pool, to let devices use it: at first, only the one that it is on may.
+    /// The pool, for granting access to devices: initially only its own device has access.
     pub fn pool(&self) -> &DriverPool {
         &self.0
     }
 
-    /// The address in this process of an allocation that the other process has
-    /// [named](DriverPool::export_pointer).
+    /// Imports an allocation that the other process has [exported](DriverPool::export_pointer), and
+    /// returns its address in this process.
     ///
-    /// It is memory until it is [released](Self::release), and before the other process frees it.
+    /// It is valid until it is [released](Self::release), which must precede the free in the other
+    /// process.
     ///
     /// # Errors
-    /// If the driver refuses, as it does for many bytes that name nothing of the pool's, but not
-    /// for all.
+    /// If the driver refuses, as it does for some invalid bytes, but not for all.
     ///
     /// # Safety
     /// The bytes are, unchanged, what [`export_pointer`](DriverPool::export_pointer) returned for a
-    /// live allocation of the pool that this one was opened from. The driver trusts them: of
-    /// altered ones, a driver of CUDA 13.0 has taken some for another address, and has crashed at
-    /// others. So they should come from whom the program trusts.
+    /// live allocation of the pool that this one was opened from. The driver trusts them: with
+    /// altered bytes, a driver of CUDA 13.0 has returned another address or crashed. So they must
+    /// come from a trusted source.
     #[doc(alias = "cudaMemPoolImportPointer")]
     pub unsafe fn import_pointer(
         &self,
@@ -122,8 +123,8 @@ impl ImportedPool {
         Ok(pointer)
     }
 
-    /// Ends this process's use of an allocation, in stream order. The other process must free it
-    /// only afterwards.
+    /// Releases this process's mapping of an imported allocation, in stream order. The other
+    /// process must free the allocation only afterwards.
     ///
     /// # Safety
     /// The address came from [`import_pointer`](Self::import_pointer) of this pool and is not

@@ -1,34 +1,34 @@
-//! Which of the reserved addresses are free: plain numbers.
+//! The free addresses of the reserved ranges.
 
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The free addresses, as pieces that do not touch, unless they were reserved apart: the driver
-/// maps nothing across.
+/// The free address ranges. Adjacent free ranges are coalesced, unless they belong to different
+/// reservations, since the driver maps nothing across a boundary.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    /// Start to length.
+    /// Free ranges: start to length.
     free: BTreeMap<u64, u64>,
-    /// Where reservations start.
+    /// The starts of the reservations.
     starts: BTreeSet<u64>,
 }
 
 impl Addresses {
-    /// Adds what was reserved just now.
+    /// Adds a new reservation.
     pub(super) fn add(&mut self, start: u64, bytes: u64) {
         self.starts.insert(start);
         self.starts.insert(start + bytes);
         self.free.insert(start, bytes);
     }
 
-    /// Takes the lowest piece of so many bytes.
+    /// Takes that many bytes from the lowest free range that fits (first fit).
     pub(super) fn take(&mut self, bytes: u64) -> Option<u64> {
         let (&start, _) = self.free.iter().find(|&(_, &free)| free >= bytes)?;
         self.take_at(start, bytes).then_some(start)
     }
 
-    /// Takes this piece, if all of it is free.
+    /// Takes this range, if all of it is free.
     pub(super) fn take_at(&mut self, start: u64, bytes: u64) -> bool {
         let Some((&from, &free)) = self.free.range(..=start).next_back() else { return false };
         let (Some(end), free_end) = (start.checked_add(bytes), from + free) else { return false };
@@ -46,8 +46,8 @@ impl Addresses {
         true
     }
 
-    /// Gives a piece back, merging it with its neighbours.
-    pub(super) fn give(&mut self, start: u64, bytes: u64) {
+    /// Frees a range, and coalesces it with its neighbours.
+    pub(super) fn release(&mut self, start: u64, bytes: u64) {
         let (mut start, mut bytes) = (start, bytes);
         if let Some((&before, &free)) = self.free.range(..start).next_back()
             && before + free == start
@@ -69,33 +69,33 @@ mod tests {
     use super::Addresses;
 
     #[test]
-    fn the_lowest_piece_is_taken_and_what_comes_back_merges() {
+    fn the_lowest_range_is_taken_and_free_ranges_coalesce() {
         let mut addresses = Addresses::default();
         addresses.add(100, 10);
         addresses.add(50, 10);
         assert_eq!(addresses.take(10), Some(50));
         assert_eq!((addresses.take(4), addresses.take(4)), (Some(100), Some(104)));
         assert_eq!(addresses.take(3), None);
-        addresses.give(100, 4);
-        addresses.give(104, 4);
+        addresses.release(100, 4);
+        addresses.release(104, 4);
         assert_eq!(addresses.take(10), Some(100));
     }
 
     #[test]
-    fn what_was_reserved_apart_stays_apart() {
+    fn ranges_of_different_reservations_do_not_coalesce() {
         let mut addresses = Addresses::default();
         addresses.add(100, 10);
         addresses.add(110, 10);
         assert_eq!(addresses.take(11), None);
         assert_eq!((addresses.take(10), addresses.take(10)), (Some(100), Some(110)));
-        addresses.give(100, 10);
-        addresses.give(110, 10);
+        addresses.release(100, 10);
+        addresses.release(110, 10);
         assert!(!addresses.take_at(105, 10));
         assert_eq!(addresses.take(11), None);
     }
 
     #[test]
-    fn a_piece_is_taken_where_all_of_it_is_free() {
+    fn a_range_is_taken_if_all_of_it_is_free() {
         let mut addresses = Addresses::default();
         addresses.add(100, 10);
         assert!(addresses.take_at(104, 2));

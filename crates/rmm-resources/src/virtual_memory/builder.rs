@@ -10,10 +10,10 @@ use rmm_sys::{
 };
 
 use super::VirtualMemoryResource;
-use super::space::Space;
+use super::space::{NAME, Space};
 use crate::capability::{addressable, lacking, require};
 
-/// What a new [`VirtualMemoryResource`] should be. Sizes are in bytes.
+/// A builder of [`VirtualMemoryResource`]. Sizes are in bytes.
 ///
 /// ```
 /// use rmm_core::{ErrorKind, ExtendableResource};
@@ -22,7 +22,8 @@ use crate::capability::{addressable, lacking, require};
 /// # fn main() -> Result<(), rmm_core::Error> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
-/// let resource = VirtualMemoryResource::builder().page_size(32 << 20).address_space(1 << 40).build()?;
+/// let builder = VirtualMemoryResource::builder();
+/// let resource = builder.page_size(32 << 20).address_space(1 << 40).build()?;
 /// assert_eq!(resource.page_size(), 32 << 20);
 ///
 /// let odd = VirtualMemoryResource::builder().page_size(3 << 20).build();
@@ -39,40 +40,40 @@ pub struct VirtualMemoryResourceBuilder {
 }
 
 impl VirtualMemoryResourceBuilder {
-    /// Bytes of addresses to reserve at a time; twice the device's memory by default. Addresses
-    /// cost next to nothing, and are what lets blocks be neighbours. Where they are used up, as
-    /// many again are reserved, elsewhere.
+    /// Bytes of address space to reserve at a time; twice the device's memory by default. Addresses
+    /// cost almost nothing, and let blocks be adjacent. When they are used up, as many again are
+    /// reserved elsewhere.
     #[doc(alias = "cuMemAddressReserve")]
     pub fn address_space(mut self, bytes: u64) -> Self {
         self.address_space = Some(bytes);
         self
     }
 
-    /// What blocks are rounded up to: a power of two and a multiple of what the device maps at
-    /// least, which is the default (2 MiB). Larger pages take fewer calls to the driver and give
-    /// back less.
+    /// The page size to which blocks are rounded up: a power of two and a multiple of the device's
+    /// minimum granularity, which is the default (2 MiB). Larger pages take fewer driver calls, and
+    /// are unmapped less often.
     #[doc(alias = "cuMemGetAllocationGranularity")]
     pub fn page_size(mut self, bytes: u64) -> Self {
         self.page_size = Some(bytes);
         self
     }
 
-    /// Lets another device use the memory too, at its own pace: a peer of the current one.
+    /// Grants access to another device, which must be a peer of the current one.
     #[doc(alias = "cuMemSetAccess")]
     pub fn accessible_from(mut self, device: Device) -> Self {
         self.accessors.push(device);
         self
     }
 
-    /// Makes the resource, for the device that is current now. Reserves no address yet.
+    /// Makes the resource for the current device. Reserves no addresses yet.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
-    /// memory management, or another device is no peer of it;
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is no
-    /// power of two or no multiple of the device's.
+    /// memory management, or another device is not its peer;
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is not
+    /// a power of two or not a multiple of the device's granularity.
     pub fn build(self) -> Result<VirtualMemoryResource, Error> {
-        let name = VirtualMemoryResource::NAME;
+        let name = NAME;
         let device = Device::current()?;
         let needed = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
         require(name, device, needed, "has no virtual memory management")?;
@@ -111,7 +112,7 @@ fn location_of(device: Device) -> Result<CuMemLocation, Error> {
     Ok(CuMemLocation { kind: CuMemLocationType::DEVICE, id })
 }
 
-/// What physical memory of the device comes in.
+/// The minimum granularity of the device's physical memory.
 fn granularity_of(location: CuMemLocation) -> Result<usize, Error> {
     let (driver, _) = driver_in_context()?;
     let properties = CuMemAllocationProp::pinned(location);

@@ -1,4 +1,4 @@
-//! Reserved addresses, and the physical memory that is mapped there.
+//! Reserved address ranges, and the physical memory that is mapped there.
 
 use std::alloc::Layout;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,29 +7,43 @@ use rmm_core::{DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_dr
 use rmm_sys::{CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocation, Driver};
 
 use super::addresses::Addresses;
-use super::{VirtualMemoryResource, VirtualMemoryStatistics};
 use crate::capability::{calls_for, wrong_device};
 
-/// The addresses of a resource. Given back, with all that is mapped there, when this is dropped.
+/// The resource's name in errors and logs.
+pub(super) const NAME: &str = "virtual";
+
+/// What a [`VirtualMemoryResource`](crate::VirtualMemoryResource) holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct VirtualMemoryStatistics {
+    /// Bytes of addresses that are reserved.
+    pub reserved_bytes: u64,
+    /// Bytes of physical memory that is mapped there.
+    pub mapped_bytes: u64,
+    /// Blocks that are allocated.
+    pub blocks: u64,
+}
+
+/// The address ranges of a resource and what is mapped there. Dropping it unmaps and frees both.
 pub(super) struct Space {
     location: CuMemLocation,
     access: Vec<CuMemAccessDesc>,
     pub(super) page: usize,
     /// Bytes of addresses to reserve at a time.
     step: usize,
-    /// Bytes that the device has.
+    /// Total memory of the device, in bytes.
     pub(super) memory: u64,
-    books: Mutex<Books>,
+    state: Mutex<SpaceState>,
 }
 
 #[derive(Default)]
-struct Books {
+struct SpaceState {
     addresses: Addresses,
-    /// What was reserved: start and bytes.
+    /// The reserved ranges: start and length.
     reserved: Vec<(DevicePtr, usize)>,
     mapped_bytes: u64,
     blocks: u64,
-    /// What the driver refused to give back. It is tried again at the end.
+    /// What the driver refused to unmap or release. `Drop` tries again.
     stuck: Vec<Stuck>,
 }
 
@@ -40,21 +54,21 @@ enum Stuck {
 }
 
 impl Stuck {
-    /// Whether the driver takes it back.
+    /// Unmaps or releases it. Returns whether the driver did.
     fn release(self, driver: &Driver) -> bool {
         match self {
-            // SAFETY: a whole mapping, which is not in use: its block was freed, or never handed out.
+            // SAFETY: a whole mapping that is not in use: its block was freed, or never returned.
             Self::Mapping(start, bytes) => unsafe { driver.cuMemUnmap(start, bytes) },
-            // SAFETY: made by `cuMemCreate`, and named nowhere else.
+            // SAFETY: created by `cuMemCreate`, and its handle is used nowhere else.
             Self::Memory(memory) => unsafe { driver.cuMemRelease(memory) },
         }
         .is_success()
     }
 }
 
-/// Where a block should be.
+/// The address that a block is to have.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Placement {
     Anywhere,
     At(DevicePtr),
 }
@@ -67,25 +81,25 @@ impl Space {
         step: usize,
         memory: u64,
     ) -> Self {
-        Self { location, access, page, step, memory, books: Mutex::default() }
+        Self { location, access, page, step, memory, state: Mutex::default() }
     }
 
-    /// The books are whole between two calls, so a thread that panicked elsewhere with the lock
-    /// held has harmed nothing.
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the state. It is consistent between two calls, so the poison of a thread that panicked
+    /// with the lock held is ignored.
+    fn state(&self) -> MutexGuard<'_, SpaceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn statistics(&self) -> VirtualMemoryStatistics {
-        let books = self.books();
+        let state = self.state();
         VirtualMemoryStatistics {
-            reserved_bytes: books.reserved.iter().map(|&(_, bytes)| bytes as u64).sum(),
-            mapped_bytes: books.mapped_bytes,
-            blocks: books.blocks,
+            reserved_bytes: state.reserved.iter().map(|&(_, bytes)| bytes as u64).sum(),
+            mapped_bytes: state.mapped_bytes,
+            blocks: state.blocks,
         }
     }
 
-    /// The bytes of a block for this layout, if a device could have as many.
+    /// The size of a block for this layout; `None` if it exceeds the device's memory.
     fn block_size(&self, layout: Layout) -> Option<usize> {
         layout
             .size()
@@ -98,56 +112,60 @@ impl Space {
         self.access.len() == 1
     }
 
-    /// Refuses a stream of a device that was given no access.
+    /// Fails if the stream's device has no access.
     pub(super) fn check_device(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         let device = stream.device()?;
         let is_given = |access: &CuMemAccessDesc| access.location.id == device.as_raw().0;
         if self.access.iter().any(is_given) {
             return Ok(());
         }
-        Err(wrong_device(VirtualMemoryResource::NAME, device, "build it with `accessible_from`"))
+        Err(wrong_device(NAME, device, "build it with `accessible_from`"))
     }
 
-    /// Maps memory of its own for a block.
-    pub(super) fn allocate(&self, place: Place, layout: Layout) -> Result<DevicePtr, Error> {
-        let none = || Error::out_of_memory(VirtualMemoryResource::NAME);
+    /// Allocates a block: takes a range of addresses and maps new physical memory there.
+    pub(super) fn allocate(
+        &self,
+        placement: Placement,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        let none = || Error::out_of_memory(NAME);
         let bytes = self.block_size(layout).ok_or_else(none)?;
         let calls = calls_for(None)?;
         let driver = &*calls;
-        let start = match place {
-            Place::At(start) => {
-                if !self.books().addresses.take_at(start.0, bytes as u64) {
+        let start = match placement {
+            Placement::At(start) => {
+                if !self.state().addresses.take_at(start.0, bytes as u64) {
                     let message = "these addresses are in use, or not of this resource";
-                    return Err(Error::out_of_range(VirtualMemoryResource::NAME, message));
+                    return Err(Error::out_of_range(NAME, message));
                 }
                 start
             }
-            Place::Anywhere => self.take_addresses(driver, bytes)?,
+            Placement::Anywhere => self.take_addresses(driver, bytes)?,
         };
-        match self.back(driver, start, bytes) {
+        match self.map_memory(driver, start, bytes) {
             Ok(()) => {
-                let mut books = self.books();
-                books.mapped_bytes += bytes as u64;
-                books.blocks += 1;
+                let mut state = self.state();
+                state.mapped_bytes += bytes as u64;
+                state.blocks += 1;
                 Ok(start)
             }
             Err((error, is_unmapped)) => {
                 if is_unmapped {
-                    self.books().addresses.give(start.0, bytes as u64);
+                    self.state().addresses.release(start.0, bytes as u64);
                 }
                 Err(error)
             }
         }
     }
 
-    /// Addresses for a block, and more of them if there are none.
+    /// Takes addresses for a block, and reserves more if none are free.
     fn take_addresses(&self, driver: &Driver, bytes: usize) -> Result<DevicePtr, Error> {
-        let mut books = self.books();
-        if let Some(start) = books.addresses.take(bytes as u64) {
+        let mut state = self.state();
+        if let Some(start) = state.addresses.take(bytes as u64) {
             return Ok(DevicePtr(start));
         }
-        // With the lock held, so that two threads do not both reserve; it happens once or twice in
-        // a program's life.
+        // With the lock held, so that two threads do not both reserve. It happens once or twice per
+        // process.
         let step = self.step.checked_next_multiple_of(self.page).unwrap_or(bytes).max(bytes);
         let mut start = DevicePtr::NULL;
         // SAFETY: `start` may be written to.
@@ -155,25 +173,30 @@ impl Space {
             driver.cuMemAddressReserve(&raw mut start, step, self.page, DevicePtr::NULL, 0)
         };
         check("cuMemAddressReserve", code)?;
-        books.reserved.push((start, step));
-        books.addresses.add(start.0, step as u64);
-        let taken = books.addresses.take(bytes as u64);
+        state.reserved.push((start, step));
+        state.addresses.add(start.0, step as u64);
+        let taken = state.addresses.take(bytes as u64);
         Ok(DevicePtr(taken.expect("as many addresses were added just now, in one piece")))
     }
 
-    /// Maps new memory at addresses that were taken. With an error it is told whether nothing is
-    /// mapped there.
-    fn back(&self, driver: &Driver, start: DevicePtr, bytes: usize) -> Result<(), (Error, bool)> {
+    /// Maps new physical memory at a range that was taken. The error says whether the range is
+    /// unmapped.
+    fn map_memory(
+        &self,
+        driver: &Driver,
+        start: DevicePtr,
+        bytes: usize,
+    ) -> Result<(), (Error, bool)> {
         let properties = CuMemAllocationProp::pinned(self.location);
         let mut memory = CuMemHandle(0);
         // SAFETY: `memory` may be written to, and the properties read.
         let code = unsafe { driver.cuMemCreate(&raw mut memory, bytes, &raw const properties, 0) };
         check("cuMemCreate", code).map_err(|error| (error, true))?;
         // SAFETY: all of the memory, which was made just now, at addresses that are reserved and
-        // taken by nobody else.
+        // taken by this block alone.
         let code = unsafe { driver.cuMemMap(start, bytes, 0, memory, 0) };
         let mapped = check("cuMemMap", code);
-        // A mapping keeps its memory, and is all that keeps it from here on.
+        // The mapping keeps the physical memory alive, so the handle can be released.
         self.release(driver, Stuck::Memory(memory));
         mapped.map_err(|error| (error, true))?;
         // SAFETY: mapped just now; the descriptions may be read.
@@ -183,16 +206,16 @@ impl Space {
             .map_err(|error| (error, self.release(driver, Stuck::Mapping(start, bytes))))
     }
 
-    /// Gives something back, or notes that it could not be. Says which.
+    /// Unmaps or releases `what`, or keeps it for `Drop`. Returns whether it was released.
     fn release(&self, driver: &Driver, what: Stuck) -> bool {
         let is_released = what.release(driver);
         if !is_released {
-            self.books().stuck.push(what);
+            self.state().stuck.push(what);
         }
         is_released
     }
 
-    /// Unmaps a block, whose memory goes back to the device. Its addresses stay.
+    /// Unmaps a block and releases its memory to the device. The addresses stay reserved.
     ///
     /// # Safety
     /// The block was allocated here with this layout and is not freed already; every use of it has
@@ -203,11 +226,11 @@ impl Space {
             return;
         };
         let is_unmapped = self.release(driver, Stuck::Mapping(start, bytes));
-        let mut books = self.books();
-        books.blocks -= 1;
+        let mut state = self.state();
+        state.blocks -= 1;
         if is_unmapped {
-            books.mapped_bytes -= bytes as u64;
-            books.addresses.give(start.0, bytes as u64);
+            state.mapped_bytes -= bytes as u64;
+            state.addresses.release(start.0, bytes as u64);
         }
     }
 }
@@ -216,13 +239,13 @@ impl Drop for Space {
     fn drop(&mut self) {
         let Some(driver) = driver_for_drop() else { return };
         let _relaxed = RelaxedCapture::enter();
-        let books = self.books.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for stuck in books.stuck.drain(..) {
-            let _nobody_left_to_try = stuck.release(driver);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for stuck in state.stuck.drain(..) {
+            let _last_attempt = stuck.release(driver);
         }
-        for (start, bytes) in books.reserved.drain(..) {
-            // SAFETY: reserved by `take_addresses`. Where a block was never freed the driver
-            // refuses, and it stays.
+        for (start, bytes) in state.reserved.drain(..) {
+            // SAFETY: reserved by `take_addresses`. The driver refuses if a block was never freed;
+            // then the range stays reserved.
             let _stays_reserved = unsafe { driver.cuMemAddressFree(start, bytes) };
         }
     }

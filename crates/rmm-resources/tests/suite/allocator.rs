@@ -1,10 +1,10 @@
-//! A global allocator that counts, thread by thread, the bytes of large blocks: what resources take
-//! from it and give back.
+//! A global allocator that counts, per thread, the bytes of large blocks that resources allocate
+//! and free.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// From here on a block counts; what the tests need for themselves is smaller.
+/// Blocks of at least this size count; the tests' own blocks are smaller.
 pub(crate) const LARGE: usize = 3 << 20;
 
 thread_local! {

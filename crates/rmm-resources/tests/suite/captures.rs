@@ -1,5 +1,4 @@
-//! Resources beside streams that are being captured into graphs: nothing is spoilt, announced or
-//! not.
+//! Resources while streams are captured into graphs: no capture is invalidated, announced or not.
 
 use rmm_core::{CudaStream, ErrorKind, Resource, SyncResource, copy, current_driver};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemoryResource};
@@ -8,7 +7,7 @@ use rmm_sys::{CuCaptureMode, CuGraph, CuResult};
 use crate::every::for_each;
 use crate::short::{MIB, layout, lazy, mib, stream};
 
-/// Captures what `work` does into a graph that nobody launches.
+/// Captures `work` into a graph that is never launched.
 fn captured(stream: &CudaStream, work: impl FnOnce()) {
     let driver = current_driver().expect("the software driver");
     let mode = CuCaptureMode::GLOBAL;
@@ -19,13 +18,13 @@ fn captured(stream: &CudaStream, work: impl FnOnce()) {
     let mut graph = CuGraph::NULL;
     // SAFETY: the stream lives, and the graph may be written to.
     let ended = unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) };
-    assert_eq!(ended, CuResult::SUCCESS, "the capture is spoilt");
+    assert_eq!(ended, CuResult::SUCCESS, "the capture is invalidated");
     // SAFETY: the graph is not used again.
     assert_eq!(unsafe { driver.cuGraphDestroy(graph) }, CuResult::SUCCESS);
 }
 
 #[test]
-fn no_resource_spoils_a_capture_elsewhere() {
+fn no_resource_invalidates_a_capture_elsewhere() {
     for_each(|name, _, resource| {
         let (one, other) = (stream(), stream());
         captured(&one, || {
@@ -55,7 +54,7 @@ fn a_resource_may_end_during_a_capture() {
 }
 
 #[test]
-fn a_pool_serves_synchronous_calls_while_the_legacy_stream_is_blocked() {
+fn synchronous_calls_work_while_the_legacy_stream_is_blocked() {
     let machine = lazy().build();
     let _entered = machine.enter();
     let pool = CudaAsyncMemoryResource::new().expect("a pool");
@@ -75,7 +74,7 @@ fn a_pool_serves_synchronous_calls_while_the_legacy_stream_is_blocked() {
 }
 
 #[test]
-fn what_is_freed_on_a_captured_stream_stays_the_graph_s() {
+fn memory_freed_on_a_captured_stream_stays_the_graphs() {
     let (cuda, pinned) = (CudaMemoryResource::new(), PinnedHostMemoryResource::new());
     for resource in [&cuda as &dyn Resource, &pinned] {
         let machine = lazy().build();

@@ -1,4 +1,4 @@
-//! Resources over pools of the driver's: what they are made with.
+//! Resources over driver pools, and their options.
 
 use rmm_core::{Device, Error, ErrorKind, Resource, SyncResource};
 use rmm_resources::{
@@ -62,7 +62,7 @@ fn a_view_allocates_from_the_pool_that_it_is_over() {
 }
 
 #[test]
-fn the_managed_pool_s_threshold_is_set_only_if_asked_for() {
+fn the_managed_pools_threshold_is_set_only_on_request() {
     let machine = lazy().build();
     let _entered = machine.enter();
     let left_alone = CudaAsyncManagedMemoryResource::with_release_threshold(None).unwrap();
@@ -101,7 +101,7 @@ fn every_device_may_use_a_pinned_pool() {
     }
 }
 
-/// Asserts that a resource was refused as asked for, in these words.
+/// Asserts that the options were refused with this message.
 #[track_caller]
 fn refused<R>(made: Result<R, Error>, words: &str) {
     let Err(error) = made else { panic!("made, although it should be refused: {words}") };
@@ -142,7 +142,7 @@ fn sizes_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn a_managed_pool_of_its_own_leaves_the_drivers_alone_and_goes_with_its_last_clone() {
+fn an_owned_managed_pool_is_separate_and_freed_with_its_clones() {
     let machine = lazy().build();
     let _entered = machine.enter();
     let default = CudaAsyncManagedMemoryResource::with_release_threshold(None).unwrap();
@@ -165,7 +165,7 @@ fn a_managed_pool_of_its_own_leaves_the_drivers_alone_and_goes_with_its_last_clo
 }
 
 #[test]
-fn the_drivers_pinned_pool_is_one_and_every_devices() {
+fn the_default_pinned_pool_is_shared_by_all_devices() {
     let machine = lazy().devices(2).build();
     let _entered = machine.enter();
     let resource = CudaAsyncPinnedMemoryResource::of_default_pool().unwrap();

@@ -1,4 +1,4 @@
-//! Pools of the driver's: their attributes, and who may use them.
+//! Driver pools: attributes, access and sharing.
 
 use rmm_core::{Device, ErrorKind, Resource, SyncResource, current_driver};
 use rmm_resources::{
@@ -22,7 +22,7 @@ fn counters_follow_what_is_allocated() {
     unsafe { resource.deallocate(&stream, pointer, asked) };
     assert_eq!((pool.used_bytes().unwrap(), pool.peak_used_bytes().unwrap()), (0, 1 << 20));
     stream.synchronize().unwrap();
-    assert!(pool.reserved_bytes().unwrap() >= 1 << 20, "nothing is given back by itself");
+    assert!(pool.reserved_bytes().unwrap() >= 1 << 20, "nothing is released by itself");
     resource.trim(0).unwrap();
     assert_eq!(pool.reserved_bytes().unwrap(), 0);
     assert_eq!(pool.peak_reserved_bytes().unwrap(), resource.peak_reserved_bytes().unwrap());
@@ -32,7 +32,7 @@ fn counters_follow_what_is_allocated() {
 }
 
 #[test]
-fn the_threshold_decides_what_is_kept() {
+fn the_release_threshold_decides_what_is_retained() {
     let machine = lazy().build();
     let _entered = machine.enter();
     let resource = CudaAsyncMemoryResource::builder().release_threshold(0).build().unwrap();
@@ -63,7 +63,7 @@ fn reuse_is_read_back_as_it_was_set() {
 }
 
 #[test]
-fn access_is_granted_and_taken() {
+fn access_is_granted_and_revoked() {
     let machine = lazy().devices(3).build();
     let _entered = machine.enter();
     let [own, other, third] = [0, 1, 2].map(|number| Device::new(number).unwrap());
@@ -84,7 +84,7 @@ fn access_is_granted_and_taken() {
 }
 
 #[test]
-fn a_device_that_does_not_export_says_so() {
+fn an_export_from_a_device_without_support_is_an_error() {
     use std::os::fd::AsFd;
     let machine = lazy().build();
     let _entered = machine.enter();
@@ -126,14 +126,14 @@ fn an_imported_pool_leads_to_the_exporters_memory() {
     // SAFETY: imported above, and no work uses it.
     unsafe { imported.release(away.as_stream_ref(), theirs) };
     away.synchronize().unwrap();
-    // SAFETY: allocated above with this layout; whoever imported it has let go of it.
+    // SAFETY: allocated above with this layout; the import was released.
     unsafe { resource.deallocate(&home, pointer, layout(MIB, 256)) };
     drop((imported, resource));
     machine.assert_no_violations();
 }
 
 #[test]
-fn a_pool_tells_what_it_was_made_with() {
+fn a_pool_reports_its_creation_attributes() {
     let machine = lazy()
         .devices(2)
         .driver_version(13020)
@@ -157,13 +157,13 @@ fn a_pool_tells_what_it_was_made_with() {
     assert_eq!(
         managed.pool().access(Device::current().unwrap()).unwrap(),
         CuMemAccessFlags::NONE,
-        "nobody needs any"
+        "no block needs any"
     );
     assert_eq!(facts(managed.pool()), (moving, CuMemLocationType::DEVICE, 1, 0));
 }
 
 #[test]
-fn a_driver_that_does_not_tell_what_a_pool_was_made_with_says_so() {
+fn creation_attributes_need_a_newer_driver() {
     let machine = lazy().driver_version(13010).build();
     let _entered = machine.enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
@@ -182,7 +182,7 @@ fn a_driver_that_does_not_tell_what_a_pool_was_made_with_says_so() {
 }
 
 #[test]
-fn nothing_is_freed_in_the_order_of_a_stream_whose_context_was_reset() {
+fn nothing_is_freed_on_a_stream_whose_context_was_reset() {
     let machine = lazy().build();
     let _entered = machine.enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
@@ -193,7 +193,7 @@ fn nothing_is_freed_in_the_order_of_a_stream_whose_context_was_reset() {
     let code = unsafe { current_driver().unwrap().cuDevicePrimaryCtxReset_v2(device.as_raw()) };
     assert!(code.is_success(), "{code}");
     let _next_is_current = device.make_current().unwrap();
-    // Its handle may be that of the old one.
+    // Its handle may equal that of the old one.
     let _new = stream();
     // SAFETY: allocated above with this layout on this stream; all work has ended with the context.
     unsafe { resource.deallocate(&old, pointer, asked) };

@@ -1,4 +1,4 @@
-//! What every resource promises.
+//! The contract of every base resource.
 
 use std::sync::atomic::Ordering;
 
@@ -41,10 +41,10 @@ const EVERY: [(&str, Make); 11] = [
 /// The resources whose memory only devices may use, and the one whose memory only the host may use.
 const DEVICE_ONLY: [&str; 4] = ["cuda", "virtual", "cuda-async", "cuda-async-view"];
 const HOST_ONLY: &str = "host";
-/// Those that take memory from the program's own allocator, which honours every alignment.
+/// The resources over the program's allocator, which supports every alignment.
 pub(crate) const OWN_ALLOCATOR: [&str; 3] = ["system", "sam-headroom", "host"];
 
-/// Runs a check over each resource, on a machine of its own, and looks for what is left behind.
+/// Runs a check over each resource, each on its own machine, and asserts that nothing is leaked.
 pub(crate) fn for_each(check: impl Fn(&str, &Machine, &dyn Resource)) {
     for (name, make) in EVERY {
         let machine = unified().build();
@@ -59,7 +59,7 @@ pub(crate) fn for_each(check: impl Fn(&str, &Machine, &dyn Resource)) {
     }
 }
 
-/// Structures that hold one derive `Debug`, and people read that.
+/// Structures that hold a resource derive `Debug`, which people read.
 #[test]
 fn each_is_written_in_one_short_line() {
     for_each(|name, _, resource| {
@@ -81,7 +81,7 @@ fn each_is_written_in_one_short_line() {
 }
 
 #[test]
-fn no_bytes_lie_at_the_null_address_and_reach_nobody() {
+fn zero_bytes_get_the_null_address_and_no_driver_call() {
     for_each(|name, machine, resource| {
         let stream = stream();
         let before = machine.calls();
@@ -109,7 +109,7 @@ fn alignments_are_honoured_or_refused() {
                 Ok(pointer) => {
                     assert!(
                         shift <= 8 || OWN_ALLOCATOR.contains(&name),
-                        "{name} cannot promise it"
+                        "{name} does not support it"
                     );
                     assert!(pointer.0 % (1 << shift) == 0 && pointer != DevicePtr::NULL, "{name}");
                     // SAFETY: allocated just now with this layout, and not used.
@@ -125,7 +125,7 @@ fn alignments_are_honoured_or_refused() {
 }
 
 #[test]
-fn what_no_address_space_has_is_out_of_memory() {
+fn a_size_beyond_the_address_space_is_out_of_memory() {
     for_each(|name, _, resource| {
         for (bytes, alignment) in [
             ((1 << 50) + 1, 1),
@@ -141,7 +141,7 @@ fn what_no_address_space_has_is_out_of_memory() {
 }
 
 #[test]
-fn memory_freed_in_stream_order_is_written_to_by_the_work_before() {
+fn earlier_work_may_still_write_memory_freed_on_its_stream() {
     for_each(|name, machine, resource| {
         if name == HOST_ONLY {
             return;
@@ -152,15 +152,14 @@ fn memory_freed_in_stream_order_is_written_to_by_the_work_before() {
         assert!(!has_run.load(Ordering::Relaxed), "{name}: the stream is lazy");
         // SAFETY: allocated above with this layout; its only stream is this one.
         unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, layout(4096, 256)) };
-        // Memory of a driver's pool stays mapped; other memory is gone when the call returns.
+        // Memory of a driver pool stays mapped; other memory is freed when the call returns.
         assert!(has_run.load(Ordering::Relaxed) || name.starts_with("cuda-async"), "{name}");
     });
 }
 
 #[test]
-fn memory_of_a_stream_that_can_not_be_waited_for_is_not_handed_out_again() {
-    // The driver's pools order themselves, and `cudaFree` of device memory waits for the whole
-    // device.
+fn memory_is_kept_if_its_stream_cannot_be_synchronized() {
+    // Driver pools are stream-ordered, and `cudaFree` of device memory waits for the whole device.
     for (name, make) in EVERY.into_iter().filter(|(name, _)| !name.starts_with("cuda")) {
         let machine = unified().build();
         let _entered = machine.enter();
@@ -201,7 +200,7 @@ fn memory_that_the_host_may_use_is_the_host_s() {
 }
 
 #[test]
-fn nothing_is_called_nor_crashes_when_the_driver_is_gone() {
+fn no_driver_call_is_made_once_the_driver_is_gone() {
     for (name, make) in EVERY {
         let machine = unified().build();
         let _entered = machine.enter();
@@ -213,13 +212,13 @@ fn nothing_is_called_nor_crashes_when_the_driver_is_gone() {
         unsafe { resource.deallocate(&stream, pointer, layout(4096, 256)) };
         drop(resource);
         if !DEVICE_ONLY.contains(&name) && !name.starts_with("cuda-async") && name != "pinned" {
-            // Not freed, since nobody can say that the work is done.
+            // Not freed, since the work is not known to have completed.
             assert_eq!(calls(&machine, "cuMemFreeHost"), 0, "{name}");
         }
     }
 }
 
-/// Whether two resources are equal, and stay so when their type is erased.
+/// Whether two resources are equal, also after type erasure.
 fn are_equal<R>(one: &R, other: &R) -> bool
 where
     R: Resource + HasProperty<DeviceAccessible> + Clone + PartialEq + 'static,
@@ -230,7 +229,7 @@ where
 }
 
 #[test]
-fn equal_means_that_one_frees_what_the_other_allocated() {
+fn equal_resources_free_each_others_memory() {
     let machine = unified().devices(2).build();
     let _entered = machine.enter();
     assert!(are_equal(&ManagedMemoryResource::new(), &ManagedMemoryResource::default()));

@@ -1,4 +1,4 @@
-//! Every driver call fails once: nothing is left behind, and the next attempt succeeds.
+//! Fault injection: every driver call fails once, nothing is leaked, and the next attempt succeeds.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ use rmm_sys::CuResult;
 use crate::allocator::live;
 use crate::short::{MIB, layout, mib, unified};
 
-/// Makes a resource and takes one block from it.
+/// Makes a resource and allocates one block.
 fn attempt<R: Resource>(make: impl Fn() -> Result<R, Error>) -> Result<(), Error> {
     let resource = make()?;
     let asked = layout(4 * MIB, 256);
@@ -30,7 +30,7 @@ fn survives<R: Resource>(make: impl Fn() -> Result<R, Error>) {
         machine.without_faults(|| attempt(&make).expect("no fault yet"));
         let outcome = attempt(&make);
         machine.clear_faults();
-        // A failure to free has nobody to be told to, and leaves the memory allocated.
+        // A failed free cannot be reported, and leaves the memory allocated.
         if outcome.is_err() {
             failures.set(failures.get() + 1);
             assert_ne!(machine.failed_calls().len(), 0, "no call failed: {outcome:?}");
@@ -43,7 +43,7 @@ fn survives<R: Resource>(make: impl Fn() -> Result<R, Error>) {
     assert!(failures.get() > 1);
 }
 
-// What was allocated before a failing step was lost.
+// Memory allocated before a failing step was leaked.
 #[test]
 fn a_failure_at_any_call_leaves_nothing_behind() {
     survives(|| Ok(ManagedMemoryResource::new()));
@@ -59,9 +59,9 @@ fn a_failure_at_any_call_leaves_nothing_behind() {
     survives(|| CudaAsyncViewMemoryResource::of_default_pool(rmm_core::Device::current()?));
 }
 
-// A pool whose threshold could not be set, or that could not be primed, was lost.
+// A pool whose threshold could not be set, or that could not be primed, was leaked.
 #[test]
-fn a_pool_that_can_not_be_set_up_goes() {
+fn a_pool_whose_setup_fails_is_destroyed() {
     for function in ["cuMemPoolSetAttribute", "cuMemAllocFromPoolAsync", "cuStreamSynchronize"] {
         let machine = unified().build();
         let _entered = machine.enter();

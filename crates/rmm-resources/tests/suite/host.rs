@@ -1,4 +1,4 @@
-//! Memory of the program's own allocator, without a device.
+//! Host memory, without a device.
 
 use std::sync::atomic::Ordering;
 

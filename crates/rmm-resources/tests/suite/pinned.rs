@@ -7,7 +7,7 @@ use rmm_sys::{CuMemoryType, CuPointerAttribute, CuResult};
 
 use crate::short::{MIB, layout, lazy};
 
-/// What kind of memory the driver says it is.
+/// The kind of memory according to the driver.
 fn memory_type(pointer: rmm_core::DevicePtr) -> (CuMemoryType, bool) {
     let driver = rmm_core::current_driver().expect("a driver");
     let (mut kind, mut managed) = (CuMemoryType(0), 0i32);
@@ -44,7 +44,7 @@ fn each_takes_the_memory_that_it_is_named_after() {
 }
 
 #[test]
-fn memory_that_the_device_can_not_reach_is_given_back() {
+fn memory_that_the_device_cannot_reach_is_freed() {
     let machine = Machine::new();
     let _entered = machine.enter();
     machine.fail(Fault::nth("cuMemHostGetDevicePointer_v2", 1, CuResult::INVALID_VALUE));

@@ -1,5 +1,5 @@
-//! Faults that RMM's base resources had, and hazards found by reading it, each shown to be absent.
-//! Its issues are named by number.
+//! Regression tests for defects of RMM's base resources, with its issue numbers, and for hazards in
+//! its source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use rmm_sys::CuDeviceAttribute;
 use crate::every::{OWN_ALLOCATOR, for_each};
 use crate::short::{MIB, calls, layout, lazy, mib, on_host, stream, unified};
 
-/// Enqueues work that touches no memory; what is returned says whether it has run.
+/// Enqueues work that accesses no memory; the returned flag says whether it has run.
 fn work_on(machine: &Machine, stream: StreamRef<'_>) -> Arc<AtomicBool> {
     let has_run = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&has_run);
@@ -25,10 +25,10 @@ fn work_on(machine: &Machine, stream: StreamRef<'_>) -> Arc<AtomicBool> {
     has_run
 }
 
-// RMM #2393: alignments above 256 were ignored. RMM #2107: one that is no power of two was
-// replaced; a `Layout` has none.
+// RMM #2393: alignments above 256 were ignored. RMM #2107: one that is not a power of two was
+// replaced; a `Layout` rules that out.
 #[test]
-fn an_alignment_that_can_not_be_promised_is_refused_before_the_driver_is_asked() {
+fn an_unsupported_alignment_is_refused_without_a_driver_call() {
     for_each(|name, machine, resource| {
         if OWN_ALLOCATOR.contains(&name) {
             return;
@@ -51,7 +51,7 @@ fn an_alignment_that_can_not_be_promised_is_refused_before_the_driver_is_asked()
 
 // RMM #2107: pinned memory of zero bytes crashed when it was freed.
 #[test]
-fn a_block_of_no_bytes_is_freed_at_whatever_address() {
+fn a_block_of_zero_bytes_is_freed_at_any_address() {
     for_each(|_, machine, resource| {
         let (stream, before) = (stream(), machine.calls());
         for pointer in [DevicePtr::NULL, DevicePtr(u64::MAX)] {
@@ -75,7 +75,7 @@ fn write_on(machine: &Machine, stream: StreamRef<'_>, pointer: DevicePtr, value:
     unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }.expect("a launch");
 }
 
-// RMM #2165: memory was the default stream's when `allocate_sync` returned, and no other stream's.
+// RMM #2165: only the default stream could use memory when `allocate_sync` returned.
 #[test]
 fn memory_allocated_synchronously_is_every_streams_at_once() {
     for_each(|name, machine, resource| {
@@ -83,14 +83,14 @@ fn memory_allocated_synchronously_is_every_streams_at_once() {
             return;
         }
         let (asked, legacy, other) = (layout(4096, 256), StreamRef::legacy(), stream());
-        // A driver's pool hands the block out again, in the default stream's order.
+        // A driver pool reuses the block, in the order of the default stream.
         let freed = resource.do_allocate(legacy, asked).unwrap();
         write_on(machine, legacy, freed, 1);
         // SAFETY: allocated above with this layout; its only stream is this one.
         unsafe { resource.do_deallocate(legacy, freed, asked) };
 
         let pointer = resource.allocate_sync(asked).unwrap();
-        assert!(pointer == freed || !name.starts_with("cuda-async"), "{name} hands it out again");
+        assert!(pointer == freed || !name.starts_with("cuda-async"), "{name} reuses it");
         write_on(machine, other.as_stream_ref(), pointer, 2);
         other.synchronize().unwrap();
         machine.run_all();
@@ -105,10 +105,10 @@ fn memory_allocated_synchronously_is_every_streams_at_once() {
     });
 }
 
-// RMM #2401, #2448: the driver's pools returned from `deallocate_sync` before the default stream
-// had passed the free, and from `allocate_sync` before it had passed the allocation.
+// RMM #2401, #2448: driver pools returned from `deallocate_sync` before the free, and from
+// `allocate_sync` before the allocation, had completed on the default stream.
 #[test]
-fn synchronous_calls_of_a_drivers_pool_wait_for_the_default_stream() {
+fn synchronous_pool_calls_wait_for_the_default_stream() {
     for_each(|name, machine, resource| {
         if !name.starts_with("cuda-async") {
             return;
@@ -124,9 +124,9 @@ fn synchronous_calls_of_a_drivers_pool_wait_for_the_default_stream() {
     });
 }
 
-// RMM #1655: ordinary memory was freed under work that still used it.
+// RMM #1655: pageable memory was freed while work still used it.
 #[test]
-fn memory_that_is_anyones_once_freed_is_freed_after_the_streams_work() {
+fn synchronous_memory_is_freed_after_the_streams_work() {
     for_each(|name, machine, resource| {
         if name.starts_with("cuda-async") {
             return;
@@ -140,23 +140,23 @@ fn memory_that_is_anyones_once_freed_is_freed_after_the_streams_work() {
     });
 }
 
-// RMM #2379: pools gave freed memory back at each synchronization.
+// RMM #2379: pools released freed memory at each synchronization.
 #[test]
-fn a_new_pool_keeps_what_is_freed() {
+fn a_new_pool_retains_freed_memory() {
     let machine = lazy().build();
     let _entered = machine.enter();
     for threshold in [
         CudaAsyncMemoryResource::new().unwrap().pool().release_threshold(),
         CudaAsyncPinnedMemoryResource::new().unwrap().pool().release_threshold(),
         CudaAsyncManagedMemoryResource::builder().build().unwrap().pool().release_threshold(),
-        // RMM #2510: the pool of managed memory had stayed behind.
+        // RMM #2510: the release threshold of the managed pool was not set.
         CudaAsyncManagedMemoryResource::new().unwrap().pool().release_threshold(),
     ] {
         assert_eq!(threshold.unwrap(), u64::MAX);
     }
 }
 
-// RMM #2051: half of the device's memory was taken before anybody had asked.
+// RMM #2051: half of the device's memory was allocated before any request.
 #[test]
 fn a_new_pool_holds_nothing() {
     let machine = lazy().build();
@@ -170,8 +170,8 @@ fn a_new_pool_holds_nothing() {
     assert_eq!(calls(&machine, "cuMemAllocFromPoolAsync"), 0);
 }
 
-// RMM #1753: a pool's own device was told that it has access, which the driver refuses for
-// exportable pools.
+// RMM #1753: access was granted to a pool's own device, which the driver refuses for exportable
+// pools.
 #[test]
 fn a_devices_access_to_its_own_pool_is_never_set() {
     let machine = lazy().devices(2).build();
@@ -183,10 +183,10 @@ fn a_devices_access_to_its_own_pool_is_never_set() {
     assert_eq!(calls(&machine, "cuMemPoolSetAccess"), 0);
 }
 
-// RMM #1854, #2424: whether pools are for the decompression engine was decided by the headers, not
-// by the driver that is there.
+// RMM #1854, #2424: support for the decompression engine was decided by the headers, not by the
+// installed driver.
 #[test]
-fn pools_are_for_the_decompression_engine_where_the_driver_knows_it() {
+fn pools_support_decompression_where_the_driver_does() {
     for version in [12010, 12070, 12080, 13000] {
         let machine = lazy().driver_version(version).build();
         let _entered = machine.enter();
@@ -201,7 +201,7 @@ fn pools_are_for_the_decompression_engine_where_the_driver_knows_it() {
     }
 }
 
-// Sizes near the largest number wrapped where room for an alignment was added to them.
+// Sizes near the maximum wrapped when padding for an alignment was added.
 #[test]
 fn sizes_near_the_largest_are_refused_and_not_wrapped() {
     for_each(|name, machine, resource| {
@@ -216,9 +216,9 @@ fn sizes_near_the_largest_are_refused_and_not_wrapped() {
     });
 }
 
-// What the first device could do was taken for true of all.
+// The capabilities of the first device were used for all devices.
 #[test]
-fn each_device_is_asked_what_it_can_do() {
+fn capabilities_are_queried_for_each_device() {
     let with_pools = |value| {
         let attribute = CuDeviceAttribute::MEMORY_POOLS_SUPPORTED;
         let machine = lazy().attribute(attribute, value).build();
@@ -229,9 +229,9 @@ fn each_device_is_asked_what_it_can_do() {
     with_pools(1).unwrap();
 }
 
-// RMM #1714: memory of the wrong kind passed for the right one.
+// RMM #1714: memory of the wrong kind was accepted.
 #[test]
-fn the_host_touches_the_very_bytes_that_devices_do() {
+fn host_and_device_access_the_same_bytes() {
     let machine = unified().build();
     let _entered = machine.enter();
     let resources: [&dyn Resource; 2] =
@@ -250,10 +250,10 @@ fn the_host_touches_the_very_bytes_that_devices_do() {
     }
 }
 
-// `cuMemFree` waits for the device whose memory it is, not for another one that uses the memory
-// too: on two H200s it returned while a stream of the other device had work left.
+// `cuMemFree` waits for the memory's own device, not for another one that uses the memory: on two
+// H200s it returned while a stream of the other device had work left.
 #[test]
-fn memory_freed_on_another_devices_stream_is_freed_after_its_work() {
+fn memory_freed_on_another_devices_stream_waits_for_it() {
     let machine = unified().devices(2).build();
     let _entered = machine.enter();
     let (resource, asked) = (CudaMemoryResource::new(), layout(4096, 256));

@@ -1,4 +1,4 @@
-//! Short words for what most tests do.
+//! Fixtures and helpers of the tests.
 
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ pub(crate) fn stream() -> CudaStream {
     CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream")
 }
 
-/// A machine that runs nothing before it must.
+/// A machine that runs work only when a thread waits for it.
 pub(crate) fn lazy() -> MachineBuilder {
     Machine::builder().schedule(Schedule::Lazy)
 }
 
-/// As [`lazy`], and its devices use ordinary memory of the host.
+/// As [`lazy`], with devices that can access pageable host memory.
 pub(crate) fn unified() -> MachineBuilder {
     lazy().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1)
 }
 
-/// Enqueues a kernel that writes `value` to the block's first byte; what is returned says whether
+/// Enqueues a kernel that writes `value` to the block's first byte; the returned flag says whether
 /// it has run.
 pub(crate) fn write_later(
     machine: &Machine,
@@ -73,7 +73,7 @@ pub(crate) fn poke(pointer: DevicePtr, value: u8) {
     unsafe { on_host(pointer).write_volatile(value) }
 }
 
-/// How often a driver function was called.
+/// The number of calls of a driver function.
 pub(crate) fn calls(machine: &Machine, name: &str) -> u64 {
     machine.call_counts().iter().find(|(known, _)| *known == name).map_or(0, |&(_, count)| count)
 }

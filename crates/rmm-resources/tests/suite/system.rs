@@ -1,4 +1,4 @@
-//! Ordinary memory that devices use, and its place.
+//! Pageable memory that devices access, and its location.
 
 use rmm_core::{Resource, SyncResource, copy};
 use rmm_resources::{SamHeadroomMemoryResource, SystemMemoryResource};
@@ -9,7 +9,7 @@ use crate::allocator::live;
 use crate::short::{MIB, calls, layout, mib, peek, stream, unified};
 
 #[test]
-fn devices_fill_and_copy_ordinary_memory() {
+fn devices_fill_and_copy_pageable_memory() {
     let machine = unified().build();
     let _entered = machine.enter();
     let (resource, stream) = (SystemMemoryResource::new().unwrap(), stream());
@@ -57,7 +57,7 @@ fn advised(machine: &rmm_sim::Machine, run: impl FnOnce()) -> usize {
 }
 
 #[test]
-fn the_headroom_decides_what_is_kept_on_the_device() {
+fn the_headroom_decides_how_much_is_on_the_device() {
     let machine = unified().memory(64 * MIB).build();
     let _entered = machine.enter();
     // (headroom, bytes, parts): all on the device, all on the host, some of both.
@@ -80,7 +80,7 @@ fn the_headroom_decides_what_is_kept_on_the_device() {
 }
 
 #[test]
-fn a_block_whose_place_is_refused_is_given_back() {
+fn a_block_whose_advice_is_refused_is_freed() {
     let machine = unified().memory(64 * MIB).build();
     let _entered = machine.enter();
     let resource = SamHeadroomMemoryResource::new(mib(60)).unwrap();

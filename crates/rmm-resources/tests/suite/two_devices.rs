@@ -1,4 +1,4 @@
-//! Machines of two devices: memory is of the device that its stream is of, whichever is current.
+//! Two devices: memory belongs to the device of its stream, whichever is current.
 
 use rmm_core::{CudaStream, Device, DevicePtr, ErrorKind, Resource, StreamRef, current_driver};
 use rmm_resources::{
@@ -21,7 +21,7 @@ fn stream_of_second() -> CudaStream {
     stream()
 }
 
-/// The number of the device that a block is on.
+/// The ordinal of a block's device.
 fn device_of(pointer: DevicePtr) -> i32 {
     let driver = current_driver().expect("the software driver");
     let (mut ordinal, attribute) = (-1_i32, CuPointerAttribute::DEVICE_ORDINAL);
@@ -32,7 +32,7 @@ fn device_of(pointer: DevicePtr) -> i32 {
     ordinal
 }
 
-/// Allocates and frees a block, and tells the device that it was on.
+/// Allocates and frees a block, and returns its device.
 fn device_of_block(resource: &dyn Resource, stream: StreamRef<'_>) -> i32 {
     let block = resource.do_allocate(stream, layout(MIB, 256)).expect("memory");
     let device = device_of(block);
@@ -70,7 +70,7 @@ fn a_resource_of_another_device_refuses_a_stream() {
         assert!(refused.to_string().contains("the stream is of device 1"), "{refused}");
         assert_eq!(device_of_block(resource, first.as_stream_ref()), 0);
     }
-    // To be given access is enough.
+    // A grant of access is enough.
     let devices = [Device::new(1).expect("a device")];
     pool.pool().grant_access(&devices).expect("they are peers");
     assert_eq!(device_of_block(&pool, second.as_stream_ref()), 0);

@@ -1,4 +1,4 @@
-//! What a machine lacks is told when a resource is made.
+//! Constructors on machines that lack a capability.
 
 use rmm_core::{Device, Error, ErrorKind};
 use rmm_resources::{
@@ -11,7 +11,7 @@ use rmm_sys::{CuDeviceAttribute as Attribute, CuMemPool};
 
 use crate::short::{lazy, unified};
 
-/// Asserts that making a resource is refused on the machine, in these words.
+/// Asserts that the constructor fails on the machine, with this message.
 #[track_caller]
 fn refused<R>(machine: MachineBuilder, make: impl Fn() -> Result<R, Error>, words: &str) {
     let machine = machine.build();

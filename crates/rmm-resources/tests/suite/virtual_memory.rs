@@ -1,4 +1,4 @@
-//! Memory that is mapped at reserved addresses: where blocks lie, and what is given back when.
+//! Virtual memory: the addresses of blocks, and when they are unmapped.
 
 use std::alloc::Layout;
 
@@ -36,7 +36,7 @@ fn assert_clean(machine: &Machine) {
 }
 
 #[test]
-fn work_runs_across_neighbours_until_one_is_given_back() {
+fn work_runs_across_adjacent_blocks_until_one_is_freed() {
     let machine = unified().build();
     let _entered = machine.enter();
     let resource = VirtualMemoryResource::new().unwrap();
@@ -53,7 +53,7 @@ fn work_runs_across_neighbours_until_one_is_given_back() {
 
     free(&resource, second, layout(PAGE - 1, 256));
     assert_eq!(resource.statistics().blocks, 2);
-    // The hole is the lowest place, and may be filled.
+    // The hole is the lowest free range, and is filled.
     assert_eq!(resource.allocate_sync(pages(2)).unwrap(), after(first, 4));
     resource.allocate_at(second, pages(1)).unwrap();
     for (start, count) in [(first, 1), (second, 1), (after(first, 2), 2), (after(first, 4), 2)] {
@@ -65,7 +65,7 @@ fn work_runs_across_neighbours_until_one_is_given_back() {
 }
 
 #[test]
-fn addresses_that_are_not_to_be_had_are_refused() {
+fn addresses_that_are_in_use_or_foreign_are_refused() {
     let machine = unified().build();
     let _entered = machine.enter();
     let resource =
@@ -77,7 +77,7 @@ fn addresses_that_are_not_to_be_had_are_refused() {
     assert_eq!(kind(after(first, 2), 7), ErrorKind::OutOfRange, "beyond the end");
     assert_eq!(kind(DevicePtr(first.0 + 256), 1), ErrorKind::InvalidArgument);
     assert_eq!(kind(after(first, 2), 0), ErrorKind::InvalidArgument);
-    // No place is left there for so many: others are reserved.
+    // No free range is large enough: another is reserved.
     let second = resource.allocate_sync(pages(7)).unwrap();
     assert_eq!(resource.statistics().reserved_bytes, 16 * PAGE as u64);
     free(&resource, first, pages(2));
@@ -87,7 +87,7 @@ fn addresses_that_are_not_to_be_had_are_refused() {
 }
 
 #[test]
-fn what_the_driver_does_not_take_back_is_not_used_again_and_given_back_at_the_end() {
+fn a_failed_unmap_is_not_reused_and_is_retried_at_drop() {
     let machine = unified().build();
     let _entered = machine.enter();
     let resource = VirtualMemoryResource::new().unwrap();
@@ -103,7 +103,7 @@ fn what_the_driver_does_not_take_back_is_not_used_again_and_given_back_at_the_en
 }
 
 #[test]
-fn a_device_that_is_full_is_out_of_memory_and_none_is_lost() {
+fn a_full_device_is_out_of_memory_and_leaks_nothing() {
     let machine = unified().memory(8 * PAGE).build();
     let _entered = machine.enter();
     let resource = VirtualMemoryResource::new().unwrap();

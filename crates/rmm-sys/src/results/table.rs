@@ -1,6 +1,6 @@
-//! The list of status codes: the one place that names them.
+//! The list of status codes.
 
-use super::{CuResult, Row};
+use super::code::{CuResult, Row};
 
 /// Calls a macro with every code: our name, its number, CUDA's name as an identifier and as a
 /// literal (which `doc(alias)` needs), the version of the bindings that have it (one of
@@ -121,7 +121,7 @@ macro_rules! result_codes {
     };
 }
 
-/// Makes the constants of [`CuResult`] and the table behind its texts from the list.
+/// Generates the constants of [`CuResult`] and the table of its texts from the list.
 macro_rules! constants {
     ($($name:ident = $code:literal $symbol:ident $cuda:literal $version:ident $text:literal;)*) => {
         /// The codes of CUDA 13.5.
@@ -133,7 +133,7 @@ macro_rules! constants {
             )*
         }
 
-        /// Every code that this build knows, by rising code.
+        /// Every code that this build knows, in ascending order.
         pub(super) static TABLE: &[Row] =
             &[$(Row { code: CuResult::$name, name: $cuda, text: $text }),*];
     };

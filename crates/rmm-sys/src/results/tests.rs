@@ -3,7 +3,7 @@
 use super::TABLE;
 
 #[test]
-fn the_table_rises_so_that_it_can_be_searched() {
+fn the_table_is_sorted_for_the_binary_search() {
     for pair in TABLE.windows(2) {
         assert!(pair[0].code.0 < pair[1].code.0, "{} before {}", pair[0].name, pair[1].name);
     }

@@ -91,8 +91,8 @@ fn source(keep: impl Fn(&str) -> bool) -> String {
     source
 }
 
-/// Builds the library in `folder` with the functions that `keep` wants. `None`, said on standard
-/// output, where there is no C compiler.
+/// Builds the library in `folder` with the functions that `keep` selects. Without a C compiler,
+/// says so on standard output and returns `None`.
 #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 pub(crate) fn build(folder: &Path, keep: impl Fn(&str) -> bool) -> Option<PathBuf> {
     let (source_path, library) = (folder.join("driver.c"), folder.join("driver.so"));

@@ -1,4 +1,4 @@
-//! Streams made outside this library, or handed over to its caller.
+//! Conversion of streams from and to driver handles.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,24 +7,24 @@ use rmm_sys::CuStream;
 use super::{CudaStream, Inner, StreamKind};
 use crate::{Context, Error, StreamId};
 
-/// How long a stream made outside this library stays valid, see [`CudaStream::adopt`].
+/// How long a stream created outside this library stays valid, see [`CudaStream::adopt`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamLifetime {
-    /// Until the last [`CudaStream`] that stands for it is dropped. Memory freed on it is as cheap
-    /// to reuse as with a stream of this library.
+    /// Until the last [`CudaStream`] of it is dropped. Memory freed on it is as cheap to reuse as
+    /// with a stream of this library.
     UntilDropped,
-    /// Only during the calls that it is given to, and for as long as a container is on it, or has
-    /// work there by `use_on` and is not settled, used elsewhere or dropped since: its owner may
-    /// destroy it at any time in between, although blocks freed on it are still pooled. Each free
-    /// then records an event.
+    /// Only during the calls that it is passed to, while a container is on it, and while a
+    /// container that was used on it by `use_on` is not settled, used elsewhere or dropped. Its
+    /// owner may destroy it at any other time, even while blocks freed on it are in a pool. Each
+    /// free therefore records an event.
     Unknown,
 }
 
 impl CudaStream {
-    /// A stream made outside this library. It is never destroyed by this library.
+    /// Wraps a stream created outside this library, which this library never destroys.
     ///
-    /// Each call makes a new identity: adopt a stream once and keep the result, since memory freed
-    /// under one identity is, for another, memory of another stream.
+    /// Each call makes a new identity: adopt a stream once and keep the result, since pools treat
+    /// two identities as two streams.
     ///
     /// ```
     /// use rmm_core::{CudaStream, StreamKind, StreamLifetime};
@@ -47,10 +47,10 @@ impl CudaStream {
     /// `handle` names an existing stream of the current context, and stays valid for as long as
     /// `lifetime` says.
     ///
-    /// If it is ever captured, here or where it came from, the graph is launched only while the
-    /// memory that its work uses is there, and in order with all other uses of that memory:
-    /// libraries have safe calls that launch graphs, and containers know of none. Nor does a
-    /// capture of it begin or end on one thread during a call that another makes for it.
+    /// If it is ever captured, the graph is launched only while the memory that its work uses is
+    /// allocated, and in order with all other uses of that memory: containers know nothing of graph
+    /// launches. A capture of it does not begin or end on one thread during a call that another
+    /// thread makes with it.
     #[doc(alias = "rmm::cuda_stream_view")]
     pub unsafe fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Result<Self, Error> {
         match handle {
@@ -67,8 +67,8 @@ impl CudaStream {
         }
     }
 
-    /// A stream made outside this library and handed over: it is destroyed with the last clone, as one
-    /// that this library made. The default streams are never destroyed.
+    /// Takes ownership of a stream created outside this library: dropping the last clone destroys
+    /// it. The default streams are never destroyed.
     ///
     /// ```
     /// use rmm_core::CudaStream;
@@ -76,7 +76,8 @@ impl CudaStream {
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
     /// let handle = CudaStream::new()?.into_raw().expect("it is the only handle");
-    /// // SAFETY: the stream exists, belongs to the current context, and no other code has its handle.
+    /// // SAFETY: the stream exists, belongs to the current context, and no other code has its
+    /// // handle.
     /// let stream = unsafe { CudaStream::from_raw(handle) }?;
     /// stream.synchronize()?;
     /// let clone = stream.clone();
@@ -85,12 +86,11 @@ impl CudaStream {
     /// ```
     ///
     /// # Errors
-    /// If there is no driver; then the stream is still the caller's.
+    /// If there is no driver; then the caller still owns the stream.
     ///
     /// # Safety
     /// `handle` names an existing stream of the current context, which only this library destroys
-    /// from now on. For graphs that are captured from it the same holds as for
-    /// [`adopt`](Self::adopt).
+    /// from now on. For graphs captured from it, the contract of [`adopt`](Self::adopt) holds.
     #[doc(alias = "cuda::stream::from_native_handle")]
     pub unsafe fn from_raw(handle: CuStream) -> Result<Self, Error> {
         // SAFETY: the caller's contract: no other code destroys it.
@@ -102,11 +102,11 @@ impl CudaStream {
         Ok(stream)
     }
 
-    /// Hands the stream over to the caller, who destroys it. Whoever [watches](Self::watch) it is
-    /// told, as if it were destroyed.
+    /// Releases the stream to the caller, who destroys it. Its [watchers](Self::watch) are called,
+    /// as before its destruction.
     ///
     /// # Errors
-    /// The stream as it was, if it has other clones; a default stream always has one.
+    /// The stream unchanged, if it has other clones; a default stream always has one.
     #[doc(alias = "cuda::stream::release")]
     pub fn into_raw(self) -> Result<CuStream, Self> {
         let mut inner = Arc::try_unwrap(self.inner).map_err(|inner| Self { inner })?;

@@ -1,4 +1,4 @@
-//! What can be done with a stream, on an owned one: the methods of [`StreamRef`].
+//! The methods of [`StreamRef`] on an owned stream.
 
 use std::ffi::c_int;
 
@@ -77,8 +77,7 @@ same_as_borrowed! {
     #[doc(alias = "cuda::stream_ref::is_done")]
     fn is_idle(&self) -> Result<bool, Error>;
 
-    /// Whether what is enqueued on the stream becomes part of a graph instead of running, see
-    /// [`StreamRef::is_capturing`].
+    /// Whether the stream is being captured into a graph, see [`StreamRef::is_capturing`].
     ///
     /// # Errors
     /// As [`StreamRef::is_capturing`].

@@ -1,4 +1,4 @@
-//! The last chance to act before a stream is destroyed.
+//! Callbacks before a stream is destroyed.
 
 use std::fmt;
 use std::sync::{PoisonError, Weak};
@@ -6,7 +6,8 @@ use std::sync::{PoisonError, Weak};
 use super::{CudaStream, Inner, StreamKind, StreamLifetime};
 use crate::{Context, CudaEvent, Error, StreamId};
 
-/// Somebody who must act before a stream is destroyed: a pool that holds memory freed on it.
+/// A callback before a stream is destroyed, for a pool that holds memory freed on it. **Unstable**:
+/// may change in any release.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex, Weak};
@@ -36,14 +37,13 @@ pub trait StreamWatcher: Send + Sync {
     /// The stream is about to be destroyed: the last chance to record an event on it.
     ///
     /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library
-    /// held. A panic ends here: it is not passed on to the thread that drops the stream.
+    /// held. A panic is caught, and does not reach the thread that drops the stream.
     fn stream_retires(&self, stream: &RetiringStream<'_>);
 }
 
 impl CudaStream {
-    /// Has `watcher` called, once, when the last clone of this stream is dropped and before the
-    /// stream is destroyed. See [`StreamWatcher`]. Takes time in proportion to how many watch
-    /// already.
+    /// Registers `watcher`, which is called once, when the last clone of this stream is dropped and
+    /// before the stream is destroyed. Takes time in proportion to the number of watchers.
     pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
         let mut watchers = self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
@@ -63,16 +63,16 @@ impl<'a> RetiringStream<'a> {
         Self { inner }
     }
 
-    /// Who the stream is.
+    /// The stream's identity.
     pub fn id(&self) -> StreamId {
         self.inner.id
     }
 
-    /// Marks the stream's end with `event`.
+    /// Records `event` at the stream's end.
     ///
     /// # Errors
-    /// If the driver refuses, or the stream may be gone already, or is being captured: a mark would
-    /// be part of the graph.
+    /// If the driver refuses, or the stream may be gone already, or is being captured: the event
+    /// would become part of the graph.
     pub fn record(&self, event: &CudaEvent) -> Result<(), Error> {
         if self.inner.kind == StreamKind::Adopted(StreamLifetime::Unknown) {
             return Err(Error::unsupported(

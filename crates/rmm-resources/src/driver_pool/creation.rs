@@ -1,4 +1,4 @@
-//! What a pool was made with: it can be asked for, and has no setters.
+//! Read-only attributes of a pool.
 
 use rmm_core::{Error, check};
 use rmm_sys::{
@@ -10,7 +10,7 @@ use crate::ExportHandleTypes;
 use crate::capability::{calls_for, require_driver};
 
 impl DriverPool {
-    /// What the pool's memory is made of: `PINNED` for memory that stays where it is (on a device
+    /// The allocation type of the pool: `PINNED` for memory that does not migrate (on a device
     /// too), or `MANAGED`.
     ///
     /// ```
@@ -35,14 +35,14 @@ impl DriverPool {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than
-    /// CUDA 13.2, which is the first that tells; whatever the driver refuses.
+    /// CUDA 13.2, the first to report it; other kinds as the driver reports.
     #[doc(alias = "cudaMemPoolAttrAllocationType")]
     #[doc(alias = "memory_pool_attributes::allocation_type")]
     pub fn allocation_type(&self) -> Result<CuMemAllocationType, Error> {
         self.word(CuMemPoolAttribute::ALLOCATION_TYPE).map(CuMemAllocationType)
     }
 
-    /// Where the pool's memory is: a device, the host, or a NUMA node of the host.
+    /// The location of the pool's memory: a device, the host, or a NUMA node of the host.
     ///
     /// # Errors
     /// As [`allocation_type`](Self::allocation_type).
@@ -55,8 +55,7 @@ impl DriverPool {
         Ok(CuMemLocation { kind, id })
     }
 
-    /// The most bytes that the pool may hold, as the driver counts them; 0 if it has no limit of
-    /// its own.
+    /// Upper bound on the bytes of the pool, as the driver counts them; 0 if there is none.
     ///
     /// # Errors
     /// As [`allocation_type`](Self::allocation_type).
@@ -66,7 +65,7 @@ impl DriverPool {
         self.fact(CuMemPoolAttribute::MAX_POOL_SIZE)
     }
 
-    /// What other processes may get the pool by. Empty for an imported pool.
+    /// The handle types as which the pool can be exported. Empty for an imported pool.
     ///
     /// # Errors
     /// As [`allocation_type`](Self::allocation_type).
@@ -74,11 +73,11 @@ impl DriverPool {
     #[doc(alias = "memory_pool_attributes::export_handle_types")]
     pub fn export_handle_types(&self) -> Result<ExportHandleTypes, Error> {
         let types = CuMemHandleType(self.word(CuMemPoolAttribute::EXPORT_HANDLE_TYPES)?);
-        // A newer driver may know more of them.
+        // A newer driver may report unknown flags.
         Ok(ExportHandleTypes::from_bits_retain(types.0))
     }
 
-    /// Whether the device's decompression engine can use the pool's memory.
+    /// Whether the device's decompression engine can access the pool's memory.
     ///
     /// # Errors
     /// As [`allocation_type`](Self::allocation_type).
@@ -99,8 +98,8 @@ impl DriverPool {
         let driver = calls_for(None)?;
         // Wide enough for each of the attributes, of which some are four bytes long.
         let mut value = 0u64;
-        // SAFETY: the pool exists, and the pointer names eight bytes, which is as much as any
-        // attribute has.
+        // SAFETY: the pool exists, and the pointer is to eight bytes, the size of the largest
+        // attribute.
         let code = unsafe {
             driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
         };

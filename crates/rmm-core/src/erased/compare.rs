@@ -1,0 +1,92 @@
+//! Equality of type-erased resources, and the resource behind pointers.
+
+use super::shared::SharedSync;
+use crate::resource::{Erased, ErasedSync, Shared, pointee};
+use crate::{Error, Resource, SyncResource};
+
+/// The owned erased resource of type `T` that `resource` points to, if any.
+pub(super) fn behind_pointers<'a, T: 'static>(
+    resource: &'a (dyn SyncResource + 'static),
+) -> Option<&'a T> {
+    pointee(resource).and_then(downcast)
+}
+
+/// The value of type `T` that `resource` is, or is a pointer to.
+pub(super) fn downcast<'a, T: 'static>(
+    resource: &'a (dyn SyncResource + 'static),
+) -> Option<&'a T> {
+    let mut next = Some(resource);
+    while let Some(inner) = next {
+        if let Some(found) = inner.as_any().downcast_ref() {
+            return Some(found);
+        }
+        next = pointee(inner);
+    }
+    None
+}
+
+/// The innermost resource: if `resource` points to a type-erased one, what that holds.
+pub(super) fn innermost<R: Resource + PartialEq + 'static>(
+    resource: &R,
+) -> &(dyn Erased + 'static) {
+    behind_pointers::<Shared>(resource.as_dyn()).map_or(resource, |shared| &*shared.0)
+}
+
+/// As [`innermost`], for the synchronous concept.
+pub(super) fn innermost_sync<R: SyncResource + PartialEq + 'static>(
+    resource: &R,
+) -> &(dyn ErasedSync + 'static) {
+    if let Some(shared) = behind_pointers::<Shared>(resource.as_dyn()) {
+        return &*shared.0;
+    }
+    behind_pointers::<SharedSync>(resource.as_dyn()).map_or(resource, |shared| &*shared.0)
+}
+
+/// The resource behind all pointers.
+pub(super) fn behind_all_pointers<'a>(
+    resource: &'a (dyn SyncResource + 'static),
+) -> &'a (dyn SyncResource + 'static) {
+    let mut resource = resource;
+    while let Some(inner) = pointee(resource) {
+        resource = inner;
+    }
+    resource
+}
+
+/// Whether memory from one may be freed by the other: they are one object, or of one type and
+/// equal. Pointers are seen through.
+///
+/// A pointer's own type cannot compare what is behind it, so both sides are asked. Two pointers of
+/// different types to two objects compare unequal; [`AnyResource::new`] therefore unwraps a pointer
+/// whose target is a handle.
+pub(super) fn is_same(
+    one: &(dyn ErasedSync + 'static),
+    other: &(dyn ErasedSync + 'static),
+) -> bool {
+    let (first, second) = (behind_all_pointers(one.as_dyn()), behind_all_pointers(other.as_dyn()));
+    is_one_object(first, second)
+        || one.equals(second.as_any())
+        || other.equals(first.as_any())
+        || one.equals(other.erased())
+}
+
+/// Whether both are references to one object. Never for zero-sized types, whose addresses mean
+/// nothing.
+pub(super) fn is_one_object(
+    one: &(dyn SyncResource + 'static),
+    other: &(dyn SyncResource + 'static),
+) -> bool {
+    size_of_val(one) > 0
+        && std::ptr::addr_eq(one, other)
+        && one.as_any().type_id() == other.as_any().type_id()
+}
+
+/// The error of a reference from which no owned resource can be made.
+pub(super) fn not_a_handle(resource: &dyn SyncResource) -> Error {
+    let message = format!(
+        "a reference to `{}` cannot become an owned resource, because its type is not a handle: pass the resource \
+         itself, or borrow it from an `AnyResource`",
+        resource.name()
+    );
+    Error::invalid_argument("resource reference", message)
+}

@@ -1,0 +1,490 @@
+//! The traits of a memory resource, and the types that their signatures name.
+//!
+//! The traits and these types refer to each other, so they stand in one file: a resource answers a
+//! [`Request`], a request keeps resources as its answer, and a handle is an [`AnyResource`], which
+//! holds a resource. The operations on them stand in the files above this one.
+
+use std::alloc::Layout;
+use std::any::Any;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::describe::Description;
+use crate::property::{DeviceAccessible, Exactly, PropertyId, PropertySet};
+use crate::{DevicePtr, Error, StreamRef};
+
+/// A source of memory that every stream may use as soon as the call returns.
+///
+/// To use one, call [`allocate_sync`](Self::allocate_sync). To write one, implement the three
+/// required functions, and [`provide`](Self::provide) to declare properties, the upstream and
+/// statistics:
+///
+/// ```
+/// use std::alloc::Layout;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// use rmm_core::{DevicePtr, Error, Introspect, MemoryKind, Request, SyncResource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// /// Counts what is asked of another resource.
+/// #[derive(Debug)]
+/// struct Counting<R> {
+///     upstream: R,
+///     asked: AtomicUsize,
+/// }
+///
+/// // SAFETY: every call goes to the upstream, which keeps the contract.
+/// unsafe impl<R: SyncResource> SyncResource for Counting<R> {
+///     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+///         self.asked.fetch_add(1, Ordering::Relaxed);
+///         self.upstream.allocate_sync(layout)
+///     }
+///
+///     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+///         // SAFETY: the caller's contract is the same.
+///         unsafe { self.upstream.deallocate_sync(pointer, layout) }
+///     }
+///
+///     fn name(&self) -> &'static str {
+///         "counting"
+///     }
+///
+///     fn provide<'a>(&'a self, request: &mut Request<'a>) {
+///         request.upstream(&self.upstream).properties_from(&self.upstream);
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let counting = Counting { upstream: CudaMemoryResource::new(), asked: AtomicUsize::new(0) };
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let pointer = counting.allocate_sync(layout)?;
+/// // SAFETY: allocated above with this layout, and not used.
+/// unsafe { counting.deallocate_sync(pointer, layout) };
+/// assert_eq!(counting.asked.load(Ordering::Relaxed), 1);
+/// assert_eq!(counting.try_property::<MemoryKind>(), Some(MemoryKind::Device));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A type that is a handle, as most are, also provides one ([`Request::handle`]), so that a
+/// reference to it can be turned into an owned resource.
+///
+/// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle of a type that cannot be
+/// cloned.
+///
+/// # Safety
+/// An implementation keeps the contract in the [crate's documentation](crate#stream-order): a block
+/// is not allocated again, nor returned to the upstream, before it is freed; it is contiguous, and
+/// aligned as the layout demands. If the type implements [`PartialEq`], equal resources can free
+/// each other's memory. What [`provide`](Self::provide) answers is true:
+///
+/// 1. The properties hold for all memory that the resource allocates, as
+///    [`HasProperty`](crate::HasProperty) demands.
+/// 2. The [pointee](Request::pointee) is always the same resource, and allocates this one's memory:
+///    it is called in this one's place. So is the [handle](Request::handle), here and in
+///    [`Resource::to_any`], which has all properties of the resource.
+/// 3. A type that borrows nothing (`Self: 'static`) provides only resources of types that borrow
+///    nothing, such as its fields.
+#[doc(alias = "cuda::mr::synchronous_resource")]
+#[doc(alias = "cuda::mr::shared_resource")]
+#[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
+pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
+    /// Allocates memory that every stream may use once this returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
+    /// other kinds as the resource documents.
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error>;
+
+    /// Frees memory. Driver errors cannot be reported here; each resource documents how it handles
+    /// them.
+    ///
+    /// # Safety
+    /// The memory came from a resource equal to this one, with this layout, and is not freed
+    /// already; every use of it has completed.
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout);
+
+    /// The resource's name, for messages and logs: short, lowercase, such as `pool`.
+    fn name(&self) -> &'static str;
+
+    /// Answers a typed request: the properties of the memory, the upstream, sizes and counters, an
+    /// owned handle. Provide everything that the resource has; the [`Request`] keeps what it asks
+    /// for.
+    ///
+    /// [`Introspect`](crate::Introspect) makes the requests. An adaptor provides its upstream and
+    /// the upstream's properties.
+    fn provide<'a>(&'a self, _request: &mut Request<'a>) {}
+}
+
+/// A source of stream-ordered memory.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{CudaStream, Resource};
+/// use rmm_resources::CudaAsyncMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let (stream, resource) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let pointer = resource.allocate(&stream, layout)?;
+/// // ... enqueue work on `stream` that uses the memory ...
+/// // SAFETY: allocated above with this layout; whatever uses it is on the stream already.
+/// unsafe { resource.deallocate(&stream, pointer, layout) }; // and need not be done yet
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Safety
+/// As [`SyncResource`], in stream order: memory allocated on a stream may be used by work enqueued
+/// on it from then on, so every earlier use of it is ordered before that work.
+#[doc(alias = "cuda::mr::resource")]
+#[doc(alias = "cuda::stream_ordered_memory_resource")]
+#[doc(alias = "rmm::mr::device_memory_resource")]
+pub unsafe trait Resource: SyncResource {
+    /// Allocates memory for use by work enqueued on `stream` from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
+    /// other kinds as the resource documents.
+    #[doc(alias = "rmm::mr::device_memory_resource::do_allocate")]
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
+
+    /// Frees memory once the work enqueued on `stream` so far has completed, without waiting for it
+    /// where possible.
+    ///
+    /// # Safety
+    /// The memory came from a resource equal to this one, with this layout, and is not freed
+    /// already; every use of it is ordered before all work enqueued on `stream` from now on.
+    #[doc(alias = "rmm::mr::device_memory_resource::do_deallocate")]
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
+
+    /// Allocates memory for use by work enqueued on `stream` from now on: `&CudaStream` or
+    /// [`StreamRef`]. Calls [`do_allocate`](Self::do_allocate), and is not for overriding.
+    ///
+    /// A trait object has no generic methods: call [`do_allocate`](Self::do_allocate) on a
+    /// `dyn Resource`, or use [`AnyResource`] and [`ResourceRef`](crate::ResourceRef) in its place.
+    ///
+    /// # Errors
+    /// As [`do_allocate`](Self::do_allocate).
+    #[inline]
+    fn allocate<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error>
+    where
+        Self: Sized,
+    {
+        self.do_allocate(stream.into(), layout)
+    }
+
+    /// Frees memory once the work enqueued on `stream` so far has completed, without waiting for it
+    /// where possible. Calls [`do_deallocate`](Self::do_deallocate), and is not for overriding.
+    ///
+    /// # Safety
+    /// As [`do_deallocate`](Self::do_deallocate).
+    #[inline]
+    unsafe fn deallocate<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) where
+        Self: Sized,
+    {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.do_deallocate(stream.into(), pointer, layout) }
+    }
+
+    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
+    /// equal to it. Such a type implements it by `Some(AnyResource::of(self))`, and
+    /// [provides](Request::handle) its handle without stream order too.
+    ///
+    /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) calls it, and so does
+    /// [`AnyResource::new`] to unwrap a pointer.
+    ///
+    /// ```
+    /// use rmm_core::{AnyResource, Resource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let resource = CudaMemoryResource::new();
+    /// let handle = resource.to_any().expect("it is a handle");
+    /// assert!(handle.is_equal(&resource));
+    /// assert_eq!(AnyResource::<()>::new(Box::new(resource)).downcast_ref(), Some(&resource));
+    /// ```
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        None
+    }
+}
+
+/// Conversion to trait objects. Implemented for every resource of a known size; not for
+/// implementing.
+///
+/// # Safety
+/// Both functions return `self`: what they return is called, and compared, in its place.
+pub unsafe trait Erasable {
+    /// The resource as [`Any`], for a downcast.
+    fn as_any(&self) -> &(dyn Any + 'static)
+    where
+        Self: 'static;
+
+    /// The resource as a trait object.
+    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
+    where
+        Self: 'a;
+}
+
+// SAFETY: both return `self`.
+unsafe impl<R: SyncResource> Erasable for R {
+    fn as_any(&self) -> &(dyn Any + 'static)
+    where
+        Self: 'static,
+    {
+        self
+    }
+
+    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
+    where
+        Self: 'a,
+    {
+        self
+    }
+}
+
+/// A resource that allocates at a given address, and whose adjacent blocks may be used as one.
+/// **Unstable**: may change in any release, and is for this library's pools.
+///
+/// A pool over such a resource grows in place by what is missing, and can return any block to it,
+/// in the middle of an extent too. Each block is freed with its own layout, in any order. Blocks of
+/// other resources may happen to be adjacent, but a kernel that runs from one into the other is an
+/// error.
+///
+/// [`Introspect::as_extendable`](crate::Introspect::as_extendable) returns this interface, through
+/// references and type erasure:
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{AnyResource, DevicePtr, Introspect, SyncResource};
+/// use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let resource: AnyResource = AnyResource::new(VirtualMemoryResource::new()?);
+/// let extendable = resource.as_extendable().ok_or("it is")?;
+/// let page = Layout::from_size_align(extendable.page_size().try_into()?, 256)?;
+/// let first = resource.allocate_sync(page)?;
+/// let second = DevicePtr(first.0 + page.size() as u64);
+/// extendable.allocate_at(second, page)?; // one block of two pages, from `first`
+/// // SAFETY: allocated above with these layouts, and not used.
+/// unsafe {
+///     resource.deallocate_sync(first, page);
+///     resource.deallocate_sync(second, page);
+/// }
+/// assert!(CudaMemoryResource::new().as_extendable().is_none());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Safety
+/// Adjacent blocks are contiguous memory: a kernel may run from one into the next as within one
+/// block. Those from [`allocate_at`](Self::allocate_at) are like those from
+/// [`SyncResource::allocate_sync`], at the requested address. A block whose size is a multiple of
+/// the page size takes up no more than its size; all blocks start at a multiple of it.
+pub unsafe trait ExtendableResource: SyncResource {
+    /// The granularity in bytes, a power of two of at least 256: addresses are multiples of it, and
+    /// so are the sizes of blocks that are to be adjacent without gaps.
+    fn page_size(&self) -> u64;
+
+    /// Upper bound on the bytes of all blocks together, if known. A pool that lacks more fails
+    /// without trying block by block.
+    fn most_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether blocks outlive the context that was current when they were allocated, as mapped
+    /// physical memory does: then unused blocks must be freed also after the context has ended.
+    fn outlives_context(&self) -> bool {
+        false
+    }
+
+    /// Allocates memory at exactly this address, otherwise as
+    /// [`allocate_sync`](SyncResource::allocate_sync).
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
+    /// [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange) if the addresses are in use, or do
+    /// not belong to the resource;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the address is not a
+    /// multiple of the page size; other kinds as the resource documents.
+    fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error>;
+}
+
+/// A typed request to a resource, in the manner of [`std::error::Error::provide`].
+///
+/// [`SyncResource::provide`] answers it: it provides everything that the resource has, and the
+/// request keeps what it asks for. Where one answer is asked for, the first one counts, so that a
+/// resource may provide its own and then forward the request to another resource.
+///
+/// ```
+/// use rmm_core::{DeviceAccessible, HasProperty, Introspect, Request, SyncResource};
+/// # use rmm_core::{DevicePtr, Error};
+/// # use std::alloc::Layout;
+/// use rmm_resources::CudaMemoryResource;
+///
+/// #[derive(Debug)]
+/// struct Halves<R> {
+///     upstream: R,
+/// }
+/// # // SAFETY: every call goes to the upstream, which keeps the contract.
+/// # unsafe impl<R: SyncResource> SyncResource for Halves<R> {
+/// #     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+/// #         self.upstream.allocate_sync(layout)
+/// #     }
+/// #     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+/// #         // SAFETY: the caller's contract is the same.
+/// #         unsafe { self.upstream.deallocate_sync(pointer, layout) }
+/// #     }
+/// #     fn name(&self) -> &'static str {
+/// #         "halves"
+/// #     }
+/// // in its implementation of `SyncResource`:
+/// fn provide<'a>(&'a self, request: &mut Request<'a>) {
+///     request
+///         .upstream(&self.upstream)
+///         .properties_from(&self.upstream)
+///         .describe(|description| drop(description.count("halves", 2)));
+/// }
+/// # }
+///
+/// let halves = Halves { upstream: CudaMemoryResource::new() };
+/// assert!(halves.has_property::<DeviceAccessible>());
+/// assert_eq!(halves.describe().to_string(), "halves: halves 2\n└─ cuda");
+/// ```
+pub struct Request<'a>(pub(super) Query<'a>);
+
+/// What a request asks for, and the answer so far.
+pub(super) enum Query<'a> {
+    HasProperty {
+        wanted: PropertyId,
+        found: bool,
+    },
+    /// A slot of the wanted property.
+    PropertyValue(&'a mut dyn Any),
+    PropertyList(Vec<PropertyId>),
+    Pointee(Option<&'a (dyn SyncResource + 'a)>),
+    Upstream(Option<&'a (dyn SyncResource + 'a)>),
+    OtherUpstreams(Vec<(String, &'a (dyn SyncResource + 'a))>),
+    Metrics(Description),
+    Extendable(Option<&'a dyn ExtendableResource>),
+    Handle(Option<Arc<dyn ErasedSync + 'a>>),
+    /// An `Option` of the wanted type.
+    Value(&'a mut dyn Any),
+}
+
+/// A resource after type erasure, with the operations that need its type.
+pub(crate) trait ErasedSync: SyncResource {
+    /// The resource by its own type, for a downcast.
+    fn erased(&self) -> &dyn Any
+    where
+        Self: 'static;
+
+    /// Whether `other` has this resource's own type and is equal to it.
+    fn equals(&self, other: &dyn Any) -> bool
+    where
+        Self: 'static;
+}
+
+impl<R: SyncResource + PartialEq> ErasedSync for R {
+    fn erased(&self) -> &dyn Any
+    where
+        Self: 'static,
+    {
+        self
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool
+    where
+        Self: 'static,
+    {
+        other.downcast_ref::<R>().is_some_and(|other| self == other)
+    }
+}
+
+/// The same, in stream order.
+pub(crate) trait Erased: Resource + ErasedSync {}
+
+impl<R: Resource + PartialEq> Erased for R {}
+
+/// What an [`AnyResource`] holds, whatever its property set. Code that sees a pointer looks for
+/// this type, so that an erased resource is never wrapped twice and is compared by what it holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
+
+/// An owned resource of any type, whose memory has every property in the set `S`. Clones are the
+/// same resource.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_core::{AnyResource, SyncResource};
+/// use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let plain: AnyResource = AnyResource::new(CudaMemoryResource::new());
+/// let pooled: AnyResource = AnyResource::new(CudaAsyncMemoryResource::new()?);
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// for resource in [&plain, &pooled] {
+///     let pointer = resource.allocate_sync(layout)?;
+///     // SAFETY: allocated above with this layout, and not used.
+///     unsafe { resource.deallocate_sync(pointer, layout) };
+/// }
+/// // Equal means that memory from one may be freed by the other; the type can be found again.
+/// assert_eq!(pooled, pooled.clone());
+/// assert_ne!(plain, pooled);
+/// assert_eq!(plain.downcast_ref(), Some(&CudaMemoryResource::new()));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Narrowing the property set is free and checked at compile time; widening it is checked at run
+/// time:
+///
+/// ```
+/// use rmm_core::{AnyResource, DeviceAccessible, HostAccessible};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
+/// let some = device.narrow::<()>();
+/// let device = some.try_widen::<DeviceAccessible>().expect("it is the device's");
+/// let refused = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
+/// assert!(refused.is_equal(&CudaMemoryResource::new())); // returned unchanged
+/// ```
+#[doc(alias = "cuda::mr::any_resource")]
+#[doc(alias = "make_any_resource")]
+pub struct AnyResource<S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// Its memory has every property in `S`.
+    pub(crate) shared: Shared,
+    set: Exactly<S>,
+}
+
+impl<S: PropertySet> AnyResource<S> {
+    /// Its memory must have every property in `S`.
+    pub(crate) fn from_shared(shared: Shared) -> Self {
+        Self { shared, set: PhantomData }
+    }
+
+    pub(crate) fn into_shared(self) -> Shared {
+        self.shared
+    }
+}
