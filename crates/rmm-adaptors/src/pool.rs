@@ -296,7 +296,7 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         let upstream = &self.inner.upstream;
         request.handle(self).upstream(upstream).properties_from(upstream).describe(|description| {
-            self.statistics().tell(self.maximum_size(), description);
+            self.statistics().describe(self.maximum_size(), description);
         });
     }
 }

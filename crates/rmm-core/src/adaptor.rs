@@ -102,8 +102,8 @@ macro_rules! adaptor {
             #[doc(hidden)]
             const __NAME: &'static str = $name;
 
-            /// The field itself, which is of the upstream's type: inside a tuple nothing coerces, so
-            /// a field that dereferences to an upstream, perhaps to another one each time, is
+            /// The field itself, which is of the upstream's type: inside a tuple nothing coerces,
+            /// so a field that dereferences to an upstream, perhaps to another one each time, is
             /// refused.
             #[doc(hidden)]
             #[inline]

@@ -11,7 +11,7 @@
 //! | [`PinnedHostMemoryResource`] | pinned host | both | no: `cudaHostAlloc` |
 //! | [`CudaAsyncPinnedMemoryResource`] | pinned host | both | its own driver pool, or the default |
 //! | [`SystemMemoryResource`] | host | some devices, host | no: the global allocator |
-//! | [`SamHeadroomMemoryResource`] | host, preferring the device | some devices, host | no: global allocator |
+//! | [`SamHeadroomMemoryResource`] | host, prefers the device | some devices, host | no: global allocator |
 //! | [`HostMemoryResource`] | host | host | no: the global allocator |
 //!
 //! The constructor of a resource that the machine does not support fails with

@@ -62,7 +62,7 @@ impl PoolState {
     }
 
     /// Asks the driver what is complete of what was freed on a stream. If the stream is not idle an
-    /// event is recorded, so that the next poll can tell the work up to now from later work.
+    /// event is recorded, so that the next poll can separate the work up to now from later work.
     pub(super) fn poll(&mut self, list: ListId) {
         if self.timeline.is_unsealed(list)
             && !self.heap.is_empty(list)

@@ -53,7 +53,7 @@ pub struct PoolStatistics {
 
 impl PoolStatistics {
     /// Describes a pool with these counters.
-    pub(super) fn tell(&self, maximum: Option<u64>, description: &mut Description) {
+    pub(super) fn describe(&self, maximum: Option<u64>, description: &mut Description) {
         description
             .bytes("live", self.live_bytes)
             .bytes("peak live", self.peak_live_bytes)

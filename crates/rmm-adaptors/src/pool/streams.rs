@@ -18,8 +18,8 @@ const SWEEP_ABOVE: usize = 32;
 const SWEEP_LEN: usize = 4;
 
 impl PoolCore {
-    /// The list of a stream. A stream that is new to the pool gets one, and tells the pool when it
-    /// retires.
+    /// The list of a stream. A stream that is new to the pool gets one, and notifies the pool when
+    /// it retires.
     ///
     /// # Errors
     /// For a stream of another context, and for a default stream while another context is current:

@@ -30,7 +30,7 @@ impl<T: Default> Default for FirstThreadCell<T> {
 
 impl<T> FirstThreadCell<T> {
     /// Acts on the value if no other thread has come. Otherwise gives the action back, to act on
-    /// what `share` made of the value: `share` is called once, before any action is given back.
+    /// what `share` made of the value: `share` is called once, before any action is returned.
     ///
     /// An action must not enter the same cell again: it would wait for itself. A panic of the
     /// action passes through; `share` must not panic.

@@ -1,6 +1,6 @@
 //! Tests that no avoidable allocation failure occurs: random programs near the limit, in which a
 //! model judges each failure. The model knows only the live blocks, and treats everything between
-//! them as free, whoever freed it and whatever the device still does.
+//! them as free, on whichever stream they were freed and whatever the device still does.
 
 use proptest::prelude::*;
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset, ReleasePolicy};

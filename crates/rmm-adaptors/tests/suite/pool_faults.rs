@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// If the pool cannot tell whether a stream is captured, it keeps the memory; but a single failure
+/// If the pool cannot find out whether a stream is captured, it keeps the memory; but a single failure
 /// must not make it do so.
 #[test]
 fn a_failed_capture_query_at_drop_leaks_nothing() {

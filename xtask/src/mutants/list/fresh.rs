@@ -37,7 +37,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "a stream that waits for another counts as ordered after what a destroyed stream was ordered after",
     },
     Mutant {
-        name: "event-tells-of-its-stream-alone",
+        name: "event-covers-its-stream-alone",
         file: TIMELINE,
         original: "event.frontier.copy_from(&slot.frontier);",
         replacement: "",

@@ -24,7 +24,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "memory is freed under work that a stream waited for which has ended with its device",
     },
     Mutant {
-        name: "home-elsewhere-tells-of-a-dead-context",
+        name: "owner-elsewhere-reports-a-dead-context",
         file: BLOCK,
         original: "if self.stream().own_context() == Some(self.tracker.context()) {",
         replacement: "if !self.needs_context() {",

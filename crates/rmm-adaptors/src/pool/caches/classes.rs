@@ -54,7 +54,7 @@ impl Class {
         self.block_size
     }
 
-    /// Whether its blocks are large: then its size alone tells it apart.
+    /// Whether its blocks are large: then only its size identifies it.
     #[inline]
     pub(in super::super) const fn is_large(self) -> bool {
         self.number == LARGE_CLASS

@@ -61,7 +61,7 @@ impl InTurns {
         drop(turns.expect("no thread panics with the lock held"));
     }
 
-    /// Frees a small block, so that there is something to give back. Then it waits for the call of
+    /// Frees a small block, so that there is something to return. Then it waits for the call of
     /// the other request to end, after which that keeps the pool's lock until it has decided, and
     /// waits for this call.
     fn ask(&self) {

@@ -57,7 +57,7 @@ fn memory_that_never_migrates_costs_no_call() {
     let device: AnyResource = AnyResource::new(pool(AnyResource::new(CudaMemoryResource::new())));
     let managed: AnyResource =
         AnyResource::new(pool(AnyResource::new(ManagedMemoryResource::new())));
-    // An adaptor over two kinds of memory cannot tell which block is which.
+    // An adaptor over two kinds of memory cannot know which block is which.
     let both: AnyResource =
         AnyResource::new(FallbackMemoryResource::new(device.clone(), managed.clone()));
     let (one, same) = (device.clone(), device.clone());
