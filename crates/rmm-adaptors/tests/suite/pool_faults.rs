@@ -90,8 +90,8 @@ proptest! {
     }
 }
 
-/// If the pool cannot find out whether a stream is captured, it keeps the memory; but a single failure
-/// must not make it do so.
+/// If the pool cannot find out whether a stream is captured, it keeps the memory; but a single
+/// failure must not make it do so.
 #[test]
 fn a_failed_capture_query_at_drop_leaks_nothing() {
     let ops = [
