@@ -13,7 +13,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error, ErrorKind, ExtendableResource};
 use super::extents::{allocate_all, check_capacity, cut};
 use super::heap::NodeId;
 use super::outlook::{could_extend, could_grow_without_idle};
-use super::session::{Request, Session};
+use super::session::{MAX_RETRIES, Request, Session};
 use crate::trace;
 
 /// What the pool keeps when it returns memory before it asks for more.
@@ -24,9 +24,6 @@ enum Keep {
     /// As much as the hard limit allows.
     WithinLimit,
 }
-
-/// How often growth in place asks again for addresses that other threads are just returning.
-const MAX_RETRIES: u32 = 4;
 
 impl Session<'_> {
     /// Asks upstream for memory, up to `limit` bytes in all, and takes the request's block from it.

@@ -9,7 +9,7 @@
 //! 6. [`grow_to_hard_limit`](Ladder::grow_to_hard_limit)
 //! 7. [`wait_on_host`](Ladder::wait_on_host): wait for the device
 //! 8. [`return_idle_and_grow`](Ladder::return_idle_and_grow)
-//! 9. [`refuse`](Ladder::refuse): an error that says what ran short
+//! 9. [`refuse`]: an error that says what ran short
 //!
 //! `docs/architecture.md` has the table.
 
@@ -20,16 +20,11 @@ use rmm_core::{CudaStream, Error, RelaxedCapture};
 
 use super::heap::{ListId, NodeId};
 use super::outlook;
-use super::refusal::refusal;
-use super::session::{Request, Session};
+use super::refusal::refuse;
+use super::session::{MAX_RETRIES, Request, Session};
 
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
-
-/// How often a request climbs again because calls of other threads to upstream have ended
-/// meanwhile: they may have left memory, or freed some. The limit keeps threads from waking each
-/// other for ever.
-pub(super) const MAX_RETRIES: u32 = 4;
 
 /// Serves a request that no free block serves.
 ///
@@ -42,7 +37,7 @@ pub(super) fn allocate_slow(
 ) -> Result<NodeId, Error> {
     let core = session.core;
     if request.size > core.growth.hard_limit {
-        return Err(refusal(core, session, request, None));
+        return Err(refuse(core, session, request, None));
     }
     let _context = core.context.enter()?;
     let _relaxed = RelaxedCapture::enter();
@@ -80,7 +75,7 @@ fn climb_until_settled(session: &mut Session<'_>, request: Request<'_>) -> Resul
         if error.is_some() || !fits_but_for_others {
             retries += 1;
             if retries > MAX_RETRIES || !(session.others_call() || has_changed) {
-                return Err(Ladder::new(session, request).refuse(error));
+                return Err(refuse(core, session, request, error));
             }
         }
         session.wait_for_others(settled);
@@ -217,10 +212,5 @@ impl<'l, 'p> Ladder<'l, 'p> {
                 None
             }
         }
-    }
-
-    /// Step 9. The error.
-    fn refuse(&mut self, upstream: Option<Error>) -> Error {
-        refusal(self.session.core, self.session, self.request, upstream)
     }
 }

@@ -29,9 +29,9 @@ impl PoolState {
     }
 }
 
-/// The error of a request that no step has served. `upstream` is upstream's, if it refused.
+/// Step 9. The error of a request that no step has served. `upstream` is upstream's, if it refused.
 #[cold]
-pub(super) fn refusal(
+pub(super) fn refuse(
     core: &PoolCore,
     state: &PoolState,
     request: Request<'_>,

@@ -20,6 +20,11 @@ use super::heap::ListId;
 use super::state::{Panic, PoolState};
 use crate::trace;
 
+/// How often a request tries again because calls of other threads to upstream have ended meanwhile:
+/// they may have left memory, or freed some. The limit keeps threads from waking each other for
+/// ever.
+pub(super) const MAX_RETRIES: u32 = 4;
+
 /// A request that no free block has served yet.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
