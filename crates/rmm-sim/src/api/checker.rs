@@ -219,6 +219,11 @@ impl Checker {
                     leaks.remove(at);
                 }
                 wrong.extend(leaks.iter().map(|leak| format!("  not released: {}", leak.what)));
+                if leaks.iter().any(|leak| leak.kind == LeakKind::Allocation) {
+                    wrong.push(String::from(
+                        "  (a device's current resource is not dropped: reset it at the end of the program)",
+                    ));
+                }
             }
             Ok(()) => {}
             Err(payload) => wrong.push(format!("  panicked: {}", message(&*payload))),

@@ -152,6 +152,7 @@ fn leaks_are_reported_unless_disabled() {
     };
     let report = report_of(|| rmm_sim::check(leaks));
     assert!(report.contains("not released: 1048576 bytes"), "{report}");
+    assert!(report.contains("current resource is not dropped: reset it"), "{report}");
     Checker::new().leaks(false).run(leaks);
 }
 
