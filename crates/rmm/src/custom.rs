@@ -1,8 +1,8 @@
 //! For authors of memory resources and adaptors: what an implementation needs beside [`Resource`]
 //! and [`SyncResource`].
 //!
-//! [`adaptor!`](adaptor) writes an adaptor from one method; the example `custom_resource` uses
-//! it.
+//! The [crate page](crate#resources) has a complete custom resource. [`adaptor!`](adaptor) writes
+//! an adaptor from one method.
 
 pub use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, ExtendableResource, HOST_ALLOCATION_ALIGNMENT, Request,

@@ -81,16 +81,35 @@
 //! # Ok::<(), rmm::Error>(())
 //! ```
 //!
+//! A pipeline has two such vectors for each stream, one to upload and one to download, so that the
+//! host fills the next chunk while the device copies and computes.
+//!
 //! **Threads.** Containers, streams and resources are `Send` and `Sync`: share a buffer as
 //! `Arc<DeviceBuffer>`, and read it on each thread's stream with `as_slice().to_vec_on(&stream)`.
 //! [`Arc::get_mut`](std::sync::Arc::get_mut) and `try_clone_on` make it copy-on-write, and
 //! [`cast`](DeviceSlice::cast) views bytes as elements.
 //!
 //! **Devices.** A container is on the device of its stream, and takes that device's current
-//! resource, whichever device is current. [`Device::all`](Device::all) lists the devices,
-//! [`make_current`](Device::make_current) makes one current until its guard is dropped,
-//! [`mr::set_per_device_resource`] sets a device's current resource, and a copy between devices is
-//! `x.as_slice().to_vector(&stream_of_the_other)`.
+//! resource, whichever device is current:
+//!
+//! ```
+//! use rmm::prelude::*;
+//! use rmm::{Device, mr};
+//!
+//! # let machine = rmm_sim::Machine::builder().devices(2).build();
+//! # let _entered = machine.enter();
+//! let mut streams = Vec::new();
+//! for device in Device::all()? {
+//!     let _current = device.make_current()?; // until the guard is dropped
+//!     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+//!     mr::set_per_device_resource(device, &pool)?;
+//!     streams.push(CudaStream::new()?); // on the current device
+//! }
+//! let x = DeviceUVector::filled(1.0f32, 1000, &streams[0])?;
+//! let y = x.as_slice().to_vector(&streams[1])?; // a copy on the other device
+//! assert_eq!(y.device()?.ordinal(), 1);
+//! # Ok::<(), rmm::Error>(())
+//! ```
 //!
 //! # Resources
 //!
@@ -129,18 +148,112 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **A custom resource** implements [`SyncResource`] and [`Resource`] (both `unsafe`: the contract
-//! is that of [stream order](Resource)), [`HasProperty`](property::HasProperty) for what its memory
-//! can be accessed from, and, to be kept by containers, `Clone` and `PartialEq`: clones are the
-//! same resource, and equal resources free each other's memory. Memory freed on a stream may be
-//! reused on that stream at once, since the work that used it is enqueued before. [`custom`] has
-//! the rest; the example `custom_resource` is one of 90 lines.
+//! **A custom resource** implements [`SyncResource`] and [`Resource`], which are `unsafe`: their
+//! contract is [stream order](Resource). [`HasProperty`](property::HasProperty) declares from where
+//! its memory can be accessed. Containers keep a clone of their resource: clones are the same
+//! resource, and equal resources may free each other's memory. This one reuses slabs of 1 MiB on
+//! the stream that they were freed on, which needs no event, since the work that used them was
+//! enqueued there before:
+//!
+//! ```
+//! use std::alloc::Layout;
+//! use std::collections::HashMap;
+//! use std::sync::{Arc, Mutex};
+//!
+//! use rmm::custom::Request;
+//! use rmm::prelude::*;
+//! use rmm::property::{DeviceAccessible, HasProperty};
+//! use rmm::stream::StreamId;
+//! use rmm::{DevicePtr, Result};
+//!
+//! #[derive(Clone, Debug)]
+//! struct Slabs {
+//!     upstream: CudaMemoryResource,
+//!     free: Arc<Mutex<HashMap<StreamId, Vec<DevicePtr>>>>,
+//! }
+//!
+//! impl PartialEq for Slabs {
+//!     fn eq(&self, other: &Self) -> bool {
+//!         Arc::ptr_eq(&self.free, &other.free)
+//!     }
+//! }
+//!
+//! fn slab() -> Layout {
+//!     Layout::from_size_align(1 << 20, 256).expect("a power of two")
+//! }
+//!
+//! fn fits(layout: Layout) -> bool {
+//!     (1..=1 << 20).contains(&layout.size()) && layout.align() <= 256
+//! }
+//!
+//! // SAFETY: all memory is the upstream's, which keeps the contract.
+//! unsafe impl SyncResource for Slabs {
+//!     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr> {
+//!         self.upstream.allocate_sync(layout)
+//!     }
+//!
+//!     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+//!         // SAFETY: the caller's contract is the same.
+//!         unsafe { self.upstream.deallocate_sync(pointer, layout) }
+//!     }
+//!
+//!     fn name(&self) -> &'static str {
+//!         "slabs" // in errors and logs
+//!     }
+//!
+//!     fn provide<'a>(&'a self, request: &mut Request<'a>) {
+//!         request.properties(self).has::<DeviceAccessible>(); // for type-erased handles
+//!         request.upstream(&self.upstream);
+//!     }
+//! }
+//!
+//! // SAFETY: a slab is reused only in the order of the stream that it was freed on.
+//! unsafe impl Resource for Slabs {
+//!     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr> {
+//!         if !fits(layout) {
+//!             return self.upstream.allocate(stream, layout);
+//!         }
+//!         let mut free = self.free.lock().expect("no thread panics with the lock");
+//!         match free.get_mut(&stream.id()).and_then(Vec::pop) {
+//!             Some(slab) => Ok(slab),
+//!             None => self.upstream.allocate(stream, slab()),
+//!         }
+//!     }
+//!
+//!     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+//!         if !fits(layout) {
+//!             // SAFETY: the memory is the upstream's, and the caller's contract is the same.
+//!             return unsafe { self.upstream.deallocate(stream, pointer, layout) };
+//!         }
+//!         let mut free = self.free.lock().expect("no thread panics with the lock");
+//!         free.entry(stream.id()).or_default().push(pointer);
+//!     }
+//! }
+//!
+//! // SAFETY: all memory is from `cudaMalloc`.
+//! unsafe impl HasProperty<DeviceAccessible> for Slabs {}
+//! # let machine = rmm_sim::Machine::new();
+//! # let _entered = machine.enter();
+//! # let slabs = Slabs { upstream: CudaMemoryResource::new(), free: Arc::default() };
+//! # let stream = CudaStream::new()?;
+//! # let address = DeviceBuffer::zeroed_in(100, &stream, &slabs)?.as_ptr();
+//! # let buffer = DeviceBuffer::zeroed_in(200, &stream, &slabs)?;
+//! # assert_eq!(buffer.as_ptr(), address);
+//! # drop(buffer);
+//! # assert_eq!(slabs.free.lock().unwrap()[&stream.id()], [address]);
+//! # machine.assert_no_violations();
+//! # Ok::<(), rmm::Error>(())
+//! ```
+//!
+//! The example `custom_resource` also returns the slabs to the upstream when the last handle is
+//! dropped. An adaptor is shorter: [`custom::adaptor!`] writes it from its `allocate`.
 //!
 //! # Errors
 //!
-//! All functions return [`Error`], whose [`kind`](Error::kind) programs match, or ask
-//! [`is_out_of_memory`](Error::is_out_of_memory). Its message says what was requested, what was
-//! free, and what would help. [`error`] has the details.
+//! Functions that can fail return [`Error`] (those that open a log file return
+//! [`std::io::Error`]). Programs match its [`kind`](Error::kind), or call
+//! [`is_out_of_memory`](Error::is_out_of_memory). The message of an out-of-memory error says what
+//! was requested, what was free, and what would help. [`error`] has the details.
 //!
 //! # Testing without a GPU
 //!
@@ -159,7 +272,22 @@
 //!     assert_eq!(x.to_vec_on(&second)?, [7; 100]);
 //!     Ok(())
 //! }
+//!
+//! // Threads that the test starts use the same software device:
+//! #[rmm_sim::test(machine = rmm_sim::Machine::builder().devices(2), enter_all_threads = true)]
+//! fn there_are_two_devices() -> rmm::Result<()> {
+//!     let devices = std::thread::spawn(rmm::Device::count).join().expect("no panic");
+//!     assert_eq!(devices?, 2);
+//!     Ok(())
+//! }
 //! ```
+//!
+//! The test also fails if memory, a stream or an event leaks. A current resource is never dropped:
+//! set it for a scope ([`with_current_device_resource`]), or reset it at the end. `rmm_sim::Kernel`
+//! is a kernel that declares the memory that it reads and writes.
+//!
+//! A whole program runs on the software device while it holds the guard of
+//! `rmm_sim::Machine::new().enter_all_threads()`.
 //!
 //! # Modules
 //!
