@@ -9,8 +9,8 @@ use rmm_core::{Description, DevicePtr, Error, ErrorKind, StreamId, StreamRef};
 use crate::layer::{Layer, Upstream, adaptor};
 
 adaptor! {
-    /// Calls a callback when an allocation fails, and retries if it returns true: after it has
-    /// freed memory, for example.
+    /// Calls a callback when an allocation fails, and retries if the callback returns `true`: for
+    /// example, because it has freed memory.
     ///
     /// The callback is called for [`OutOfMemory`](ErrorKind::OutOfMemory) unless other kinds are
     /// [chosen](FailureCallbackResourceAdaptorBuilder::on), with the number of the attempt and its
@@ -39,7 +39,7 @@ adaptor! {
     ///     // SAFETY: allocated above with this layout, and not used.
     ///     spare.map(|spare| unsafe { upstream.deallocate_sync(spare, layout) }).is_some()
     /// });
-    /// let block = resource.allocate_sync(layout)?; // what was in the cache
+    /// let block = resource.allocate_sync(layout)?; // the memory that the callback freed
     /// # // SAFETY: allocated above with this layout, and not used.
     /// # unsafe { resource.deallocate_sync(block, layout) };
     /// # Ok(())
@@ -111,8 +111,8 @@ impl<U> FailureCallbackResourceAdaptorBuilder<U> {
         self
     }
 
-    /// The most retries of one request; 16 by default. After that the error is returned without a
-    /// call of the callback.
+    /// Upper bound on the retries of one request; 16 by default. Once it is reached, the error is
+    /// returned without calling the callback.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self

@@ -1,5 +1,5 @@
-//! What all adaptors share: a handle to a layer over an upstream, and a macro that implements the
-//! traits for it. The memory is the upstream's.
+//! Shared implementation of all adaptors: a handle to a layer over an upstream, and a macro that
+//! implements the resource traits for it. The memory is the upstream's.
 
 use std::alloc::Layout;
 use std::fmt::Debug;
@@ -29,8 +29,8 @@ pub(crate) unsafe trait Layer: Debug + Send + Sync {
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error>;
 
     /// # Safety
-    /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`]; `upstream` is in the same
-    /// order.
+    /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`]. `upstream` is ordered on
+    /// the same stream as the call, or synchronous if the call is.
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout);
 
     /// Adds the fields of the adaptor to a description of the resource.

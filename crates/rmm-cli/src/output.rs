@@ -29,14 +29,14 @@ impl Error for OutputError {
 
 /// Replaces the file at `path` by one with these `contents`, or creates it.
 ///
-/// The contents go to a temporary file in the same folder, reach the disk, and then take the name
-/// in one step: a reader, a crash or a full disk never sees half of them, and an older file stays
-/// as it was until then. A symbolic link stays a link; the file it points to is replaced. A pipe or
-/// a terminal such as `/dev/stdout` is written to directly.
+/// The contents are written to a temporary file in the same folder, synchronized to the disk, and
+/// renamed to `path`. So a reader sees the old file or the new one, never a part, also after a
+/// crash or if the disk is full. A symbolic link stays a link; the file it points to is replaced. A
+/// pipe or a terminal such as `/dev/stdout` is written to directly.
 ///
 /// # Errors
-/// Where the folder does not exist, cannot be written to, or the disk is full: nothing is changed
-/// then.
+/// If the folder does not exist or cannot be written to, or if the disk is full. An older file is
+/// then unchanged.
 pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
     write(path, contents).map_err(|error| OutputError { path: path.to_owned(), error })
 }
@@ -78,12 +78,13 @@ fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A file in the folder of `path`, which goes unless it takes that name.
+/// A temporary file in the folder of `path`. Dropping it deletes it, unless it was renamed to
+/// `path`.
 fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     // The parent of a bare name is the empty path, which no system call understands.
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // For the usual mistake, the system's own words.
+    // The usual mistake is a folder that does not exist: return the system's error for it.
     fs::metadata(folder)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".rmm-").suffix(".tmp");

@@ -15,7 +15,7 @@ use crate::block::Block;
 
 /// Bytes in device memory that belong to one stream.
 ///
-/// The memory comes from a resource, of which the buffer keeps a handle. Dropping the buffer frees
+/// The memory comes from a resource; the buffer keeps a handle to it. Dropping the buffer frees
 /// the memory in the order of the buffer's stream. Work on other streams is ordered by the calls
 /// that name them; see the [crate](crate#stream-order).
 ///
@@ -194,7 +194,7 @@ impl DeviceBuffer {
         Ok(())
     }
 
-    /// Frees the capacity beyond the length, by moving to new memory if there is any.
+    /// Frees the capacity beyond the length. If there is any, the contents move to new memory.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve). The buffer is then unchanged.

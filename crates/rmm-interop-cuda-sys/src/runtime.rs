@@ -17,11 +17,11 @@ pub trait RuntimeSys: Sized {
     /// The type in `cuda-runtime-sys`.
     type Foreign;
 
-    /// The value as `cuda-runtime-sys` knows it.
+    /// Converts to the type of `cuda-runtime-sys`.
     fn to_runtime_sys(self) -> Self::Foreign;
 
-    /// The value from `cuda-runtime-sys`. A handle need not name a live object; the driver says so
-    /// when it is used.
+    /// Converts from the type of `cuda-runtime-sys`. A handle need not name a live object: the
+    /// driver reports an invalid one when it is used.
     fn from_runtime_sys(foreign: Self::Foreign) -> Self;
 }
 
@@ -88,8 +88,8 @@ impl RuntimeSys for CuDevicePtr {
     }
 
     fn from_runtime_sys(foreign: Self::Foreign) -> Self {
-        // Exposed, because the address may come back as a pointer: managed and pinned memory is the
-        // host's too.
+        // Exposed, because `to_runtime_sys` may make a pointer of it again: the host may access
+        // managed and pinned memory.
         Self(foreign.expose_provenance() as u64)
     }
 }

@@ -84,8 +84,8 @@ pub(crate) fn may_be_captured(stream: StreamRef<'_>) -> bool {
     }
 }
 
-/// Synchronizes with the stream. Returns whether no work enqueued on it can still use memory.
-/// Without a driver none can.
+/// Synchronizes with the stream. Returns whether no work enqueued on it can still use memory;
+/// `true` if no driver is installed.
 ///
 /// If this is `false` (the driver is gone, the process is exiting, the stream may be captured, or
 /// failed work has broken the context), host memory must be leaked rather than reused.

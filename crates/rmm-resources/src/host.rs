@@ -83,8 +83,8 @@ unsafe impl SyncResource for HostMemoryResource {
     }
 }
 
-// SAFETY: memory that is usable at once is usable by later work, and memory is freed after the work
-// that used it has completed.
+// SAFETY: the memory may be used on return, so by all later work on the stream; it is freed after
+// the work that used it has completed.
 unsafe impl Resource for HostMemoryResource {
     fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_sync(layout)
@@ -92,8 +92,8 @@ unsafe impl Resource for HostMemoryResource {
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
-            // stream have completed.
+            // SAFETY: the caller's contract, and `is_done` has waited for all work enqueued on the
+            // stream so far, before which all uses are ordered.
             unsafe { self.deallocate_sync(pointer, layout) }
         }
     }
@@ -106,7 +106,7 @@ unsafe impl Resource for HostMemoryResource {
     }
 }
 
-// SAFETY: it is memory of the program's allocator.
+// SAFETY: the program's global allocator returns memory that the host may access.
 unsafe impl HasProperty<HostAccessible> for HostMemoryResource {}
 
 known_kind!(HostMemoryResource, Host);

@@ -2,10 +2,11 @@
 
 /// Declares a resource's [`MemoryKind`](rmm_core::MemoryKind), in its type and as a property.
 ///
-/// All memory of the resource must be of that kind: the use of the macro promises it.
+/// # Safety
+/// All memory of the resource must be of that kind: each use of the macro promises it.
 macro_rules! known_kind {
     ($resource:ty, $kind:ident) => {
-        // SAFETY: all its memory is of this kind, as the place that uses this macro says.
+        // SAFETY: each use of the macro promises that all memory of the resource is of this kind.
         unsafe impl rmm_core::HasProperty<rmm_core::MemoryKind> for $resource {}
 
         impl rmm_core::HasPropertyValue<rmm_core::MemoryKind> for $resource {
@@ -14,7 +15,7 @@ macro_rules! known_kind {
             }
         }
 
-        // SAFETY: all its memory is of this kind, as the place that uses this macro says.
+        // SAFETY: each use of the macro promises that all memory of the resource is of this kind.
         unsafe impl rmm_core::HasMemoryKind for $resource {
             const KIND: rmm_core::MemoryKind = rmm_core::MemoryKind::$kind;
         }

@@ -35,7 +35,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "the size is too large".to_owned())
 }
 
-/// As [`size`], of what a layout counts: an alignment or a request.
+/// As [`size`], for a size or an alignment that is part of a [`Layout`](std::alloc::Layout).
 pub(crate) fn layout_size(text: &str) -> Result<usize, String> {
     usize::try_from(size(text)?).map_err(|_| "the size is too large".to_owned())
 }

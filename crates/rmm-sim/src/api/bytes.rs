@@ -1,5 +1,5 @@
-//! Immediate access of tests to the contents of memory, and the host's accesses as the checks see
-//! them.
+//! Immediate access of tests to the contents of memory, and reports of the host's accesses to the
+//! checks.
 
 use rmm_sys::{CuDevicePtr, CuResult};
 

@@ -1,4 +1,4 @@
-//! The name of an exported pool, or of an allocation of one, outside of the process.
+//! Names of exported pools and of their allocations, as other processes receive them.
 #![forbid(unsafe_code)]
 
 use rmm_sys::CuResult;
@@ -8,7 +8,8 @@ const MAGIC: [u8; 8] = *b"rmm-sim\0";
 /// The length of a name in bytes.
 pub(crate) const NAME: usize = 64;
 
-/// The name of an exported pool, or of an allocation of it.
+/// The name of an exported pool (in the file of its shareable handle), or of an allocation of it
+/// (in `CUmemPoolPtrExportData`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Name {
     pub(crate) machine: u32,
