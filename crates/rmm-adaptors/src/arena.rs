@@ -261,11 +261,11 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
     }
 }
 
-// SAFETY: for the address, the blocks, as for `SyncResource` above. For stream order: a superblock
-// belongs to one stream. A block of it that is handed out again was used by that stream only, or by
-// others before a free on that stream, which is ordered after them. A superblock that leaves its
-// arena, and a block that another stream frees, belong to the pool, in the order of the stream of
-// the free or as memory that is free after the next wait for the device.
+// SAFETY: 1. Blocks are disjoint and aligned, as for `SyncResource` above. 2. Stream order: a
+// superblock belongs to one stream. A block of it that is allocated again was used by that stream
+// only, or by others before a free on that stream, which is ordered after them. A superblock that
+// leaves its arena, and a block that another stream frees, belong to the pool, in the order of the
+// stream of the free or as memory that is free after the next wait for the device.
 unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_for(Some(stream), layout)

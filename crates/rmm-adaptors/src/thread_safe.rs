@@ -11,8 +11,8 @@ use crate::sync::biased_mutex::BiasedMutex;
 adaptor! {
     /// Serializes calls to another resource with a mutex.
     ///
-    /// Every resource of these crates is thread-safe, so this is for one that is slower under
-    /// concurrent calls than under serialized ones, such as a foreign allocator behind a
+    /// Every resource is thread-safe without this adaptor. It is for a resource that is slower
+    /// under concurrent calls than under serialized ones, such as a foreign allocator behind a
     /// [`CallbackMemoryResource`](crate::CallbackMemoryResource). Upstream is called while the lock
     /// is held, so it must not call this resource. While only one thread calls, the lock costs next
     /// to nothing.

@@ -115,7 +115,9 @@ unsafe impl Layer for Tracking {
         // SAFETY: allocated above with this layout, in the same order, and not returned to any
         // caller.
         unsafe { upstream.deallocate(pointer, layout) };
-        let message = format!("upstream handed out {pointer:?}, which is tracked already");
+        let message = format!(
+            "upstream returned {pointer:?}, which is still allocated according to the tracker"
+        );
         Err(Error::invalid_argument(NAME, message).with_layout(layout))
     }
 

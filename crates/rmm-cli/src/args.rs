@@ -89,7 +89,7 @@ pub struct ReplayArgs {
     #[arg(long = "resource", value_name = "RESOURCE", env = RESOURCE_VARIABLE, default_value = "pool")]
     pub resources: Vec<ResourceList>,
 
-    /// Where to replay: a GPU if there is one, otherwise the software device, and it says so
+    /// Where to replay: a GPU if there is one, otherwise the software device, which is reported
     /// (auto); the software device, on which times say nothing about a GPU (sim); or the GPU with
     /// this number
     #[arg(long, value_name = "auto|sim|N", default_value = "auto")]

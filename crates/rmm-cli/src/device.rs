@@ -59,7 +59,7 @@ impl OpenDevice {
     /// `RMM_DRIVER` narrows it.
     ///
     /// # Errors
-    /// If a GPU was asked for and cannot be used; the text says why.
+    /// If a GPU was requested and cannot be used; the text gives the reason.
     pub fn open(choice: DeviceChoice) -> Result<Self, String> {
         let wish = std::env::var(DRIVER_VARIABLE).unwrap_or_default();
         match (choice, wish.as_str()) {

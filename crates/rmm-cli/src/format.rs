@@ -38,8 +38,8 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// `bytes / unit` with `places` decimals, in whole numbers so that no size is too large to be
-/// exact.
+/// `bytes / unit` with `places` decimals, computed in integers: a float is not exact for large
+/// sizes.
 fn decimal(bytes: u64, unit: u64, places: u32) -> String {
     let scale = 10_u128.pow(places);
     let scaled = (u128::from(bytes) * scale + u128::from(unit) / 2) / u128::from(unit);
@@ -47,7 +47,7 @@ fn decimal(bytes: u64, unit: u64, places: u32) -> String {
     format!("{}.{:0width$}", thousands(whole), scaled % scale, width = places as usize)
 }
 
-/// A float with thousands separators and `places` decimals; what is not finite as a dash.
+/// A float with thousands separators and `places` decimals; infinity and NaN as a dash.
 pub(crate) fn float(number: f64, places: usize) -> String {
     if !number.is_finite() {
         return "-".to_owned();

@@ -77,7 +77,7 @@ fn notes(trace: &TraceResult) -> String {
         if taken > resource.peak_live_bytes.saturating_mul(2) {
             let _ = writeln!(
                 text,
-                "{}: took {} MiB when it was made, whatever the log needs: `initial=` of a pool and `size=` of an arena say how much (an arena's default is half of the free memory)",
+                "{}: reserved {} MiB when it was created, before the first allocation: set `initial=` of a pool or `size=` of an arena (by default half of the free memory)",
                 resource.resource,
                 mib(taken),
             );

@@ -60,13 +60,13 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// # }
 /// ```
 ///
-/// A copy on a stream that is being captured becomes part of a graph. During the capture the vector
-/// refuses to be read, which leaves the capture intact; afterwards it knows nothing of the graph,
-/// and the host may use it at once. Launching the graph is a promise that the memory is still
-/// allocated and that the graph's copies are ordered with all other uses: because the launch is
-/// `unsafe` or, in libraries where it is not, because
-/// [`CudaStream::adopt`](rmm_core::CudaStream::adopt) asks for it. Uses that `use_on` recorded are
-/// waited for as usual.
+/// A copy on a stream that is being captured becomes part of a graph. During the capture, calls
+/// that access the vector on the host return an error and leave the capture intact. After it, the
+/// vector does not track the graph, and the host may access it at once. A program that launches the
+/// graph promises that the memory is still allocated and that the graph's copies are ordered with
+/// all other uses: by `unsafe` at the launch or, where launching is safe, by the safety section of
+/// [`CudaStream::adopt`](rmm_core::CudaStream::adopt). Uses that `use_on` recorded are waited for
+/// as usual.
 ///
 /// Devices cannot write while the host holds a slice:
 ///

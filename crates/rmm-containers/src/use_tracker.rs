@@ -18,8 +18,8 @@
 //! 2. The use is recorded *before* its work is enqueued, so that no destructor of a value that safe
 //!    code could leak is needed.
 //! 3. When the work is enqueued, an event marks its end. A use without a known end, such as a
-//!    kernel that the program launches, ends at the end that its stream has when another stream
-//!    waits for it.
+//!    kernel that the program launches, is open: a stream that waits for it waits for everything
+//!    enqueued on its stream by then.
 //! 4. A conflicting use, a move or a free waits for these ends.
 //!
 //! Host memory has no owner; the host itself waits, before it accesses or frees the memory.
@@ -43,7 +43,7 @@ pub(crate) use pending::{Access, UseKind};
 use pending::{PendingUse, PendingUses};
 use snapshot::{StreamSnapshot, is_capturing};
 
-/// A stream, and the context that a default stream is meant in.
+/// A stream with its context: the handle of a default stream means one stream per context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamIn<'s> {
     pub(crate) stream: StreamRef<'s>,
@@ -53,7 +53,7 @@ pub(crate) struct StreamIn<'s> {
 /// Where the work of a use ends.
 #[derive(Debug)]
 enum EndMarker {
-    /// At the end that its stream has when it is waited for.
+    /// Unknown: a wait for it waits for everything enqueued on its stream by then.
     EndOfStream,
     /// At an event.
     Event(CudaEvent),
@@ -61,7 +61,7 @@ enum EndMarker {
 
 impl EndMarker {
     /// Records the current end of `stream`, with the event of a spare marker if that belongs to the
-    /// stream's context. A default stream is that of the current context.
+    /// stream's context. A default stream means the one of the current context.
     fn record(spare: Option<Self>, stream: StreamRef<'_>) -> Result<Self, Error> {
         let context = stream.context()?;
         match spare {
@@ -96,9 +96,9 @@ type Pending = Option<Box<PendingUses<StreamSnapshot, EndMarker>>>;
 
 /// The streams that use one allocation. See the [module](self) for the protocol.
 pub(crate) struct UseTracker {
-    /// The context of the memory. A default stream denotes that of this context.
+    /// The context of the memory. A default stream means the one of this context.
     context: Context,
-    /// What the program calls the memory.
+    /// The name that the program gave the memory.
     name: Option<Box<str>>,
     /// The stream that owns device memory; `None` for host memory.
     owner: Option<StreamSnapshot>,
@@ -246,7 +246,7 @@ impl UseTracker {
                 return Ok(None);
             }
             let waits_in_graph = self.wait_for_conflicting(pending, range, access, on)?;
-            // Then the stream is ordered after them within the graph only: work enqueued after the
+            // The stream is ordered after these uses within the graph only: work enqueued after the
             // capture still has to wait for them.
             let is_captured = waits_in_graph || is_capturing(on.stream)?;
             let (uses, range) = (pending.get_or_insert_default(), range.clone());
@@ -279,7 +279,7 @@ impl UseTracker {
                 // the work runs. The event recorded below is outside the graph, too.
                 snapshot.mark_not_captured();
             }
-            // Without an event, those who wait for this use wait for the end of its stream.
+            // Without an event, a wait for this use waits for everything enqueued on its stream.
             if let Ok(end) = EndMarker::record(uses.take_spare_marker(), stream) {
                 uses.set_end(number, end);
             }
@@ -289,7 +289,7 @@ impl UseTracker {
 
 impl fmt::Debug for UseTracker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not under the lock: the formatter may be the program's, and use this memory.
+        // Not under the lock: the formatter may be code of the program that uses this memory.
         let streams: Vec<CudaStream> = self.with_uses(|pending| {
             let uses = pending.iter().flat_map(|uses| uses.iter());
             uses.map(|pending| pending.stream.stream().clone()).collect()

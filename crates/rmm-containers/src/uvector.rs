@@ -87,10 +87,7 @@ pub struct DeviceUVector<T> {
 impl<T: Pod> DeviceUVector<T> {
     fn bytes(len: usize) -> Result<usize, Error> {
         const {
-            assert!(
-                size_of::<T>() > 0,
-                "a vector of elements without size would not know how many it has"
-            );
+            assert!(size_of::<T>() > 0, "elements of size zero have no place in device memory");
         };
         len.checked_mul(size_of::<T>()).ok_or_else(|| {
             let message = format!(

@@ -123,8 +123,8 @@ impl PropertyWithValue for MemoryKind {
 /// All memory that the type allocates is of this kind.
 #[doc(alias = "cuda::memory_resource_traits")]
 #[diagnostic::on_unimplemented(
-    message = "the type `{Self}` does not say what kind of memory it hands out",
-    note = "a resource says so by implementing `HasMemoryKind`"
+    message = "the kind of the memory that `{Self}` allocates is not known at compile time",
+    note = "a resource declares it by implementing `HasMemoryKind`"
 )]
 pub unsafe trait HasMemoryKind {
     /// The kind.

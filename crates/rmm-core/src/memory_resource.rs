@@ -97,7 +97,7 @@ impl From<CudaStream> for StreamContext {
 /// of [`SyncResource`] holds too.
 #[doc(alias = "cuda::memory_resource")]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` hands out no memory for the context `{C}`",
+    message = "`{Self}` does not allocate memory for the context `{C}`",
     note = "a `SyncResource` is for `AnyContext`; `StreamBound` makes a `Resource` one for `StreamContext`"
 )]
 pub unsafe trait MemoryResource<C = AnyContext> {

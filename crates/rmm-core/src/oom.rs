@@ -143,7 +143,7 @@ impl fmt::Display for OomReason {
                 "enough memory is free but may still be in use by the device: synchronize and retry"
             }
             Self::KeptForGraphs => {
-                "enough memory would be free but for what is reserved for graphs: release it"
+                "enough memory is free only if memory reserved for CUDA graphs is released: call `release_graph_memory`"
             }
         })
     }

@@ -50,7 +50,7 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
         const {
             assert!(
                 R::CAPS.bits() & CAPS == CAPS,
-                "the resource's kind of memory cannot do all that the view promises"
+                "the resource's kind of memory lacks a capability of the view"
             );
         }
         Self { resource }

@@ -15,11 +15,11 @@ pub trait DriverSys: Sized {
     /// The type in `cuda-driver-sys`.
     type Foreign;
 
-    /// The value as `cuda-driver-sys` knows it.
+    /// Converts to the type of `cuda-driver-sys`.
     fn to_driver_sys(self) -> Self::Foreign;
 
-    /// The value from `cuda-driver-sys`. A handle need not name a live object; the driver says so
-    /// when it is used.
+    /// Converts from the type of `cuda-driver-sys`. A handle need not name a live object: the
+    /// driver reports an invalid one when it is used.
     fn from_driver_sys(foreign: Self::Foreign) -> Self;
 }
 

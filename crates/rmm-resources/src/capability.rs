@@ -111,7 +111,7 @@ pub(crate) fn is_done(stream: StreamRef<'_>) -> bool {
 /// says how to get access.
 pub(crate) fn wrong_device(resource: &'static str, device: Device, instead: &str) -> Error {
     let message = format!(
-        "the stream is of device {}, which cannot use this resource's memory: take a resource of that device, or {instead}",
+        "the stream is of device {}, which cannot access this resource's memory: use a resource of that device, or {instead}",
         device.ordinal()
     );
     Error::invalid_argument(resource, message)

@@ -25,7 +25,7 @@ bitflags::bitflags! {
     /// # fn main() -> Result<(), rmm_core::Error> {
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
-    /// // This device exports nothing, which is told when the pool is made.
+    /// // This device cannot export pools: `build` returns an error.
     /// let builder = CudaAsyncMemoryResource::builder();
     /// let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR | ExportHandleTypes::FABRIC;
     /// let refused = builder.export_handle_types(types).build().unwrap_err();

@@ -42,7 +42,7 @@ pub use sharing::ImportedPool;
 /// assert!(pool.reserved_bytes()? >= 1 << 20);
 /// assert_eq!(pool.used_bytes()?, 0);
 ///
-/// // Memory is handed from stream to stream only where the program's own events order them.
+/// // Reuse memory on another stream only if the program's own events order the two.
 /// pool.set_reuse(PoolReuse::FOLLOW_EVENT_DEPENDENCIES)?;
 /// pool.set_release_threshold(0)?;
 /// pool.trim(0)?;

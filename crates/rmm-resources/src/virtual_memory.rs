@@ -169,7 +169,7 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
     fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error> {
         if !address.0.is_multiple_of(self.space.page as u64) || layout.size() == 0 {
             let message = format!(
-                "a block of no bytes, or at {:#x}, which is no multiple of {}",
+                "the block is empty, or its address {:#x} is not a multiple of the page size {}",
                 address.0, self.space.page
             );
             return Err(Error::invalid_argument(NAME, message).with_layout(layout));

@@ -63,7 +63,7 @@ pub(crate) fn powers(text: &str) -> Result<RangeInclusive<u32>, String> {
     let power = |text: &str| text.parse::<u32>().map_err(|_| expected());
     let (first, last) = (power(first)?, power(last)?);
     if first > last || last >= u64::BITS {
-        return Err(format!("{first}..{last} are no powers of two of which there are blocks"));
+        return Err(format!("{first}..{last} is not an ascending range of exponents below 64"));
     }
     Ok(first..=last)
 }

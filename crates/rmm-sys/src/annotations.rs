@@ -18,16 +18,16 @@ pub struct Annotations {
 /// A range that is allocated or freed.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationEvent {
-    /// A number for the allocator, unique in the process: one allocator hands out a byte to one
-    /// owner at a time.
+    /// A number for the allocator, unique in the process. One allocator does not allocate a byte
+    /// twice at a time; layered allocators do, once each.
     pub owner: u64,
     /// The allocator's name, for reports.
     pub name: &'static str,
     /// Where the range starts.
     pub pointer: CuDevicePtr,
-    /// Its length in bytes, as asked for.
+    /// Its length in bytes, as requested.
     pub bytes: usize,
-    /// The stream in whose order it changes hands; `None` if it is free for all streams to use, or
-    /// no longer used by any.
+    /// The stream in whose order it is allocated or freed; `None` if all streams may use it on
+    /// return, or all uses of it have completed.
     pub stream: Option<CuStream>,
 }

@@ -67,7 +67,7 @@ impl ArenaReport {
 impl fmt::Display for ArenaReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "arena size: {}", format_bytes(self.arena_size))?;
-        writeln!(f, "handed out: {}", format_bytes(self.live_bytes))?;
+        writeln!(f, "live: {}", format_bytes(self.live_bytes))?;
         writeln!(f, "superblocks: {}", self.superblocks())?;
         writeln!(f, "total free: {}", format_bytes(self.total_free))?;
         writeln!(f, "largest free: {}", format_bytes(self.largest_free))?;
@@ -77,7 +77,7 @@ impl fmt::Display for ArenaReport {
             let count = arena.superblocks;
             write!(
                 f,
-                "\nstream {}: superblocks: {count}, handed out: {live}, free: {free}",
+                "\nstream {}: superblocks: {count}, live: {live}, free: {free}",
                 arena.stream
             )?;
         }

@@ -18,7 +18,7 @@ pub struct Checked {
     pub events: u64,
     /// How many of them failed, in the repeat in which the most did.
     pub failures: u64,
-    /// What the first of these was, with its line in the trace.
+    /// The error of the first failure, with its line in the trace.
     pub first_failure: Option<String>,
     /// How often the resource made one stream wait for another, if it counts that.
     pub stream_waits: u64,
@@ -53,9 +53,9 @@ fn check_on(
     progress: &(dyn Fn(u64) + Sync),
     make: impl FnOnce() -> Result<AnyResource, Error>,
 ) -> Result<Checked, Error> {
-    let machine = device
-        .machine()
-        .ok_or_else(|| Error::invalid_argument("check", "only the software device checks"))?;
+    let machine = device.machine().ok_or_else(|| {
+        Error::invalid_argument("check", "only the software device checks the order of uses")
+    })?;
     let player = Player::new(trace)?.with_work(machine);
     let subject = Subject::new(make()?);
     let mut checked = Checked {

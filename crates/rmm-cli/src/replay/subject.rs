@@ -50,7 +50,7 @@ impl Subject {
     /// The largest number of bytes reserved so far, if a resource in the stack counts them.
     ///
     /// # Errors
-    /// The driver's error, where the driver's pool is asked.
+    /// The driver's error, if the resource is a pool of the driver.
     pub fn peak_reserved(&self) -> Result<Option<u64>, Error> {
         match &self.top {
             Top::CudaAsync(driver_pool) => driver_pool.peak_reserved_bytes().map(Some),

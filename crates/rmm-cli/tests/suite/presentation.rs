@@ -109,7 +109,7 @@ fn the_table_says_what_its_figures_do_not() {
     trace.resources[0].peak_live_bytes = 222 * MIB;
     trace.resources[0].initial_reserved_bytes = 71_680 * MIB;
     let text = table::render(&trace);
-    assert!(text.contains("\narena(cuda): took 71,680.0 MiB when it was made"), "{text}");
+    assert!(text.contains("\narena(cuda): reserved 71,680.0 MiB when it was created"), "{text}");
     assert_eq!(lines(&trace), plain + 2);
 }
 

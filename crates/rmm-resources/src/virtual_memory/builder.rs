@@ -94,7 +94,7 @@ impl VirtualMemoryResourceBuilder {
         };
         if !page.is_power_of_two() || !page.is_multiple_of(granularity) {
             let message = format!(
-                "a page of {page} bytes is no power of two and multiple of {granularity} bytes"
+                "page size {page} is not a power of two that is a multiple of {granularity} bytes"
             );
             return Err(Error::invalid_argument(name, message));
         }

@@ -106,7 +106,7 @@ pub struct Access {
     /// Points of other streams that also precede it: what the stream's next work would wait for
     /// implicitly, by the rules of the legacy default stream.
     pub(crate) also: Vec<Point>,
-    /// The call stack of the call that asked for it, if the machine [keeps
+    /// The stack of the driver call that enqueued it, if the machine [keeps
     /// backtraces](crate::MachineBuilder::backtraces).
     pub backtrace: Option<Arc<Backtrace>>,
 }

@@ -1,5 +1,5 @@
-//! Every interleaving of two revokers of one cell, which no lock keeps apart. Owners against
-//! revokers are modelled with the types that are built on the cell.
+//! Models of two revokers of one cell, without a lock around them, under every interleaving (loom).
+//! Models of an owner and a revoker are with the types that are built on the cell.
 
 use std::sync::atomic::AtomicU32 as HiddenFromLoom;
 
