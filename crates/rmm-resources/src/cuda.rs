@@ -3,13 +3,14 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Request, Resource,
-    StreamRef, SyncResource, check, driver_for_drop,
+    DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Resource, StreamRef, SyncResource,
+    check, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
 use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done, may_be_captured};
 use crate::kind::known_kind;
+use crate::traits::{clone_to_any, name_and_properties};
 
 /// Device memory from `cudaMalloc`, freed with `cudaFree`.
 ///
@@ -93,14 +94,7 @@ unsafe impl SyncResource for CudaMemoryResource {
         }
     }
 
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
-        request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
-    }
+    name_and_properties!(NAME; DeviceAccessible; MemoryKind);
 }
 
 /// Whether `cuMemFree_v2` waits for the stream by itself: it does for its memory's context, and not
@@ -134,12 +128,7 @@ unsafe impl Resource for CudaMemoryResource {
         }
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    clone_to_any!();
 }
 
 // SAFETY: `cuMemAlloc_v2` returns device memory.

@@ -257,9 +257,7 @@ impl CudaAsyncMemoryResourceBuilder {
     }
 }
 
-pool_resource!(CudaAsyncMemoryResource, |claims| claims
-    .has::<DeviceAccessible>()
-    .has_value::<MemoryKind>());
+pool_resource!(CudaAsyncMemoryResource; DeviceAccessible; MemoryKind);
 
 // SAFETY: the pool's location is a device.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncMemoryResource {}

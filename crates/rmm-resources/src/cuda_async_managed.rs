@@ -162,10 +162,7 @@ fn require_managed_pools() -> Result<Device, Error> {
     Ok(device)
 }
 
-pool_resource!(CudaAsyncManagedMemoryResource, |claims| claims
-    .has::<DeviceAccessible>()
-    .has::<HostAccessible>()
-    .has_value::<MemoryKind>());
+pool_resource!(CudaAsyncManagedMemoryResource; DeviceAccessible, HostAccessible; MemoryKind);
 
 // SAFETY: every device may access managed memory.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncManagedMemoryResource {}

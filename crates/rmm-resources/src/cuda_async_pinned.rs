@@ -215,10 +215,7 @@ fn devices_with_pools() -> Result<Vec<Device>, Error> {
     Ok(devices)
 }
 
-pool_resource!(CudaAsyncPinnedMemoryResource, |claims| claims
-    .has::<DeviceAccessible>()
-    .has::<HostAccessible>()
-    .has_value::<MemoryKind>());
+pool_resource!(CudaAsyncPinnedMemoryResource; DeviceAccessible, HostAccessible; MemoryKind);
 
 // SAFETY: the devices get access when the resource is made, and only unsafe code revokes it.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncPinnedMemoryResource {}

@@ -110,7 +110,7 @@ fn require_pools(device: Device) -> Result<(), Error> {
     require(CudaAsyncViewMemoryResource::NAME, device, needed, "has no memory pools")
 }
 
-pool_resource!(CudaAsyncViewMemoryResource, |memory| memory.has::<DeviceAccessible>());
+pool_resource!(CudaAsyncViewMemoryResource; DeviceAccessible);
 
 // SAFETY: a device has access to its default pool, and for another pool the caller of `from_raw`
 // has promised it.

@@ -3,13 +3,12 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Request, Resource,
-    StreamRef, SyncResource,
+    DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource, StreamRef, SyncResource,
 };
 
-use crate::capability::is_done;
 use crate::host_block;
 use crate::kind::known_kind;
+use crate::traits::{clone_to_any, free_when_done, name_and_properties};
 
 /// Pageable host memory, from the program's global allocator.
 ///
@@ -73,14 +72,7 @@ unsafe impl SyncResource for HostMemoryResource {
         unsafe { host_block::free(pointer, layout) }
     }
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
-        request.properties(self).has::<HostAccessible>().has_value::<MemoryKind>();
-    }
+    name_and_properties!(Self::NAME; HostAccessible; MemoryKind);
 }
 
 // SAFETY: the memory may be used on return, so by all later work on the stream; it is freed after
@@ -90,20 +82,8 @@ unsafe impl Resource for HostMemoryResource {
         self.allocate_sync(layout)
     }
 
-    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and `is_done` has waited for all work enqueued on the
-            // stream so far, before which all uses are ordered.
-            unsafe { self.deallocate_sync(pointer, layout) }
-        }
-    }
-
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    free_when_done!();
+    clone_to_any!();
 }
 
 // SAFETY: the program's global allocator returns memory that the host may access.

@@ -37,6 +37,7 @@ mod managed;
 mod pinned_host;
 mod sam_headroom;
 mod system;
+mod traits;
 mod virtual_memory;
 
 pub use cuda::CudaMemoryResource;

@@ -3,13 +3,14 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind,
-    Request, Resource, StreamRef, SyncResource, check,
+    DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
+    StreamRef, SyncResource, check,
 };
 use rmm_sys::MEM_ATTACH_GLOBAL;
 
-use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done};
+use crate::capability::{calls_for, calls_for_freeing, check_alignment};
 use crate::kind::known_kind;
+use crate::traits::{clone_to_any, free_when_done, name_and_properties};
 
 /// Managed memory from `cudaMallocManaged`, which migrates between host and devices on access.
 ///
@@ -91,18 +92,7 @@ unsafe impl SyncResource for ManagedMemoryResource {
         }
     }
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
-        request
-            .properties(self)
-            .has::<DeviceAccessible>()
-            .has::<HostAccessible>()
-            .has_value::<MemoryKind>();
-    }
+    name_and_properties!(Self::NAME; DeviceAccessible, HostAccessible; MemoryKind);
 }
 
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
@@ -112,20 +102,8 @@ unsafe impl Resource for ManagedMemoryResource {
         allocate(Some(stream), layout)
     }
 
-    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
-            // stream have completed.
-            unsafe { self.deallocate_sync(pointer, layout) }
-        }
-    }
-
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    free_when_done!();
+    clone_to_any!();
 }
 
 // SAFETY: the memory is attached globally: to every device.

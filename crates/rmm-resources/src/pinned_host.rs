@@ -4,13 +4,14 @@ use std::alloc::Layout;
 use std::ffi::{c_uint, c_void};
 
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind,
-    Request, Resource, StreamRef, SyncResource, check,
+    DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
+    StreamRef, SyncResource, check,
 };
 use rmm_sys::{Driver, MEMHOSTALLOC_DEVICEMAP, MEMHOSTALLOC_PORTABLE, MEMHOSTALLOC_WRITECOMBINED};
 
-use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done};
+use crate::capability::{calls_for, calls_for_freeing, check_alignment};
 use crate::kind::known_kind;
+use crate::traits::{clone_to_any, free_when_done, name_and_properties};
 
 bitflags::bitflags! {
     /// Flags of [`PinnedHostMemoryResource`].
@@ -174,18 +175,7 @@ unsafe impl SyncResource for PinnedHostMemoryResource {
         }
     }
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
-        request
-            .properties(self)
-            .has::<DeviceAccessible>()
-            .has::<HostAccessible>()
-            .has_value::<MemoryKind>();
-    }
+    name_and_properties!(Self::NAME; DeviceAccessible, HostAccessible; MemoryKind);
 }
 
 // SAFETY: memory that every stream may use at once is usable by later work, and memory is freed
@@ -195,20 +185,8 @@ unsafe impl Resource for PinnedHostMemoryResource {
         self.allocate_in(Some(stream), layout)
     }
 
-    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
-            // stream have completed.
-            unsafe { self.deallocate_sync(pointer, layout) }
-        }
-    }
-
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    free_when_done!();
+    clone_to_any!();
 }
 
 // SAFETY: the driver returned the device's address of each block.

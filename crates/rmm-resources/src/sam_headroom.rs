@@ -3,14 +3,14 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Device, DeviceAccessible, DevicePtr, Error,
-    HasProperty, HostAccessible, Request, Resource, StreamRef, SyncResource, align_down, check,
-    driver_for_drop,
+    CUDA_ALLOCATION_ALIGNMENT, Context, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
+    HostAccessible, Resource, StreamRef, SyncResource, align_down, check, driver_for_drop,
 };
 use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
 
 use crate::SystemMemoryResource;
-use crate::capability::{calls_for, is_done, require_driver};
+use crate::capability::{calls_for, require_driver};
+use crate::traits::{clone_to_any, free_when_done, name_and_properties};
 
 /// Memory as from [`SystemMemoryResource`], of which the driver is advised to keep the first part
 /// on the device and the rest on the host, so that a number of bytes stays free on the device: the
@@ -134,14 +134,7 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
         unsafe { self.system.deallocate_sync(pointer, layout) }
     }
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
-        request.properties(self).has::<DeviceAccessible>().has::<HostAccessible>();
-    }
+    name_and_properties!(Self::NAME; DeviceAccessible, HostAccessible);
 }
 
 // SAFETY: every stream may use the memory of `SystemMemoryResource` at once, and it is freed after
@@ -155,20 +148,8 @@ unsafe impl Resource for SamHeadroomMemoryResource {
         self.allocate_sync(layout)
     }
 
-    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
-            // stream have completed.
-            unsafe { self.deallocate_sync(pointer, layout) }
-        }
-    }
-
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    free_when_done!();
+    clone_to_any!();
 }
 
 // SAFETY: the memory is that of `SystemMemoryResource`.

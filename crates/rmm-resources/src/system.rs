@@ -4,13 +4,14 @@ use std::alloc::Layout;
 use std::fmt;
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Device, DeviceAccessible, DevicePtr, Error,
-    HasProperty, HostAccessible, Request, Resource, StreamRef, SyncResource,
+    CUDA_ALLOCATION_ALIGNMENT, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
+    HostAccessible, Resource, StreamRef, SyncResource,
 };
 use rmm_sys::CuDeviceAttribute;
 
-use crate::capability::{is_done, require};
+use crate::capability::require;
 use crate::host_block;
+use crate::traits::{clone_to_any, free_when_done, name_and_properties};
 
 /// Pageable host memory, from the program's global allocator, on machines whose device can access
 /// it directly: through the host's page tables (ATS, such as Grace Hopper) or by page faults (HMM).
@@ -105,14 +106,7 @@ unsafe impl SyncResource for SystemMemoryResource {
         }
     }
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
-        request.properties(self).has::<DeviceAccessible>().has::<HostAccessible>();
-    }
+    name_and_properties!(Self::NAME; DeviceAccessible, HostAccessible);
 }
 
 // SAFETY: memory that is usable at once is usable by later work, and memory is freed after the work
@@ -122,20 +116,8 @@ unsafe impl Resource for SystemMemoryResource {
         self.allocate_sync(layout)
     }
 
-    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 && is_done(stream) {
-            // SAFETY: the caller's contract, and the uses that are ordered before this place on the
-            // stream have completed.
-            unsafe { self.deallocate_sync(pointer, layout) }
-        }
-    }
-
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    free_when_done!();
+    clone_to_any!();
 }
 
 // SAFETY: the resource is made only if the device can access pageable host memory.

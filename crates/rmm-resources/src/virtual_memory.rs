@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind,
-    Request, Resource, StreamRef, SyncResource, process_is_exiting,
+    DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Request,
+    Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
 pub use builder::VirtualMemoryResourceBuilder;
@@ -19,6 +19,7 @@ use space::{NAME, Placement, Space};
 
 use crate::capability::{calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
+use crate::traits::clone_to_any;
 
 /// Device memory that is mapped into a reserved address range, so that successive blocks are
 /// adjacent where possible, and a block can be allocated at a given address.
@@ -202,12 +203,7 @@ unsafe impl Resource for VirtualMemoryResource {
         }
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    clone_to_any!();
 }
 
 // SAFETY: the device gets access before a block is returned, and keeps it until the block is freed.

@@ -33,6 +33,13 @@ const MANAGED: &str = "crates/rmm-resources/src/managed.rs";
 const PINNED: &str = "crates/rmm-resources/src/pinned_host.rs";
 const SYSTEM: &str = "crates/rmm-resources/src/system.rs";
 
+/// A free in stream order that does not wait for the stream.
+const FREE_AT_ONCE: &str = "
+    unsafe fn do_deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        unsafe { self.deallocate_sync(pointer, layout) }
+    }
+";
+
 /// Those of the pool and the base resources, by file.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -311,22 +318,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "system-freed-without-waiting",
         file: SYSTEM,
-        original: "if layout.size() > 0 && is_done(stream) {",
-        replacement: "if layout.size() > 0 {",
+        original: "    free_when_done!();\n",
+        replacement: FREE_AT_ONCE,
         breaks: "ordinary memory is freed under the work of its stream",
     },
     Mutant {
         name: "pinned-freed-without-waiting",
         file: PINNED,
-        original: "if layout.size() > 0 && is_done(stream) {",
-        replacement: "if layout.size() > 0 {",
+        original: "    free_when_done!();\n",
+        replacement: FREE_AT_ONCE,
         breaks: "pinned memory is freed under the work of its stream",
     },
     Mutant {
         name: "managed-freed-without-waiting",
         file: MANAGED,
-        original: "if layout.size() > 0 && is_done(stream) {",
-        replacement: "if layout.size() > 0 {",
+        original: "    free_when_done!();\n",
+        replacement: FREE_AT_ONCE,
         breaks: "managed memory is freed under the work of its stream",
     },
     Mutant {

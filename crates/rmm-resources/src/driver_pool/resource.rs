@@ -1,9 +1,9 @@
 //! The resource traits for resources over a driver pool.
 
 /// Implements the resource traits and equality for a type with a field `pool: Arc<DriverPool>` and
-/// a constant `NAME`.
+/// a constant `NAME`; with the properties of its memory.
 macro_rules! pool_resource {
-    ($resource:ty, |$memory:ident| $provided:expr) => {
+    ($resource:ty; $($property:ty),+ $(; $value:ty)?) => {
         impl $resource {
             /// The driver pool: its statistics and attributes.
             pub fn pool(&self) -> &$crate::DriverPool {
@@ -46,15 +46,7 @@ macro_rules! pool_resource {
                 unsafe { self.pool.deallocate_sync(pointer, layout) }
             }
 
-            fn name(&self) -> &'static str {
-                Self::NAME
-            }
-
-            fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
-                request.handle(self);
-                let $memory = request.properties(self);
-                $provided;
-            }
+            $crate::traits::name_and_properties!(Self::NAME; $($property),+ $(; $value)?);
         }
 
         // SAFETY: the driver keeps the contract of stream order for its own pools.
@@ -77,12 +69,7 @@ macro_rules! pool_resource {
                 unsafe { self.pool.deallocate(stream, pointer, layout) }
             }
 
-            fn to_any(&self) -> Option<rmm_core::AnyResource<()>>
-            where
-                Self: 'static,
-            {
-                Some(rmm_core::AnyResource::of(self))
-            }
+            $crate::traits::clone_to_any!();
         }
     };
 }
