@@ -6,7 +6,7 @@ use rmm_sys::{
     CuIpcMemHandle, CuMemHandle, CuModule, CuStream, CuUuid,
 };
 
-use crate::{assert_same_layout, to_bytes, to_chars};
+use crate::{conversions, to_bytes, to_chars};
 
 /// A value that `cuda-driver-sys` has a type for too.
 ///
@@ -23,78 +23,39 @@ pub trait DriverSys: Sized {
     fn from_driver_sys(foreign: Self::Foreign) -> Self;
 }
 
-macro_rules! pointers {
-    ($($ours:ident = $theirs:ident;)*) => {$(
-        assert_same_layout!($ours, theirs::$theirs);
-
-        impl DriverSys for $ours {
-            type Foreign = theirs::$theirs;
-
-            fn to_driver_sys(self) -> Self::Foreign {
-                self.as_raw().cast()
-            }
-
-            fn from_driver_sys(foreign: Self::Foreign) -> Self {
-                Self::from_raw(foreign.cast())
-            }
-        }
-    )*};
+conversions! {
+    DriverSys:
+        to_driver_sys |handle| handle.as_raw().cast(),
+        from_driver_sys |foreign| Self::from_raw(foreign.cast());
+    CuContext = theirs::CUcontext;
+    CuStream = theirs::CUstream;
+    CuEvent = theirs::CUevent;
+    CuModule = theirs::CUmodule;
+    CuFunction = theirs::CUfunction;
 }
 
-pointers! {
-    CuContext = CUcontext;
-    CuStream = CUstream;
-    CuEvent = CUevent;
-    CuModule = CUmodule;
-    CuFunction = CUfunction;
+conversions! {
+    DriverSys:
+        to_driver_sys |number| number.0,
+        from_driver_sys |foreign| Self(foreign);
+    CuDevice = theirs::CUdevice;
+    CuDevicePtr = theirs::CUdeviceptr;
+    CuMemHandle = theirs::CUmemGenericAllocationHandle;
 }
 
-macro_rules! numbers {
-    ($($ours:ident = $theirs:ident;)*) => {$(
-        assert_same_layout!($ours, theirs::$theirs);
-
-        impl DriverSys for $ours {
-            type Foreign = theirs::$theirs;
-
-            fn to_driver_sys(self) -> Self::Foreign {
-                self.0
-            }
-
-            fn from_driver_sys(foreign: Self::Foreign) -> Self {
-                Self(foreign)
-            }
-        }
-    )*};
+conversions! {
+    DriverSys:
+        to_driver_sys |value| Self::Foreign { bytes: to_chars(value.bytes) },
+        from_driver_sys |foreign| Self { bytes: to_bytes(foreign.bytes) };
+    CuUuid = theirs::CUuuid;
 }
 
-numbers! {
-    CuDevice = CUdevice;
-    CuDevicePtr = CUdeviceptr;
-    CuMemHandle = CUmemGenericAllocationHandle;
-}
-
-macro_rules! byte_arrays {
-    ($($ours:ident = $theirs:ident . $field:ident;)*) => {$(
-        assert_same_layout!($ours, theirs::$theirs);
-
-        impl DriverSys for $ours {
-            type Foreign = theirs::$theirs;
-
-            fn to_driver_sys(self) -> Self::Foreign {
-                theirs::$theirs { $field: to_chars(self.$field) }
-            }
-
-            fn from_driver_sys(foreign: Self::Foreign) -> Self {
-                Self { $field: to_bytes(foreign.$field) }
-            }
-        }
-    )*};
-}
-
-byte_arrays! {
-    CuUuid = CUuuid.bytes;
-    CuIpcMemHandle = CUipcMemHandle.reserved;
-    CuIpcEventHandle = CUipcEventHandle.reserved;
+conversions! {
+    DriverSys:
+        to_driver_sys |value| Self::Foreign { reserved: to_chars(value.reserved) },
+        from_driver_sys |foreign| Self { reserved: to_bytes(foreign.reserved) };
+    CuIpcMemHandle = theirs::CUipcMemHandle;
+    CuIpcEventHandle = theirs::CUipcEventHandle;
 }
 
 // One type under two names: no conversion is needed.

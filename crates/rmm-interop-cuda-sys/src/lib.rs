@@ -74,3 +74,29 @@ macro_rules! assert_same_layout {
 }
 
 use assert_same_layout;
+
+/// Implements one of the two traits for types of the same layout, by an expression for each
+/// direction.
+macro_rules! conversions {
+    (
+        $trait:ident: $to:ident |$value:ident| $there:expr, $from:ident |$foreign:ident| $back:expr;
+        $($ours:ident = $theirs:ty;)*
+    ) => {$(
+        $crate::assert_same_layout!($ours, $theirs);
+
+        impl $trait for $ours {
+            type Foreign = $theirs;
+
+            fn $to(self) -> Self::Foreign {
+                let $value = self;
+                $there
+            }
+
+            fn $from($foreign: Self::Foreign) -> Self {
+                $back
+            }
+        }
+    )*};
+}
+
+use conversions;

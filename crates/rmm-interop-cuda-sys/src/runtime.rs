@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use cuda_runtime_sys as theirs;
 use rmm_sys::{CuDevice, CuDevicePtr, CuEvent, CuIpcEventHandle, CuIpcMemHandle, CuStream, CuUuid};
 
-use crate::{assert_same_layout, to_bytes, to_chars};
+use crate::{assert_same_layout, conversions, to_bytes, to_chars};
 
 /// A value that `cuda-runtime-sys` has a type for too.
 ///
@@ -25,51 +25,27 @@ pub trait RuntimeSys: Sized {
     fn from_runtime_sys(foreign: Self::Foreign) -> Self;
 }
 
-macro_rules! pointers {
-    ($($ours:ident = $theirs:ident;)*) => {$(
-        assert_same_layout!($ours, theirs::$theirs);
-
-        impl RuntimeSys for $ours {
-            type Foreign = theirs::$theirs;
-
-            fn to_runtime_sys(self) -> Self::Foreign {
-                self.as_raw().cast()
-            }
-
-            fn from_runtime_sys(foreign: Self::Foreign) -> Self {
-                Self::from_raw(foreign.cast())
-            }
-        }
-    )*};
+conversions! {
+    RuntimeSys:
+        to_runtime_sys |handle| handle.as_raw().cast(),
+        from_runtime_sys |foreign| Self::from_raw(foreign.cast());
+    CuStream = theirs::cudaStream_t;
+    CuEvent = theirs::cudaEvent_t;
 }
 
-pointers! {
-    CuStream = cudaStream_t;
-    CuEvent = cudaEvent_t;
+conversions! {
+    RuntimeSys:
+        to_runtime_sys |value| Self::Foreign { bytes: to_chars(value.bytes) },
+        from_runtime_sys |foreign| Self { bytes: to_bytes(foreign.bytes) };
+    CuUuid = theirs::cudaUUID_t;
 }
 
-macro_rules! byte_arrays {
-    ($($ours:ident = $theirs:ident . $field:ident;)*) => {$(
-        assert_same_layout!($ours, theirs::$theirs);
-
-        impl RuntimeSys for $ours {
-            type Foreign = theirs::$theirs;
-
-            fn to_runtime_sys(self) -> Self::Foreign {
-                theirs::$theirs { $field: to_chars(self.$field) }
-            }
-
-            fn from_runtime_sys(foreign: Self::Foreign) -> Self {
-                Self { $field: to_bytes(foreign.$field) }
-            }
-        }
-    )*};
-}
-
-byte_arrays! {
-    CuUuid = cudaUUID_t.bytes;
-    CuIpcMemHandle = cudaIpcMemHandle_t.reserved;
-    CuIpcEventHandle = cudaIpcEventHandle_t.reserved;
+conversions! {
+    RuntimeSys:
+        to_runtime_sys |value| Self::Foreign { reserved: to_chars(value.reserved) },
+        from_runtime_sys |foreign| Self { reserved: to_bytes(foreign.reserved) };
+    CuIpcMemHandle = theirs::cudaIpcMemHandle_t;
+    CuIpcEventHandle = theirs::cudaIpcEventHandle_t;
 }
 
 assert_same_layout!(CuDevicePtr, *mut c_void);
@@ -94,16 +70,11 @@ impl RuntimeSys for CuDevicePtr {
     }
 }
 
-/// The runtime numbers devices as the driver does, as long as both see the same
-/// `CUDA_VISIBLE_DEVICES`.
-impl RuntimeSys for CuDevice {
-    type Foreign = std::ffi::c_int;
-
-    fn to_runtime_sys(self) -> Self::Foreign {
-        self.0
-    }
-
-    fn from_runtime_sys(foreign: Self::Foreign) -> Self {
-        Self(foreign)
-    }
+// The runtime numbers devices as the driver does, as long as both see the same
+// `CUDA_VISIBLE_DEVICES`.
+conversions! {
+    RuntimeSys:
+        to_runtime_sys |number| number.0,
+        from_runtime_sys |foreign| Self(foreign);
+    CuDevice = std::ffi::c_int;
 }
