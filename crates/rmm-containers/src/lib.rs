@@ -41,6 +41,7 @@
 
 mod block;
 mod buffer;
+mod common;
 #[cfg_attr(
     not(feature = "allocator-api2"),
     expect(

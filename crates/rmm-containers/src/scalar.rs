@@ -3,12 +3,11 @@
 use std::fmt;
 
 use bytemuck::Pod;
-use rmm_core::{
-    AnyResource, CudaStream, Device, DevicePtr, DeviceResource, Error, HasResource, StreamRef,
-};
+use rmm_core::{AnyResource, DevicePtr, DeviceResource, Error, HasResource, StreamRef};
 
 use crate::block::resource_for;
-use crate::{DeviceSlice, DeviceSliceMut, DeviceUVector, OnStream};
+use crate::common::{passed_on, uses_on_streams};
+use crate::{DeviceSlice, DeviceSliceMut, DeviceUVector};
 
 /// One element of a plain-data type in device memory: a [`DeviceUVector`] of length 1, for results
 /// and counters.
@@ -102,17 +101,13 @@ impl<T: Pod> DeviceScalar<T> {
         Self::new_in(T::zeroed(), stream, resource)
     }
 
-    /// Names the scalar, see [`DeviceBuffer::with_name`](crate::DeviceBuffer::with_name).
-    #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.vector = self.vector.with_name(name);
-        self
+    /// # Invariant
+    /// The vector has one element.
+    fn over(vector: DeviceUVector<T>) -> Self {
+        Self { vector }
     }
 
-    /// The name, if the scalar [has one](Self::with_name).
-    pub fn name(&self) -> Option<&str> {
-        self.vector.name()
-    }
+    passed_on!("scalar", vector);
 
     /// The value, copied to the host on the scalar's stream; complete on return.
     ///
@@ -153,43 +148,6 @@ impl<T: Pod> DeviceScalar<T> {
         self.vector.as_ptr()
     }
 
-    /// The resource that the memory came from.
-    #[doc(alias = "memory_resource")]
-    pub fn resource(&self) -> &AnyResource {
-        self.vector.resource()
-    }
-
-    /// The stream that the scalar belongs to.
-    pub fn stream(&self) -> &CudaStream {
-        self.vector.stream()
-    }
-
-    /// The device that the scalar was made on.
-    ///
-    /// # Errors
-    /// As [`DeviceBuffer::device`](crate::DeviceBuffer::device).
-    pub fn device(&self) -> Result<Device, Error> {
-        self.vector.device()
-    }
-
-    /// Moves the scalar to another stream, see
-    /// [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
-    ///
-    /// # Errors
-    /// As [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
-    pub fn set_stream<'s>(&mut self, stream: impl Into<StreamRef<'s>>) -> Result<(), Error> {
-        self.vector.set_stream(stream)
-    }
-
-    /// Makes the scalar's stream wait for all work that other streams do on the scalar, see
-    /// [`DeviceBuffer::wait_for_other_streams`](crate::DeviceBuffer::wait_for_other_streams).
-    ///
-    /// # Errors
-    /// As [`DeviceBuffer::wait_for_other_streams`](crate::DeviceBuffer::wait_for_other_streams).
-    pub fn wait_for_other_streams(&mut self) -> Result<(), Error> {
-        self.vector.wait_for_other_streams()
-    }
-
     /// Borrows the value, as a slice of length 1, for reading.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         self.vector.as_slice()
@@ -200,57 +158,7 @@ impl<T: Pod> DeviceScalar<T> {
         self.vector.as_slice_mut()
     }
 
-    /// Gives the address to work that reads the value on `stream`, see [`DeviceSlice::use_on`].
-    ///
-    /// # Errors
-    /// Whatever the driver reports.
-    pub fn use_on<'s>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<OnStream<'s, DeviceSlice<'_, T>>, Error> {
-        self.vector.use_on(stream)
-    }
-
-    /// Gives the address to work that reads and writes the value on `stream`, see
-    /// [`DeviceSlice::use_on`].
-    ///
-    /// # Errors
-    /// Whatever the driver reports.
-    pub fn use_on_mut<'s>(
-        &mut self,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<OnStream<'s, DeviceSliceMut<'_, T>>, Error> {
-        self.vector.use_on_mut(stream)
-    }
-
-    /// Copies the value to a new scalar on the same stream, from the same resource.
-    ///
-    /// # Errors
-    /// The resource's error; whatever the copy reports.
-    pub fn try_clone(&self) -> Result<Self, Error> {
-        Ok(Self { vector: self.vector.try_clone()? })
-    }
-
-    /// As [`try_clone`](Self::try_clone), on another stream, see
-    /// [`DeviceBuffer::try_clone_on`](crate::DeviceBuffer::try_clone_on).
-    ///
-    /// # Errors
-    /// As [`try_clone`](Self::try_clone).
-    pub fn try_clone_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
-        Ok(Self { vector: self.vector.try_clone_on(stream)? })
-    }
-
-    /// As [`try_clone_on`](Self::try_clone_on), from `resource`.
-    ///
-    /// # Errors
-    /// As [`try_clone`](Self::try_clone).
-    pub fn try_clone_in<'s>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        Ok(Self { vector: self.vector.try_clone_in(stream, resource)? })
-    }
+    uses_on_streams!("value", T);
 
     /// The vector of length 1.
     #[doc(alias = "release")]

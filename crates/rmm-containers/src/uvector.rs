@@ -8,12 +8,10 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
-use rmm_core::{
-    AnyResource, Context, CudaStream, Device, DevicePtr, DeviceResource, Error, HasResource,
-    StreamRef,
-};
+use rmm_core::{AnyResource, Context, DevicePtr, Error, HasResource};
 
 use crate::DeviceBuffer;
+use crate::common::passed_on;
 
 /// Elements of a plain-data type in device memory that belong to one stream: a typed
 /// [`DeviceBuffer`].
@@ -98,17 +96,13 @@ impl<T: Pod> DeviceUVector<T> {
         })
     }
 
-    /// Names the vector, see [`DeviceBuffer::with_name`].
-    #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.buffer = self.buffer.with_name(name);
-        self
+    /// # Invariant
+    /// The buffer is as [`buffer`](Self::buffer) has to be.
+    fn over(buffer: DeviceBuffer) -> Self {
+        Self { buffer, elements: PhantomData }
     }
 
-    /// The name, if the vector [has one](Self::with_name).
-    pub fn name(&self) -> Option<&str> {
-        self.buffer.name()
-    }
+    passed_on!("vector", buffer);
 
     /// Number of elements.
     #[doc(alias = "size")]
@@ -139,45 +133,9 @@ impl<T: Pod> DeviceUVector<T> {
         self.buffer.alignment()
     }
 
-    /// The resource that the memory came from.
-    #[doc(alias = "memory_resource")]
-    pub fn resource(&self) -> &AnyResource {
-        self.buffer.resource()
-    }
-
-    /// The stream that the vector belongs to, see [`DeviceBuffer::stream`].
-    pub fn stream(&self) -> &CudaStream {
-        self.buffer.stream()
-    }
-
     /// The context that the vector was made in.
     pub fn context(&self) -> Context {
         self.buffer.context()
-    }
-
-    /// The device that the vector was made on.
-    ///
-    /// # Errors
-    /// As [`DeviceBuffer::device`].
-    pub fn device(&self) -> Result<Device, Error> {
-        self.buffer.device()
-    }
-
-    /// Moves the vector to another stream, see [`DeviceBuffer::set_stream`].
-    ///
-    /// # Errors
-    /// As [`DeviceBuffer::set_stream`].
-    pub fn set_stream<'a>(&mut self, stream: impl Into<StreamRef<'a>>) -> Result<(), Error> {
-        self.buffer.set_stream(stream)
-    }
-
-    /// Makes the vector's stream wait for all work that other streams do on the vector, see
-    /// [`DeviceBuffer::wait_for_other_streams`].
-    ///
-    /// # Errors
-    /// As [`DeviceBuffer::wait_for_other_streams`].
-    pub fn wait_for_other_streams(&mut self) -> Result<(), Error> {
-        self.buffer.wait_for_other_streams()
     }
 
     /// Grows the capacity to at least `capacity` elements. The contents are kept; the memory moves
@@ -204,37 +162,6 @@ impl<T: Pod> DeviceUVector<T> {
     /// As [`uninit`](Self::uninit). The vector is then unchanged.
     pub fn shrink_to_fit(&mut self) -> Result<(), Error> {
         self.buffer.shrink_to_fit()
-    }
-
-    /// Copies the elements to a new vector on the same stream, from the same resource and with the
-    /// same alignment, see [`DeviceBuffer::try_clone`].
-    ///
-    /// # Errors
-    /// The resource's error; whatever the copy reports.
-    pub fn try_clone(&self) -> Result<Self, Error> {
-        self.try_clone_on(self.stream())
-    }
-
-    /// As [`try_clone`](Self::try_clone), on another stream, see [`DeviceBuffer::try_clone_on`].
-    ///
-    /// # Errors
-    /// As [`try_clone`](Self::try_clone).
-    pub fn try_clone_on<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
-        let buffer = self.buffer.try_clone_on(stream)?;
-        Ok(Self { buffer, elements: PhantomData })
-    }
-
-    /// As [`try_clone_on`](Self::try_clone_on), from `resource`.
-    ///
-    /// # Errors
-    /// As [`try_clone`](Self::try_clone).
-    pub fn try_clone_in<'a>(
-        &self,
-        stream: impl Into<StreamRef<'a>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let buffer = self.buffer.try_clone_in(stream, resource)?;
-        Ok(Self { buffer, elements: PhantomData })
     }
 
     /// The elements of an untyped buffer.

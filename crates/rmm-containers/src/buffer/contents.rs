@@ -3,8 +3,9 @@
 use rmm_core::{Error, StreamRef};
 
 use super::DeviceBuffer;
+use crate::common::{copies_to_host, uses_on_streams};
 use crate::range_view::RangeView;
-use crate::{DeviceSlice, DeviceSliceMut, OnStream};
+use crate::{DeviceSlice, DeviceSliceMut};
 
 impl DeviceBuffer {
     const ORIGIN: &'static str = "DeviceBuffer";
@@ -26,28 +27,7 @@ impl DeviceBuffer {
         DeviceSliceMut::from_range(self.range())
     }
 
-    /// Gives the address to work that reads the bytes on `stream`, see [`DeviceSlice::use_on`].
-    ///
-    /// # Errors
-    /// Whatever the driver reports.
-    pub fn use_on<'s>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<OnStream<'s, DeviceSlice<'_, u8>>, Error> {
-        self.as_slice().use_on(stream)
-    }
-
-    /// Gives the address to work that reads and writes the bytes on `stream`, see
-    /// [`DeviceSlice::use_on`].
-    ///
-    /// # Errors
-    /// Whatever the driver reports.
-    pub fn use_on_mut<'s>(
-        &mut self,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<OnStream<'s, DeviceSliceMut<'_, u8>>, Error> {
-        self.as_slice_mut().into_use_on(stream)
-    }
+    uses_on_streams!("bytes", u8);
 
     /// Overwrites the first bytes with `bytes`, on the buffer's stream; complete on return.
     ///
@@ -70,14 +50,7 @@ impl DeviceBuffer {
         target.copy_from(source.range(), self.stream().into())
     }
 
-    /// Copies the first bytes to the host, on the buffer's stream; complete on return.
-    ///
-    /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is longer than the
-    /// buffer; whatever the copy reports.
-    pub fn copy_to_slice(&self, target: &mut [u8]) -> Result<(), Error> {
-        self.copy_to_slice_on(target, self.stream())
-    }
+    copies_to_host!("buffer", "bytes", u8);
 
     /// As [`copy_to_slice`](Self::copy_to_slice), on `stream`: after all work enqueued on it, and
     /// on the buffer's stream, so far.
@@ -91,23 +64,6 @@ impl DeviceBuffer {
     ) -> Result<(), Error> {
         let source = self.range().elements::<u8>(Self::ORIGIN, ..target.len())?;
         source.read(target, stream.into())
-    }
-
-    /// The contents, copied to the host on the buffer's stream; complete on return.
-    ///
-    /// # Errors
-    /// Whatever the copy reports.
-    pub fn to_vec(&self) -> Result<Vec<u8>, Error> {
-        self.to_vec_on(self.stream())
-    }
-
-    /// As [`to_vec`](Self::to_vec), on `stream`: after all work enqueued on it, and on the buffer's
-    /// stream, so far.
-    ///
-    /// # Errors
-    /// Whatever the copy reports.
-    pub fn to_vec_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Vec<u8>, Error> {
-        self.as_slice().to_vec_on(stream)
     }
 
     /// Sets all bytes to `value`, in the order of the buffer's stream.

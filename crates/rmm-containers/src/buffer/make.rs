@@ -7,6 +7,7 @@ use rmm_resources::current_device_resource;
 
 use super::{DeviceBuffer, layout};
 use crate::block::{Block, resource_for};
+use crate::common::filled_constructors;
 
 /// # Constructors
 ///
@@ -75,52 +76,8 @@ impl DeviceBuffer {
         Ok(Self { block, len })
     }
 
-    /// A buffer of `len` bytes that are zero, set in the order of `stream`.
-    ///
-    /// # Errors
-    /// As [`uninit`](Self::uninit); whatever the driver reports.
-    pub fn zeroed<'s>(len: usize, stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
-        Self::filled(0, len, stream)
-    }
-
-    /// As [`zeroed`](Self::zeroed), from `resource`.
-    ///
-    /// # Errors
-    /// As [`zeroed`](Self::zeroed).
-    pub fn zeroed_in<'s>(
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        Self::filled_in(0, len, stream, resource)
-    }
-
-    /// A buffer of `len` bytes that all are `value`, set in the order of `stream`.
-    ///
-    /// # Errors
-    /// As [`zeroed`](Self::zeroed).
-    pub fn filled<'s>(
-        value: u8,
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<Self, Error> {
-        let stream = stream.into();
-        Self::filled_in(value, len, stream, &resource_for(stream)?)
-    }
-
-    /// As [`filled`](Self::filled), from `resource`.
-    ///
-    /// # Errors
-    /// As [`zeroed`](Self::zeroed).
-    pub fn filled_in<'s>(
-        value: u8,
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let mut buffer = Self::uninit_in(len, stream, resource)?;
-        buffer.fill(value)?;
-        Ok(buffer)
+    filled_constructors! {
+        "buffer" of "bytes", each "the byte"; zero: "that are zero"; u8
     }
 
     /// A buffer with a copy of `bytes`. The copy is complete on return.
@@ -143,36 +100,6 @@ impl DeviceBuffer {
     ) -> Result<Self, Error> {
         let mut buffer = Self::uninit_in(bytes.len(), stream, resource)?;
         buffer.copy_from_slice(bytes)?;
-        Ok(buffer)
-    }
-
-    /// A buffer of `len` bytes, the byte at index `i` being `value(i)`. The copy from the host is
-    /// complete on return.
-    ///
-    /// # Errors
-    /// As [`from_slice`](Self::from_slice).
-    pub fn from_fn<'s>(
-        value: impl FnMut(usize) -> u8,
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<Self, Error> {
-        let stream = stream.into();
-        Self::from_fn_in(value, len, stream, &resource_for(stream)?)
-    }
-
-    /// As [`from_fn`](Self::from_fn), from `resource`.
-    ///
-    /// # Errors
-    /// As [`from_slice`](Self::from_slice).
-    pub fn from_fn_in<'s>(
-        value: impl FnMut(usize) -> u8,
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        // First the device memory, whose size is checked.
-        let mut buffer = Self::uninit_in(len, stream, resource)?;
-        buffer.copy_from_slice(&(0..len).map(value).collect::<Vec<_>>())?;
         Ok(buffer)
     }
 

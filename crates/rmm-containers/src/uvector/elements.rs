@@ -4,7 +4,8 @@ use bytemuck::Pod;
 use rmm_core::{DevicePtr, Error, StreamRef};
 
 use super::DeviceUVector;
-use crate::{DeviceSlice, DeviceSliceMut, OnStream};
+use crate::common::{copies_to_host, uses_on_streams};
+use crate::{DeviceSlice, DeviceSliceMut};
 
 impl<T: Pod> DeviceUVector<T> {
     const ORIGIN: &'static str = "DeviceUVector";
@@ -19,28 +20,7 @@ impl<T: Pod> DeviceUVector<T> {
         DeviceSliceMut::from_range(self.buffer.as_slice_mut().into_range())
     }
 
-    /// Gives the address to work that reads the elements on `stream`, see [`DeviceSlice::use_on`].
-    ///
-    /// # Errors
-    /// Whatever the driver reports.
-    pub fn use_on<'s>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<OnStream<'s, DeviceSlice<'_, T>>, Error> {
-        self.as_slice().use_on(stream)
-    }
-
-    /// Gives the address to work that reads and writes the elements on `stream`, see
-    /// [`DeviceSlice::use_on`].
-    ///
-    /// # Errors
-    /// Whatever the driver reports.
-    pub fn use_on_mut<'s>(
-        &mut self,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<OnStream<'s, DeviceSliceMut<'_, T>>, Error> {
-        self.as_slice_mut().into_use_on(stream)
-    }
+    uses_on_streams!("elements", T);
 
     /// The address of the element at `index`, for the work that may use [`as_ptr`](Self::as_ptr).
     ///
@@ -187,14 +167,7 @@ impl<T: Pod> DeviceUVector<T> {
         self.as_slice_mut().slice(..source.len())?.copy_from_on(source, &stream)
     }
 
-    /// Copies the first elements to the host, on the vector's stream; complete on return.
-    ///
-    /// # Errors
-    /// [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if `target` is longer than the
-    /// vector; whatever the copy reports.
-    pub fn copy_to_slice(&self, target: &mut [T]) -> Result<(), Error> {
-        self.copy_to_slice_on(target, self.stream())
-    }
+    copies_to_host!("vector", "elements", T);
 
     /// As [`copy_to_slice`](Self::copy_to_slice), on `stream`: after all work enqueued on it, and
     /// on the vector's stream, so far.
@@ -207,22 +180,5 @@ impl<T: Pod> DeviceUVector<T> {
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
         self.as_slice().slice(..target.len())?.copy_to_slice_on(target, stream)
-    }
-
-    /// The elements, copied to the host on the vector's stream; complete on return.
-    ///
-    /// # Errors
-    /// Whatever the copy reports.
-    pub fn to_vec(&self) -> Result<Vec<T>, Error> {
-        self.to_vec_on(self.stream())
-    }
-
-    /// As [`to_vec`](Self::to_vec), on `stream`: after all work enqueued on it, and on the vector's
-    /// stream, so far.
-    ///
-    /// # Errors
-    /// Whatever the copy reports.
-    pub fn to_vec_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<Vec<T>, Error> {
-        self.as_slice().to_vec_on(stream)
     }
 }

@@ -9,6 +9,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DeviceResource, Error, StreamRef};
 use super::DeviceUVector;
 use crate::DeviceBuffer;
 use crate::block::resource_for;
+use crate::common::filled_constructors;
 
 /// # Constructors
 ///
@@ -92,52 +93,8 @@ impl<T: Pod> DeviceUVector<T> {
         Ok(Self { buffer, elements: PhantomData })
     }
 
-    /// A vector of `len` elements all bytes of which are zero, set in the order of `stream`.
-    ///
-    /// # Errors
-    /// As [`uninit`](Self::uninit); whatever the driver reports.
-    pub fn zeroed<'s>(len: usize, stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
-        Self::filled(T::zeroed(), len, stream)
-    }
-
-    /// As [`zeroed`](Self::zeroed), from `resource`.
-    ///
-    /// # Errors
-    /// As [`zeroed`](Self::zeroed).
-    pub fn zeroed_in<'s>(
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        Self::filled_in(T::zeroed(), len, stream, resource)
-    }
-
-    /// A vector of `len` elements that all are `value`, set in the order of `stream`.
-    ///
-    /// # Errors
-    /// As [`zeroed`](Self::zeroed).
-    pub fn filled<'s>(
-        value: T,
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<Self, Error> {
-        let stream = stream.into();
-        Self::filled_in(value, len, stream, &resource_for(stream)?)
-    }
-
-    /// As [`filled`](Self::filled), from `resource`.
-    ///
-    /// # Errors
-    /// As [`zeroed`](Self::zeroed).
-    pub fn filled_in<'s>(
-        value: T,
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        let mut vector = Self::uninit_in(len, stream, resource)?;
-        vector.fill(value)?;
-        Ok(vector)
+    filled_constructors! {
+        "vector" of "elements", each "the one"; zero: "all bytes of which are zero"; T
     }
 
     /// A vector with a copy of `elements`. The copy is complete on return.
@@ -160,36 +117,6 @@ impl<T: Pod> DeviceUVector<T> {
     ) -> Result<Self, Error> {
         let mut vector = Self::uninit_in(elements.len(), stream, resource)?;
         vector.copy_from_slice(elements)?;
-        Ok(vector)
-    }
-
-    /// A vector of `len` elements, the one at index `i` being `value(i)`. The copy from the host is
-    /// complete on return.
-    ///
-    /// # Errors
-    /// As [`from_slice`](Self::from_slice).
-    pub fn from_fn<'s>(
-        value: impl FnMut(usize) -> T,
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-    ) -> Result<Self, Error> {
-        let stream = stream.into();
-        Self::from_fn_in(value, len, stream, &resource_for(stream)?)
-    }
-
-    /// As [`from_fn`](Self::from_fn), from `resource`.
-    ///
-    /// # Errors
-    /// As [`from_slice`](Self::from_slice).
-    pub fn from_fn_in<'s>(
-        value: impl FnMut(usize) -> T,
-        len: usize,
-        stream: impl Into<StreamRef<'s>>,
-        resource: &impl DeviceResource,
-    ) -> Result<Self, Error> {
-        // First the device memory, whose size is checked.
-        let mut vector = Self::uninit_in(len, stream, resource)?;
-        vector.copy_from_slice(&(0..len).map(value).collect::<Vec<_>>())?;
         Ok(vector)
     }
 }
