@@ -1,30 +1,18 @@
 //! Atomic file output: a file is written completely or not at all.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// A file that could not be written. `Display` names it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {error}", .path.display())]
 pub struct OutputError {
     /// The file, as the caller named it.
     pub path: PathBuf,
     /// What went wrong.
+    #[source]
     pub error: io::Error,
-}
-
-impl fmt::Display for OutputError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot write {}: {}", self.path.display(), self.error)
-    }
-}
-
-impl Error for OutputError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.error)
-    }
 }
 
 /// Replaces the file at `path` by one with these `contents`, or creates it.

@@ -30,14 +30,17 @@ pub enum Compression {
 }
 
 /// What is wrong with a log.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// The file cannot be opened.
+    #[error("cannot open: {0}")]
     Open(io::Error),
     /// The operating system failed to read it.
+    #[error("cannot read: {0}")]
     Read(io::Error),
     /// The compressed data end in the middle.
+    #[error("the {compression} data end too early; {events} events could be read before that")]
     Truncated {
         /// Which format.
         compression: Compression,
@@ -45,6 +48,7 @@ pub enum Reason {
         events: usize,
     },
     /// The compressed data are not valid.
+    #[error("the {compression} data are damaged: {detail}")]
     Damaged {
         /// Which format.
         compression: Compression,
@@ -52,26 +56,34 @@ pub enum Reason {
         detail: String,
     },
     /// There is not even a header.
+    #[error("the file is empty")]
     Empty,
     /// There is a header and nothing else.
+    #[error("there is a header but no event")]
     NoEvents,
     /// The first line is not RMM's header.
+    #[error("expected the header Thread,Time,Action,Pointer,Size,Stream, found {}", Quoted(.found))]
     Header {
         /// The line.
         found: String,
     },
     /// The line has more than [`MAX_LINE`] bytes.
+    #[error("the line is longer than {MAX_LINE} bytes")]
     LineTooLong,
     /// There are more than [`MAX_EVENTS`] events.
+    #[error("more than {MAX_EVENTS} events")]
     TooManyEvents,
     /// The line is not UTF-8.
+    #[error("the line is not UTF-8 text")]
     NotUtf8,
     /// The line does not have six fields.
+    #[error("expected the 6 fields Thread,Time,Action,Pointer,Size,Stream, found {found}")]
     FieldCount {
         /// How many it has.
         found: usize,
     },
     /// A field does not have the form it must have.
+    #[error("{name} {} is not {expected}", Quoted(.found))]
     Field {
         /// The column.
         name: &'static str,
@@ -81,21 +93,25 @@ pub enum Reason {
         expected: &'static str,
     },
     /// The action is none of the three.
+    #[error("action {} is none of allocate, free, allocate failure", Quoted(.found))]
     UnknownAction {
         /// What is there.
         found: String,
     },
     /// The size is more than any allocation can have.
+    #[error("size {} is more than the {} bytes that an allocation can have", Quoted(.found), isize::MAX)]
     HugeSize {
         /// What is there.
         found: String,
     },
     /// A null pointer for an allocation that is not empty.
+    #[error("an allocation of {size} bytes cannot have a null pointer")]
     NullPointer {
         /// Bytes.
         size: u64,
     },
     /// The pointer is live already.
+    #[error("allocates {pointer:#x}, which is live since line {line}")]
     AlreadyLive {
         /// The pointer.
         pointer: u64,
@@ -103,11 +119,13 @@ pub enum Reason {
         line: u64,
     },
     /// The pointer that is freed is not live.
+    #[error("frees {pointer:#x}, which is not live")]
     NotLive {
         /// The pointer.
         pointer: u64,
     },
     /// The pointer is freed with another size than it was allocated with.
+    #[error("frees {pointer:#x} with {freed} bytes, but line {line} allocated it with {allocated}")]
     SizeMismatch {
         /// The pointer.
         pointer: u64,
@@ -119,6 +137,7 @@ pub enum Reason {
         line: u64,
     },
     /// The bytes live at once do not fit in 64 bits.
+    #[error("the bytes live at once do not fit in 64 bits")]
     LiveOverflow,
 }
 
@@ -161,70 +180,6 @@ impl fmt::Display for Compression {
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",
         })
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open(error) => write!(f, "cannot open: {error}"),
-            Self::Read(error) => write!(f, "cannot read: {error}"),
-            Self::Truncated { compression, events } => {
-                write!(
-                    f,
-                    "the {compression} data end too early; {events} events could be read before that"
-                )
-            }
-            Self::Damaged { compression, detail } => {
-                write!(f, "the {compression} data are damaged: {detail}")
-            }
-            Self::Empty => f.write_str("the file is empty"),
-            Self::NoEvents => f.write_str("there is a header but no event"),
-            Self::Header { found } => {
-                write!(
-                    f,
-                    "expected the header Thread,Time,Action,Pointer,Size,Stream, found {}",
-                    Quoted(found)
-                )
-            }
-            Self::LineTooLong => write!(f, "the line is longer than {MAX_LINE} bytes"),
-            Self::TooManyEvents => write!(f, "more than {MAX_EVENTS} events"),
-            Self::NotUtf8 => f.write_str("the line is not UTF-8 text"),
-            Self::FieldCount { found } => {
-                write!(
-                    f,
-                    "expected the 6 fields Thread,Time,Action,Pointer,Size,Stream, found {found}"
-                )
-            }
-            Self::Field { name, found, expected } => {
-                write!(f, "{name} {} is not {expected}", Quoted(found))
-            }
-            Self::UnknownAction { found } => {
-                write!(f, "action {} is none of allocate, free, allocate failure", Quoted(found))
-            }
-            Self::HugeSize { found } => {
-                write!(
-                    f,
-                    "size {} is more than the {} bytes that an allocation can have",
-                    Quoted(found),
-                    isize::MAX
-                )
-            }
-            Self::NullPointer { size } => {
-                write!(f, "an allocation of {size} bytes cannot have a null pointer")
-            }
-            Self::AlreadyLive { pointer, line } => {
-                write!(f, "allocates {pointer:#x}, which is live since line {line}")
-            }
-            Self::NotLive { pointer } => write!(f, "frees {pointer:#x}, which is not live"),
-            Self::SizeMismatch { pointer, allocated, freed, line } => {
-                write!(
-                    f,
-                    "frees {pointer:#x} with {freed} bytes, but line {line} allocated it with {allocated}"
-                )
-            }
-            Self::LiveOverflow => f.write_str("the bytes live at once do not fit in 64 bits"),
-        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! The text of a log: decompression, and a limit on the length of a line.
 
-use std::error::Error;
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
@@ -116,16 +114,9 @@ impl<R: Read> Read for BoundedLines<R> {
 }
 
 /// The payload of the I/O error for a line that is too long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("line {line} is longer than {MAX_LINE} bytes")]
 pub(super) struct LineTooLong {
     /// Which line, from 1.
     pub(super) line: u64,
 }
-
-impl fmt::Display for LineTooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {} is longer than {MAX_LINE} bytes", self.line)
-    }
-}
-
-impl Error for LineTooLong {}

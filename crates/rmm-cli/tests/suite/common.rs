@@ -81,3 +81,29 @@ impl Folder {
         names
     }
 }
+
+/// The names in an object of JSON, sorted.
+pub(crate) fn keys(value: &serde_json::Value) -> Vec<&str> {
+    let mut keys: Vec<&str> =
+        value.as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// The names in the result of a resource.
+pub(crate) const OF_A_RESOURCE: [&str; 14] = [
+    "cold_ns_per_op",
+    "driver_calls",
+    "events",
+    "failures",
+    "first_failure",
+    "leaked_blocks",
+    "leaked_bytes",
+    "peak_live_bytes",
+    "peak_reserved_bytes",
+    "repeats",
+    "reserved_over_live",
+    "resource",
+    "stream_waits",
+    "warm_ns_per_op",
+];

@@ -4,6 +4,8 @@ use rmm_cli::html;
 use rmm_cli::results::{BlockState, HeapBlock, Report, ResourceResult, Sample, TraceResult};
 use rmm_cli::table;
 
+use super::common::{OF_A_RESOURCE, keys};
+
 const MIB: u64 = 1 << 20;
 
 fn pool() -> ResourceResult {
@@ -120,28 +122,7 @@ fn the_json_has_the_figures_but_not_the_pictures() {
     let resource = &json["traces"][0]["resources"][1];
     assert_eq!(resource["warm_ns_per_op"], serde_json::Value::Null);
     assert_eq!(resource["first_failure"], "gpt2.csv:17: out of memory");
-    let mut keys: Vec<&str> =
-        resource.as_object().expect("an object").keys().map(String::as_str).collect();
-    keys.sort_unstable();
-    assert_eq!(
-        keys,
-        [
-            "cold_ns_per_op",
-            "driver_calls",
-            "events",
-            "failures",
-            "first_failure",
-            "leaked_blocks",
-            "leaked_bytes",
-            "peak_live_bytes",
-            "peak_reserved_bytes",
-            "repeats",
-            "reserved_over_live",
-            "resource",
-            "stream_waits",
-            "warm_ns_per_op",
-        ]
-    );
+    assert_eq!(keys(resource), OF_A_RESOURCE);
 }
 
 #[test]

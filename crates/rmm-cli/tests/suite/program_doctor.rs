@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::common::{program, text};
+use super::common::{keys, program, text};
 
 /// Where no driver can be.
 const NOWHERE: &str = "/nonexistent";
@@ -15,14 +15,6 @@ fn without_driver(args: &[&str]) -> Output {
 
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// The names in an object, sorted.
-fn keys(value: &Value) -> Vec<&str> {
-    let mut keys: Vec<&str> =
-        value.as_object().expect("an object").keys().map(String::as_str).collect();
-    keys.sort_unstable();
-    keys
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::common::{Folder, program, rmm, text};
+use super::common::{Folder, OF_A_RESOURCE, keys, program, rmm, text};
 
 /// Two blocks on two streams, one of which is never freed.
 const TINY: &str = "\
@@ -37,13 +37,6 @@ fn json(folder: &Folder, args: &[&str]) -> Value {
     serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON")
 }
 
-fn keys(value: &Value) -> Vec<&str> {
-    let mut keys: Vec<&str> =
-        value.as_object().expect("an object").keys().map(String::as_str).collect();
-    keys.sort_unstable();
-    keys
-}
-
 #[test]
 fn a_replay_prints_a_table_and_says_where_it_ran() {
     let folder = Folder::new();
@@ -69,25 +62,7 @@ fn the_json_has_these_names_and_no_others() {
     let facts = ["events", "peak_live_bytes", "streams", "threads"].map(|key| trace[key].as_u64());
     assert_eq!(facts, [3, 1536, 2, 1].map(Some));
     let pool = &trace["resources"][0];
-    assert_eq!(
-        keys(pool),
-        [
-            "cold_ns_per_op",
-            "driver_calls",
-            "events",
-            "failures",
-            "first_failure",
-            "leaked_blocks",
-            "leaked_bytes",
-            "peak_live_bytes",
-            "peak_reserved_bytes",
-            "repeats",
-            "reserved_over_live",
-            "resource",
-            "stream_waits",
-            "warm_ns_per_op",
-        ]
-    );
+    assert_eq!(keys(pool), OF_A_RESOURCE);
     let counts =
         ["events", "failures", "leaked_blocks", "leaked_bytes", "peak_live_bytes", "repeats"]
             .map(|key| pool[key].as_u64());
