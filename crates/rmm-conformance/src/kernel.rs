@@ -4,10 +4,11 @@ mod module;
 mod simulated;
 
 use rmm_core::{DevicePtr, StreamRef, driver_in_context};
-use rmm_sim::Machine;
+use rmm_sim::{Kernel, Machine};
+use rmm_sys::CuFunction;
 
 use crate::{DeviceHandle, Failure, Outcome};
-use module::Module;
+use module::{Module, Parameters, launch};
 
 /// The kernels of a device. Word `i` of a block that was filled with `first_value` is
 /// `first_value + i`, wrapping.
@@ -49,18 +50,10 @@ impl Kernels {
         first_value: u32,
         spin_cycles: u64,
     ) -> Outcome {
-        driver_in_context()?;
-        match &self.0 {
-            Kind::Software(machine) => {
-                let kernel = simulated::fill(pointer, words, first_value);
-                // SAFETY: the caller's contract.
-                Ok(unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }?)
-            }
-            // SAFETY: the caller's contract.
-            Kind::Gpu(module) => unsafe {
-                module.fill(stream, pointer, words, first_value, spin_cycles)
-            },
-        }
+        let simulated = simulated::fill(pointer, words, first_value);
+        let parameters = (pointer, words, first_value, spin_cycles);
+        // SAFETY: the caller's contract.
+        unsafe { self.launch(stream, simulated, |module| module.fill, parameters) }
     }
 
     /// Enqueues a kernel that spins for `spin_cycles` of the device's clock and touches no memory,
@@ -69,12 +62,9 @@ impl Kernels {
     /// # Errors
     /// If the driver refuses.
     pub fn stall(&self, stream: StreamRef<'_>, spin_cycles: u64) -> Outcome {
-        driver_in_context()?;
-        match &self.0 {
-            Kind::Software(machine) => Ok(machine.launch(stream.as_raw(), simulated::stall())?),
-            // SAFETY: the kernel is for no words.
-            Kind::Gpu(module) => unsafe { module.fill(stream, DevicePtr::NULL, 0, 0, spin_cycles) },
-        }
+        let parameters = (DevicePtr::NULL, 0, 0, spin_cycles);
+        // SAFETY: the kernel is for no words.
+        unsafe { self.launch(stream, simulated::stall(), |module| module.fill, parameters) }
     }
 
     /// Enqueues a kernel that fails with `ILLEGAL_ADDRESS`, after which the context is lost: every
@@ -86,13 +76,10 @@ impl Kernels {
     /// # Safety
     /// Nothing in the process relies on the context from here on.
     pub unsafe fn fail(&self, stream: StreamRef<'_>) -> Outcome {
-        driver_in_context()?;
-        match &self.0 {
-            Kind::Software(machine) => Ok(machine.launch(stream.as_raw(), simulated::fail())?),
-            // SAFETY: the address null is no memory, so the device stops the kernel before it has
-            // touched any; the caller does without the context.
-            Kind::Gpu(module) => unsafe { module.fill(stream, DevicePtr::NULL, 1, 0, 0) },
-        }
+        let parameters = (DevicePtr::NULL, 1, 0, 0);
+        // SAFETY: the address null is no memory, so the device stops the kernel before it has
+        // touched any; the caller does without the context.
+        unsafe { self.launch(stream, simulated::fail(), |module| module.fill, parameters) }
     }
 
     /// Enqueues a kernel that adds `summand` to each of `words` words, wrapping.
@@ -109,16 +96,10 @@ impl Kernels {
         words: u32,
         summand: u32,
     ) -> Outcome {
-        driver_in_context()?;
-        match &self.0 {
-            Kind::Software(machine) => {
-                let kernel = simulated::add(pointer, words, summand);
-                // SAFETY: the caller's contract.
-                Ok(unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }?)
-            }
-            // SAFETY: the caller's contract.
-            Kind::Gpu(module) => unsafe { module.add(stream, pointer, words, summand) },
-        }
+        let simulated = simulated::add(pointer, words, summand);
+        let parameters = (pointer, words, summand, 0);
+        // SAFETY: the caller's contract.
+        unsafe { self.launch(stream, simulated, |module| module.add, parameters) }
     }
 
     /// Enqueues a kernel that adds to the word at `errors` the number of words that differ from
@@ -138,17 +119,31 @@ impl Kernels {
         first_value: u32,
         errors: DevicePtr,
     ) -> Outcome {
+        let simulated = simulated::check(pointer, words, first_value, errors);
+        let parameters = (pointer, words, first_value, errors.0);
+        // SAFETY: the caller's contract.
+        unsafe { self.launch(stream, simulated, |module| module.check, parameters) }
+    }
+
+    /// Enqueues one of two kernels that do the same: on the software device, and on a GPU.
+    ///
+    /// # Safety
+    /// The memory that they touch may be used at this place on the stream.
+    unsafe fn launch(
+        &self,
+        stream: StreamRef<'_>,
+        simulated: Kernel,
+        function: impl FnOnce(&Module) -> CuFunction,
+        parameters: Parameters,
+    ) -> Outcome {
         driver_in_context()?;
         match &self.0 {
             Kind::Software(machine) => {
-                let kernel = simulated::check(pointer, words, first_value, errors);
                 // SAFETY: the caller's contract.
-                Ok(unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }?)
+                Ok(unsafe { machine.launch_on_shared(stream.as_raw(), simulated) }?)
             }
-            // SAFETY: the caller's contract.
-            Kind::Gpu(module) => unsafe {
-                module.check(stream, pointer, words, first_value, errors)
-            },
+            // SAFETY: every kernel takes these parameters; the rest is the caller's contract.
+            Kind::Gpu(module) => Ok(unsafe { launch(function(module), stream, parameters) }?),
         }
     }
 }

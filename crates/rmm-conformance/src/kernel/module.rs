@@ -3,9 +3,7 @@
 use std::ffi::{CStr, c_void};
 
 use rmm_core::{Device, DevicePtr, Error, StreamRef, check, current_driver, driver_in_context};
-use rmm_sys::{CuFunction, CuModule, CuStream};
-
-use crate::Outcome;
+use rmm_sys::{CuFunction, CuModule};
 
 /// The code, with the zero at its end that the driver looks for.
 const PTX: &str = concat!(include_str!("kernels.ptx"), "\0");
@@ -23,13 +21,13 @@ pub(super) struct Module {
     handle: CuModule,
     /// # Invariant
     /// `rmm_fill(u64 pointer, u32 words, u32 first_value, u64 spin_cycles)` of the module.
-    fill: CuFunction,
+    pub(super) fill: CuFunction,
     /// # Invariant
     /// `rmm_check(u64 pointer, u32 words, u32 first_value, u64 errors)` of the module.
-    check: CuFunction,
+    pub(super) check: CuFunction,
     /// # Invariant
     /// `rmm_add(u64 pointer, u32 words, u32 summand, u64 unused)` of the module.
-    add: CuFunction,
+    pub(super) add: CuFunction,
 }
 
 impl Module {
@@ -66,63 +64,22 @@ impl Module {
         let stream = StreamRef::legacy();
         for function in [self.fill, self.check, self.add] {
             // SAFETY: all kernels take these parameters, and touch no memory for no words.
-            unsafe { launch(function, stream.as_raw(), DevicePtr::NULL, 0, 0, 0) }?;
+            unsafe { launch(function, stream, (DevicePtr::NULL, 0, 0, 0)) }?;
         }
         stream.synchronize()
     }
-
-    /// # Safety
-    /// As [`Kernels::fill`](super::Kernels::fill).
-    pub(super) unsafe fn fill(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        words: u32,
-        first_value: u32,
-        spin_cycles: u64,
-    ) -> Outcome {
-        // SAFETY: the kernel's parameters, see the field; the rest is the caller's contract.
-        Ok(unsafe { launch(self.fill, stream.as_raw(), pointer, words, first_value, spin_cycles) }?)
-    }
-
-    /// # Safety
-    /// As [`Kernels::check`](super::Kernels::check).
-    pub(super) unsafe fn check(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        words: u32,
-        first_value: u32,
-        errors: DevicePtr,
-    ) -> Outcome {
-        // SAFETY: the kernel's parameters, see the field; the rest is the caller's contract.
-        Ok(unsafe { launch(self.check, stream.as_raw(), pointer, words, first_value, errors.0) }?)
-    }
-
-    /// # Safety
-    /// As [`Kernels::add`](super::Kernels::add).
-    pub(super) unsafe fn add(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        words: u32,
-        summand: u32,
-    ) -> Outcome {
-        // SAFETY: the kernel's parameters, see the field; the rest is the caller's contract.
-        Ok(unsafe { launch(self.add, stream.as_raw(), pointer, words, summand, 0) }?)
-    }
 }
 
+/// What every kernel takes: an address, its words, a value, and a number of its own.
+pub(super) type Parameters = (DevicePtr, u32, u32, u64);
+
 /// # Safety
-/// The function is a kernel with four parameters of these sizes, the stream exists, and the kernel
+/// The function is a kernel with these parameters, the stream exists, and the kernel
 /// touches only memory that may be used at this place on the stream.
-unsafe fn launch(
+pub(super) unsafe fn launch(
     function: CuFunction,
-    stream: CuStream,
-    mut pointer: DevicePtr,
-    mut words: u32,
-    mut first_value: u32,
-    mut last: u64,
+    stream: StreamRef<'_>,
+    (mut pointer, mut words, mut first_value, mut last): Parameters,
 ) -> Result<(), Error> {
     let (driver, _) = driver_in_context()?;
     let mut parameters: [*mut c_void; 4] = [
@@ -142,7 +99,7 @@ unsafe fn launch(
             1,
             1,
             0,
-            stream,
+            stream.as_raw(),
             parameters.as_mut_ptr(),
             std::ptr::null_mut(),
         )
