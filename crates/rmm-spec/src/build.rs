@@ -6,19 +6,16 @@ use rmm_adaptors::{
     AlignedResourceAdaptor, ArenaMemoryResource, ArenaMemoryResourceBuilder, BinningMemoryResource,
     FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
     FixedSizeMemoryResourceBuilder, LOG_FILE_VARIABLE, LimitingResourceAdaptor,
-    LoggingResourceAdaptor, PoolMemoryResource, PoolMemoryResourceBuilder, PrefetchResourceAdaptor,
-    StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
-    TrackingResourceAdaptor,
+    LoggingResourceAdaptor, PoolMemoryResource, PoolMemoryResourceBuilder, TrackingResourceAdaptor,
 };
-use rmm_core::{AnyResource, Device, Error, SyncResource};
+use rmm_core::{AnyResource, Error, SyncResource};
 use rmm_resources::{
-    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder,
-    CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
-    ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource,
+    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, CudaMemoryResource,
+    SamHeadroomMemoryResource, VirtualMemoryResource,
 };
 
-use crate::plan::{Adaptor, Base, Plan, PoolOptions};
+use crate::plain::Base;
+use crate::plan::{Plan, PoolOptions};
 
 impl Plan {
     pub(crate) fn build(&self) -> Result<AnyResource, Error> {
@@ -100,34 +97,6 @@ fn log_file(named: Option<&Path>) -> Result<PathBuf, Error> {
         let message = format!("there is neither `file=` nor {LOG_FILE_VARIABLE}");
         Error::invalid_argument("logging", message)
     })
-}
-
-impl Base {
-    fn build(self) -> Result<AnyResource, Error> {
-        Ok(match self {
-            Self::Cuda => AnyResource::new(CudaMemoryResource::new()),
-            Self::CudaAsyncView => {
-                AnyResource::new(CudaAsyncViewMemoryResource::of_default_pool(Device::current()?)?)
-            }
-            Self::CudaAsyncManaged => AnyResource::new(CudaAsyncManagedMemoryResource::new()?),
-            Self::CudaAsyncPinned => AnyResource::new(CudaAsyncPinnedMemoryResource::new()?),
-            Self::Managed => AnyResource::new(ManagedMemoryResource::new()),
-            Self::Pinned => AnyResource::new(PinnedHostMemoryResource::new()),
-            Self::System => AnyResource::new(SystemMemoryResource::new()?),
-            Self::Virtual => AnyResource::new(VirtualMemoryResource::new()?),
-        })
-    }
-}
-
-impl Adaptor {
-    fn build(self, upstream: AnyResource) -> AnyResource {
-        match self {
-            Self::Statistics => AnyResource::new(StatisticsResourceAdaptor::new(upstream)),
-            Self::Tagged => AnyResource::new(TaggedResourceAdaptor::new(upstream)),
-            Self::Prefetch => AnyResource::new(PrefetchResourceAdaptor::new(upstream)),
-            Self::ThreadSafe => AnyResource::new(ThreadSafeResourceAdaptor::new(upstream)),
-        }
-    }
 }
 
 impl PoolOptions {

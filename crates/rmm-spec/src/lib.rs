@@ -9,6 +9,7 @@ mod arguments;
 mod build;
 mod error;
 mod lexer;
+mod plain;
 mod plan;
 #[doc(hidden)]
 pub mod stacks;

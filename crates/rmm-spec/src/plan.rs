@@ -7,6 +7,7 @@ use rmm_adaptors::PoolPreset;
 
 use crate::arguments::{Arguments, same};
 use crate::error::Fault;
+use crate::plain::{Adaptor, Base};
 use crate::syntax::Call;
 use crate::value::{count, is_on, layout_size, number, powers, size};
 
@@ -28,28 +29,6 @@ pub(crate) enum Plan {
     Fallback { first: Box<Self>, second: Box<Self> },
 }
 
-/// A resource without options, over nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Base {
-    Cuda,
-    CudaAsyncView,
-    CudaAsyncManaged,
-    CudaAsyncPinned,
-    Managed,
-    Pinned,
-    System,
-    Virtual,
-}
-
-/// An adaptor without options.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Adaptor {
-    Statistics,
-    Tagged,
-    Prefetch,
-    ThreadSafe,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PoolOptions {
     pub(crate) initial: Option<u64>,
@@ -57,24 +36,6 @@ pub(crate) struct PoolOptions {
     pub(crate) soft_max: Option<u64>,
     pub(crate) preset: Option<PoolPreset>,
 }
-
-const BASES: [(&str, Base); 8] = [
-    ("cuda", Base::Cuda),
-    ("cuda-async-view", Base::CudaAsyncView),
-    ("cuda-async-managed", Base::CudaAsyncManaged),
-    ("cuda-async-pinned", Base::CudaAsyncPinned),
-    ("managed", Base::Managed),
-    ("pinned", Base::Pinned),
-    ("system", Base::System),
-    ("virtual", Base::Virtual),
-];
-
-const ADAPTORS: [(&str, Adaptor); 4] = [
-    ("statistics", Adaptor::Statistics),
-    ("tagged", Adaptor::Tagged),
-    ("prefetch", Adaptor::Prefetch),
-    ("thread-safe", Adaptor::ThreadSafe),
-];
 
 /// Resources with options.
 const OTHERS: [&str; 12] = [
@@ -109,9 +70,9 @@ impl Plan {
     pub(crate) fn new(call: Call<'_>) -> Result<Self, Fault> {
         let (name, offset) = (call.name, call.offset);
         let mut arguments = Arguments::of(call)?;
-        let plan = if let Some(base) = named(&BASES, name) {
+        let plan = if let Some(base) = named(Base::ALL, name) {
             Self::Base(base)
-        } else if let Some(adaptor) = named(&ADAPTORS, name) {
+        } else if let Some(adaptor) = named(Adaptor::ALL, name) {
             Self::Plain { adaptor, upstream: upstream(&mut arguments)? }
         } else if let Some(known) = OTHERS.into_iter().find(|known| same(known, name)) {
             Self::with_options(known, &mut arguments)?
@@ -177,8 +138,8 @@ fn upstream(arguments: &mut Arguments<'_>) -> Result<Box<Plan>, Fault> {
 }
 
 fn unknown(name: &str) -> String {
-    let bases = BASES.iter().map(|&(known, _)| known);
-    let adaptors = ADAPTORS.iter().map(|&(known, _)| known);
+    let bases = Base::ALL.iter().map(|&(known, _)| known);
+    let adaptors = Adaptor::ALL.iter().map(|&(known, _)| known);
     let mut all: Vec<&str> = bases.chain(adaptors).chain(OTHERS).collect();
     all.sort_unstable();
     format!("no resource is called `{name}`; there are {}", all.join(", "))
