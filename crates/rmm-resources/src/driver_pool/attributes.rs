@@ -164,12 +164,12 @@ impl DriverPool {
         Ok(())
     }
 
-    /// The value of an attribute in bytes.
-    fn bytes(&self, attribute: CuMemPoolAttribute) -> Result<u64, Error> {
+    /// The value of an attribute in bytes, or its first bytes if it is shorter than eight.
+    pub(super) fn bytes(&self, attribute: CuMemPoolAttribute) -> Result<u64, Error> {
         let driver = calls_for(None)?;
         let mut value = 0u64;
-        // SAFETY: the pool exists, and the attributes read here are `u64`s, to which the pointer
-        // points.
+        // SAFETY: the pool exists, and the pointer is to eight bytes, the size of the largest
+        // attribute.
         let code = unsafe {
             driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
         };

@@ -1,13 +1,13 @@
 //! Read-only attributes of a pool.
 
-use rmm_core::{Error, check};
+use rmm_core::Error;
 use rmm_sys::{
     CuMemAllocationType, CuMemHandleType, CuMemLocation, CuMemLocationType, CuMemPoolAttribute,
 };
 
 use super::DriverPool;
 use crate::ExportHandleTypes;
-use crate::capability::{calls_for, require_driver};
+use crate::capability::require_driver;
 
 impl DriverPool {
     /// The allocation type of the pool: `PINNED` for memory that does not migrate (on a device
@@ -95,15 +95,6 @@ impl DriverPool {
 
     fn fact(&self, attribute: CuMemPoolAttribute) -> Result<u64, Error> {
         require_driver("DriverPool", 13020, "what a pool was made with")?;
-        let driver = calls_for(None)?;
-        // Wide enough for each of the attributes, of which some are four bytes long.
-        let mut value = 0u64;
-        // SAFETY: the pool exists, and the pointer is to eight bytes, the size of the largest
-        // attribute.
-        let code = unsafe {
-            driver.cuMemPoolGetAttribute(self.handle, attribute, (&raw mut value).cast())
-        };
-        check("cuMemPoolGetAttribute", code)?;
-        Ok(value)
+        self.bytes(attribute)
     }
 }
