@@ -138,6 +138,11 @@ impl Context {
     pub fn as_raw(self) -> CuContext {
         self.handle
     }
+
+    /// The handle's address and the driver's id: a key that no other context ever has.
+    pub(crate) fn key(self) -> (usize, u64) {
+        (self.handle.addr(), self.id)
+    }
 }
 
 /// The driver's id of a context (the current one for null), or the driver's code.

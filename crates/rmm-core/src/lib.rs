@@ -123,7 +123,7 @@ pub use size::{
 };
 pub use stream::{
     CudaStream, RetiringStream, StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef,
-    StreamWatcher, stream_priority_range,
+    StreamWatcher, WeakStream, stream_priority_range,
 };
 pub use stream_bound::StreamBound;
 pub use stream_pool::CudaStreamPool;

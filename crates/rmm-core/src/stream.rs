@@ -11,7 +11,7 @@ mod reference;
 
 pub use id::StreamId;
 pub use owned::{
-    CudaStream, RetiringStream, StreamFlags, StreamKind, StreamLifetime, StreamWatcher,
+    CudaStream, RetiringStream, StreamFlags, StreamKind, StreamLifetime, StreamWatcher, WeakStream,
 };
 pub use priority::stream_priority_range;
 pub use reference::StreamRef;

@@ -9,6 +9,8 @@ mod captures;
 mod devices;
 #[path = "suite/errors.rs"]
 mod errors;
+#[path = "suite/foreign_streams.rs"]
+mod foreign_streams;
 #[path = "suite/lost_context.rs"]
 mod lost_context;
 #[path = "suite/prefetch.rs"]

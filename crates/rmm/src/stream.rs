@@ -2,5 +2,5 @@
 
 pub use rmm_core::{
     CaptureScope, Context, ContextGuard, CudaEvent, CudaStream, CudaStreamPool, RelaxedCapture,
-    StreamFlags, StreamId, StreamKind, StreamRef, TimedEvent, stream_priority_range,
+    StreamFlags, StreamId, StreamKind, StreamRef, TimedEvent, WeakStream, stream_priority_range,
 };

@@ -1,22 +1,27 @@
 //! Owned streams.
 
 mod foreign;
+mod interned;
 mod methods;
 mod retiring;
+mod weak;
 
+use std::any::Any;
 use std::ffi::{c_int, c_uint};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use super::StreamId;
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
-use crate::{Context, Device, Error};
+use crate::{Context, Device, Error, process_is_exiting};
 
 pub use foreign::StreamLifetime;
 pub use retiring::{RetiringStream, StreamWatcher};
+pub use weak::WeakStream;
 
 bitflags::bitflags! {
     /// Flags for [`CudaStream::with_flags`]. Without any (`sync_default`), the stream synchronizes
@@ -107,6 +112,33 @@ struct Inner {
     is_non_blocking: bool,
     /// Called before the stream is destroyed.
     watchers: Mutex<Vec<Weak<dyn StreamWatcher>>>,
+    /// The driver's id of the stream, once an adoption has asked for it.
+    driver_id: OnceLock<u64>,
+    /// What keeps an adopted stream in existence. Not dropped while the process exits: its
+    /// destructor would call the driver.
+    owner: ManuallyDrop<OnceLock<Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Inner {
+    /// A stream that has no watcher and no owner.
+    fn new(
+        handle: CuStream,
+        id: StreamId,
+        kind: StreamKind,
+        context: Option<Context>,
+        is_non_blocking: bool,
+    ) -> Self {
+        Self {
+            handle,
+            id,
+            kind,
+            context,
+            is_non_blocking,
+            watchers: Mutex::default(),
+            driver_id: OnceLock::new(),
+            owner: ManuallyDrop::default(),
+        }
+    }
 }
 
 static LEGACY: LazyLock<CudaStream> = LazyLock::new(|| {
@@ -183,14 +215,8 @@ impl CudaStream {
         let code =
             unsafe { driver.cuStreamCreateWithPriority(&raw mut handle, flags.bits(), priority) };
         check("cuStreamCreateWithPriority", code)?;
-        Ok(Self::from_inner(Inner {
-            handle,
-            id: StreamId::next(),
-            kind: StreamKind::Owned,
-            context: Some(context),
-            is_non_blocking: flags.contains(StreamFlags::NON_BLOCKING),
-            watchers: Mutex::default(),
-        }))
+        let is_non_blocking = flags.contains(StreamFlags::NON_BLOCKING);
+        Ok(Self::new_owned(handle, context, is_non_blocking))
     }
 
     /// The legacy default stream.
@@ -208,19 +234,15 @@ impl CudaStream {
     }
 
     fn default_stream(handle: CuStream, id: StreamId, kind: StreamKind) -> Self {
-        let watchers = Mutex::default();
-        Self::from_inner(Inner {
-            handle,
-            id,
-            kind,
-            context: None,
-            is_non_blocking: false,
-            watchers,
-        })
+        Self { inner: Arc::new(Inner::new(handle, id, kind, None, false)) }
     }
 
-    fn from_inner(inner: Inner) -> Self {
-        Self { inner: Arc::new(inner) }
+    /// A stream that only this library destroys, under a new identity.
+    fn new_owned(handle: CuStream, context: Context, is_non_blocking: bool) -> Self {
+        let (id, kind) = (StreamId::next(), StreamKind::Owned);
+        let inner = Arc::new(Inner::new(handle, id, kind, Some(context), is_non_blocking));
+        interned::replace(&inner);
+        Self { inner }
     }
 
     /// The legacy default stream, for as long as the process runs.
@@ -343,11 +365,9 @@ impl fmt::Debug for CudaStream {
     }
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.id.forget_name();
-        // While the process exits, no watcher is called either: the stream is not destroyed, and a
-        // watcher would call the driver.
+impl Inner {
+    /// Calls the watchers, and destroys the stream if this library owns it.
+    fn end(&mut self) {
         let Some(driver) = driver_for_drop() else { return };
         let watchers =
             std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
@@ -362,6 +382,23 @@ impl Drop for Inner {
             // SAFETY: the stream is owned and no `CudaStream` refers to it any more: this is its
             // last use. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.id.forget_name();
+        interned::forget(self);
+        // While the process exits, no watcher is called and no owner dropped: the stream is not
+        // destroyed, and both would call the driver.
+        if process_is_exiting() {
+            return;
+        }
+        self.end();
+        // Only now, after the last use of the stream. A panic must not leave a `Drop`.
+        if let Some(owner) = self.owner.take() {
+            let _reported = catch_unwind(AssertUnwindSafe(move || drop(owner)));
         }
     }
 }

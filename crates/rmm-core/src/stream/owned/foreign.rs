@@ -1,17 +1,19 @@
 //! Conversion of streams from and to driver handles.
 
-use std::sync::{Arc, Mutex};
+use std::any::Any;
+use std::sync::Arc;
 
 use rmm_sys::CuStream;
 
-use super::{CudaStream, Inner, StreamKind};
+use super::{CudaStream, Inner, StreamKind, interned};
+use crate::driver::{check, loaded_driver};
 use crate::{Context, Error, StreamId};
 
 /// How long a stream created outside this library stays valid, see [`CudaStream::adopt`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamLifetime {
-    /// Until the last [`CudaStream`] of it is dropped. Memory freed on it is as cheap to reuse as
-    /// with a stream of this library.
+    /// Until the last clone of the [`CudaStream`] that the adoption returned is dropped. Memory
+    /// freed on it is as cheap to reuse as with a stream of this library.
     UntilDropped,
     /// Only during the calls that it is passed to, while a container is on it, and while a
     /// container that was used on it by `use_on` is not settled, used elsewhere or dropped. Its
@@ -23,25 +25,35 @@ pub enum StreamLifetime {
 impl CudaStream {
     /// Wraps a stream created outside this library, which this library never destroys.
     ///
-    /// Each call makes a new identity: adopt a stream once and keep the result, since pools treat
-    /// two identities as two streams.
+    /// Adopting a stream again returns the same stream, for as long as a [`CudaStream`] of it is
+    /// there, and so does adopting a stream that this library created: pools and containers see one
+    /// stream, however many libraries adopt it. A new stream with the handle of an old one is
+    /// another stream: its id differs, which the driver is asked for (one call of `cuStreamGetId`).
+    /// Streams adopted with an [unknown lifetime](StreamLifetime::Unknown) are apart from the
+    /// others.
     ///
     /// ```
     /// use rmm_core::{CudaStream, StreamKind, StreamLifetime};
     ///
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
-    /// let theirs = CudaStream::new()?; // in its place: a stream of another library
-    /// // SAFETY: `theirs` lives until the end of the scope, longer than `ours`.
-    /// let ours = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::UntilDropped) }?;
-    /// assert_eq!(ours.as_raw(), theirs.as_raw());
-    /// assert_eq!(ours.kind(), StreamKind::Adopted(StreamLifetime::UntilDropped));
-    /// assert_ne!(ours, theirs); // another identity
+    /// let handle = CudaStream::new()?.into_raw().expect("it is the only handle");
+    /// // SAFETY: nothing destroys the stream.
+    /// let adopt = || unsafe { CudaStream::adopt(handle, StreamLifetime::UntilDropped) };
+    /// let (first, second) = (adopt()?, adopt()?);
+    /// assert_eq!(first, second);
+    /// assert_eq!(first.as_raw(), handle);
+    /// assert_eq!(first.kind(), StreamKind::Adopted(StreamLifetime::UntilDropped));
+    ///
+    /// let ours = CudaStream::new()?;
+    /// // SAFETY: as long as the result exists, it keeps the stream.
+    /// let again = unsafe { CudaStream::adopt(ours.as_raw(), StreamLifetime::UntilDropped) }?;
+    /// assert_eq!((again.id(), again.kind()), (ours.id(), StreamKind::Owned));
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     ///
     /// # Errors
-    /// If there is no driver.
+    /// If there is no driver, or it refuses.
     ///
     /// # Safety
     /// `handle` names an existing stream of the current context, and stays valid for as long as
@@ -56,19 +68,85 @@ impl CudaStream {
         match handle {
             CuStream::NULL | CuStream::LEGACY => Ok(Self::legacy()),
             CuStream::PER_THREAD => Ok(Self::per_thread()),
-            _ => Ok(Self::from_inner(Inner {
-                handle,
-                id: StreamId::next(),
-                kind: StreamKind::Adopted(lifetime),
-                context: Some(Context::current()?),
-                is_non_blocking: false,
-                watchers: Mutex::default(),
-            })),
+            _ => {
+                let context = Context::current()?;
+                // SAFETY: the stream exists, by the caller's contract.
+                let driver_id = unsafe { driver_id_of(handle) }?;
+                let kind = StreamKind::Adopted(lifetime);
+                let new = Inner::new(handle, StreamId::next(), kind, Some(context), false);
+                let _is_first = new.driver_id.set(driver_id);
+                // One that this library owns has not been asked for its id: it is there for as long
+                // as its `Inner` is.
+                let is_same =
+                    |known: &Inner| *known.driver_id.get_or_init(|| driver_id) == driver_id;
+                Ok(Self { inner: interned::enter_or_get(new, is_same) })
+            }
         }
+    }
+
+    /// Wraps a stream created outside this library, which exists for as long as `owner` does: the
+    /// stream keeps `owner`, so that containers may outlive every variable of the program's that
+    /// refers to the stream.
+    ///
+    /// Otherwise as [`adopt`](Self::adopt) with [`StreamLifetime::UntilDropped`]. `owner` is
+    /// dropped once, on the thread that drops the last [`CudaStream`], after the
+    /// [watchers](Self::watch) were called; at once, if the stream has an owner already, is owned
+    /// by this library or is a default stream; and never once the process [is
+    /// exiting](crate::process_is_exiting), when the driver may be gone. A panic of its destructor
+    /// is caught.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use rmm_core::CudaStream;
+    /// # use rmm_core::Error;
+    /// # use rmm_sys::CuStream;
+    ///
+    /// /// In its place: the stream type of another library.
+    /// struct Theirs(CuStream);
+    /// # impl Theirs {
+    /// #     fn new() -> Result<Self, Error> {
+    /// #         Ok(Self(CudaStream::new()?.into_raw().expect("it is the only handle")))
+    /// #     }
+    /// # }
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let theirs = Arc::new(Theirs::new()?);
+    /// let (handle, gone) = (theirs.0, Arc::downgrade(&theirs));
+    /// // SAFETY: the stream of the current context exists for as long as `theirs`.
+    /// let stream = unsafe { CudaStream::adopt_owned_by(handle, theirs) }?;
+    /// stream.synchronize()?;
+    /// assert!(gone.upgrade().is_some());
+    /// drop(stream);
+    /// assert!(gone.upgrade().is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt); `owner` is dropped.
+    ///
+    /// # Safety
+    /// As [`adopt`](Self::adopt), but for the lifetime: the stream exists for as long as `owner`
+    /// does.
+    pub unsafe fn adopt_owned_by(
+        handle: CuStream,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self, Error> {
+        // SAFETY: the stream exists now, since `owner` does, and then for as long as the result,
+        // which keeps an owner or is known to this library as one that needs none.
+        let stream = unsafe { Self::adopt(handle, StreamLifetime::UntilDropped) }?;
+        if stream.inner.kind == StreamKind::Adopted(StreamLifetime::UntilDropped) {
+            // The first owner is kept, even if the stream was adopted without one before: those who
+            // did so promise its existence to themselves only.
+            let _one_is_enough = stream.inner.owner.set(owner);
+        }
+        Ok(stream)
     }
 
     /// Takes ownership of a stream created outside this library: dropping the last clone destroys
     /// it. The default streams are never destroyed.
+    ///
+    /// The stream has a new identity, also if it was adopted before.
     ///
     /// ```
     /// use rmm_core::CudaStream;
@@ -93,17 +171,15 @@ impl CudaStream {
     /// from now on. For graphs captured from it, the contract of [`adopt`](Self::adopt) holds.
     #[doc(alias = "cuda::stream::from_native_handle")]
     pub unsafe fn from_raw(handle: CuStream) -> Result<Self, Error> {
-        // SAFETY: the caller's contract: no other code destroys it.
-        let mut stream = unsafe { Self::adopt(handle, StreamLifetime::UntilDropped) }?;
-        // The default streams have other handles, and stay what they are.
-        if let Some(inner) = Arc::get_mut(&mut stream.inner) {
-            inner.kind = StreamKind::Owned;
+        match handle {
+            CuStream::NULL | CuStream::LEGACY => Ok(Self::legacy()),
+            CuStream::PER_THREAD => Ok(Self::per_thread()),
+            _ => Ok(Self::new_owned(handle, Context::current()?, false)),
         }
-        Ok(stream)
     }
 
-    /// Releases the stream to the caller, who destroys it. Its [watchers](Self::watch) are called,
-    /// as before its destruction.
+    /// Releases the stream to the caller, who destroys it; an adopted one stays its owner's. Its
+    /// [watchers](Self::watch) are called, as before its destruction.
     ///
     /// # Errors
     /// The stream unchanged, if it has other clones; a default stream always has one.
@@ -116,4 +192,15 @@ impl CudaStream {
         }
         Ok(inner.handle)
     }
+}
+
+/// The driver's id of a stream, which no other stream of the process ever has.
+///
+/// # Safety
+/// The stream exists.
+unsafe fn driver_id_of(handle: CuStream) -> Result<u64, Error> {
+    let mut id = 0;
+    // SAFETY: the stream exists, by the caller's contract, and `id` may be written to.
+    check("cuStreamGetId", unsafe { loaded_driver()?.cuStreamGetId(handle, &raw mut id) })?;
+    Ok(id)
 }

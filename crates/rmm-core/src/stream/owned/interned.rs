@@ -1,0 +1,137 @@
+//! The table of streams by handle, which gives everyone who adopts a stream the same one.
+//!
+//! ```text
+//! (handle, context)      a stream that exists until its last CudaStream is dropped
+//! (handle, no context)   a handle whose stream may change between calls
+//!          |
+//!          v
+//!     Weak<Inner>        upgraded by an adoption; removed by Inner::drop
+//! ```
+//!
+//! An entry never outlives its stream: [`forget`] removes it before the stream is destroyed. So
+//! the table has as many entries as there are streams. A new stream with the handle of an old one
+//! has another id from the driver, which an adoption compares.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::{Inner, StreamKind, StreamLifetime};
+use crate::StreamId;
+
+/// The handle's address and the key of the stream's context, which a handle of unknown lifetime
+/// does not have.
+type Key = (usize, Option<(usize, u64)>);
+
+struct Entry {
+    id: StreamId,
+    stream: Weak<Inner>,
+}
+
+/// Lock order: leaf. An `Arc<Inner>` is never dropped under it, since [`forget`] takes it.
+static TABLE: Mutex<BTreeMap<Key, Entry>> = Mutex::new(BTreeMap::new());
+
+fn table() -> MutexGuard<'static, BTreeMap<Key, Entry>> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key_of(inner: &Inner) -> Option<Key> {
+    let handle = inner.handle.addr();
+    match inner.kind {
+        StreamKind::Legacy | StreamKind::PerThread => None,
+        StreamKind::Adopted(StreamLifetime::Unknown) => Some((handle, None)),
+        _ => inner.context.map(|context| (handle, Some(context.key()))),
+    }
+}
+
+/// Enters the stream, and returns it; or returns the one that is there, if it `is_same`.
+pub(super) fn enter_or_get(new: Inner, is_same: impl Fn(&Inner) -> bool) -> Arc<Inner> {
+    let new = Arc::new(new);
+    let Some(key) = key_of(&new) else { return new };
+    let mut table = table();
+    let known = table.get(&key).and_then(|entry| entry.stream.upgrade());
+    let is_known = known.as_deref().is_some_and(is_same);
+    if !is_known {
+        table.insert(key, Entry { id: new.id, stream: Arc::downgrade(&new) });
+    }
+    // Before the one that is not returned is dropped.
+    drop(table);
+    known.filter(|_| is_known).unwrap_or(new)
+}
+
+/// Enters the stream in place of what is there.
+pub(super) fn replace(new: &Arc<Inner>) {
+    if let Some(key) = key_of(new) {
+        table().insert(key, Entry { id: new.id, stream: Arc::downgrade(new) });
+    }
+}
+
+/// Removes the stream's entry, if it still has one. Called when the stream is dropped.
+pub(super) fn forget(inner: &Inner) {
+    let Some(key) = key_of(inner) else { return };
+    let mut table = table();
+    if table.get(&key).is_some_and(|entry| entry.id == inner.id) {
+        table.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use rmm_sys::CuStream;
+
+    use super::*;
+    use crate::{CudaStream, Error};
+
+    /// How many entries a handle has, of any context.
+    fn entries_of(handle: CuStream) -> usize {
+        let handle = handle.addr();
+        table().range((handle, None)..=(handle, Some((usize::MAX, u64::MAX)))).count()
+    }
+
+    #[test]
+    fn an_entry_ends_with_its_stream() -> Result<(), Error> {
+        let machine = rmm_sim::Machine::new();
+        let _entered = machine.enter();
+        let stream = CudaStream::new()?;
+        let (handle, context) = (stream.as_raw(), stream.own_context());
+        assert_eq!(entries_of(handle), 1);
+        let handle = stream.into_raw().expect("it is the only one");
+        assert_eq!(entries_of(handle), 0);
+        // A million streams that come and go, the last hundred of which are there.
+        let mut streams = VecDeque::new();
+        let kind = StreamKind::Adopted(StreamLifetime::UntilDropped);
+        for number in 1..1_000_000 {
+            let handle = CuStream::from_raw(std::ptr::without_provenance_mut(number << 4));
+            let new = Inner::new(handle, StreamId::next(), kind, context, false);
+            streams.push_back(enter_or_get(new, |_| true));
+            if streams.len() > 100 {
+                streams.pop_front();
+            }
+        }
+        // Tests beside this one have a few of their own.
+        let len = table().len();
+        assert!((streams.len()..streams.len() + 100).contains(&len), "{len}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_stream_leaves_the_entry_of_its_successor() -> Result<(), Error> {
+        let machine = rmm_sim::Machine::new();
+        let _entered = machine.enter();
+        let former = CudaStream::new()?;
+        // Two identities of one stream, as if the first were dropped while a new stream with its
+        // handle is made. Their owner is neither.
+        let handle = former.as_raw();
+        let context = former.own_context().expect("a created stream has one");
+        let kind = StreamKind::Adopted(StreamLifetime::UntilDropped);
+        let successor = Arc::new(Inner::new(handle, StreamId::next(), kind, Some(context), false));
+        replace(&successor);
+        drop(former);
+        assert_eq!(entries_of(handle), 1);
+        drop(successor);
+        assert_eq!(entries_of(handle), 0);
+        Ok(())
+    }
+}
