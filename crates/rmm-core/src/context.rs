@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use rmm_sys::{CuContext, CuResult, Driver, watch};
+use rmm_sys::{CuContext, CuResult, CuStream, Driver, watch};
 
 use crate::Error;
 use crate::driver::{
@@ -132,6 +132,18 @@ impl Context {
     /// retried once, and does not count as the end.
     pub(crate) fn has_ended(self) -> bool {
         ask_again(|| self.check()).is_err_and(|error| error.is_context_lost())
+    }
+
+    /// The context of the stream with this handle, whichever is current.
+    ///
+    /// # Safety
+    /// The stream exists.
+    pub(crate) unsafe fn of_stream(driver: &Driver, stream: CuStream) -> Result<Self, Error> {
+        let mut handle = CuContext::NULL;
+        // SAFETY: the stream exists, by the caller's contract, and `handle` may be written to.
+        let code = unsafe { driver.cuStreamGetCtx(stream, &raw mut handle) };
+        check("cuStreamGetCtx", code)?;
+        Ok(Self { handle, id: id_of(driver, handle)? })
     }
 
     /// The driver's handle.

@@ -7,6 +7,7 @@ mod events;
 mod id;
 mod owned;
 mod priority;
+mod raw;
 mod reference;
 
 pub use id::StreamId;

@@ -15,6 +15,8 @@ mod foreign_streams;
 mod lost_context;
 #[path = "suite/prefetch.rs"]
 mod prefetch;
+#[path = "suite/raw_handles.rs"]
+mod raw_handles;
 #[path = "suite/registry.rs"]
 mod registry;
 #[path = "suite/sizes.rs"]

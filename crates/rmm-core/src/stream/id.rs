@@ -28,7 +28,10 @@ pub struct StreamId(NonZeroU64);
 /// The legacy default stream's id.
 const LEGACY: StreamId = StreamId(NonZeroU64::MIN);
 
-/// The next id. No process makes 2^64 streams, so it does not wrap.
+/// Set in the id of a handle whose stream may change between calls.
+const OF_HANDLE: u64 = 1 << 63;
+
+/// The next id. No process makes 2^63 streams, so it does not reach [`OF_HANDLE`].
 static NEXT: AtomicU64 = AtomicU64::new(2);
 
 /// The names of the streams that have one. Lock order: leaf.
@@ -55,6 +58,16 @@ impl StreamId {
         Self(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX))
     }
 
+    /// An id that no other handle has, for a handle whose stream may change between calls.
+    pub(super) fn next_of_handle() -> Self {
+        Self(Self::next().0 | OF_HANDLE)
+    }
+
+    /// The id with this number, which [`get`](Self::get) returned.
+    pub(super) fn from_number(number: u64) -> Self {
+        Self(NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN))
+    }
+
     /// The id of the calling thread's own default stream.
     pub(super) fn of_this_thread() -> Self {
         // The thread-local is gone while the thread ends: work that is still enqueued gets a new
@@ -79,6 +92,24 @@ impl StreamId {
     pub const fn get(self) -> u64 {
         self.0.get()
     }
+
+    /// Whether it is the id of a handle whose stream may change between calls, so that
+    /// [`StreamRef::identify`](crate::StreamRef::identify) has to find the stream. For authors of
+    /// resources. **Unstable**: may change in any release.
+    ///
+    /// ```
+    /// use rmm_core::{CudaStream, StreamRef};
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// assert!(!CudaStream::new()?.id().needs_identification());
+    /// assert!(!StreamRef::per_thread().id().needs_identification());
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    #[inline]
+    pub const fn needs_identification(self) -> bool {
+        self.0.get() & OF_HANDLE != 0
+    }
 }
 
 impl fmt::Display for StreamId {
@@ -86,7 +117,7 @@ impl fmt::Display for StreamId {
         if *self == LEGACY {
             return f.write_str("legacy");
         }
-        write!(f, "#{}", self.0)?;
+        write!(f, "#{}", self.get() & !OF_HANDLE)?;
         match self.name() {
             Some(name) => write!(f, " {name:?}"),
             None => Ok(()),

@@ -1,6 +1,7 @@
 //! Owned streams.
 
 mod foreign;
+mod identity;
 mod interned;
 mod methods;
 mod retiring;
@@ -15,6 +16,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
+use self::identity::Identity;
 use super::StreamId;
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
 use crate::{Context, Device, Error, process_is_exiting};
@@ -102,11 +104,12 @@ struct Inner {
     handle: CuStream,
     /// # Invariant
     /// No other stream of this process has this id. For [`StreamKind::PerThread`] it is the id of
-    /// no stream: the id is the calling thread's.
+    /// no stream: the id is the calling thread's. If and only if there is an `identity`, it is the
+    /// id of the handle.
     id: StreamId,
     kind: StreamKind,
     /// Where the stream was made or adopted. The default streams belong to the context that is
-    /// current when they are used.
+    /// current when they are used, and a handle of unknown lifetime to that of its `identity`.
     context: Option<Context>,
     /// Whether it is known never to synchronize with the legacy default stream.
     is_non_blocking: bool,
@@ -114,6 +117,8 @@ struct Inner {
     watchers: Mutex<Vec<Weak<dyn StreamWatcher>>>,
     /// The driver's id of the stream, once an adoption has asked for it.
     driver_id: OnceLock<u64>,
+    /// Which stream the handle names, if its lifetime is unknown.
+    identity: Option<Identity>,
     /// What keeps an adopted stream in existence. Not dropped while the process exits: its
     /// destructor would call the driver.
     owner: ManuallyDrop<OnceLock<Arc<dyn Any + Send + Sync>>>,
@@ -136,6 +141,7 @@ impl Inner {
             is_non_blocking,
             watchers: Mutex::default(),
             driver_id: OnceLock::new(),
+            identity: None,
             owner: ManuallyDrop::default(),
         }
     }
@@ -195,7 +201,11 @@ impl CudaStream {
     #[must_use = "the stream is returned"]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         if !matches!(self.inner.kind, StreamKind::Legacy | StreamKind::PerThread) {
-            self.inner.id.set_name(name.into());
+            let name = name.into();
+            if let Some(identity) = &self.inner.identity {
+                identity.set_name(name.clone());
+            }
+            self.inner.id.set_name(name);
         }
         self
     }
@@ -278,7 +288,7 @@ impl CudaStream {
     /// The context that the stream was made in; `None` for the default streams, which belong to the
     /// context that is current when they are used.
     pub fn own_context(&self) -> Option<Context> {
-        self.inner.context
+        self.inner.identity.as_ref().map(Identity::context).or(self.inner.context)
     }
 
     /// Whether the stream is known never to synchronize with the legacy default stream, so that
@@ -366,18 +376,26 @@ impl fmt::Debug for CudaStream {
 }
 
 impl Inner {
-    /// Calls the watchers, and destroys the stream if this library owns it.
-    fn end(&mut self) {
-        let Some(driver) = driver_for_drop() else { return };
-        let watchers =
-            std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
+    /// Calls the watchers for an identity that ends.
+    fn retire(&self, watchers: &[Weak<dyn StreamWatcher>], id: StreamId) {
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
-            let retiring = RetiringStream::new(self);
+            let retiring = RetiringStream::new(self, id);
             // A panic must not keep the other watchers from being called, or they would use the
             // stream after its end. The panic hook has reported it; it must not leave a `Drop`.
             let _reported =
                 catch_unwind(AssertUnwindSafe(move || watcher.stream_retires(&retiring)));
         }
+    }
+
+    /// Calls the watchers, and destroys the stream if this library owns it.
+    fn end(&mut self) {
+        let Some(driver) = driver_for_drop() else { return };
+        let watchers =
+            std::mem::take(self.watchers.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if let Some(identity) = &self.identity {
+            self.retire(&watchers, identity.last());
+        }
+        self.retire(&watchers, self.id);
         if self.kind == StreamKind::Owned && !self.context.is_some_and(Context::has_ended) {
             // SAFETY: the stream is owned and no `CudaStream` refers to it any more: this is its
             // last use. A failure means that the driver is gone: nothing is left to free.
@@ -389,6 +407,9 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.id.forget_name();
+        if let Some(identity) = &self.identity {
+            identity.last().forget_name();
+        }
         interned::forget(self);
         // While the process exits, no watcher is called and no owner dropped: the stream is not
         // destroyed, and both would call the driver.

@@ -67,7 +67,9 @@ impl<'a> StreamRef<'a> {
         CudaStream::per_thread_static().as_stream_ref()
     }
 
-    /// The stream's identity.
+    /// The stream's identity; that of the handle, if it was [adopted](CudaStream::adopt) with an
+    /// [unknown lifetime](crate::StreamLifetime::Unknown). A resource that keeps memory by stream
+    /// asks [`identify`](Self::identify).
     pub fn id(self) -> StreamId {
         self.id
     }

@@ -1,4 +1,5 @@
-//! Streams of others: with an owner, adopted several times, and with the handle of an old stream.
+//! Streams of others with a known end: with an owner, adopted several times, and with the handle of
+//! an old stream.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,25 +46,25 @@ impl StreamWatcher for Watching {
     }
 }
 
-fn note(log: &Mutex<Vec<String>>, what: &str) {
+pub(crate) fn note(log: &Mutex<Vec<String>>, what: &str) {
     log.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
 }
 
-fn noted(log: &Mutex<Vec<String>>) -> Vec<String> {
+pub(crate) fn noted(log: &Mutex<Vec<String>>) -> Vec<String> {
     std::mem::take(&mut log.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A stream that this library knows nothing of.
-fn made_by_others() -> Result<CuStream, Error> {
+pub(crate) fn made_by_others() -> Result<CuStream, Error> {
     Ok(CudaStream::new()?.into_raw().expect("it is the only one"))
 }
 
-fn destroy(handle: CuStream) {
+pub(crate) fn destroy(handle: CuStream) {
     // SAFETY: every caller made the stream by `made_by_others`, and destroys it once.
     assert_eq!(unsafe { rmm_sim::driver().cuStreamDestroy_v2(handle) }, CuResult::SUCCESS);
 }
 
-fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Result<CudaStream, Error> {
+pub(crate) fn adopt(handle: CuStream, lifetime: StreamLifetime) -> Result<CudaStream, Error> {
     // SAFETY: the tests destroy a stream as its lifetime says.
     unsafe { CudaStream::adopt(handle, lifetime) }
 }
@@ -73,7 +74,10 @@ fn adopt_owned_by(theirs: Arc<Theirs>) -> Result<CudaStream, Error> {
     unsafe { CudaStream::adopt_owned_by(theirs.handle, theirs) }
 }
 
-fn watched(stream: &CudaStream, log: &Arc<Mutex<Vec<String>>>) -> Arc<dyn StreamWatcher> {
+pub(crate) fn watched(
+    stream: &CudaStream,
+    log: &Arc<Mutex<Vec<String>>>,
+) -> Arc<dyn StreamWatcher> {
     let watcher: Arc<dyn StreamWatcher> = Arc::new(Watching(log.clone()));
     stream.watch(Arc::downgrade(&watcher));
     watcher

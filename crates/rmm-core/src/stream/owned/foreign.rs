@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rmm_sys::CuStream;
 
+use super::identity::{Identity, driver_id_of};
 use super::{CudaStream, Inner, StreamKind, interned};
-use crate::driver::{check, loaded_driver};
+use crate::driver::driver_in_context;
 use crate::{Context, Error, StreamId};
 
 /// How long a stream created outside this library stays valid, see [`CudaStream::adopt`].
@@ -17,8 +18,12 @@ pub enum StreamLifetime {
     UntilDropped,
     /// Only during the calls that it is passed to, while a container is on it, and while a
     /// container that was used on it by `use_on` is not settled, used elsewhere or dropped. Its
-    /// owner may destroy it at any other time, even while blocks freed on it are in a pool. Each
-    /// free therefore records an event.
+    /// owner may destroy it at any other time, even while blocks freed on it are in a pool.
+    ///
+    /// The driver gives the handle to a new stream then, possibly of another context, which the
+    /// next call may be about: the [`CudaStream`] stands for the handle, with an [id](StreamId) of
+    /// its own, and [`StreamRef::identify`](crate::StreamRef::identify) returns the identity of the
+    /// stream that the handle names now.
     Unknown,
 }
 
@@ -68,6 +73,8 @@ impl CudaStream {
         match handle {
             CuStream::NULL | CuStream::LEGACY => Ok(Self::legacy()),
             CuStream::PER_THREAD => Ok(Self::per_thread()),
+            // SAFETY: the caller's contract.
+            _ if lifetime == StreamLifetime::Unknown => unsafe { Self::adopt_unknown(handle) },
             _ => {
                 let context = Context::current()?;
                 // SAFETY: the stream exists, by the caller's contract.
@@ -82,6 +89,29 @@ impl CudaStream {
                 Ok(Self { inner: interned::enter_or_get(new, is_same) })
             }
         }
+    }
+
+    /// As [`adopt`](Self::adopt), for any handle but those of the default streams.
+    ///
+    /// # Safety
+    /// The handle names a stream that exists now, and during the calls that the result is passed
+    /// to.
+    pub(in crate::stream) unsafe fn adopt_unknown(handle: CuStream) -> Result<Self, Error> {
+        let (driver, _) = driver_in_context()?;
+        // SAFETY: the stream exists, by the caller's contract.
+        let driver_id = unsafe { driver_id_of(handle) }?;
+        // SAFETY: as above.
+        let context = unsafe { Context::of_stream(driver, handle) }?;
+        let (id, kind) = (StreamId::next_of_handle(), StreamKind::Adopted(StreamLifetime::Unknown));
+        let mut new = Inner::new(handle, id, kind, None, false);
+        new.identity = Some(Identity::new(driver_id, context));
+        // A handle that was last seen in another context, which may have ended, begins anew.
+        let is_same = |known: &Inner| {
+            known.identity.as_ref().is_some_and(|identity| identity.context() == context)
+        };
+        let stream = Self { inner: interned::enter_or_get(new, is_same) };
+        stream.identify_as(driver_id)?;
+        Ok(stream)
     }
 
     /// Wraps a stream created outside this library, which exists for as long as `owner` does: the
@@ -192,15 +222,4 @@ impl CudaStream {
         }
         Ok(inner.handle)
     }
-}
-
-/// The driver's id of a stream, which no other stream of the process ever has.
-///
-/// # Safety
-/// The stream exists.
-unsafe fn driver_id_of(handle: CuStream) -> Result<u64, Error> {
-    let mut id = 0;
-    // SAFETY: the stream exists, by the caller's contract, and `id` may be written to.
-    check("cuStreamGetId", unsafe { loaded_driver()?.cuStreamGetId(handle, &raw mut id) })?;
-    Ok(id)
 }

@@ -28,7 +28,8 @@ struct Entry {
     stream: Weak<Inner>,
 }
 
-/// Lock order: leaf. An `Arc<Inner>` is never dropped under it, since [`forget`] takes it.
+/// Lock order: only that of an identity's context comes after it. An `Arc<Inner>` is never dropped
+/// under it, since [`forget`] takes it.
 static TABLE: Mutex<BTreeMap<Key, Entry>> = Mutex::new(BTreeMap::new());
 
 fn table() -> MutexGuard<'static, BTreeMap<Key, Entry>> {

@@ -36,14 +36,19 @@ use crate::{Context, CudaEvent, Error, StreamId};
 pub trait StreamWatcher: Send + Sync {
     /// The stream is about to be destroyed: the last chance to record an event on it.
     ///
-    /// It is called on the thread that drops the last [`CudaStream`], with no lock of this library
-    /// held. A panic is caught, and does not reach the thread that drops the stream.
+    /// It is called on the thread that drops the last [`CudaStream`] (or that
+    /// [identifies](crate::StreamRef::identify) another stream of the same handle), with no lock of
+    /// this library held. A panic is caught, and does not reach that thread.
     fn stream_retires(&self, stream: &RetiringStream<'_>);
 }
 
 impl CudaStream {
     /// Registers `watcher`, which is called once, when the last clone of this stream is dropped and
     /// before the stream is destroyed. Takes time in proportion to the number of watchers.
+    ///
+    /// A stream of [unknown lifetime](StreamLifetime::Unknown) has several identities: `watcher` is
+    /// called whenever [`StreamRef::identify`](crate::StreamRef::identify) finds that one has
+    /// ended, and at the end for the last one and for the [handle's](Self::id).
     pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
         let mut watchers = self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
@@ -56,16 +61,17 @@ impl CudaStream {
 /// may be gone already.
 pub struct RetiringStream<'a> {
     inner: &'a Inner,
+    id: StreamId,
 }
 
 impl<'a> RetiringStream<'a> {
-    pub(super) fn new(inner: &'a Inner) -> Self {
-        Self { inner }
+    pub(super) fn new(inner: &'a Inner, id: StreamId) -> Self {
+        Self { inner, id }
     }
 
-    /// The stream's identity.
+    /// The identity that ends.
     pub fn id(&self) -> StreamId {
-        self.inner.id
+        self.id
     }
 
     /// Records `event` at the stream's end.
@@ -96,6 +102,6 @@ impl<'a> RetiringStream<'a> {
 
 impl fmt::Debug for RetiringStream<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetiringStream").field("id", &self.inner.id).finish_non_exhaustive()
+        f.debug_struct("RetiringStream").field("id", &self.id).finish_non_exhaustive()
     }
 }

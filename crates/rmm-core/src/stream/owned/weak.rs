@@ -41,6 +41,11 @@ impl CudaStream {
     pub fn downgrade(&self) -> WeakStream {
         WeakStream { inner: Arc::downgrade(&self.inner) }
     }
+
+    /// Whether there was no other handle to the stream when it was counted.
+    pub(in crate::stream) fn is_only_handle(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1
+    }
 }
 
 impl fmt::Debug for WeakStream {
