@@ -1,7 +1,7 @@
 //! Every mutant, of all lists.
 
 use super::list::{
-    self, adaptors, caches, containers, core, device, end, fresh, heap, lost, streams,
+    self, adaptors, caches, containers, core, device, end, foreign, fresh, heap, lost, streams,
 };
 use super::mutant::Mutant;
 
@@ -21,6 +21,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         core::MUTANTS,
         device::MUTANTS,
         end::MUTANTS,
+        foreign::MUTANTS,
         fresh::MUTANTS,
         lost::MUTANTS,
         streams::MUTANTS,

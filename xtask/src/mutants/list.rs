@@ -6,6 +6,7 @@ pub(super) mod containers;
 pub(super) mod core;
 pub(super) mod device;
 pub(super) mod end;
+pub(super) mod foreign;
 pub(super) mod fresh;
 pub(super) mod heap;
 pub(super) mod lost;

@@ -8,7 +8,7 @@ use std::thread;
 
 use rmm_core::{
     CudaEvent, CudaStream, Device, Error, RetiringStream, StreamId, StreamKind, StreamLifetime,
-    StreamWatcher, WeakStream,
+    StreamWatcher, WeakStream, check, driver_in_context,
 };
 use rmm_sim::{Fault, Machine};
 use rmm_sys::{CuResult, CuStream};
@@ -56,7 +56,12 @@ pub(crate) fn noted(log: &Mutex<Vec<String>>) -> Vec<String> {
 
 /// A stream that this library knows nothing of.
 pub(crate) fn made_by_others() -> Result<CuStream, Error> {
-    Ok(CudaStream::new()?.into_raw().expect("it is the only one"))
+    let (driver, _) = driver_in_context()?;
+    let mut handle = CuStream::NULL;
+    // SAFETY: `handle` may be written to.
+    let code = unsafe { driver.cuStreamCreateWithPriority(&raw mut handle, 0, 0) };
+    check("cuStreamCreateWithPriority", code)?;
+    Ok(handle)
 }
 
 pub(crate) fn destroy(handle: CuStream) {
@@ -213,6 +218,13 @@ fn a_new_stream_with_an_old_handle_is_another() -> Result<(), Error> {
     assert_eq!(made_by_others()?, handle, "the device reuses the handle at once");
     let new = adopt(handle, until_dropped)?;
     assert_ne!(new.id(), old_id);
+    // Also if it is destroyed earlier than promised.
+    destroy(handle);
+    assert_eq!(made_by_others()?, handle);
+    let (old, new) = (new, adopt(handle, until_dropped)?);
+    assert_ne!(new, old);
+    drop(old);
+    assert_eq!(adopt(handle, until_dropped)?, new, "the old one leaves the entry of the new");
     // Taken over, it has a new identity too.
     // SAFETY: the test destroys it by this value alone.
     let owned = unsafe { CudaStream::from_raw(handle) }?;

@@ -1,0 +1,110 @@
+//! Mutants of streams that other libraries made.
+
+use crate::mutants::mutant::Mutant;
+
+const FOREIGN: &str = "crates/rmm-core/src/stream/owned/foreign.rs";
+const IDENTITY: &str = "crates/rmm-core/src/stream/owned/identity.rs";
+const INTERNED: &str = "crates/rmm-core/src/stream/owned/interned.rs";
+const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
+const RAW: &str = "crates/rmm-core/src/stream/raw.rs";
+
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "stream-removes-the-entry-of-the-next",
+        file: INTERNED,
+        original: "if table.get(&key).is_some_and(|entry| entry.id == inner.id) {",
+        replacement: "if table.contains_key(&key) {",
+        breaks: "the drop of a stream makes the next one of its handle two streams",
+    },
+    Mutant {
+        name: "entries-of-streams-that-are-gone-stay",
+        file: OWNED,
+        original: "        interned::forget(self);\n",
+        replacement: "",
+        breaks: "each stream takes host memory for good",
+    },
+    Mutant {
+        name: "unknown-streams-share-the-keys-of-others",
+        file: INTERNED,
+        original: "StreamKind::Adopted(StreamLifetime::Unknown) => Some((handle, None)),",
+        replacement: "StreamKind::Adopted(StreamLifetime::Unknown) => inner.identity.as_ref().map(|identity| (handle, Some(identity.context().key()))),",
+        breaks: "a stream that may end at any time is taken for one that exists until it is dropped",
+    },
+    Mutant {
+        name: "handle-is-the-stream",
+        file: FOREIGN,
+        original: "*known.driver_id.get_or_init(|| driver_id) == driver_id",
+        replacement: "*known.driver_id.get_or_init(|| driver_id) == driver_id || true",
+        breaks: "a new stream with an old handle is taken for the old one",
+    },
+    Mutant {
+        name: "owner-of-a-known-stream-is-dropped",
+        file: FOREIGN,
+        original: "let _one_is_enough = stream.inner.owner.set(owner);",
+        replacement: "drop(owner);",
+        breaks: "a stream that was adopted with an owner ends before its last handle",
+    },
+    Mutant {
+        name: "owner-is-dropped-at-exit",
+        file: OWNED,
+        original: "        if process_is_exiting() {\n            return;\n        }\n        self.end();",
+        replacement: "        self.end();",
+        breaks: "the destructor of a foreign stream calls a driver that is gone",
+    },
+    Mutant {
+        name: "handle-of-the-next-context-is-the-same",
+        file: FOREIGN,
+        original: "known.identity.as_ref().is_some_and(|identity| identity.context() == context)",
+        replacement: "known.identity.is_some()",
+        breaks: "a handle that was used before a reset stays refused after it",
+    },
+    Mutant {
+        name: "identity-is-asked-for-once",
+        file: IDENTITY,
+        original: "(self.driver_id.load(Ordering::Acquire) == driver_id)",
+        replacement: "(self.driver_id.load(Ordering::Acquire) == driver_id || true)",
+        breaks: "memory freed on a stream that is gone is reused on the next one of its handle, in no order",
+    },
+    Mutant {
+        name: "two-threads-take-two-identities",
+        file: IDENTITY,
+        original: "if self.driver_id.load(Ordering::Relaxed) == driver_id {",
+        replacement: "if false {",
+        breaks: "one stream has two identities, and the first retires while it is in use",
+    },
+    Mutant {
+        name: "identity-ends-unnoticed",
+        file: IDENTITY,
+        original: "self.inner.retire(&watchers, former);",
+        replacement: "let _never = (&watchers, former);",
+        breaks: "a pool keeps what was freed on a stream that is gone for that stream",
+    },
+    Mutant {
+        name: "identity-keeps-its-first-context",
+        file: IDENTITY,
+        original: "*current = context;",
+        replacement: "let _never = (&mut current, context);",
+        breaks: "a handle that comes back on another device is refused there",
+    },
+    Mutant {
+        name: "identity-in-a-context-that-ended-is-asked-for",
+        file: IDENTITY,
+        original: "        identity.check_context()?;\n",
+        replacement: "",
+        breaks: "a stream of a context that was reset is passed to the driver, which crashes",
+    },
+    Mutant {
+        name: "raw-handles-are-kept-for-good",
+        file: RAW,
+        original: "} else if self.streams.len() >= self.sweep_above {",
+        replacement: "} else if false {",
+        breaks: "each raw handle takes host memory for good",
+    },
+    Mutant {
+        name: "raw-handles-outlive-a-reset",
+        file: RAW,
+        original: "        if self.ends.get() != watch::ends(watch::word()) {\n            return None;\n        }\n",
+        replacement: "",
+        breaks: "a raw handle that was used before a reset stays refused after it",
+    },
+];
