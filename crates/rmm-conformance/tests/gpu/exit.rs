@@ -4,6 +4,9 @@
 #[path = "exit/kinds.rs"]
 mod kinds;
 #[cfg(unix)]
+#[path = "exit/owners.rs"]
+mod owners;
+#[cfg(unix)]
 #[path = "exit/suballocators.rs"]
 mod suballocators;
 
