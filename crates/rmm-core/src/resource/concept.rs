@@ -201,6 +201,99 @@ pub unsafe trait Resource: SyncResource {
         unsafe { self.do_deallocate(stream.into(), pointer, layout) }
     }
 
+    /// [`try_allocate_now`](Self::try_allocate_now), for authors. The default is `None`.
+    ///
+    /// Override it if some requests need no driver call, no lock that another thread may hold, no
+    /// upstream call and no code of the program: a pool serves them from a thread's cache, and an
+    /// adaptor asks its upstream's `do_try_allocate_now`. If the result is `None`, nothing has
+    /// changed, counters included. An implementation that counts the block does so only once it has
+    /// it.
+    fn do_try_allocate_now(&self, _stream: StreamRef<'_>, _layout: Layout) -> Option<DevicePtr> {
+        None
+    }
+
+    /// [`try_deallocate_now`](Self::try_deallocate_now), for authors, as
+    /// [`do_try_allocate_now`](Self::do_try_allocate_now). The default is `false`: the block is
+    /// still allocated.
+    ///
+    /// # Safety
+    /// As [`do_deallocate`](Self::do_deallocate).
+    unsafe fn do_try_deallocate_now(
+        &self,
+        _stream: StreamRef<'_>,
+        _pointer: DevicePtr,
+        _layout: Layout,
+    ) -> bool {
+        false
+    }
+
+    /// Allocates memory as [`allocate`](Self::allocate) does, if that needs no driver call, no wait
+    /// for a lock or for the device, no call of an upstream's `allocate`, and no callback. `None`
+    /// otherwise; then nothing has changed, and the caller calls `allocate`. A resource may return
+    /// `None` for any request. Calls [`do_try_allocate_now`](Self::do_try_allocate_now), and is not
+    /// for overriding.
+    ///
+    /// It is for callers that hold a lock of their own, which they release before a call that may
+    /// wait: Python's global interpreter lock, for one.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_core::{CudaStream, Resource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let (stream, resource) = (CudaStream::new()?, CudaMemoryResource::new());
+    /// let layout = Layout::from_size_align(1000, 256)?;
+    /// let pointer = match resource.try_allocate_now(&stream, layout) {
+    ///     Some(pointer) => pointer,
+    ///     // The lock is released here.
+    ///     None => resource.allocate(&stream, layout)?,
+    /// };
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// if !unsafe { resource.try_deallocate_now(&stream, pointer, layout) } {
+    ///     // SAFETY: as above, and the block is still allocated.
+    ///     unsafe { resource.deallocate(&stream, pointer, layout) };
+    /// }
+    /// assert_eq!(machine.leaks(), []);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    fn try_allocate_now<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        layout: Layout,
+    ) -> Option<DevicePtr>
+    where
+        Self: Sized,
+    {
+        self.do_try_allocate_now(stream.into(), layout)
+    }
+
+    /// Frees memory as [`deallocate`](Self::deallocate) does, under the conditions of
+    /// [`try_allocate_now`](Self::try_allocate_now), and returns whether it did. If it returns
+    /// `false`, the block is still allocated, and the caller calls `deallocate`. Calls
+    /// [`do_try_deallocate_now`](Self::do_try_deallocate_now), and is not for overriding.
+    ///
+    /// # Safety
+    /// As [`do_deallocate`](Self::do_deallocate).
+    #[inline]
+    #[must_use = "if it is false, the block is still allocated"]
+    unsafe fn try_deallocate_now<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool
+    where
+        Self: Sized,
+    {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.do_try_deallocate_now(stream.into(), pointer, layout) }
+    }
+
     /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
     /// equal to it. Such a type implements it by `Some(AnyResource::of(self))`, and
     /// [provides](Request::handle) its handle without stream order too.
