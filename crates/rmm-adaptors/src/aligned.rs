@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supported_alignment};
 
 use crate::blocks::Blocks;
-use crate::layer::{Layer, Upstream, adaptor, rounded_up};
+use crate::layer::{Layer, Upstream, UpstreamNow, adaptor, rounded_up};
 use crate::sync::biased_mutex::BiasedMutex;
 
 const NAME: &str = "aligned";
@@ -103,6 +103,14 @@ enum Plan {
     TooLarge,
 }
 
+/// The first address in a block that is a multiple of `alignment`, which is a power of two. The
+/// block has room for the rounding.
+#[inline]
+fn aligned_in(block: DevicePtr, alignment: usize) -> DevicePtr {
+    let below_alignment = alignment as u64 - 1;
+    DevicePtr((block.0 + below_alignment) & !below_alignment)
+}
+
 impl Align {
     #[inline]
     fn plan(&self, layout: Layout) -> Plan {
@@ -120,11 +128,22 @@ impl Align {
 
     /// Calls `act` with the table, and updates the count.
     fn with_moved<R>(&self, act: impl FnOnce(&mut Blocks<DevicePtr>) -> R) -> R {
-        self.moved.with(|moved| {
-            let result = act(moved);
-            self.moved_count.store(moved.len(), Ordering::Relaxed);
-            result
-        })
+        self.moved.with(|moved| self.act_and_count(moved, act))
+    }
+
+    /// As [`with_moved`](Self::with_moved), if no other thread has the table.
+    fn try_with_moved<R>(&self, act: impl FnOnce(&mut Blocks<DevicePtr>) -> R) -> Option<R> {
+        self.moved.try_with(|moved| self.act_and_count(moved, act))
+    }
+
+    fn act_and_count<R>(
+        &self,
+        moved: &mut Blocks<DevicePtr>,
+        act: impl FnOnce(&mut Blocks<DevicePtr>) -> R,
+    ) -> R {
+        let result = act(moved);
+        self.moved_count.store(moved.len(), Ordering::Relaxed);
+        result
     }
 
     // Not inlined, like `remove_moved`: calls for other blocks then save no registers for it.
@@ -163,9 +182,7 @@ unsafe impl Layer for Align {
         };
         // Report the layout that was requested, not the padded one.
         let block = upstream.allocate(padded).map_err(|error| error.with_layout(layout))?;
-        // The alignment is a power of two, and the block has room for the rounding.
-        let below_alignment = alignment as u64 - 1;
-        let aligned = DevicePtr((block.0 + below_alignment) & !below_alignment);
+        let aligned = aligned_in(block, alignment);
         if aligned == block || self.insert(aligned, block) {
             return Ok(aligned);
         }
@@ -186,6 +203,60 @@ unsafe impl Layer for Align {
         // SAFETY: the caller's contract is the same; `block` and `layout` are those of the upstream
         // allocation.
         unsafe { upstream.deallocate(block, layout) }
+    }
+
+    #[inline]
+    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
+        match self.plan(layout) {
+            Plan::AsItIs => upstream.allocate_now(layout),
+            Plan::TooLarge => None,
+            Plan::Within(padded, alignment) => {
+                self.try_with_moved(|moved| {
+                    let block = upstream.allocate_now(padded)?;
+                    let aligned = aligned_in(block, alignment);
+                    if aligned == block || moved.insert(aligned, || block) {
+                        return Some(aligned);
+                    }
+                    // Upstream has broken its contract. `allocate` reports that.
+                    // SAFETY: allocated above with this layout, in the same order, and not returned
+                    // to any caller.
+                    unsafe { upstream.deallocate(block, padded) };
+                    None
+                })?
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn deallocate_now(
+        &self,
+        upstream: impl UpstreamNow,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        let padded = match self.plan(layout) {
+            Plan::Within(padded, _) if self.moved_count.load(Ordering::Relaxed) > 0 => padded,
+            Plan::Within(padded, _) => {
+                // SAFETY: the caller's contract; no block has moved, so this one has not.
+                return unsafe { upstream.deallocate_now(pointer, padded) };
+            }
+            Plan::AsItIs | Plan::TooLarge => {
+                // SAFETY: the caller's contract; the block is upstream's, unchanged.
+                return unsafe { upstream.deallocate_now(pointer, layout) };
+            }
+        };
+        let is_freed = self.try_with_moved(|moved| {
+            let block = moved.get(pointer).copied().unwrap_or(pointer);
+            // SAFETY: the caller's contract; `block` and `padded` are those of the upstream
+            // allocation.
+            let is_freed = unsafe { upstream.deallocate_now(block, padded) };
+            if is_freed {
+                // A thread that gets the address next adds it after this: the table is locked.
+                moved.remove(pointer);
+            }
+            is_freed
+        });
+        is_freed.unwrap_or(false)
     }
 
     fn describe(&self, description: &mut Description) {

@@ -6,6 +6,7 @@ mod builder;
 mod first_fit;
 mod local;
 mod member;
+mod now;
 mod reclaim;
 mod report;
 mod serve;
@@ -275,6 +276,22 @@ unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
         if layout.size() > 0 {
             self.inner.arenas.deallocate(Some(stream), pointer, layout);
         }
+    }
+
+    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
+        if layout.size() == 0 {
+            return Some(DevicePtr::NULL);
+        }
+        self.inner.arenas.try_allocate_now(stream, layout)
+    }
+
+    unsafe fn do_try_deallocate_now(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        layout.size() == 0 || self.inner.arenas.try_deallocate_now(stream, pointer, layout)
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

@@ -235,6 +235,28 @@ unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
         }
     }
 
+    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
+        match self.bin_for(layout) {
+            Some(bin) => bin.try_allocate_now(stream, layout),
+            None => self.inner.upstream.try_allocate_now(stream, layout),
+        }
+    }
+
+    unsafe fn do_try_deallocate_now(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        match self.bin_for(layout) {
+            // SAFETY: the caller's contract; the layout selects the bin of the allocation.
+            Some(bin) => unsafe { bin.try_deallocate_now(stream, pointer, layout) },
+            // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
+            // allocation.
+            None => unsafe { self.inner.upstream.try_deallocate_now(stream, pointer, layout) },
+        }
+    }
+
     fn to_any(&self) -> Option<AnyResource<()>>
     where
         Self: 'static,

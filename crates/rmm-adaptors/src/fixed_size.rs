@@ -207,6 +207,20 @@ unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
         unsafe { self.pool.deallocate(stream, pointer, layout) };
     }
 
+    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
+        self.pool.try_allocate_now(stream, layout)
+    }
+
+    unsafe fn do_try_deallocate_now(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        // SAFETY: the caller's contract; the memory is the pool's.
+        unsafe { self.pool.try_deallocate_now(stream, pointer, layout) }
+    }
+
     fn to_any(&self) -> Option<AnyResource<()>>
     where
         Self: 'static,

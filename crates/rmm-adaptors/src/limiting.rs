@@ -8,9 +8,9 @@ use rmm_core::{
     format_bytes, is_supported_alignment,
 };
 
-use crate::layer::{Layer, Upstream, adaptor, rounded_up};
+use crate::layer::{Layer, Upstream, UpstreamNow, adaptor, rounded_up};
 use crate::sync::Counter;
-use crate::sync::first_thread::FirstThreadCell;
+use crate::sync::first_thread::{FirstThreadCell, TryEnter};
 
 const NAME: &str = "limiting";
 
@@ -117,10 +117,16 @@ impl Limit {
         rounded_up(layout, self.alignment) as u64
     }
 
+    /// The count with a block, if that fits.
+    #[inline]
+    fn with(&self, used: u64, padded: u64) -> Option<u64> {
+        used.checked_add(padded).filter(|&sum| sum <= self.most)
+    }
+
     /// Adds a block to the count if it fits; otherwise returns the current count.
     #[inline]
     fn reserve(&self, padded: u64) -> Result<(), u64> {
-        let with_it = |used: u64| used.checked_add(padded).filter(|&sum| sum <= self.most);
+        let with_it = |used| self.with(used, padded);
         let exclusive = self.first.enter(|()| self.used.update_exclusive(with_it), |()| ());
         exclusive.unwrap_or_else(|_| self.used.update(with_it))
     }
@@ -172,6 +178,62 @@ unsafe impl Layer for Limit {
         // The count is by size alone, so a block that upstream reuses before this subtraction is
         // counted twice for a moment, and upstream still stays within the limit.
         self.release(self.padded(layout));
+    }
+
+    #[inline]
+    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
+        let padded = self.padded(layout);
+        let (with_it, used) = (|used| self.with(used, padded), &self.used);
+        let exclusive = self.first.try_enter(|()| {
+            used.update_exclusive(with_it).ok()?;
+            let pointer = upstream.allocate_now(layout);
+            if pointer.is_none() {
+                used.subtract_exclusive(padded);
+            }
+            pointer
+        });
+        match exclusive {
+            TryEnter::Done(pointer) => pointer,
+            TryEnter::Shared(_) => {
+                used.update(with_it).ok()?;
+                let pointer = upstream.allocate_now(layout);
+                if pointer.is_none() {
+                    used.subtract(padded);
+                }
+                pointer
+            }
+            TryEnter::Busy => None,
+        }
+    }
+
+    #[inline]
+    unsafe fn deallocate_now(
+        &self,
+        upstream: impl UpstreamNow,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        let (padded, used) = (self.padded(layout), &self.used);
+        // SAFETY: the caller's contract is the same.
+        let free = || unsafe { upstream.deallocate_now(pointer, layout) };
+        let exclusive = self.first.try_enter(|()| {
+            let is_freed = free();
+            if is_freed {
+                used.subtract_exclusive(padded);
+            }
+            is_freed
+        });
+        match exclusive {
+            TryEnter::Done(is_freed) => is_freed,
+            TryEnter::Shared(_) => {
+                let is_freed = free();
+                if is_freed {
+                    used.subtract(padded);
+                }
+                is_freed
+            }
+            TryEnter::Busy => false,
+        }
     }
 
     fn describe(&self, description: &mut Description) {

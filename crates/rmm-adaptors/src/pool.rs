@@ -14,6 +14,7 @@ mod hash;
 mod heap;
 mod ladder;
 mod live;
+mod now;
 mod outlook;
 mod policy;
 mod probe;
@@ -318,6 +319,24 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
             self.inner.core.deallocate(Some(stream), pointer, layout);
             self.inner.core.release_if_due(&self.inner.upstream);
         }
+    }
+
+    #[inline]
+    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
+        if layout.size() == 0 {
+            return Some(DevicePtr::NULL);
+        }
+        self.inner.core.try_allocate_now(stream, layout)
+    }
+
+    #[inline]
+    unsafe fn do_try_deallocate_now(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        layout.size() == 0 || self.inner.core.try_deallocate_now(stream, pointer, layout)
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

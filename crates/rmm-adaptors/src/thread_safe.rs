@@ -5,7 +5,7 @@ use std::fmt;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
 use crate::sync::biased_mutex::BiasedMutex;
 
 adaptor! {
@@ -58,6 +58,22 @@ unsafe impl Layer for Serialized {
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         self.0.with(|()| unsafe { upstream.deallocate(pointer, layout) });
+    }
+
+    #[inline]
+    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
+        self.0.try_with(|()| upstream.allocate_now(layout)).flatten()
+    }
+
+    #[inline]
+    unsafe fn deallocate_now(
+        &self,
+        upstream: impl UpstreamNow,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        // SAFETY: the caller's contract is the same.
+        self.0.try_with(|()| unsafe { upstream.deallocate_now(pointer, layout) }).unwrap_or(false)
     }
 
     fn describe(&self, _: &mut Description) {}

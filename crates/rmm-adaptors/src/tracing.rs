@@ -4,9 +4,10 @@ use std::alloc::Layout;
 use std::fmt;
 
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
+use tracing::level_filters::LevelFilter;
 use tracing::{Level, event, event_enabled};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
 
 /// The target of allocations.
 const ALLOCATE: &str = "rmm::allocate";
@@ -84,6 +85,13 @@ impl fmt::Display for Stream<'_> {
     }
 }
 
+/// Whether a subscriber may want the events of calls that succeed: one load. To ask for the target
+/// as well would call the subscriber.
+#[inline]
+fn may_emit() -> bool {
+    LevelFilter::current() >= LevelFilter::TRACE
+}
+
 impl Tracing {
     #[cold]
     fn allocated(&self, pointer: DevicePtr, upstream: impl Upstream, layout: Layout) {
@@ -140,6 +148,22 @@ unsafe impl Layer for Tracing {
         }
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) }
+    }
+
+    #[inline]
+    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
+        if may_emit() { None } else { upstream.allocate_now(layout) }
+    }
+
+    #[inline]
+    unsafe fn deallocate_now(
+        &self,
+        upstream: impl UpstreamNow,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        // SAFETY: the caller's contract is the same.
+        !may_emit() && unsafe { upstream.deallocate_now(pointer, layout) }
     }
 
     fn describe(&self, _: &mut Description) {}

@@ -27,6 +27,8 @@ mod harness;
 mod logging;
 #[path = "suite/lost_context.rs"]
 mod lost_context;
+#[path = "suite/now.rs"]
+mod now;
 #[path = "suite/oom_reason.rs"]
 mod oom_reason;
 #[path = "suite/pool.rs"]

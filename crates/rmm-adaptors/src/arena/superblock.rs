@@ -71,6 +71,11 @@ impl Superblock {
         self.held == 0
     }
 
+    /// Whether none of its blocks was transferred to the global arena.
+    pub(super) fn is_whole(&self) -> bool {
+        self.held == GRANULES
+    }
+
     /// Whether it is empty: one free block.
     pub(super) fn is_empty(&self) -> bool {
         self.free == GRANULES

@@ -135,11 +135,31 @@ impl Superblocks {
         if block.is_idle() { self.keep_or_return(index) } else { FreeOutcome::Done }
     }
 
+    /// Frees a block after a call of `freed`, unless its superblock should be returned then.
+    /// Returns whether it did; nothing changes otherwise, and `freed` is not called.
+    #[inline]
+    pub(super) fn free_in_place(&mut self, address: u64, freed: impl FnOnce()) -> bool {
+        let Some((index, at)) = self.find(address) else { return false };
+        let block = &self.blocks[index];
+        let is_last = block.live_size(at).map(u64::from) == Some(block.live_bytes() / GRANULE);
+        let is_kept = || block.is_whole() && self.empty < self.most_empty();
+        if is_last && !is_kept() {
+            return false;
+        }
+        freed();
+        self.free(address) == FreeOutcome::Done
+    }
+
+    /// The most empty superblocks that are kept.
+    fn most_empty(&self) -> usize {
+        (self.bases.len() / KEEP_ONE_OF).max(1)
+    }
+
     /// Decides whether a superblock that has become idle is kept or returned.
     fn keep_or_return(&mut self, index: usize) -> FreeOutcome {
         let is_empty = self.blocks[index].is_empty();
         self.empty += usize::from(is_empty);
-        if is_empty && self.empty <= (self.bases.len() / KEEP_ONE_OF).max(1) {
+        if is_empty && self.empty <= self.most_empty() {
             FreeOutcome::Done
         } else {
             FreeOutcome::SuperblockIdle(self.bases[index])

@@ -25,6 +25,7 @@ mod classes;
 mod large;
 #[cfg(all(test, rmm_loom))]
 mod models;
+mod now;
 mod slot;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;

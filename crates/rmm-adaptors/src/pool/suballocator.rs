@@ -118,6 +118,12 @@ impl Suballocator {
         if self.core.is_calm() { Ok(()) } else { self.core.check_context() }
     }
 
+    /// Whether no context has ended and no capture is announced: one load and a comparison.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        self.core.is_calm()
+    }
+
     /// Whether the stream is under capture, as far as captures are announced.
     ///
     /// # Errors

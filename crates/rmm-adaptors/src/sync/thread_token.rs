@@ -67,6 +67,12 @@ impl ThreadToken {
         RECORD.get().or_else(register).map(Self::new)
     }
 
+    /// As [`current`](Self::current), without a lock; `None` if the thread has no record yet.
+    #[inline]
+    pub(crate) fn registered() -> Option<Self> {
+        RECORD.get().map(Self::new)
+    }
+
     /// That of a model's thread.
     #[cfg(all(test, rmm_loom))]
     pub(crate) fn of_model(record: &'static ThreadRecord) -> Self {

@@ -134,6 +134,14 @@ impl Cache {
         address
     }
 
+    /// As [`take`](Self::take), and a miss is not counted.
+    #[inline]
+    pub(super) fn take_now(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        let address = self.remove(class, counters)?;
+        Counters::add(&counters.taken, 1);
+        Some(address)
+    }
+
     #[inline]
     fn remove(&mut self, class: Class, counters: &Counters) -> Option<u64> {
         if class.is_large() {
@@ -187,6 +195,12 @@ impl Cache {
         let Some((size, address)) = self.large.put(size, address) else { return Put::Done };
         Counters::add(&counters.bytes, size.wrapping_neg());
         Put::Instead(address)
+    }
+
+    /// Whether a block of the class, if it is put, takes the place of another.
+    #[inline]
+    pub(super) fn evicts(&self, class: Class) -> bool {
+        class.is_large() && self.large.is_full()
     }
 
     /// As [`put`](Self::put), of a block from the heap that is not large.

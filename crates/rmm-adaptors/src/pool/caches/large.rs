@@ -63,6 +63,12 @@ impl LargeCache {
         oldest
     }
 
+    /// Whether the next block takes the place of another.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.count == MOST
+    }
+
     /// Whether there is a block with this address.
     pub(super) fn contains(&self, address: u64) -> bool {
         self.blocks[..self.count].iter().any(|block| block.address == address)
