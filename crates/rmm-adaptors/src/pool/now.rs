@@ -54,3 +54,53 @@ impl PoolCore {
 fn is_identified(stream: StreamRef<'_>) -> bool {
     stream.kind() != StreamKind::Adopted(StreamLifetime::Unknown)
 }
+
+#[cfg(all(test, not(rmm_loom)))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    use rmm_core::{CudaStream, Resource};
+    use rmm_resources::CudaMemoryResource;
+
+    use super::*;
+    use crate::PoolMemoryResource;
+
+    /// Longer than any thread is kept from running: only a call that waits takes this long.
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_locked_pool_is_not_waited_for() {
+        let machine = rmm_sim::Machine::new();
+        let _entered = machine.enter();
+        let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
+        let pool = builder.initial_size(1 << 20).build().expect("a pool");
+        let stream = CudaStream::non_blocking().expect("a stream");
+        let core = &pool.inner.core;
+        let [cached, cold] = [1000, 5000].map(|size| Layout::from_size_align(size, 256).unwrap());
+        for _ in 0..20 {
+            let block = pool.allocate(&stream, cached).expect("memory");
+            core.deallocate(Some(stream.as_stream_ref()), block, cached);
+        }
+        let (arrived, arrival) = channel();
+        let (signal, go_on) = channel();
+        thread::scope(|scope| {
+            let locker = scope.spawn(move || {
+                let locked = core.lock();
+                arrived.send(()).expect("the test waits for it");
+                let is_told = go_on.recv_timeout(LONG).is_ok();
+                drop(locked);
+                is_told
+            });
+            arrival.recv_timeout(LONG).expect("the thread locks the pool");
+            let stream = stream.as_stream_ref();
+            let block = pool.try_allocate_now(stream, cached).expect("it is cached");
+            assert_eq!(pool.try_allocate_now(stream, cold), None);
+            assert!(core.try_deallocate_now(stream, block, cached));
+            assert!(!core.try_deallocate_now(StreamRef::legacy(), block, cached), "not cached");
+            signal.send(()).expect("the thread waits");
+            assert!(locker.join().expect("it does not panic"), "the calls waited");
+        });
+    }
+}

@@ -509,7 +509,13 @@ fn a_now_free_evicts_no_other_block() {
         (0..5).map(|_| pool.allocate(&stream, large).expect("memory")).collect();
     let freed = blocks.iter().map(|&block| try_free(&pool, &stream, block, large));
     assert_eq!(freed.collect::<Vec<_>>(), [true, true, true, true, false]);
-    for block in [blocks[4], stays] {
+    free(&pool, &stream, blocks[4], large);
+    let mut again: Vec<DevicePtr> =
+        (0..6).map(|_| pool.allocate(&stream, large).expect("memory")).collect();
+    again.sort_unstable_by_key(|block| block.0);
+    again.dedup();
+    assert_eq!(again.len(), 6, "a block was freed twice");
+    for block in again.into_iter().chain([stays]) {
         free(&pool, &stream, block, large);
     }
     assert_eq!(pool.statistics().live_bytes, 0);

@@ -256,6 +256,7 @@ pub unsafe trait Resource: SyncResource {
     ///     // SAFETY: as above, and the block is still allocated.
     ///     unsafe { resource.deallocate(&stream, pointer, layout) };
     /// }
+    /// drop(stream);
     /// assert_eq!(machine.leaks(), []);
     /// # Ok(())
     /// # }
