@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rmm_cli::device::DeviceHandle;
 use rmm_core::{CudaStream, DevicePtr, Error, Resource};
 
+use crate::pin::pin_thread;
+
 /// Blocks that may be on their way.
 const RING: usize = 1024;
 
@@ -35,7 +37,9 @@ pub fn run(
     let start = Barrier::new(2);
     let [source, sink] = streams;
     thread::scope(|scope| {
+        pin_thread(0, 2);
         let freeing = scope.spawn(|| {
+            pin_thread(1, 2);
             let current = device.make_current();
             start.wait();
             for slot in ring.iter().cycle().take(usize::try_from(pairs).unwrap_or(usize::MAX)) {

@@ -52,6 +52,20 @@ impl Program {
         Ok(builder.finish())
     }
 
+    /// Makes the first `count` allocations of a random list ready, none of which is freed before
+    /// all are made.
+    ///
+    /// # Errors
+    /// If a size is too large for this machine.
+    pub fn allocations(ops: RandomOps, count: usize) -> Result<Self, String> {
+        let mut builder = Builder::default();
+        let all = ops.build().into_iter().filter(|op| op.is_allocation);
+        for (slot, Op { size, stream, .. }) in all.take(count).enumerate() {
+            builder.add(true, slot, size, stream)?;
+        }
+        Ok(builder.finish())
+    }
+
     /// Makes a recorded trace ready. What it leaves allocated is freed at its end, and what failed
     /// when it was recorded is left out.
     ///
@@ -173,6 +187,16 @@ mod tests {
         assert!(
             matches!(last, Some(Call::Free { slot: 1, stream: 1, layout }) if layout.size() == 32)
         );
+    }
+
+    #[test]
+    fn allocations_come_before_all_frees() {
+        let program = Program::allocations(RandomOps::growing(), 4_000).unwrap();
+        assert_eq!((program.calls(), program.slots(), program.streams()), (8_000, 4_000, 1));
+        let (allocations, frees) = program.list().split_at(4_000);
+        assert!(allocations.iter().all(|call| matches!(call, Call::Allocate { .. })));
+        assert!(frees.iter().all(|call| matches!(call, Call::Free { .. })));
+        assert_eq!(program.peak_live() >> 20, 6_394, "MiB");
     }
 
     #[test]

@@ -57,10 +57,15 @@ pub struct RandomOps {
 }
 
 impl RandomOps {
-    /// The list of one thread: sizes from 256 B to 16 MiB, up to 8 GiB and 4,096 blocks live.
+    /// The list of one thread: sizes from 256 B to 16 MiB, up to 8 GiB and 4,096 blocks live. It
+    /// has its seed for one stream, for eight, and for 256.
     pub fn single_thread(streams: usize) -> Self {
         Self {
-            seed: if streams == 1 { 42 } else { 43 },
+            seed: match streams {
+                1 => 42,
+                256 => 44,
+                _ => 43,
+            },
             steps: 100_000,
             lowest_exponent: 8,
             highest_exponent: 24,
@@ -81,6 +86,49 @@ impl RandomOps {
             most_bytes: 256 << 20,
             most_blocks: 256,
             streams: 1,
+        }
+    }
+
+    /// Large blocks: 2 MiB to 256 MiB, up to 8 GiB and 64 blocks live.
+    pub fn large() -> Self {
+        Self {
+            seed: 44,
+            steps: 20_000,
+            lowest_exponent: 21,
+            highest_exponent: 28,
+            most_blocks: 64,
+            ..Self::single_thread(1)
+        }
+    }
+
+    /// Blocks that their streams work on: 64 KiB to 64 MiB, up to 8 GiB and 1,024 blocks live, on
+    /// eight streams.
+    pub fn busy() -> Self {
+        Self {
+            seed: 45,
+            steps: 20_000,
+            lowest_exponent: 16,
+            highest_exponent: 26,
+            most_blocks: 1024,
+            ..Self::single_thread(8)
+        }
+    }
+
+    /// The list whose allocations a pool grows by: sizes from 256 B to 16 MiB, more of them live
+    /// than there are steps.
+    pub fn growing() -> Self {
+        Self { seed: 46, steps: 200_000, most_blocks: 1 << 20, ..Self::single_thread(1) }
+    }
+
+    /// The list whose calls are timed one by one: a million of 256 B to 64 KiB, up to 100,000
+    /// blocks live.
+    pub fn timed() -> Self {
+        Self {
+            seed: 47,
+            steps: 1_000_000,
+            highest_exponent: 16,
+            most_blocks: 100_000,
+            ..Self::single_thread(1)
         }
     }
 
@@ -174,6 +222,22 @@ mod tests {
         assert_eq!((thread.len(), thread.last()), (50_060, Some(&free(104, 463_246, 0))));
         let bytes: usize = thread.iter().filter(|op| op.is_allocation).map(|op| op.size).sum();
         assert_eq!(bytes, 3_274_308_572);
+    }
+
+    #[test]
+    fn the_lists_of_the_other_workloads_are_those_of_the_peers() {
+        let of = |asked: RandomOps| {
+            let list = asked.build();
+            let last = *list.last().unwrap();
+            let bytes: usize = list.iter().filter(|op| op.is_allocation).map(|op| op.size).sum();
+            (list.len(), bytes, last)
+        };
+        let many = RandomOps::single_thread(256);
+        assert_eq!(of(many), (100_036, 79_010_144_336, free(53, 479_726, 101)));
+        assert_eq!(of(RandomOps::large()), (20_014, 568_520_468_364, free(24, 4_112_143, 0)));
+        assert_eq!(of(RandomOps::busy()), (20_024, 104_812_682_966, free(74, 2_334_371, 5)));
+        assert_eq!(of(RandomOps::growing()), (200_226, 158_233_715_893, free(502, 14_281_589, 0)));
+        assert_eq!(of(RandomOps::timed()), (1_000_356, 6_129_809_348, free(542, 335, 0)));
     }
 
     #[test]

@@ -4,8 +4,12 @@
 
 mod adaptors;
 mod bench;
+mod defaults;
 mod extent;
+mod foreign;
+mod growth;
 mod latency;
+mod migrate;
 mod pairs;
 mod random;
 mod recorded;
@@ -37,19 +41,31 @@ pub struct Workload {
 pub const WORKLOADS: &[Workload] = &[
     Workload { for_pairs: true, ..all("pair", "allocate and free of one size", pairs::pair) },
     Workload {
+        for_pairs: true,
+        ..many("legacy", "pairs and random calls on the legacy default stream", defaults::legacy)
+    },
+    Workload {
+        for_pairs: true,
+        ..many("per-thread", "the same on the thread's default stream", defaults::per_thread)
+    },
+    Workload { for_pairs: true, ..many("foreign", "pairs on adopted streams", foreign::foreign) },
+    Workload {
         for_one: Some("pool"),
         ..all("adaptor", "the same through each adaptor", adaptors::adaptor_pairs)
     },
-    Workload { for_little: false, ..all("holes", "the same beside free blocks", pairs::holes) },
+    many("holes", "the same beside free blocks", pairs::holes),
     all("random", "random calls on one and on eight streams", random::random),
+    many("streams", "random calls on 256 streams", random::streams),
+    many("large", "random calls for large blocks", random::large),
     all("allocate", "percentiles of one allocation among random calls", random::allocate),
     all("threads", "random calls of up to 16 threads at once", threads::threads),
-    Workload { for_little: false, ..all("handoff", "freed on another thread", pairs::handoff) },
-    Workload {
-        for_little: false,
-        ..all("latency", "the longest calls beside many blocks and streams", latency::latency)
-    },
-    Workload { for_little: false, ..all("replay", "recorded programs", replay::replay) },
+    many("migrate", "tasks that change threads", migrate::migrate),
+    many("shared", "random calls of 16 threads on one stream", threads::shared),
+    many("handoff", "freed on another thread", pairs::handoff),
+    many("latency", "the longest calls beside many blocks and streams", latency::latency),
+    many("grow", "allocations from an empty pool", growth::grow),
+    many("busy", "random calls beside work of the device", growth::busy),
+    many("replay", "recorded programs", replay::replay),
 ];
 
 const fn all(
@@ -58,6 +74,15 @@ const fn all(
     run: fn(&mut Bench<'_>) -> Outcome,
 ) -> Workload {
     Workload { name, about, run, for_pairs: false, for_little: true, for_one: None }
+}
+
+/// Of so many calls that allocators which take microseconds for each are left out.
+const fn many(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&mut Bench<'_>) -> Outcome,
+) -> Workload {
+    Workload { for_little: false, ..all(name, about, run) }
 }
 
 impl Workload {

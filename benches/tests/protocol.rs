@@ -39,6 +39,12 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
         "pair size=256 ns/pair",
         "pair size=4096 ns/pair",
         "pair size=1048576 ns/pair",
+        "legacy size=4096 ns/pair",
+        "legacy random ns/op",
+        "per-thread size=4096 ns/pair",
+        "per-thread random ns/op",
+        "foreign known end ns/pair",
+        "foreign unknown end ns/pair",
         "holes H=0 ns/pair",
         "holes H=10 ns/pair",
         "holes H=100 ns/pair",
@@ -47,12 +53,19 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
         &waits("random streams=1"),
         "random streams=8 ns/op",
         &waits("random streams=8"),
+        "streams streams=256 ns/op",
+        &waits("random streams=256"),
+        "large 2 to 256 MiB ns/op",
         "allocate p50 ns",
         "allocate p99 ns",
         "allocate p99.9 ns",
         "allocate clock ns",
         "threads T=1 Mops/s",
         "threads T=2 Mops/s",
+        "migrate T=16 calls=1000 Mops/s",
+        "migrate T=16 calls=50 Mops/s",
+        "migrate T=16 barrier ns/round",
+        "shared T=16 Mops/s",
         "handoff 4096 ns/pair",
         &waits("handoff"),
     ]
@@ -68,6 +81,12 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
         );
     }
     expected.push("latency first use after 8000 streams ns".to_owned());
+    let calls = ["p50", "p99.9", "p99.999", "longest"];
+    expected.extend(calls.map(|call| format!("latency random {call} ns")));
+    let grown = ["grow blocks=4000 ns/op", "grow reserved / live x"];
+    let busy = ["host ns/op", "with the device's work ns/op", "reserved / live x"];
+    expected.extend(grown.map(str::to_owned));
+    expected.extend(busy.map(|figure| format!("busy {figure}")));
     // Before what comes after the pairs.
     let names_of = || adaptors::<Pool>().into_iter().map(|Adaptor { name, .. }| name);
     let over_pool = names_of().flat_map(|name| {
@@ -75,7 +94,7 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
     });
     let over_nothing = names_of().filter(|name| *name != "prefetch");
     let over_nothing = over_nothing.map(|name| format!("adaptor_over_nothing {name} ns/pair"));
-    expected.splice(3..3, over_pool.chain(over_nothing));
+    expected.splice(9..9, over_pool.chain(over_nothing));
     for trace in ["etl-streams", "gnn-train", "gpt2-train", "resnet-train"] {
         expected.extend([
             format!("replay_cold {trace} ns/op"),
@@ -90,7 +109,7 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
         // A difference of two times, which may be noise.
         let may_be_less = ["adaptor_own", "adaptor_over_nothing"].contains(&&*row.workload);
         assert!(row.value > 0.0 || may_be_less || (may_be_nothing && row.value == 0.0), "{row:?}");
-        if row.workload == "replay_reserved_over_peak" {
+        if row.workload == "replay_reserved_over_peak" || row.params == "reserved / live" {
             assert!((1.0..4.0).contains(&row.value), "the pool starts empty: {row:?}");
         }
     }
@@ -106,6 +125,20 @@ fn every_allocator_does_the_work_that_suits_it() -> Outcome {
     assert_eq!(measured, all);
     assert_eq!(names(&rows, "fixed-size").len(), 3, "pairs and nothing else");
     assert!(names(&rows, "cuda").iter().all(|name| !name.starts_with("holes")));
+    Ok(())
+}
+
+/// Streams of others, and tasks that change threads: no allocator may fail there.
+#[test]
+fn every_allocator_serves_every_kind_of_stream() -> Outcome {
+    let workloads = "legacy,per-thread,foreign,streams,large,migrate,shared,grow,busy";
+    let rows = rows(&["--quick", "--workload", workloads])?;
+    let measured: BTreeSet<&str> = rows.iter().map(|row| row.allocator.as_str()).collect();
+    assert_eq!(measured.len(), 7, "all but the driver's plain allocations");
+    let blocks = names(&rows, "fixed-size");
+    assert_eq!(blocks.len(), 4, "pairs on default streams and on streams of others: {blocks:?}");
+    let of_arena = names(&rows, "arena");
+    assert!(of_arena.contains(&"shared T=16 Mops/s".to_owned()), "{of_arena:?}");
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use rmm_benches::allocators::{KINDS, Kind};
+use rmm_benches::pin;
 use rmm_benches::rows::{Row, Writer};
 use rmm_benches::setup::{open, rows_to, say};
 use rmm_benches::workloads::{Bench, Extent, Recorded, WORKLOADS, Workload};
@@ -87,6 +88,9 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let recorded = if replays { Recorded::read_all(&traces, extent)? } else { Vec::new() };
 
     let device = open(args.device)?;
+    if !device.is_software() {
+        pin::enable();
+    }
     let to = rows_to(args.output.as_deref())?;
     let mut writer = Writer::new(to);
     // It draws only when a workload ends, so that nothing else runs while the clock does.

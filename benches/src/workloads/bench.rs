@@ -1,6 +1,6 @@
 //! One allocator under test, and helpers of the workloads.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::Subject;
@@ -68,9 +68,27 @@ impl Bench<'_> {
 
     /// Does the work once uncounted and then several times; the median of what it returned. Between
     /// them the device comes to rest.
-    pub(super) fn median_of(&self, mut work: impl FnMut() -> Outcome<f64>) -> Outcome<f64> {
+    pub(super) fn median_of(&self, work: impl FnMut() -> Outcome<f64>) -> Outcome<f64> {
+        self.median_within(Duration::MAX, work)
+    }
+
+    /// The same, with fewer repetitions if they take more than some seconds: for work of many
+    /// threads, which makes slow allocators slower.
+    pub(super) fn median_of_a_while(&self, work: impl FnMut() -> Outcome<f64>) -> Outcome<f64> {
+        self.median_within(Duration::from_secs(4), work)
+    }
+
+    fn median_within(
+        &self,
+        limit: Duration,
+        mut work: impl FnMut() -> Outcome<f64>,
+    ) -> Outcome<f64> {
         let mut values = Vec::new();
+        let begin = Instant::now();
         for repetition in 0..=self.extent.repetitions() {
+            if repetition > 1 && begin.elapsed() > limit {
+                break;
+            }
             let value = work()?;
             if repetition > 0 {
                 values.push(value);

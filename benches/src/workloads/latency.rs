@@ -11,8 +11,10 @@ use rmm_core::{AnyResource, CudaStream, DevicePtr, Error, Resource as _};
 
 use super::bench::{Bench, new_stream, to_f64};
 use super::pairs::layout;
+use super::random::each_call;
 use crate::allocators::Start;
 use crate::outcome::Outcome;
+use crate::pin::pin_thread;
 use crate::protocol::SplitMix64;
 
 /// Many blocks, of which every other one is free.
@@ -51,8 +53,8 @@ struct Times {
     is_whole: bool,
 }
 
-/// The longest calls beside many blocks, those that ask the driver for memory, and the first on a
-/// new stream.
+/// The longest calls beside many blocks, those that ask the driver for memory, the first on a new
+/// stream, and percentiles of the calls of a long list.
 pub(super) fn latency(bench: &mut Bench<'_>) -> Outcome {
     for case in CASES {
         let is_quick = bench.extent.repetitions() == 1;
@@ -63,7 +65,8 @@ pub(super) fn latency(bench: &mut Bench<'_>) -> Outcome {
         let params = format!("blocks={blocks} streams={streams} threads={threads}");
         beside_blocks(bench, Case { blocks: bench.extent.scaled(blocks), ..*case }, &params)?;
     }
-    after_streams(bench)
+    after_streams(bench)?;
+    each_call(bench)
 }
 
 fn beside_blocks(bench: &mut Bench<'_>, case: Case, params: &str) -> Outcome {
@@ -137,15 +140,17 @@ fn on_threads(
     let ready = Barrier::new(case.threads);
     let shares = streams.chunks(streams.len().div_ceil(case.threads));
     let all: Vec<Result<Times, Error>> = thread::scope(|scope| {
-        let running: Vec<_> = (0..)
-            .zip(shares)
-            .map(|(seed, streams)| {
+        let running: Vec<_> = shares
+            .enumerate()
+            .map(|(thread, streams)| {
                 let ready = &ready;
                 scope.spawn(move || {
+                    pin_thread(thread, case.threads);
                     let current = device.make_current();
                     ready.wait(); // also if it failed: the others wait for this thread
                     let share = (case.blocks / case.threads, calls / case.threads);
-                    let times = beside(resource, streams, share, SplitMix64::new(200 + seed));
+                    let times =
+                        beside(resource, streams, share, SplitMix64::new(200 + thread as u64));
                     current.and(times)
                 })
             })

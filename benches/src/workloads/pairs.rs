@@ -16,7 +16,7 @@ pub(super) fn layout(bytes: usize) -> Outcome<Layout> {
 
 /// One size on one stream.
 pub(super) fn pair(bench: &mut Bench<'_>) -> Outcome {
-    let pairs = bench.extent.scaled(if bench.is_little() { 500 } else { 50_000 });
+    let pairs = pair_count(bench);
     for bytes in [256, 4 << 10, 1 << 20] {
         let (allocator, stream) = (bench.make(Start::Full)?, new_stream()?);
         let layout = layout(bytes)?;
@@ -24,6 +24,11 @@ pub(super) fn pair(bench: &mut Bench<'_>) -> Outcome {
         bench.row("pair", format!("size={bytes}"), value, "ns/pair")?;
     }
     Ok(())
+}
+
+/// How many are timed at once.
+pub(super) fn pair_count(bench: &Bench<'_>) -> usize {
+    bench.extent.scaled(if bench.is_little() { 500 } else { 50_000 })
 }
 
 pub(super) fn timed_pairs(

@@ -1,4 +1,4 @@
-//! Workload: several threads at once, each with its own stream and random calls.
+//! Workloads: several threads at once with random calls, each with its own stream or all on one.
 
 use std::panic;
 use std::sync::Barrier;
@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use rmm_cli::device::DeviceHandle;
 use rmm_core::{AnyResource, Error};
 
-use super::bench::{Bench, to_f64};
+use super::bench::{Bench, new_stream, to_f64};
 use crate::allocators::Start;
 use crate::outcome::Outcome;
+use crate::pin::pin_thread;
 use crate::player::Player;
 use crate::program::Program;
 use crate::protocol::RandomOps;
@@ -22,13 +23,7 @@ pub(super) fn threads(bench: &mut Bench<'_>) -> Outcome {
         if (little && ![1, 16].contains(&threads)) || (quick && threads > 2) {
             continue;
         }
-        let programs: Vec<Program> = (0..threads)
-            .map(|thread| {
-                let ops = RandomOps::of_thread(thread);
-                let steps = bench.extent.scaled(if little { 1_000 } else { ops.steps });
-                Program::random(RandomOps { steps, ..ops })
-            })
-            .collect::<Result<_, _>>()?;
+        let programs = programs(bench, threads)?;
         let calls: u64 = programs.iter().map(Program::calls).sum();
         let mut players: Vec<Player<'_>> =
             programs.iter().map(Player::new).collect::<Result<_, _>>()?;
@@ -42,6 +37,31 @@ pub(super) fn threads(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
+/// Sixteen threads at once, all on one stream.
+pub(super) fn shared(bench: &mut Bench<'_>) -> Outcome {
+    const THREADS: usize = 16;
+    let (programs, stream) = (programs(bench, THREADS)?, new_stream()?);
+    let calls: u64 = programs.iter().map(Program::calls).sum();
+    let mut players: Vec<Player<'_>> =
+        programs.iter().map(|program| Player::on_stream(program, &stream)).collect();
+    let (allocator, device) = (bench.make(Start::Full)?, bench.device.handle());
+    let value = bench.median_of_a_while(|| {
+        let time = all_at_once(&device, &allocator.resource, &mut players)?;
+        Ok(to_f64(calls) / (time.as_secs_f64() * 1e6))
+    })?;
+    bench.row("shared", format!("T={THREADS}"), value, "Mops/s")
+}
+
+/// The random list of each thread.
+pub(super) fn programs(bench: &Bench<'_>, threads: usize) -> Outcome<Vec<Program>> {
+    let programs = (0..threads).map(|thread| {
+        let ops = RandomOps::of_thread(thread);
+        let steps = bench.extent.scaled(if bench.is_little() { 1_000 } else { ops.steps });
+        Program::random(RandomOps { steps, ..ops })
+    });
+    Ok(programs.collect::<Result<_, _>>()?)
+}
+
 /// Runs each program on a new thread of its own; the time from the first that began to the last
 /// that ended.
 fn all_at_once(
@@ -49,13 +69,16 @@ fn all_at_once(
     resource: &AnyResource,
     players: &mut [Player<'_>],
 ) -> Result<Duration, Error> {
-    let ready = Barrier::new(players.len());
+    let threads = players.len();
+    let ready = Barrier::new(threads);
     let spans: Vec<Result<(Instant, Instant), Error>> = thread::scope(|scope| {
         let running: Vec<_> = players
             .iter_mut()
-            .map(|player| {
+            .enumerate()
+            .map(|(thread, player)| {
                 let ready = &ready;
                 scope.spawn(move || {
+                    pin_thread(thread, threads);
                     let current = device.make_current();
                     ready.wait(); // also if it failed: the others wait for this thread
                     let begin = Instant::now();
@@ -68,8 +91,12 @@ fn all_at_once(
         let joined = running.into_iter().map(thread::ScopedJoinHandle::join);
         joined.map(|span| span.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
     });
-    let spans = spans.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(longest_span(&spans.into_iter().collect::<Result<Vec<_>, _>>()?))
+}
+
+/// From the first beginning to the last end.
+pub(super) fn longest_span(spans: &[(Instant, Instant)]) -> Duration {
     let begin = spans.iter().map(|span| span.0).min();
     let end = spans.iter().map(|span| span.1).max();
-    Ok(begin.zip(end).map(|(begin, end)| end - begin).unwrap_or_default())
+    begin.zip(end).map(|(begin, end)| end - begin).unwrap_or_default()
 }
