@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <string>
@@ -121,6 +122,7 @@ inline void beside_blocks(kind const& of, extent const& how, row_writer const& r
   for (std::size_t thread = 0; thread < given.threads; ++thread) {
     running.emplace_back([&, thread] {
       try {
+        pin_thread(thread, given.threads);
         // Also if this fails: the others wait for this thread.
         auto const selected = cudaSetDevice(0);
         ready.arrive_and_wait();
@@ -189,6 +191,43 @@ inline void after_streams(kind const& of, extent const& how, row_writer const& r
   check(cudaDeviceSynchronize());
 }
 
+// Percentiles of all calls of a long list, once warm: the median of each over the runs.
+inline void each_call(kind const& of, extent const& how, row_writer const& row)
+{
+  auto asked      = random_ops::timed();
+  asked.steps     = how.scaled(asked.steps);
+  auto const work = asked.build();
+  streams const all{work.streams};
+  auto const on = of.make(start::full);
+  std::vector<void*> blocks(work.slots);
+  play(on, work, all, blocks);
+  check(cudaDeviceSynchronize());
+  constexpr std::pair<char const*, std::size_t> names[]{
+    {"p50", 2}, {"p99.9", 1'000}, {"p99.999", 100'000}, {"longest", static_cast<std::size_t>(-1)}};
+  std::vector<double> of_runs[std::size(names)];
+  std::vector<double> times(work.ops.size());
+  for (std::size_t run = 0; run < how.repetitions(); ++run) {
+    auto time = times.begin();
+    for (auto const& op : work.ops) {
+      auto const begin = steady::now();
+      if (op.is_allocation) {
+        blocks[op.slot] = on.allocate(op.size, all[op.stream]);
+      } else {
+        on.deallocate(blocks[op.slot], op.size, all[op.stream]);
+      }
+      *time++ = nanoseconds(steady::now() - begin);
+    }
+    check(cudaDeviceSynchronize());
+    std::sort(times.begin(), times.end());
+    for (std::size_t name = 0; name < std::size(names); ++name) {
+      of_runs[name].push_back(times[times.size() - 1 - times.size() / names[name].second]);
+    }
+  }
+  for (std::size_t name = 0; name < std::size(names); ++name) {
+    row("latency", std::string{"random "} + names[name].first, median(of_runs[name]), "ns");
+  }
+}
+
 inline void latency(kind const& of, extent const& how, row_writer const& row)
 {
   for (auto const& given : latency_cases) {
@@ -196,6 +235,7 @@ inline void latency(kind const& of, extent const& how, row_writer const& row)
     beside_blocks(of, how, row, given);
   }
   after_streams(of, how, row);
+  each_call(of, how, row);
 }
 
 }  // namespace peers

@@ -77,8 +77,17 @@ struct random_ops {
 
   static random_ops single_thread(std::uint32_t streams)
   {
-    return {streams == 1 ? 42U : 43U, 100'000, 8, 24, std::size_t{8} << 30, 4096, streams};
+    auto const seed = streams == 1 ? 42U : streams == 256 ? 44U : 43U;
+    return {seed, 100'000, 8, 24, std::size_t{8} << 30, 4096, streams};
   }
+
+  static random_ops large() { return {44, 20'000, 21, 28, std::size_t{8} << 30, 64, 1}; }
+
+  static random_ops busy() { return {45, 20'000, 16, 26, std::size_t{8} << 30, 1024, 8}; }
+
+  static random_ops growing() { return {46, 200'000, 8, 24, std::size_t{8} << 30, std::size_t{1} << 20, 1}; }
+
+  static random_ops timed() { return {47, 1'000'000, 8, 16, std::size_t{8} << 30, 100'000, 1}; }
 
   static random_ops of_thread(std::size_t thread)
   {

@@ -1,6 +1,9 @@
 // Times the allocators that this repository compares itself with, on the work that it times its own on, and prints one row of CSV
 // a figure: `workload,allocator,params,value,unit`. Nothing in it is needed by anything else.
+#include "default_streams.hpp"
+#include "growth.hpp"
 #include "latency.hpp"
+#include "migrate.hpp"
 #include "workloads.hpp"
 
 #include <algorithm>
@@ -27,6 +30,7 @@ struct workload {
 };
 
 bool anything(peers::kind const&) { return true; }
+bool short_calls(peers::kind const& kind) { return kind.work != peers::serves::little; }
 bool many_sizes(peers::kind const& kind) { return kind.work != peers::serves::pairs; }
 bool long_lists(peers::kind const& kind) { return many_sizes(kind) && kind.work != peers::serves::little; }
 bool other_streams(peers::kind const& kind) { return long_lists(kind) && kind.work != peers::serves::all_but_handoff; }
@@ -34,13 +38,22 @@ bool below_adaptors(peers::kind const& kind) { return kind.name == "pool"; }
 
 constexpr workload workloads[]{
   {"pair", peers::pair, anything},
+  {"legacy", peers::legacy, short_calls},
+  {"per-thread", peers::per_thread, short_calls},
+  {"foreign", peers::foreign, short_calls},
   {"adaptor", peers::adaptor_pairs, below_adaptors},
   {"holes", peers::holes, long_lists},
   {"random", peers::random, many_sizes},
+  {"streams", peers::many_streams, long_lists},
+  {"large", peers::large, long_lists},
   {"allocate", peers::allocate, many_sizes},
   {"threads", peers::threads, many_sizes},
+  {"migrate", peers::migrate, long_lists},
+  {"shared", peers::shared, long_lists},
   {"handoff", peers::handoff, other_streams},
   {"latency", peers::latency, long_lists},
+  {"grow", peers::grow, long_lists},
+  {"busy", peers::busy, long_lists},
   {"replay", peers::replay, long_lists},
 };
 
@@ -94,10 +107,13 @@ arguments read(int count, char** given)
   return read;
 }
 
-void run(arguments const& asked)
+// Returns whether all was measured. What fails does not keep the rest from being measured.
+bool run(arguments const& asked)
 {
+  bool succeeded = true;
   peers::check(cudaSetDevice(0));
   peers::check(cudaFree(nullptr));
+  peers::pin_threads();
   std::puts("workload,allocator,params,value,unit");
   for (auto const& kind : peers::kinds()) {
     if (!asked.allocators.contains(kind.name)) { continue; }
@@ -105,10 +121,16 @@ void run(arguments const& asked)
       bool const wanted = asked.workloads.empty() || asked.workloads.contains(workload.name);
       bool const needs_ops = workload.run == peers::replay && asked.how.ops_folder.empty();
       if (wanted && !needs_ops && workload.can(kind)) {
-        workload.run(kind, asked.how, {kind.name});
+        try {
+          workload.run(kind, asked.how, {kind.name});
+        } catch (std::exception const& error) {
+          std::cerr << "peers: " << kind.name << ": " << workload.name << ": " << error.what() << '\n';
+          succeeded = false;
+        }
       }
     }
   }
+  return succeeded;
 }
 
 }  // namespace
@@ -122,8 +144,7 @@ int main(int count, char** given)
       }
       return 0;
     }
-    run(read(count, given));
-    return 0;
+    return run(read(count, given)) ? 0 : 1;
   } catch (std::exception const& error) {
     std::cerr << "peers: " << error.what() << '\n';
     return 1;

@@ -4,6 +4,7 @@
 #include "adaptors.hpp"
 #include "allocators.hpp"
 #include "ops.hpp"
+#include "pin.hpp"
 
 #include <algorithm>
 #include <array>
@@ -62,6 +63,12 @@ class streams {
   std::vector<cudaStream_t> handles_;
 };
 
+// One stream, whichever is asked for.
+struct one_stream {
+  cudaStream_t handle;
+  cudaStream_t operator[](std::size_t) const { return handle; }
+};
+
 struct row_writer {
   std::string allocator;
   void operator()(char const* workload, std::string const& params, double value, char const* unit) const
@@ -79,10 +86,12 @@ inline double median(std::vector<double> values)
 
 // Runs the work once uncounted and then `repetitions` times; the median of what it returned.
 template <typename Work>
-double median_of(std::size_t repetitions, Work work)
+double median_of(std::size_t repetitions, Work work, steady::duration limit = steady::duration::max())
 {
   std::vector<double> values;
+  auto const begin = steady::now();
   for (std::size_t run = 0; run <= repetitions; ++run) {
+    if (run > 1 && steady::now() - begin > limit) { break; }
     auto const value = work();
     if (run > 0) { values.push_back(value); }
     check(cudaDeviceSynchronize());
@@ -90,7 +99,15 @@ double median_of(std::size_t repetitions, Work work)
   return median(std::move(values));
 }
 
-inline void play(allocator const& on, program const& work, streams const& on_streams, std::vector<void*>& blocks)
+// The same, with fewer repetitions if they take more than some seconds: for work of many threads, which makes slow allocators slower.
+template <typename Work>
+double median_of_a_while(std::size_t repetitions, Work work)
+{
+  return median_of(repetitions, std::move(work), std::chrono::seconds{4});
+}
+
+template <typename Streams>
+void play(allocator const& on, program const& work, Streams const& on_streams, std::vector<void*>& blocks)
 {
   for (auto const& op : work.ops) {
     if (op.is_allocation) {
@@ -102,7 +119,8 @@ inline void play(allocator const& on, program const& work, streams const& on_str
 }
 
 // One run of a list, in nanoseconds a call.
-inline double timed_play(allocator const& on, program const& work, streams const& on_streams, std::vector<void*>& blocks)
+template <typename Streams>
+double timed_play(allocator const& on, program const& work, Streams const& on_streams, std::vector<void*>& blocks)
 {
   auto const begin = steady::now();
   play(on, work, on_streams, blocks);
@@ -220,6 +238,33 @@ inline void random(kind const& of, extent const& how, row_writer const& row)
   }
 }
 
+// On 256 streams, as servers have them.
+inline void many_streams(kind const& of, extent const& how, row_writer const& row)
+{
+  constexpr std::uint32_t count = 256;
+  auto asked                    = random_ops::single_thread(count);
+  asked.steps                   = how.scaled(asked.steps);
+  auto const work               = asked.build();
+  streams const all{count};
+  auto const on = of.make(start::full);
+  std::vector<void*> blocks(work.slots);
+  auto const value = median_of(how.repetitions(), [&] { return timed_play(on, work, all, blocks); });
+  row("streams", "streams=" + std::to_string(count), value, "ns/op");
+}
+
+// Blocks that no cache of small ones keeps.
+inline void large(kind const& of, extent const& how, row_writer const& row)
+{
+  auto asked      = random_ops::large();
+  asked.steps     = how.scaled(asked.steps);
+  auto const work = asked.build();
+  streams const all{work.streams};
+  auto const on = of.make(start::full);
+  std::vector<void*> blocks(work.slots);
+  auto const value = median_of(how.repetitions(), [&] { return timed_play(on, work, all, blocks); });
+  row("large", "2 to 256 MiB", value, "ns/op");
+}
+
 // The same list as `random` on one stream, with the clock read around each allocation.
 inline void allocate(kind const& of, extent const& how, row_writer const& row)
 {
@@ -291,6 +336,7 @@ inline void threads(kind const& of, extent const& how, row_writer const& row)
       std::vector<std::thread> running;
       for (std::size_t thread = 0; thread < count; ++thread) {
         running.emplace_back([&, thread] {
+          pin_thread(thread, count);
           check(cudaSetDevice(0));
           std::vector<void*> blocks(work[thread].slots);
           ready.arrive_and_wait();
@@ -333,6 +379,7 @@ inline void handoff(kind const& of, extent const& how, row_writer const& row)
     std::barrier ready{2};
     std::vector<span> spans(2);
     std::thread allocating{[&] {
+      pin_thread(0, 2);
       check(cudaSetDevice(0));
       ready.arrive_and_wait();
       spans[0].begin = steady::now();
@@ -344,6 +391,7 @@ inline void handoff(kind const& of, extent const& how, row_writer const& row)
       spans[0].end = steady::now();
     }};
     std::thread freeing{[&] {
+      pin_thread(1, 2);
       check(cudaSetDevice(0));
       ready.arrive_and_wait();
       spans[1].begin = steady::now();

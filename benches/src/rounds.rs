@@ -11,13 +11,17 @@ use std::thread;
 #[derive(Debug)]
 pub(crate) struct SpinBarrier {
     threads: usize,
+    /// Looks before a thread lets others run: few if there are not enough processors for all.
+    spins: u32,
     arrived: AtomicUsize,
     round: AtomicUsize,
 }
 
 impl SpinBarrier {
     pub(crate) fn new(threads: usize) -> Self {
-        Self { threads, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
+        let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let spins = if threads <= processors { 1_000 } else { 16 };
+        Self { threads, spins, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
     }
 
     /// Waits until all threads have arrived.
@@ -28,18 +32,12 @@ impl SpinBarrier {
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::Release);
         } else {
-            spin_until(|| self.round.load(Ordering::Acquire) != round);
+            let mut looks = 0;
+            while self.round.load(Ordering::Acquire) == round {
+                looks += 1;
+                if looks < self.spins { hint::spin_loop() } else { thread::yield_now() }
+            }
         }
-    }
-}
-
-/// Spins for some microseconds, then lets others run between looks.
-fn spin_until(done: impl Fn() -> bool) {
-    const SPINS: u32 = 1_000;
-    let mut looks = 0;
-    while !done() {
-        looks += 1;
-        if looks < SPINS { hint::spin_loop() } else { thread::yield_now() }
     }
 }
 

@@ -1,0 +1,93 @@
+// An allocator that starts empty and grows, with idle streams and with busy ones, as `../src/workloads/growth.rs` has it.
+#pragma once
+
+#include "workloads.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace peers {
+
+// What the allocator holds for each byte that the work needs at least.
+inline void reserved_row(row_writer const& row, char const* name, allocator const& on, program const& work)
+{
+  if (on.reserved) {
+    row(name, "reserved / live", static_cast<double>(on.reserved()) / static_cast<double>(work.peak_live()), "x");
+  }
+}
+
+// The first allocations of a random list, none of which is freed before all are made.
+inline program allocations(random_ops const& asked, std::size_t count)
+{
+  program first;
+  for (auto op : asked.build().ops) {
+    if (!op.is_allocation) { continue; }
+    if (first.ops.size() == count) { break; }
+    op.slot = static_cast<std::uint32_t>(first.ops.size());
+    first.add(op);
+  }
+  return first;
+}
+
+inline void grow(kind const& of, extent const& how, row_writer const& row)
+{
+  constexpr std::size_t count = 4'000;
+  auto const work             = allocations(random_ops::growing(), how.scaled(count));
+  std::vector<void*> blocks(work.slots);
+  streams const all{work.streams};
+  std::vector<double> values;
+  // The first one is not counted. Each begins with a new allocator.
+  for (std::size_t run = 0; run <= how.repetitions(); ++run) {
+    auto const on    = of.make(start::empty);
+    auto const value = timed_play(on, work, all, blocks);
+    if (run > 0) { values.push_back(value); }
+    if (run == how.repetitions()) {
+      row("grow", "blocks=" + std::to_string(count), median(values), "ns/op");
+      reserved_row(row, "grow", on, work);
+    }
+    for (auto const& op : work.ops) {
+      on.deallocate(blocks[op.slot], op.size, all[op.stream]);
+    }
+    check(cudaDeviceSynchronize());
+  }
+}
+
+// Each block is filled by its stream before it is freed.
+inline void busy(kind const& of, extent const& how, row_writer const& row)
+{
+  auto asked      = random_ops::busy();
+  asked.steps     = how.scaled(asked.steps);
+  auto const work = asked.build();
+  std::vector<void*> blocks(work.slots);
+  streams const all{work.streams};
+  auto const on = of.make(start::empty);
+  std::vector<double> of_host;
+  std::vector<double> of_device;
+  auto const calls = static_cast<double>(work.ops.size());
+  for (std::size_t run = 0; run <= how.repetitions(); ++run) {
+    auto const begin = steady::now();
+    for (auto const& op : work.ops) {
+      auto const stream = all[op.stream];
+      if (op.is_allocation) {
+        blocks[op.slot] = on.allocate(op.size, stream);
+        check(cudaMemsetAsync(blocks[op.slot], 1, op.size, stream));
+      } else {
+        on.deallocate(blocks[op.slot], op.size, stream);
+      }
+    }
+    auto const host = nanoseconds(steady::now() - begin) / calls;
+    check(cudaDeviceSynchronize());
+    if (run > 0) {
+      of_host.push_back(host);
+      of_device.push_back(nanoseconds(steady::now() - begin) / calls);
+    }
+  }
+  row("busy", "host", median(of_host), "ns/op");
+  row("busy", "with the device's work", median(of_device), "ns/op");
+  reserved_row(row, "busy", on, work);
+}
+
+}  // namespace peers
