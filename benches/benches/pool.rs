@@ -1,4 +1,5 @@
-//! The time of pool calls on one thread, and on two that hand blocks over.
+//! The time of pool calls on one thread, on two that hand blocks over, and of tasks that change
+//! threads.
 
 use std::alloc::Layout;
 use std::error::Error;
@@ -7,6 +8,7 @@ use std::time::Instant;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput};
+use rmm_benches::migrate::Tasks;
 use rmm_benches::player::Player;
 use rmm_benches::program::Program;
 use rmm_benches::protocol::RandomOps;
@@ -20,9 +22,11 @@ type Outcome = Result<(), Box<dyn Error>>;
 fn main() -> ExitCode {
     setup::run(|criterion, device| {
         pair(criterion)?;
+        default_streams(criterion)?;
         holes(criterion)?;
         random(criterion)?;
-        handed_off(criterion, device)
+        handed_off(criterion, device)?;
+        migrating(criterion, device)
     })
 }
 
@@ -60,6 +64,25 @@ fn pair(criterion: &mut Criterion) -> Outcome {
     Ok(Device::synchronize_current()?)
 }
 
+/// Pairs of 4 KiB, and random calls, on the default streams.
+fn default_streams(criterion: &mut Criterion) -> Outcome {
+    let layout = layout(4 << 10)?;
+    let program = Program::random(RandomOps::single_thread(1))?;
+    let streams = [("legacy", CudaStream::legacy()), ("per-thread", CudaStream::per_thread())];
+    for (name, stream) in streams {
+        let mut group = criterion.benchmark_group(name);
+        let pool = setup::warm_pool()?;
+        group.bench_function(BenchmarkId::new("pool", "4 KiB"), |bencher| {
+            bencher.iter(|| one_pair(&pool, &stream, layout));
+        });
+        group.sampling_mode(SamplingMode::Flat);
+        let player = Player::on_stream(&program, &stream);
+        play(&mut group, BenchmarkId::new("pool", "random"), (&program, player), &pool)?;
+        group.finish();
+    }
+    Ok(Device::synchronize_current()?)
+}
+
 /// The same beside free blocks that are too small, which a search would have to pass.
 fn holes(criterion: &mut Criterion) -> Outcome {
     let mut group = criterion.benchmark_group("holes");
@@ -86,15 +109,16 @@ fn holes(criterion: &mut Criterion) -> Outcome {
     Ok(())
 }
 
-/// Random calls of one thread, on one and on eight streams.
+/// Random calls of one thread, on one, eight and 256 streams.
 fn random(criterion: &mut Criterion) -> Outcome {
     let mut group = criterion.benchmark_group("random");
     group.sampling_mode(SamplingMode::Flat);
-    for (name, streams) in [("1 stream", 1), ("8 streams", 8)] {
+    for (name, streams) in [("1 stream", 1), ("8 streams", 8), ("256 streams", 256)] {
         let program = Program::random(RandomOps::single_thread(streams))?;
-        play(&mut group, BenchmarkId::new("pool", name), &program, &setup::warm_pool()?)?;
+        let work = || Player::new(&program).map(|player| (&program, player));
+        play(&mut group, BenchmarkId::new("pool", name), work()?, &setup::warm_pool()?)?;
         let cuda_async = CudaAsyncMemoryResource::new()?;
-        play(&mut group, BenchmarkId::new("cuda-async", name), &program, &cuda_async)?;
+        play(&mut group, BenchmarkId::new("cuda-async", name), work()?, &cuda_async)?;
     }
     group.finish();
     Ok(())
@@ -103,10 +127,9 @@ fn random(criterion: &mut Criterion) -> Outcome {
 fn play(
     group: &mut BenchmarkGroup<'_, WallTime>,
     id: BenchmarkId,
-    program: &Program,
+    (program, mut player): (&Program, Player<'_>),
     resource: &impl Resource,
 ) -> Outcome {
-    let mut player = Player::new(program)?;
     player.run(resource)?; // warm
     Device::synchronize_current()?;
     group.throughput(Throughput::Elements(program.calls()));
@@ -132,6 +155,28 @@ fn handed_off(criterion: &mut Criterion, device: &OpenDevice) -> Outcome {
             handoff::run(&device, &pool, &streams, layout, pairs).expect("the pool is large enough")
         });
     });
+    group.finish();
+    Ok(())
+}
+
+/// The lists of 16 threads, each with its stream, which change threads after 1,000 and after 50
+/// calls.
+fn migrating(criterion: &mut Criterion, device: &OpenDevice) -> Outcome {
+    let mut group = criterion.benchmark_group("migrate");
+    group.sampling_mode(SamplingMode::Flat);
+    let lists = (0..16).map(|thread| Program::random(RandomOps::of_thread(thread)));
+    let lists: Vec<Program> = lists.collect::<Result<_, _>>()?;
+    let (tasks, device) = (Tasks::new(&lists)?, device.handle());
+    group.throughput(Throughput::Elements(lists.iter().map(Program::calls).sum()));
+    for calls_a_round in [1_000, 50] {
+        let pool = setup::warm_pool()?;
+        group.bench_function(BenchmarkId::new("pool", calls_a_round), |bencher| {
+            bencher.iter_custom(|runs| {
+                let run = |_| tasks.run(&device, &pool, calls_a_round).expect("the pool is large");
+                (0..runs).map(run).sum()
+            });
+        });
+    }
     group.finish();
     Ok(())
 }

@@ -1,4 +1,4 @@
-// Pairs and random calls on the default streams, and pairs on a stream that somebody else made, as `../src/workloads/defaults.rs` and
+// Pairs and random calls on the default streams, and pairs on a stream of another library, as `../src/workloads/defaults.rs` and
 // `foreign.rs` have them.
 #pragma once
 

@@ -30,7 +30,7 @@ class spin_barrier {
   {
     auto const round = round_.load(std::memory_order_acquire);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
-      // Nobody arrives again before the round has changed.
+      // No thread arrives again before the round has changed.
       arrived_.store(0, std::memory_order_relaxed);
       round_.store(round + 1, std::memory_order_release);
       return;

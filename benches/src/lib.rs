@@ -5,6 +5,7 @@
 pub mod adaptors;
 pub mod allocators;
 pub mod handoff;
+pub mod migrate;
 pub mod nothing;
 pub mod outcome;
 pub mod pin;

@@ -59,7 +59,9 @@ mod affinity {
 
     pub(super) fn set(processors: &[usize]) {
         let mut set = CpuSet::new();
-        processors.iter().for_each(|&processor| set.set(processor));
+        for &processor in processors {
+            set.set(processor);
+        }
         // Where the system does not allow it, threads move: the figures vary more.
         _ = sched_setaffinity(None, &set);
     }

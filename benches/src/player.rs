@@ -40,8 +40,13 @@ impl<'a> Player<'a> {
     /// # Errors
     /// If an allocation fails. What is live then is lost to the program; a benchmark ends there.
     pub fn run(&mut self, resource: &impl Resource) -> Result<(), Error> {
-        self.done = 0;
+        self.start_over();
         self.play(resource, usize::MAX, &mut Untimed)
+    }
+
+    /// Goes back to the first call of the list.
+    pub fn start_over(&mut self) {
+        self.done = 0;
     }
 
     /// Makes the next `count` calls of the list, or those that are left of it; the first after the
@@ -64,7 +69,7 @@ impl<'a> Player<'a> {
     /// # Safety
     /// The list frees each block on the stream that it was allocated on, as random lists do.
     pub unsafe fn run_filling_each(&mut self, resource: &impl Resource) -> Result<(), Error> {
-        self.done = 0;
+        self.start_over();
         self.play(resource, usize::MAX, &mut Filling)
     }
 
@@ -77,7 +82,7 @@ impl<'a> Player<'a> {
         resource: &impl Resource,
         times: &mut Vec<Duration>,
     ) -> Result<(), Error> {
-        self.done = 0;
+        self.start_over();
         self.play(resource, usize::MAX, &mut Timing::<false>(times))
     }
 
@@ -90,7 +95,7 @@ impl<'a> Player<'a> {
         resource: &impl Resource,
         times: &mut Vec<Duration>,
     ) -> Result<(), Error> {
-        self.done = 0;
+        self.start_over();
         self.play(resource, usize::MAX, &mut Timing::<true>(times))
     }
 

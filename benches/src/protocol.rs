@@ -227,10 +227,10 @@ mod tests {
     #[test]
     fn the_lists_of_the_other_workloads_are_those_of_the_peers() {
         let of = |asked: RandomOps| {
-            let list = asked.build();
-            let last = *list.last().unwrap();
-            let bytes: usize = list.iter().filter(|op| op.is_allocation).map(|op| op.size).sum();
-            (list.len(), bytes, last)
+            let ops = asked.build();
+            let last = *ops.last().unwrap();
+            let bytes: usize = ops.iter().filter(|op| op.is_allocation).map(|op| op.size).sum();
+            (ops.len(), bytes, last)
         };
         let many = RandomOps::single_thread(256);
         assert_eq!(of(many), (100_036, 79_010_144_336, free(53, 479_726, 101)));

@@ -1,6 +1,7 @@
 //! Reports of a run: a table of the targets, and a page with charts.
 
 mod bars;
+mod charts;
 mod draw;
 mod figures;
 mod number;

@@ -28,7 +28,7 @@ impl SpinBarrier {
     pub(crate) fn wait(&self) {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
-            // Nobody arrives again before the round has changed.
+            // No thread arrives again before the round has changed.
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::Release);
         } else {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_enters_a_round_before_all_have_left_the_last() {
+    fn no_thread_enters_a_round_before_all_have_left_the_last() {
         const ROUNDS: usize = 100;
         let (barrier, entered) = (SpinBarrier::new(3), AtomicUsize::new(0));
         thread::scope(|scope| {

@@ -123,7 +123,7 @@ mod tests {
         let panels = [panel("pair", "size=4096"), panel("pair", "size=3")];
         let svg = draw(&figures, &panels).unwrap().unwrap();
         assert_eq!(svg.matches("of pair").count(), 1, "nothing was measured for the second");
-        for label in ["pool (ours)", "RMM pool", "RMM arena", "PyTorch", "30.0", "472"] {
+        for label in ["pool (ours)", "RMM pool", "RMM arena", "PyTorch", "20.0", "472"] {
             assert!(svg.contains(label), "{label} is not in it");
         }
         assert!(!svg.contains("cuda (ours)"));

@@ -9,11 +9,9 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::bars::{self, Panel};
-use super::draw::Drawn;
-use super::figures::Figures;
+use super::figures::{Figures, higher_is_better};
 use super::number::short;
-use super::{judge, round_trips, summary};
+use super::{charts, judge, round_trips, summary};
 
 /// Marks a generated page.
 const MARK: &str = "<!-- made by `cargo xtask bench-gpu --report` -->";
@@ -57,7 +55,7 @@ pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
     }
     let mut text = head(page, &machine);
     text += &round_trips::markdown(page.results)?;
-    for (file, caption, svg) in charts(page.figures)? {
+    for (file, caption, svg) in charts::draw(page.figures)? {
         fs::write(folder.join(file), svg)?;
         write!(text, "\n## {caption}\n\n![{caption}]({name}/{file})\n")?;
     }
@@ -78,7 +76,7 @@ fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
          - peers: {}\n{}\n\
          All were timed on the same work, each allocator in a process of its own, ours and those of others in turn. A figure is \
          the median of five repetitions after one that is not counted, and of these the median over the passes. Times are host times of the \
-         calling thread; only round trips run kernels. [What each workload does](../../benches/README.md); [how the peers are \
+         calling thread; the device works in round trips and in `busy` alone. [What each workload does](../../benches/README.md); [how the peers are \
          built](../../benches/peers/README.md).\n\n\
          ## Targets of `{}`\n\n{}",
         machine.gpu(),
@@ -93,111 +91,21 @@ fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
     )
 }
 
-/// File, caption and picture of each chart for which there are figures.
-fn charts(figures: &Figures) -> Drawn<Vec<(&'static str, &'static str, String)>> {
-    let panel = |workload, params: &str, title: &str| Panel {
-        title: title.to_owned(),
-        workload,
-        params: params.to_owned(),
-    };
-    let traces = ["etl-streams", "gnn-train", "gpt2-train", "resnet-train"];
-    let replays =
-        |workload, what: &str| traces.map(|name| panel(workload, name, &format!("{name}, {what}")));
-    let drawn = [
-        (
-            "pair.svg",
-            "Allocate and free of one size",
-            bars::draw(
-                figures,
-                &[
-                    panel("pair", "size=256", "256 B, ns a pair"),
-                    panel("pair", "size=4096", "4 KiB, ns a pair"),
-                    panel("pair", "size=1048576", "1 MiB, ns a pair"),
-                    panel("handoff", "4096", "freed on another thread, ns a pair"),
-                ],
-            )?,
-        ),
-        ("adaptors.svg", "What adaptors add", bars::draw(figures, &adaptor_panels(figures))?),
-        (
-            "random.svg",
-            "Random calls",
-            bars::draw(
-                figures,
-                &[
-                    panel("random", "streams=1", "1 stream, ns a call"),
-                    panel("random", "streams=8", "8 streams, ns a call"),
-                ],
-            )?,
-        ),
-        (
-            "replay.svg",
-            "Recorded programs, warm",
-            bars::draw(figures, &replays("replay", "ns a call"))?,
-        ),
-        (
-            "replay-cold.svg",
-            "Recorded programs, first run",
-            bars::draw(figures, &replays("replay_cold", "ns a call"))?,
-        ),
-        (
-            "reserved.svg",
-            "Memory held for one byte in use at the peak",
-            bars::draw(figures, &replays("replay_reserved_over_peak", "reserved / live"))?,
-        ),
-        (
-            "holes.svg",
-            "Beside free blocks that are too small",
-            bars::draw(
-                figures,
-                &["0", "100", "1000", "10000"].map(|holes| {
-                    let title = format!("{holes} holes of 2 KiB, ns a pair of 4 KiB");
-                    panel("holes", &format!("H={holes}"), &title)
-                }),
-            )?,
-        ),
-        (
-            "threads.svg",
-            "Threads",
-            bars::draw(
-                figures,
-                &["1", "4", "8", "16"].map(|threads| {
-                    let title = format!("{threads} threads, million calls a second in all");
-                    panel("threads", &format!("T={threads}"), &title)
-                }),
-            )?,
-        ),
-    ];
-    Ok(drawn.into_iter().filter_map(|(file, caption, svg)| Some((file, caption, svg?))).collect())
-}
-
-/// A panel for each adaptor that both runners timed over a resource that does nothing.
-fn adaptor_panels(figures: &Figures) -> Vec<Panel> {
-    let workload = "adaptor_over_nothing";
-    let works = figures.works().filter(|((name, _), _)| name == workload);
-    works
-        .map(|((_, name), _)| name)
-        .filter(|name| figures.values(workload, name).len() > 1)
-        .map(|name| Panel {
-            title: format!("{name}, ns a pair, over nothing"),
-            workload,
-            params: name.clone(),
-        })
-        .collect()
-}
-
 /// Every figure of every allocator.
 fn all(figures: &Figures) -> String {
     let subjects = figures.subjects();
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     let names = subjects.iter().map(|subject| subject.label());
-    table.set_header(["work".to_owned(), "unit".to_owned()].into_iter().chain(names));
+    table.set_header(["work", "unit", "better"].map(str::to_owned).into_iter().chain(names));
     for ((workload, params), unit) in figures.works() {
         let value = |subject| figures.value(subject, workload, params);
         let values = subjects.iter().map(|subject| value(subject).map(short).unwrap_or_default());
-        table.add_row([format!("{workload} {params}"), unit.to_owned()].into_iter().chain(values));
+        let better = if higher_is_better(unit) { "more" } else { "less" };
+        let work = [format!("{workload} {params}"), unit.to_owned(), better.to_owned()];
+        table.add_row(work.into_iter().chain(values));
     }
-    for column in table.column_iter_mut().skip(2) {
+    for column in table.column_iter_mut().skip(3) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
@@ -253,14 +161,23 @@ mod tests {
         assert!(text.contains("commit: `1234abc`"), "{text}");
         assert!(text.contains("\n- passes: two a day\n\nAll were timed"), "{text}");
         assert!(text.contains("| adaptor limiting "), "{text}");
-        let adaptors = adaptor_panels(&figures);
+        let threads = text.lines().find(|line| line.starts_with("| threads T=16 ")).unwrap();
+        assert!(threads.contains("| Mops/s ") && threads.contains("| more "), "{threads}");
+        let adaptors = charts::adaptor_panels(&figures);
         let names = ["statistics", "limiting", "failure_callback", "callback"];
         assert!(adaptors.iter().map(|panel| &panel.params).eq(names));
         let folder = docs.join("2026-11-21-h100-80gb-hbm3");
         assert_eq!(fs::read_to_string(folder.join("rows.csv")).unwrap(), "rows");
-        for chart in
-            ["pair.svg", "adaptors.svg", "random.svg", "replay.svg", "holes.svg", "threads.svg"]
-        {
+        for chart in [
+            "pair.svg",
+            "streams.svg",
+            "tasks.svg",
+            "adaptors.svg",
+            "random.svg",
+            "replay.svg",
+            "holes.svg",
+            "threads.svg",
+        ] {
             assert!(text.contains(&format!("(2026-11-21-h100-80gb-hbm3/{chart})")), "{chart}");
             assert!(fs::read_to_string(folder.join(chart)).unwrap().starts_with("<svg"));
         }

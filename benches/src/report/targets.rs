@@ -40,9 +40,28 @@ const fn target(label: &'static str, workload: &'static str, params: &'static st
     }
 }
 
-const fn pair(label: &'static str, params: &'static str) -> Target {
+/// Without a comparison with others.
+const fn at_most(
+    label: &'static str,
+    workload: &'static str,
+    params: &'static str,
+    bound: f64,
+) -> Target {
+    Target { limit: Limit::AtMost(bound), ..target(label, workload, params) }
+}
+
+const fn at_least(
+    label: &'static str,
+    workload: &'static str,
+    params: &'static str,
+    bound: f64,
+) -> Target {
+    Target { limit: Limit::AtLeast(bound), ..target(label, workload, params) }
+}
+
+const fn pair(label: &'static str, params: &'static str, bound: f64) -> Target {
     Target {
-        limit: Limit::AtMost(30.0),
+        limit: Limit::AtMost(bound),
         than_rmm_pool: Some(15.0),
         than_best_peer: Some(7.0),
         ..target(label, "pair", params)
@@ -61,21 +80,20 @@ const fn cold(label: &'static str, trace: &'static str) -> Target {
     Target { than_best_peer: Some(1.0), ..target(label, "replay_cold", trace) }
 }
 
-const fn reserved(label: &'static str, trace: &'static str, at_most: f64) -> Target {
-    let limit = Limit::AtMost(at_most);
-    Target { limit, ..target(label, "replay_reserved_over_peak", trace) }
+const fn reserved(label: &'static str, trace: &'static str, bound: f64) -> Target {
+    at_most(label, "replay_reserved_over_peak", trace, bound)
 }
 
 const fn waits(label: &'static str, params: &'static str) -> Target {
-    Target { limit: Limit::AtMost(10.0), ..target(label, "waits", params) }
+    at_most(label, "waits", params, 10.0)
 }
 
 /// Nanoseconds of the longest call that asks the driver for nothing, beside 10^5 blocks and beside
 /// 10^6.
 const LONGEST: [f64; 2] = [1e6, 1e7];
 
-const fn longest(label: &'static str, params: &'static str, at_most: f64) -> Target {
-    Target { limit: Limit::AtMost(at_most), ..target(label, "latency", params) }
+const fn longest(label: &'static str, params: &'static str, bound: f64) -> Target {
+    at_most(label, "latency", params, bound)
 }
 
 /// How many times less than RMM's an adaptor of ours is to add, to a resource that does nothing.
@@ -90,9 +108,25 @@ const RESOLUTION: f64 = 0.5;
 
 /// Every target.
 const TARGETS: &[Target] = &[
-    pair("pair, 256 B", "size=256"),
-    pair("pair, 4 KiB", "size=4096"),
-    pair("pair, 1 MiB", "size=1048576"),
+    pair("pair, 256 B", "size=256", 30.0),
+    pair("pair, 4 KiB", "size=4096", 20.0),
+    pair("pair, 1 MiB", "size=1048576", 30.0),
+    at_most("legacy stream, pair", "legacy", "size=4096", 45.0),
+    at_most("legacy stream, random", "legacy", "random", 80.0),
+    at_most("per-thread stream, pair", "per-thread", "size=4096", 25.0),
+    at_most("per-thread stream, random", "per-thread", "random", 50.0),
+    // Three more than on a stream of our own.
+    at_most("adopted stream, known end, pair", "foreign", "known end", 23.0),
+    at_most("adopted stream, unknown end, pair", "foreign", "unknown end", 180.0),
+    at_most("random, 256 streams", "streams", "streams=256", 80.0),
+    at_least("migrate, 1,000 calls a round", "migrate", "T=16 calls=1000", 40.0),
+    at_least("migrate, 50 calls a round", "migrate", "T=16 calls=50", 10.0),
+    at_least("16 threads on one stream", "shared", "T=16", 200.0),
+    at_most("large blocks", "large", "2 to 256 MiB", 60.0),
+    at_most("growth from an empty pool", "grow", "blocks=4000", 350.0),
+    at_most("busy streams, reserved / live", "busy", "reserved / live", 1.25),
+    longest("p99.999 of a million calls", "random p99.999", 10e3),
+    longest("longest of a million calls", "random longest", 50e3),
     Target {
         limit: Limit::AtMost(60.0),
         than_rmm_pool: Some(500.0),
@@ -137,7 +171,7 @@ const TARGETS: &[Target] = &[
     waits("gnn-train, waits", "gnn-train"),
     waits("gpt2-train, waits", "gpt2-train"),
     waits("resnet-train, waits", "resnet-train"),
-    Target { limit: Limit::AtMost(1000.0), ..target("allocate, p99.9", "allocate", "p99.9") },
+    at_most("allocate, p99.9", "allocate", "p99.9", 1000.0),
     longest(
         "longest allocation, 10^5 blocks",
         "blocks=100000 streams=1 threads=1 allocate longest",
@@ -290,6 +324,16 @@ mod tests {
         let holes = of("10,000 holes");
         assert!(holes.ours.unwrap() <= 60.0);
         assert_eq!(holes.verdict(), Verdict::Missed, "PyTorch is too near: {holes:?}");
+    }
+
+    #[test]
+    fn streams_of_others_have_limits_of_their_own() {
+        let verdict = |label| of(label).verdict();
+        assert_eq!(verdict("legacy stream, pair"), Verdict::Met);
+        assert_eq!(verdict("adopted stream, unknown end, pair"), Verdict::Missed, "181 ns");
+        assert_eq!(verdict("migrate, 1,000 calls a round"), Verdict::Missed, "39 Mops/s");
+        assert_eq!(verdict("migrate, 50 calls a round"), Verdict::Met, "more is better");
+        assert_eq!(verdict("busy streams, reserved / live"), Verdict::NotMeasured);
     }
 
     #[test]

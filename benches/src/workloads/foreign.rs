@@ -1,4 +1,4 @@
-//! Workload: allocate/free pairs on a stream that somebody else made.
+//! Workload: allocate/free pairs on a stream that the program made by the driver's own interface.
 
 use rmm_core::{CudaStream, Error, StreamLifetime, check, current_driver};
 use rmm_sys::{CuStream, STREAM_NON_BLOCKING};

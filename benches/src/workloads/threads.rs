@@ -10,6 +10,7 @@ use rmm_core::{AnyResource, Error};
 
 use super::bench::{Bench, new_stream, to_f64};
 use crate::allocators::Start;
+use crate::migrate::longest_span;
 use crate::outcome::Outcome;
 use crate::pin::pin_thread;
 use crate::player::Player;
@@ -92,11 +93,4 @@ fn all_at_once(
         joined.map(|span| span.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
     });
     Ok(longest_span(&spans.into_iter().collect::<Result<Vec<_>, _>>()?))
-}
-
-/// From the first beginning to the last end.
-pub(super) fn longest_span(spans: &[(Instant, Instant)]) -> Duration {
-    let begin = spans.iter().map(|span| span.0).min();
-    let end = spans.iter().map(|span| span.1).max();
-    begin.zip(end).map(|(begin, end)| end - begin).unwrap_or_default()
 }
